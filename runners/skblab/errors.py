@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The errors a user can meet. Each is one clear line and carries its exit code.
+
+Exit codes: 0 good; 1 the run says no (void, refused, build or guest failed);
+2 bad usage or input; 125 a guest died under `skblab boot`; 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+EXIT_NO = 1
+EXIT_USAGE = 2
+EXIT_GUEST = 125
+EXIT_INTERRUPTED = 130
+
+
+class SkblabError(Exception):
+    """The run says no: something that was asked for properly did not work."""
+
+    exit_code = EXIT_NO
+
+
+class UsageError(SkblabError):
+    """Bad usage, bad input, or a machine that lacks what the command needs."""
+
+    exit_code = EXIT_USAGE
+
+
+class GuestError(SkblabError):
+    """A guest panicked, hung, or was killed. `log` in the message says where to read on."""
+
+    exit_code = EXIT_GUEST
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Fold `text` into one line of at most `limit` characters, for use inside a message."""
+    folded = " ".join(text.split())
+    return folded if len(folded) <= limit else folded[: limit - 1] + "…"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the user sees while work goes on: sentences, steps with their time, progress bars.
+
+Everything here goes to standard error; standard output is kept for results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+# In a plain log a bar is a line at each of these shares.
+PLAIN_STEPS = 10
+
+
+@dataclass
+class Reporter:
+    """Tells the user what happens; `timings` keeps each step's seconds in order."""
+
+    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    quiet: bool = False
+    timings: dict[str, float] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        """Print one sentence."""
+        if not self.quiet:
+            self.console.print(escape(text), soft_wrap=True)
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step in wall seconds; nested or repeated names add up."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - start
+            self.timings[name] = self.timings.get(name, 0.0) + spent
+
+    @contextlib.contextmanager
+    def bar(self, title: str, total: float) -> Iterator[Callable[[float], None]]:
+        """Show a progress bar with an estimate; the block calls `set(done)` with 0 … total."""
+        if self.quiet:
+            yield lambda done: None
+        elif self.console.is_terminal:
+            with Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:3.0f} %"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=self.console,
+                transient=True,
+            ) as progress:
+                task = progress.add_task(escape(title), total=total)
+                yield lambda done: progress.update(task, completed=min(done, total))
+        else:
+            yield self._plain_bar(title, total)
+
+    def _plain_bar(self, title: str, total: float) -> Callable[[float], None]:
+        start = time.monotonic()
+        shown = 0
+
+        def update(done: float) -> None:
+            nonlocal shown
+            tenth = int(PLAIN_STEPS * min(done, total) / total) if total > 0 else PLAIN_STEPS
+            if tenth > shown:
+                shown = tenth
+                spent = time.monotonic() - start
+                left = spent * (PLAIN_STEPS - tenth) / tenth
+                share = 100 * tenth // PLAIN_STEPS
+                self.say(f"{title}: {share} % after {spent:.0f} s, about {left:.0f} s left")
+
+        return update
