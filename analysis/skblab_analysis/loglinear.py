@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The log-linear histogram that every probe of skblab fills: buckets, merge, mean, percentiles.
+
+Buckets: 16 linear sub-buckets per power of two. A value below 16 has a bucket of its own; above
+that a bucket's width is at most 1/16 of its lower bound. Values are whole numbers of one unit
+(nanoseconds or instructions), which the caller keeps beside the histogram.
+
+Percentile rule. Of n samples, the q-quantile is the k-th smallest with k = ceil(q * n). Inside
+its bucket [lower, upper], holding m samples of which it is the j-th, the samples are taken as
+evenly spread: lower + (upper - lower) * (j - 1/2) / m, then kept within [min, max]. The true
+sample lies in the same bucket, so the answer is off by at most 1/16 of the true value.
+
+A quantile is given only if at least TAIL_SAMPLES samples are expected beyond it,
+n * (1 - q) >= TAIL_SAMPLES: p50 needs 20 samples, p99 needs 1 000, p99.9 needs 10 000.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+SUB_BITS = 4
+SUB_BUCKETS = 1 << SUB_BITS
+TAIL_SAMPLES = 10
+
+
+def index(value: int) -> int:
+    """Return the bucket of `value` >= 0."""
+    if value < 0:
+        raise ValueError(f"a histogram value is never negative, got {value}")
+    if value < SUB_BUCKETS:
+        return value
+    exponent = value.bit_length() - 1
+    sub = (value >> (exponent - SUB_BITS)) & (SUB_BUCKETS - 1)
+    return (exponent - SUB_BITS + 1) * SUB_BUCKETS + sub
+
+
+def bounds(bucket: int) -> tuple[int, int]:
+    """Return the smallest and the largest value of `bucket`, both inside it."""
+    if bucket < 0:
+        raise ValueError(f"a bucket index is never negative, got {bucket}")
+    if bucket < SUB_BUCKETS:
+        return bucket, bucket
+    shift = bucket // SUB_BUCKETS - 1
+    lower = (SUB_BUCKETS + bucket % SUB_BUCKETS) << shift
+    return lower, lower + (1 << shift) - 1
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts per bucket with exact count, sum, minimum and maximum.
+
+    `buckets` maps bucket index to a count above zero. `minimum` and `maximum` are 0 when empty.
+    """
+
+    buckets: Mapping[int, int]
+    total: int = 0
+    minimum: int = 0
+    maximum: int = 0
+
+    def __post_init__(self) -> None:
+        for bucket, count in self.buckets.items():
+            if bucket < 0 or count <= 0:
+                raise ValueError(f"bucket {bucket} holds {count}: expected index >= 0, count > 0")
+        if not self.buckets:
+            if self.total or self.minimum or self.maximum:
+                raise ValueError("an empty histogram has sum, minimum and maximum 0")
+            return
+        if index(self.minimum) != min(self.buckets):
+            raise ValueError(f"the minimum {self.minimum} is not in the lowest bucket")
+        if index(self.maximum) != max(self.buckets):
+            raise ValueError(f"the maximum {self.maximum} is not in the highest bucket")
+        low, high = self._sum_limits()
+        if not low <= self.total <= high:
+            raise ValueError(f"the sum {self.total} is outside {low} … {high}, the buckets' limits")
+
+    def _sum_limits(self) -> tuple[int, int]:
+        limits = [(bounds(bucket), count) for bucket, count in self.buckets.items()]
+        return (
+            sum(lower * count for (lower, _), count in limits),
+            sum(upper * count for (_, upper), count in limits),
+        )
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> Histogram:
+        """Return the histogram of single values."""
+        buckets: dict[int, int] = {}
+        kept = list(values)
+        for value in kept:
+            bucket = index(value)
+            buckets[bucket] = buckets.get(bucket, 0) + 1
+        return cls(buckets, sum(kept), min(kept, default=0), max(kept, default=0))
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return sum(self.buckets.values())
+
+    @property
+    def mean(self) -> float | None:
+        """The exact sum over the count; None when empty."""
+        return self.total / self.count if self.buckets else None
+
+    def merge(self, other: Histogram) -> Histogram:
+        """Return the histogram of both sets of samples."""
+        if not self.buckets:
+            return other
+        if not other.buckets:
+            return self
+        buckets = dict(self.buckets)
+        for bucket, count in other.buckets.items():
+            buckets[bucket] = buckets.get(bucket, 0) + count
+        return Histogram(
+            buckets,
+            self.total + other.total,
+            min(self.minimum, other.minimum),
+            max(self.maximum, other.maximum),
+        )
+
+    def quantile(self, q: float) -> float | None:
+        """Return the q-quantile (0 < q < 1) by the rule above; None without enough samples."""
+        if not 0 < q < 1:
+            raise ValueError(f"a quantile lies between 0 and 1, got {q}")
+        # A fraction read from the decimal text: 0.999 as binary float would move the limits.
+        share = Fraction(str(q))
+        count = self.count
+        if count * (1 - share) < TAIL_SAMPLES:
+            return None
+        rank = math.ceil(share * count)
+        for bucket in sorted(self.buckets):
+            held = self.buckets[bucket]
+            if rank <= held:
+                lower, upper = bounds(bucket)
+                value = lower + (upper - lower) * (rank - 0.5) / held
+                return min(max(value, self.minimum), self.maximum)
+            rank -= held
+        raise AssertionError("the rank of a quantile is at most the count")
+
+    def rows(self) -> list[tuple[int, int, int]]:
+        """Return (lower, upper, count) per bucket in rising order, both bounds inside."""
+        return [(*bounds(bucket), self.buckets[bucket]) for bucket in sorted(self.buckets)]
