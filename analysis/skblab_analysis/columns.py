@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The parquet tables of a run folder: every column with its type, unit and a sentence.
+
+The unit and the sentence travel in the file, as the field metadata `unit` and `about`. A unit of
+"by column `unit`" means that the row names it: "ns" on the wall clock, "instructions" in exact
+mode. Column tables in results-schema/ are written from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+BY_ROW = "by column `unit`"
+NO_UNIT = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; `null` says that a value may be absent."""
+
+    name: str
+    type: pa.DataType
+    unit: str
+    about: str
+    null: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One parquet file of the run folder; what one row is; its columns in order."""
+
+    file: str
+    row: str
+    columns: tuple[Column, ...]
+
+    def schema(self) -> pa.Schema:
+        """Return the arrow schema with unit and sentence as field metadata."""
+        fields = [
+            pa.field(
+                column.name,
+                column.type,
+                nullable=column.null,
+                metadata={"unit": column.unit, "about": column.about},
+            )
+            for column in self.columns
+        ]
+        return pa.schema(fields, metadata={"schema": f"skblab.{self.file}/1", "row": self.row})
+
+
+_TRIAL = Column("trial", pa.int64(), NO_UNIT, "Number of the trial in the run, from 0.")
+_SERIES = (
+    Column("kind", pa.string(), NO_UNIT, "`layer`, `total` (the whole path) or `napi`."),
+    Column("layer", pa.string(), NO_UNIT, "Name of the interval, unique within kind and trial."),
+    Column("from_point", pa.string(), NO_UNIT, "Point where the interval begins."),
+    Column("to_point", pa.string(), NO_UNIT, "Point where the interval ends."),
+    Column(
+        "context",
+        pa.string(),
+        NO_UNIT,
+        "For `napi`: where the poll ran (softirq, ksoftirqd, kthread, busy_poll).",
+        null=True,
+    ),
+    Column("counted", pa.string(), NO_UNIT, "What one count is: `packet` or `poll`."),
+    Column("unit", pa.string(), NO_UNIT, "Unit of the values: `ns` or `instructions`."),
+)
+
+TRIALS = Table(
+    "trials",
+    "one trial, good or void",
+    (
+        _TRIAL,
+        Column("clock", pa.string(), NO_UNIT, "`wall` (nanoseconds) or `exact` (instructions)."),
+        Column("setting", pa.string(), NO_UNIT, "Setting under test, such as `rp_filter=1`."),
+        Column(
+            "part",
+            pa.string(),
+            NO_UNIT,
+            "`whole`, or the part calibrated alone: `generator` or `sink`.",
+        ),
+        Column("boot", pa.int64(), NO_UNIT, "Number of the guest's boot, from 0."),
+        Column("repeat", pa.int64(), NO_UNIT, "Number of the repeat within the boot, from 0."),
+        Column("state", pa.string(), NO_UNIT, "`good` or `void`."),
+        Column("reason", pa.string(), NO_UNIT, "Why the trial is void.", null=True),
+        Column("sent", pa.int64(), "packets", "Packets handed to the kernel.", null=True),
+        Column("received", pa.int64(), "packets", "Distinct packets received.", null=True),
+        Column("lost", pa.int64(), "packets", "Packets that never arrived.", null=True),
+        Column("duplicates", pa.int64(), "packets", "Further copies received.", null=True),
+        Column(
+            "reordered",
+            pa.int64(),
+            "packets",
+            "Packets received after one with a higher sequence number.",
+            null=True,
+        ),
+        Column("packets", pa.int64(), "packets", "Packets the trial's figures are taken over."),
+        Column(
+            "instructions",
+            pa.int64(),
+            "instructions",
+            "Guest instructions of the counted run (exact only).",
+            null=True,
+        ),
+        Column(
+            "instructions_per_packet",
+            pa.float64(),
+            "instructions/packet",
+            "Instructions over packets (exact only).",
+            null=True,
+        ),
+    ),
+)
+
+LAYERS = Table(
+    "layers",
+    "one bucket of one histogram that holds at least one value",
+    (
+        _TRIAL,
+        *_SERIES,
+        Column("lower", pa.int64(), BY_ROW, "Smallest value of the bucket, inside it."),
+        Column("upper", pa.int64(), BY_ROW, "Largest value of the bucket, inside it."),
+        Column("count", pa.int64(), "by column `counted`", "Values in the bucket."),
+    ),
+)
+
+SUMMARY = Table(
+    "layers_summary",
+    "one histogram: its exact figures, and percentiles from its buckets",
+    (
+        _TRIAL,
+        *_SERIES,
+        Column("count", pa.int64(), "by column `counted`", "Values in the histogram."),
+        Column(
+            "negative",
+            pa.int64(),
+            "by column `counted`",
+            "Values below zero, kept out of the histogram.",
+        ),
+        Column("sum", pa.int64(), BY_ROW, "Exact sum of the values."),
+        Column("min", pa.int64(), BY_ROW, "Smallest value, exact.", null=True),
+        Column("max", pa.int64(), BY_ROW, "Largest value, exact.", null=True),
+        Column("mean", pa.float64(), BY_ROW, "Exact sum over count.", null=True),
+        Column("p50", pa.float64(), BY_ROW, "Median, to 1/16; null below 20 values.", null=True),
+        Column("p90", pa.float64(), BY_ROW, "To 1/16; null below 100 values.", null=True),
+        Column("p99", pa.float64(), BY_ROW, "To 1/16; null below 1 000 values.", null=True),
+        Column("p99_9", pa.float64(), BY_ROW, "To 1/16; null below 10 000 values.", null=True),
+        Column("p99_99", pa.float64(), BY_ROW, "To 1/16; null below 100 000 values.", null=True),
+    ),
+)
+
+TABLES = (TRIALS, LAYERS, SUMMARY)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tools print: the JSON of `pathlat` (layers) and of `skblab-traffic` (packets).
+
+Counts are whole and never negative. A field the tools gain later is let through, so an older
+reader reads a newer tool; a field that is missing or contradicts another is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    StringConstraints,
+    model_validator,
+)
+
+from skblab_analysis.loglinear import SUB_BUCKETS, Histogram
+
+# Names travel into pictures and pages, so they are kept plain.
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
+Bucket = tuple[NonNegativeInt, Annotated[int, Field(gt=0)]]
+
+
+class _Tool(BaseModel):
+    """A document written by another program: frozen, strict types, extra fields let through."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+
+
+class _Distribution(_Tool):
+    """A histogram as the tools print it: [[bucket index, count], …] with exact figures."""
+
+    count: NonNegativeInt
+    sum: NonNegativeInt
+    min: NonNegativeInt
+    max: NonNegativeInt
+    buckets: tuple[Bucket, ...]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> _Distribution:
+        indices = [bucket for bucket, _ in self.buckets]
+        if len(set(indices)) != len(indices):
+            raise ValueError("a bucket index is given twice")
+        held = sum(count for _, count in self.buckets)
+        if held != self.count:
+            raise ValueError(f"count is {self.count} but the buckets hold {held}")
+        self.histogram()
+        return self
+
+    def histogram(self) -> Histogram:
+        """Return the checked histogram."""
+        if not self.buckets:
+            return Histogram({})
+        return Histogram(dict(self.buckets), self.sum, self.min, self.max)
+
+
+class LayerDistribution(_Distribution):
+    """Time from one point to another; `negative` counts deltas below zero, never bucketed."""
+
+    from_point: Name = Field(alias="from")
+    to_point: Name = Field(alias="to")
+    negative: NonNegativeInt = 0
+
+
+class NapiDistribution(_Distribution):
+    """A per-poll figure: `delay` (schedule to poll start) or `time` (in the poll)."""
+
+    name: Name
+    context: Name
+
+
+class Samples(_Tool):
+    """Sample events by outcome, in packets."""
+
+    delivered: NonNegativeInt
+    dropped: NonNegativeInt
+    filtered: NonNegativeInt = 0
+
+
+class PathlatDocument(_Tool):
+    """One run of `pathlat`: layer histograms and the counts for the ledger."""
+
+    schema_: Literal["skblab.pathlat/1"] = Field(alias="schema")
+    kernel: str
+    clock_unit: Literal["ns"]
+    sub_buckets: Literal[16]
+    samples: Samples
+    seen: Mapping[Name, NonNegativeInt]
+    seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
+    drop_reasons: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
+    unplaced: Mapping[Name, NonNegativeInt]
+    layers: tuple[LayerDistribution, ...]
+    napi: tuple[NapiDistribution, ...] = ()
+
+    @model_validator(mode="after")
+    def _agrees(self) -> PathlatDocument:
+        for layer in self.layers:
+            for point in (layer.from_point, layer.to_point):
+                if point not in self.seen:
+                    raise ValueError(f"layer point {point!r} is not among the points of `seen`")
+        pairs = [(layer.from_point, layer.to_point) for layer in self.layers]
+        if len(set(pairs)) != len(pairs):
+            raise ValueError("a layer is given twice")
+        for point, count in self.seen.items():
+            if count > self.samples.delivered:
+                raise ValueError(
+                    f"point {point} was seen by {count} of {self.samples.delivered} delivered"
+                )
+        return self
+
+
+class SenderDocument(_Tool):
+    """What the sender of `skblab-traffic` says: datagrams handed to the kernel."""
+
+    sent: NonNegativeInt
+
+
+class ReceiverDocument(_Tool):
+    """What the receiver of `skblab-traffic` says, by sequence number.
+
+    `received` counts distinct datagrams; `duplicates` the further copies; `lost` those of the
+    announced number that never came, where the receiver knows it.
+    """
+
+    received: NonNegativeInt
+    lost: NonNegativeInt | None = None
+    duplicates: NonNegativeInt
+    reordered: NonNegativeInt
+
+
+assert SUB_BUCKETS == 16, "PathlatDocument.sub_buckets names the histogram's own number"

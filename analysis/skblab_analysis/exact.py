@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact figures: guest instructions per packet by setting, and what a setting adds.
+
+A trial counts the instructions of one run of packets. Part `whole` holds generator, path and
+sink together; `generator` and `sink` are calibrated alone, so the path's own cost is
+whole - generator - sink. Differences are taken between wholes: the shared parts cancel.
+
+Two trials of one setting should agree; their spread is (largest - smallest) / mean. A
+difference no larger than both settings' ranges added is not told from none, and that sum is
+stated as the smallest difference that could have been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, StringConstraints
+
+from skblab_analysis.errors import RefusedError
+
+Part = Literal["whole", "generator", "sink"]
+Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
+
+# The project's own promise for two boots of the same setting.
+SPREAD_LIMIT = 0.001
+
+
+class ExactTrial(BaseModel):
+    """One counted run: `instructions` guest instructions for `packets` packets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    setting: Setting
+    part: Part = "whole"
+    boot: NonNegativeInt
+    repeat: NonNegativeInt = 0
+    packets: PositiveInt
+    instructions: PositiveInt
+
+    @property
+    def per_packet(self) -> float:
+        """Instructions per packet."""
+        return self.instructions / self.packets
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Instructions per packet over the trials of one setting and part."""
+
+    setting: str
+    trials: int
+    boots: int
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float | None:
+        """(high - low) / mean; None when there is one trial only."""
+        return (self.high - self.low) / self.mean if self.trials > 1 else None
+
+    @property
+    def repeats(self) -> bool | None:
+        """Whether the spread keeps SPREAD_LIMIT; None when there is one trial only."""
+        return None if self.spread is None else self.spread <= SPREAD_LIMIT
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a setting adds to the baseline, in instructions per packet.
+
+    `seeable` is the smallest difference that could have been seen; None without repeats.
+    """
+
+    setting: str
+    value: float
+    share: float
+    seeable: float | None
+
+    @property
+    def seen(self) -> bool | None:
+        """Whether there is a difference; None without repeats."""
+        return None if self.seeable is None else abs(self.value) > self.seeable
+
+
+@dataclass(frozen=True)
+class ExactSummary:
+    """Costs by setting in the order first run; the first is the baseline."""
+
+    costs: tuple[Cost, ...]
+    differences: tuple[Difference, ...]
+    generator: Cost | None
+    sink: Cost | None
+
+    @property
+    def baseline(self) -> Cost:
+        """The setting the others are compared with."""
+        return self.costs[0]
+
+    @property
+    def around(self) -> float | None:
+        """Generator and sink together; None unless both are calibrated."""
+        if self.generator is None or self.sink is None:
+            return None
+        return self.generator.mean + self.sink.mean
+
+    def path(self, cost: Cost) -> float | None:
+        """The path's own instructions per packet; None without calibration."""
+        return None if self.around is None else cost.mean - self.around
+
+
+def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> ExactSummary:
+    """Sum up exact trials; RefusedError when there is nothing to sum up or it contradicts."""
+    wholes = [trial for trial in trials if trial.part == "whole"]
+    if not wholes:
+        raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
+    names = list(dict.fromkeys(trial.setting for trial in wholes))
+    if baseline is not None:
+        if baseline not in names:
+            raise RefusedError(f"no exact trial has the baseline setting {baseline!r}")
+        names.sort(key=lambda name: name != baseline)
+    costs = tuple(_cost(name, [t for t in wholes if t.setting == name]) for name in names)
+    summary = ExactSummary(
+        costs=costs,
+        differences=tuple(_difference(costs[0], cost) for cost in costs[1:]),
+        generator=_part(trials, "generator"),
+        sink=_part(trials, "sink"),
+    )
+    for cost in costs:
+        path = summary.path(cost)
+        if path is not None and path <= 0:
+            raise RefusedError(
+                f"{cost.setting}: generator and sink alone cost {summary.around:.0f} instructions "
+                f"a packet, no less than the whole path's {cost.mean:.0f}"
+            )
+    return summary
+
+
+def _part(trials: Iterable[ExactTrial], part: Part) -> Cost | None:
+    of_part = [trial for trial in trials if trial.part == part]
+    return _cost(part, of_part) if of_part else None
+
+
+def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
+    figures = [trial.per_packet for trial in trials]
+    return Cost(
+        setting=name,
+        trials=len(trials),
+        boots=len({trial.boot for trial in trials}),
+        mean=sum(figures) / len(figures),
+        low=min(figures),
+        high=max(figures),
+    )
+
+
+def _difference(baseline: Cost, cost: Cost) -> Difference:
+    seeable = None
+    if baseline.trials > 1 and cost.trials > 1:
+        seeable = (baseline.high - baseline.low) + (cost.high - cost.low)
+    value = cost.mean - baseline.mean
+    return Difference(cost.setting, value, value / baseline.mean, seeable)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files of a run folder: JSON, parquet and the journal, each whole or as it was before.
+
+All but the journal are written beside their place, flushed and renamed, so a full disk or a
+kill leaves what was there. The journal is appended to line by line, each line flushed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import JsonValue
+
+from skblab.errors import SkblabError
+from skblab.store import write_whole
+from skblab_analysis.columns import Table
+from skblab_analysis.errors import RecordError
+from skblab_analysis.series import Row
+
+
+def now() -> datetime:
+    """Return the time in UTC, to the millisecond."""
+    moment = datetime.now(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+@contextlib.contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    """Turn a full disk or another refusal of the file system into one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = shutil.disk_usage(path.parent).free / 2**20
+            raise SkblabError(
+                f"the disk is full: {free:.0f} MiB free, cannot write {path}; what the run "
+                "folder already holds stays readable; free some space and run again"
+            ) from error
+        raise SkblabError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write(path: Path, data: str | bytes) -> None:
+    """Write a file whole; SkblabError in one line when the disk says no."""
+    with _disk(path):
+        write_whole(path, data)
+
+
+def write_table(path: Path, table: Table, rows: Sequence[Row]) -> None:
+    """Write `rows` as parquet with the units of `table` in the field metadata."""
+    arrow = pa.Table.from_pylist(list(rows), schema=table.schema())
+    buffer = io.BytesIO()
+    pq.write_table(arrow, buffer, compression="zstd")
+    write(path, buffer.getvalue())
+
+
+def read_table(path: Path, table: Table) -> list[Row]:
+    """Read the rows of a parquet file; RecordError when it is absent, torn or of other columns."""
+    try:
+        arrow = pq.read_table(path)
+    except FileNotFoundError as error:
+        raise RecordError(f"{path} is missing: not a whole run folder") from error
+    except (pa.ArrowException, OSError) as error:
+        raise RecordError(f"{path} is no readable parquet file: {error}") from error
+    wanted = table.schema()
+    if not arrow.schema.equals(wanted):
+        differing = sorted(set(arrow.schema.names) ^ set(wanted.names)) or "the types"
+        raise RecordError(f"{path} has other columns than expected: {differing}")
+    rows: list[Row] = arrow.to_pylist()
+    return rows
+
+
+class Journal:
+    """`journal.jsonl`: one JSON object a line, `at` (UTC), `event`, then the event's data."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def mend(self) -> None:
+        """Cut off a last line that a kill left half written, so the next starts afresh."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("r+b") as handle:
+            data = handle.read()
+            handle.truncate(data.rfind(b"\n") + 1)
+
+    def append(self, event: str, data: Mapping[str, JsonValue]) -> None:
+        """Add a line and flush it to disk before returning."""
+        reserved = {"at", "event"} & data.keys()
+        if reserved:
+            raise ValueError(f"journal data may not be named {sorted(reserved)}")
+        line = json.dumps({"at": now().isoformat(), "event": event, **data}, ensure_ascii=False)
+        with _disk(self.path), self.path.open("ab") as handle:
+            handle.write(line.encode() + b"\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all whole lines; a torn last line is left out, any other is a RecordError."""
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError as error:
+            raise RecordError(f"{self.path} is missing: not a whole run folder") from error
+        lines = text.split(b"\n")[:-1]
+        events = []
+        for number, line in enumerate(lines, 1):
+            try:
+                event = json.loads(line)
+            except ValueError as error:
+                raise RecordError(f"{self.path} line {number} is no JSON: {error}") from error
+            if not isinstance(event, dict) or not {"at", "event"} <= event.keys():
+                raise RecordError(f"{self.path} line {number} lacks `at` or `event`")
+            events.append(event)
+        return events

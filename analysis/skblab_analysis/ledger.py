@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The ledger of a trial: where every packet went, and whether the account closes.
+
+Equalities (packets): sent = received + lost; read = received + duplicates; for every point
+seen + not seen = read. Limits: at most MAX_UNSEEN_SHARE of the packets read may lack a sample,
+and at most MAX_MISPLACED_SHARE of the samples may be misplaced (negative delta, no entry stamp,
+too long to store, event missed). A ledger that breaks any of them is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, model_validator
+
+from skblab_analysis.documents import (
+    LayerDistribution,
+    Name,
+    PathlatDocument,
+    ReceiverDocument,
+    SenderDocument,
+)
+from skblab_analysis.errors import RefusedError
+
+MAX_UNSEEN_SHARE = 0.01
+MAX_MISPLACED_SHARE = 0.01
+
+Unit = Literal["ns", "instructions"]
+
+
+class PointCount(BaseModel):
+    """One point of the path: packets read that had it stamped, and those that had not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    point: Name
+    seen: NonNegativeInt
+    not_seen: NonNegativeInt
+
+
+class Ledger(BaseModel):
+    """Every figure in packets. `unsampled` packets were read but left no sample event."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trial: NonNegativeInt
+    unit: Unit
+    sent: NonNegativeInt
+    received: NonNegativeInt
+    lost: NonNegativeInt
+    duplicates: NonNegativeInt
+    reordered: NonNegativeInt
+    delivered: NonNegativeInt
+    unsampled: NonNegativeInt
+    dropped: NonNegativeInt
+    filtered: NonNegativeInt
+    negative: NonNegativeInt
+    points: tuple[PointCount, ...]
+    dropped_points: dict[Name, NonNegativeInt]
+    drop_reasons: dict[Name, NonNegativeInt]
+    unplaced: dict[Name, NonNegativeInt]
+
+    @property
+    def read(self) -> int:
+        """Datagrams the receiving program read, further copies included."""
+        return self.received + self.duplicates
+
+    @property
+    def lost_elsewhere(self) -> int:
+        """Lost packets that no drop sample accounts for: lost before the first point."""
+        return self.lost - self.dropped
+
+    def faults(self) -> list[str]:
+        """Return each equality or limit that does not hold, as a clause with its figures."""
+        found = []
+        if self.sent != self.received + self.lost:
+            found.append(f"sent {self.sent} is not received {self.received} + lost {self.lost}")
+        if self.dropped > self.lost:
+            found.append(f"{self.dropped} packets were seen dropped but only {self.lost} were lost")
+        if self.delivered + self.unsampled != self.read:
+            found.append(
+                f"sampled {self.delivered} + unsampled {self.unsampled} is not read {self.read}"
+            )
+        found += [
+            f"point {count.point}: seen {count.seen} + not seen {count.not_seen} "
+            f"is not read {self.read}"
+            for count in self.points
+            if count.seen + count.not_seen != self.read
+        ]
+        if self.unsampled > MAX_UNSEEN_SHARE * self.read:
+            found.append(
+                f"{self.unsampled} of {self.read} packets read left no sample, "
+                f"more than {MAX_UNSEEN_SHARE:.0%}"
+            )
+        misplaced = sum(self.unplaced.values())
+        if misplaced > MAX_MISPLACED_SHARE * max(self.delivered, 1):
+            found.append(
+                f"{misplaced} misplaced samples on {self.delivered} placed ones, "
+                f"more than {MAX_MISPLACED_SHARE:.0%}"
+            )
+        return found
+
+    @model_validator(mode="after")
+    def _closes(self) -> Ledger:
+        faults = self.faults()
+        if faults:
+            raise ValueError("the ledger does not close: " + "; ".join(faults))
+        return self
+
+
+def build_ledger(
+    trial: int,
+    unit: Unit,
+    pathlat: PathlatDocument,
+    sender: SenderDocument,
+    receiver: ReceiverDocument,
+) -> Ledger:
+    """Return the ledger of one trial; RefusedError lists all that does not hold."""
+    lost = receiver.lost if receiver.lost is not None else sender.sent - receiver.received
+    read = receiver.received + receiver.duplicates
+    delivered = pathlat.samples.delivered
+    faults = _impossible(pathlat, sender, receiver)
+    if not faults:
+        ledger = Ledger.model_construct(
+            trial=trial,
+            unit=unit,
+            sent=sender.sent,
+            received=receiver.received,
+            lost=lost,
+            duplicates=receiver.duplicates,
+            reordered=receiver.reordered,
+            delivered=delivered,
+            unsampled=read - delivered,
+            dropped=pathlat.samples.dropped,
+            filtered=pathlat.samples.filtered,
+            negative=sum(layer.negative for layer in pathlat.layers),
+            points=tuple(
+                PointCount(point=point, seen=seen, not_seen=read - seen)
+                for point, seen in pathlat.seen.items()
+            ),
+            dropped_points=dict(pathlat.seen_dropped),
+            drop_reasons=dict(pathlat.drop_reasons),
+            unplaced=dict(pathlat.unplaced),
+        )
+        faults = ledger.faults()
+        if not faults:
+            return ledger
+    raise RefusedError("the ledger does not close, so no result is given: " + "; ".join(faults))
+
+
+def _impossible(
+    pathlat: PathlatDocument, sender: SenderDocument, receiver: ReceiverDocument
+) -> list[str]:
+    """Faults that leave no ledger to write down, and those of the layers."""
+    found = []
+    read = receiver.received + receiver.duplicates
+    if sender.sent == 0:
+        found.append("no packet was sent")
+    if receiver.received > sender.sent:
+        found.append(f"received {receiver.received} is more than sent {sender.sent}")
+    if pathlat.samples.delivered > read:
+        found.append(
+            f"the probe saw {pathlat.samples.delivered} packets delivered "
+            f"but the receiver read {read}: foreign packets passed the filter"
+        )
+    if receiver.received and not pathlat.samples.delivered:
+        found.append(f"{receiver.received} packets were received but the probe saw none")
+    for layer in pathlat.layers:
+        placed = layer.count + layer.negative
+        possible = min(pathlat.seen[layer.from_point], pathlat.seen[layer.to_point])
+        if placed > possible:
+            found.append(
+                f"layer {layer.from_point} to {layer.to_point} has {placed} packets "
+                f"but only {possible} passed both points"
+            )
+    found += _unequal_sums(pathlat)
+    return found
+
+
+def _unequal_sums(pathlat: PathlatDocument) -> list[str]:
+    """If every packet passed every layer, the layers' times add up to the total's exactly."""
+    total = total_of(pathlat)
+    if total is None:
+        return []
+    parts = [layer for layer in pathlat.layers if layer is not total]
+    if any(layer.count != total.count or layer.negative for layer in [*parts, total]):
+        return []
+    added = sum(layer.sum for layer in parts)
+    if added != total.sum:
+        return [f"the layers add up to {added} but the whole path to {total.sum}"]
+    return []
+
+
+def total_of(pathlat: PathlatDocument) -> LayerDistribution | None:
+    """Return the distribution that spans all the others, if there is one."""
+    if len(pathlat.layers) < 2:
+        return None
+    order = list(pathlat.seen)
+    first = min((layer.from_point for layer in pathlat.layers), key=order.index)
+    last = max((layer.to_point for layer in pathlat.layers), key=order.index)
+    for layer in pathlat.layers:
+        if (layer.from_point, layer.to_point) == (first, last):
+            return layer
+    return None

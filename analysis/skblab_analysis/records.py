@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The run folder `results/<name>-<time>/`: made while a run goes on, read by every report.
+
+    folder = RunFolder.create(results_dir, "demo", Plan(experiment="demo", seed=1, …))
+    folder.journal("attempt", trial=0)                  # flushed before the trial starts
+    folder.record_wall(pathlat_json, sender_json, receiver_json)
+    folder.record_exact([ExactTrial(setting="rp_filter=0", boot=0, packets=…, instructions=…), …])
+    folder.finish(environment, reporter.timings, versions=…, commands=…, gaps=…)
+
+The documents are dicts, or the JSON text as the tool printed it. `record_wall` and
+`record_exact` raise RefusedError (exit code 1) when the numbers contradict each other, and
+RecordError (exit code 2) when a document is not as the contract says; the trial is then kept as
+void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
+
+`run.json` is written last: its `trials` says how many trials are complete, and rows of a later
+trial, left by a kill between two files, are left out by `load`. `RunFolder.open` goes on with a
+run that stopped; `load` gives everything a report needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from skblab.errors import SkblabError
+from skblab_analysis import columns, files, series
+from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.errors import RecordError, RefusedError, parse, read
+from skblab_analysis.exact import ExactSummary, ExactTrial, summarise
+from skblab_analysis.ledger import Ledger, Unit, build_ledger
+from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
+from skblab_analysis.series import Row, Series
+
+Document = Mapping[str, Any] | str | bytes
+
+UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
+FOLDERS = ("logs", "report")
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a run folder holds, checked."""
+
+    folder: Path
+    document: RunDocument
+    trials: tuple[Row, ...]
+    series: tuple[Series, ...]
+    journal: tuple[dict[str, Any], ...]
+
+    def ledger(self, clock: Clock = "wall") -> Ledger | None:
+        """Return the last good ledger of a clock."""
+        unit = UNIT_OF_CLOCK[clock]
+        found = [ledger for ledger in self.document.ledgers if ledger.unit == unit]
+        return found[-1] if found else None
+
+    def of_trial(self, trial: int) -> list[Series]:
+        """Return the histograms of one trial, in the order of the path."""
+        return [one for one in self.series if one.trial == trial]
+
+    def exact_trials(self) -> list[ExactTrial]:
+        """Return the good exact trials that count instructions."""
+        return _exact_trials(self.trials)
+
+    def exact(self) -> ExactSummary | None:
+        """Return the exact figures; None when the run has none."""
+        trials = self.exact_trials()
+        return summarise(trials, self.document.plan.baseline) if trials else None
+
+
+class RunFolder:
+    """A run folder being written. Make one by `create` or `open`."""
+
+    def __init__(self, path: Path, document: RunDocument) -> None:
+        self.path = path
+        self._document = document
+        self._journal = files.Journal(path / "journal.jsonl")
+        self._trials: list[Row] = []
+        self._series: list[Series] = []
+
+    @classmethod
+    def create(cls, results: Path, name: str, plan: Plan, *, synthetic: bool = False) -> RunFolder:
+        """Make `results/<name>-<UTC time>/` with a run.json in state `running`.
+
+        Raises RecordError for a name that is no plain lower-case word.
+        """
+        started = files.now()
+        document = parse(
+            RunDocument,
+            {
+                "name": name,
+                "state": "running",
+                "synthetic": synthetic,
+                "started": started.isoformat(),
+                "plan": plan.model_dump(mode="json"),
+            },
+            "the new run",
+        )
+        path = _make(results, f"{name}-{started:%Y%m%d-%H%M%S}")
+        folder = cls(path, document)
+        folder._write_tables()
+        folder._write_document()
+        folder.journal("created", name=name, seed=plan.seed)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Go on with the run at `path`, dropping what an interrupted write left over."""
+        folder = cls(path, read(RunDocument, path / "run.json", "the run document"))
+        folder._journal.mend()
+        run = load(path)
+        folder._trials, folder._series = list(run.trials), list(run.series)
+        return folder
+
+    @property
+    def document(self) -> RunDocument:
+        """What run.json says now."""
+        return self._document
+
+    @property
+    def logs(self) -> Path:
+        """Folder for raw output and console logs."""
+        return self.path / "logs"
+
+    def journal(self, event: str, **data: JsonValue) -> None:
+        """Add an event to the journal, flushed to disk before this returns."""
+        self._journal.append(event, data)
+
+    def record_wall(
+        self,
+        pathlat: Document,
+        sender: Document,
+        receiver: Document,
+        *,
+        setting: str = "default",
+        boot: int = 0,
+        repeat: int = 0,
+    ) -> Ledger:
+        """Record one trial timed on the wall clock; returns its ledger. Unit: ns."""
+        return self._record_layers("wall", pathlat, sender, receiver, setting, boot, repeat)
+
+    def record_exact_layers(
+        self,
+        pathlat: Document,
+        sender: Document,
+        receiver: Document,
+        *,
+        setting: str = "default",
+        boot: int = 0,
+        repeat: int = 0,
+    ) -> Ledger:
+        """Record one trial timed by the instruction counter. Unit: instructions."""
+        return self._record_layers("exact", pathlat, sender, receiver, setting, boot, repeat)
+
+    def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
+        """Record counted trials; returns the summary over all exact trials of the run."""
+        first = len(self._trials)
+        rows = [
+            _trial_row(first + number, "exact", trial.setting, trial.boot, trial.repeat)
+            | {
+                "part": trial.part,
+                "packets": trial.packets,
+                "instructions": trial.instructions,
+                "instructions_per_packet": trial.per_packet,
+            }
+            for number, trial in enumerate(trials)
+        ]
+        try:
+            summary = summarise(
+                [*_exact_trials(self._trials), *trials], self._document.plan.baseline
+            )
+        except RefusedError as refusal:
+            self._append([row | _void(refusal) for row in rows], [], None)
+            self.journal("refused", trials=[row["trial"] for row in rows], reason=str(refusal))
+            raise
+        self._append(rows, [], None)
+        self.journal("recorded", trials=[row["trial"] for row in rows], clock="exact")
+        return summary
+
+    def finish(
+        self,
+        environment: Environment,
+        timings: Mapping[str, float],
+        *,
+        versions: Mapping[str, str] | None = None,
+        commands: Sequence[Command] = (),
+        gaps: Sequence[str] = (),
+    ) -> Path:
+        """End a good run. `timings` maps step to seconds; returns the folder."""
+        self._end("finished", "", environment, timings, versions, commands, gaps)
+        return self.path
+
+    def fail(
+        self,
+        reason: str,
+        environment: Environment | None = None,
+        timings: Mapping[str, float] | None = None,
+    ) -> None:
+        """End a run that broke; what was recorded stays readable."""
+        self._end("failed", reason, environment, timings or {}, None, (), ())
+
+    def _end(
+        self,
+        state: str,
+        reason: str,
+        environment: Environment | None,
+        timings: Mapping[str, float],
+        versions: Mapping[str, str] | None,
+        commands: Sequence[Command],
+        gaps: Sequence[str],
+    ) -> None:
+        self._document = self._document.model_copy(
+            update={
+                "state": state,
+                "reason": reason,
+                "finished": files.now(),
+                "environment": environment,
+                "versions": dict(versions or {}),
+                "commands": tuple(commands),
+                "timings": tuple(
+                    Timing(step=step, seconds=seconds) for step, seconds in timings.items()
+                ),
+                "gaps": tuple(gaps),
+            }
+        )
+        self._write_document()
+        self.journal(state, **({"reason": reason} if reason else {}))
+
+    def _record_layers(
+        self,
+        clock: Clock,
+        pathlat: Document,
+        sender: Document,
+        receiver: Document,
+        setting: str,
+        boot: int,
+        repeat: int,
+    ) -> Ledger:
+        trial = len(self._trials)
+        row = _trial_row(trial, clock, setting, boot, repeat)
+        documents = {"pathlat": pathlat, "sender": sender, "receiver": receiver}
+        for name, document in documents.items():
+            files.write(self.logs / f"{name}-{trial}.json", _text(document))
+        try:
+            layers = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
+            sent = parse(SenderDocument, _plain(sender), "the sender's document")
+            got = parse(ReceiverDocument, _plain(receiver), "the receiver's document")
+            ledger = build_ledger(trial, UNIT_OF_CLOCK[clock], layers, sent, got)
+        except SkblabError as refusal:
+            self._append([row | _void(refusal)], [], None)
+            self.journal("refused", trials=[trial], reason=str(refusal))
+            raise
+        figures = {
+            name: getattr(ledger, name)
+            for name in ("sent", "received", "lost", "duplicates", "reordered")
+        }
+        found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
+        self._append([row | figures | {"packets": ledger.delivered}], found, ledger)
+        self.journal("recorded", trials=[trial], clock=clock)
+        return ledger
+
+    def _append(self, rows: Sequence[Row], found: Sequence[Series], ledger: Ledger | None) -> None:
+        """Write the tables, then run.json, which makes the new trials count."""
+        self._trials += rows
+        self._series += found
+        self._write_tables()
+        ledgers = self._document.ledgers + ((ledger,) if ledger else ())
+        self._document = self._document.model_copy(
+            update={"trials": len(self._trials), "ledgers": ledgers}
+        )
+        self._write_document()
+
+    def _write_tables(self) -> None:
+        buckets = [row for one in self._series for row in one.bucket_rows()]
+        summaries = [one.summary_row() for one in self._series]
+        for table, rows in (
+            (columns.LAYERS, buckets),
+            (columns.SUMMARY, summaries),
+            (columns.TRIALS, self._trials),
+        ):
+            files.write_table(self.path / f"{table.file}.parquet", table, rows)
+
+    def _write_document(self) -> None:
+        text = self._document.model_dump_json(by_alias=True, indent=2)
+        files.write(self.path / "run.json", text + "\n")
+
+
+def load(path: Path) -> Run:
+    """Read and check the run folder at `path`; RecordError says what is wrong where."""
+    document = read(RunDocument, path / "run.json", "the run document")
+    rows = {
+        table.file: [
+            row
+            for row in files.read_table(path / f"{table.file}.parquet", table)
+            if row["trial"] < document.trials
+        ]
+        for table in columns.TABLES
+    }
+    if [row["trial"] for row in rows["trials"]] != list(range(document.trials)):
+        raise RecordError(
+            f"{path / 'trials.parquet'} holds {len(rows['trials'])} trials "
+            f"but run.json lists {document.trials}"
+        )
+    try:
+        found = series.from_rows(rows["layers_summary"], rows["layers"])
+    except ValueError as error:
+        raise RecordError(f"{path / 'layers.parquet'}: {error}") from error
+    return Run(
+        folder=path,
+        document=document,
+        trials=tuple(rows["trials"]),
+        series=tuple(found),
+        journal=tuple(files.Journal(path / "journal.jsonl").read()),
+    )
+
+
+def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
+    return [
+        ExactTrial(
+            setting=row["setting"],
+            part=row["part"],
+            boot=row["boot"],
+            repeat=row["repeat"],
+            packets=row["packets"],
+            instructions=row["instructions"],
+        )
+        for row in rows
+        if row["state"] == "good" and row["instructions"] is not None
+    ]
+
+
+def _make(results: Path, name: str) -> Path:
+    """Make a new folder; a second run within the same second gets a number."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        number, path = 1, results / name
+        while True:
+            try:
+                path.mkdir()
+                break
+            except FileExistsError:
+                number += 1
+                path = results / f"{name}-{number}"
+        for folder in FOLDERS:
+            (path / folder).mkdir()
+    except OSError as error:
+        raise SkblabError(
+            f"cannot make a run folder in {results}: {error.strerror}; "
+            "set SKBLAB_RESULTS to a folder you may write"
+        ) from error
+    return path
+
+
+def _trial_row(trial: int, clock: Clock, setting: str, boot: int, repeat: int) -> Row:
+    row: Row = dict.fromkeys(column.name for column in columns.TRIALS.columns)
+    return row | {
+        "trial": trial,
+        "clock": clock,
+        "setting": setting,
+        "part": "whole",
+        "boot": boot,
+        "repeat": repeat,
+        "state": "good",
+        "packets": 0,
+    }
+
+
+def _void(refusal: Exception) -> Row:
+    return {"state": "void", "reason": str(refusal)}
+
+
+def _plain(document: Document) -> object:
+    return document if isinstance(document, str | bytes) else dict(document)
+
+
+def _text(document: Document) -> str | bytes:
+    if isinstance(document, str | bytes):
+        return document
+    return json.dumps(dict(document), indent=1) + "\n"

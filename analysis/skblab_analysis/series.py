@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One named histogram of a trial: a layer, the whole path, or a figure of NAPI polls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from skblab_analysis.documents import NapiDistribution, PathlatDocument
+from skblab_analysis.ledger import Unit, total_of
+from skblab_analysis.loglinear import Histogram, index
+
+Kind = Literal["layer", "total", "napi"]
+Row = dict[str, Any]
+
+# Column of layers_summary to quantile.
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
+
+# What a NAPI figure of the probe spans, in the points of the path.
+NAPI_SPANS = {"delay": ("irq", "poll"), "time": ("poll", "poll_end")}
+
+
+@dataclass(frozen=True)
+class Series:
+    """A histogram with its name and units. `context` is None but for NAPI figures."""
+
+    trial: int
+    kind: Kind
+    layer: str
+    from_point: str
+    to_point: str
+    context: str | None
+    counted: Literal["packet", "poll"]
+    unit: Unit
+    negative: int
+    histogram: Histogram
+
+    def _head(self) -> Row:
+        return {
+            "trial": self.trial,
+            "kind": self.kind,
+            "layer": self.layer,
+            "from_point": self.from_point,
+            "to_point": self.to_point,
+            "context": self.context,
+            "counted": self.counted,
+            "unit": self.unit,
+        }
+
+    def bucket_rows(self) -> list[Row]:
+        """Return the rows for `layers`."""
+        head = self._head()
+        return [
+            {**head, "lower": lower, "upper": upper, "count": count}
+            for lower, upper, count in self.histogram.rows()
+        ]
+
+    def summary_row(self) -> Row:
+        """Return the row for `layers_summary`."""
+        histogram = self.histogram
+        filled = bool(histogram.buckets)
+        return {
+            **self._head(),
+            "count": histogram.count,
+            "negative": self.negative,
+            "sum": histogram.total,
+            "min": histogram.minimum if filled else None,
+            "max": histogram.maximum if filled else None,
+            "mean": histogram.mean,
+            **{name: histogram.quantile(q) for name, q in QUANTILES.items()},
+        }
+
+
+def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Series]:
+    """Return every histogram of a pathlat document, layers in the order of the path.
+
+    `unit` is "instructions" where the guest's clock counts them, else "ns".
+    """
+    total = total_of(document)
+    layers = [
+        Series(
+            trial=trial,
+            kind="total" if layer is total else "layer",
+            layer=f"{layer.from_point}-{layer.to_point}",
+            from_point=layer.from_point,
+            to_point=layer.to_point,
+            context=None,
+            counted="packet",
+            unit=unit,
+            negative=layer.negative,
+            histogram=layer.histogram(),
+        )
+        for layer in document.layers
+    ]
+    return layers + [_napi(trial, unit, figure) for figure in document.napi]
+
+
+def _napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
+    start, end = NAPI_SPANS.get(figure.name, (f"{figure.name}_start", f"{figure.name}_end"))
+    return Series(
+        trial=trial,
+        kind="napi",
+        layer=f"{figure.name}-{figure.context}",
+        from_point=start,
+        to_point=end,
+        context=figure.context,
+        counted="poll",
+        unit=unit,
+        negative=0,
+        histogram=figure.histogram(),
+    )
+
+
+def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
+    """Rebuild series from the rows of `layers_summary` and `layers`, in summary order.
+
+    ValueError when the two tables contradict each other.
+    """
+    held: dict[tuple[int, str, str], dict[int, int]] = {}
+    for row in buckets:
+        key = (row["trial"], row["kind"], row["layer"])
+        held.setdefault(key, {})[index(row["lower"])] = row["count"]
+    series = []
+    for row in summaries:
+        found = held.pop((row["trial"], row["kind"], row["layer"]), {})
+        histogram = Histogram(found, row["sum"], row["min"] or 0, row["max"] or 0)
+        if histogram.count != row["count"]:
+            raise ValueError(
+                f"trial {row['trial']}, {row['layer']}: the summary counts {row['count']} "
+                f"but the buckets hold {histogram.count}"
+            )
+        series.append(
+            Series(
+                trial=row["trial"],
+                kind=row["kind"],
+                layer=row["layer"],
+                from_point=row["from_point"],
+                to_point=row["to_point"],
+                context=row["context"],
+                counted=row["counted"],
+                unit=row["unit"],
+                negative=row["negative"],
+                histogram=histogram,
+            )
+        )
+    if held:
+        trial, _, layer = next(iter(held))
+        raise ValueError(f"trial {trial}, {layer}: buckets without a summary")
+    return series

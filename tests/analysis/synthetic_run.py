@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SYNTHETIC run folders for tests: made-up numbers, shaped like the demo's, never a measurement.
+
+Every folder made here says `"synthetic": true` in its run.json.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from skblab_analysis.exact import ExactTrial
+from skblab_analysis.loglinear import Histogram
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Command, Environment, Guest, Host, Kernel, Plan
+
+POINTS = ("driver", "stack", "ip", "transport", "socket", "user")
+
+# Median in ns and spread of the log-normal each layer is drawn from.
+SHAPES = ((900, 0.25), (1_400, 0.2), (2_600, 0.3), (1_900, 0.22), (31_000, 0.8))
+
+Json = dict[str, Any]
+
+
+def _distribution(values: list[int]) -> Json:
+    histogram = Histogram.of(values)
+    return {
+        "count": histogram.count,
+        "sum": histogram.total,
+        "min": histogram.minimum,
+        "max": histogram.maximum,
+        "buckets": [[bucket, count] for bucket, count in sorted(histogram.buckets.items())],
+    }
+
+
+def pathlat(packets: int = 20_000, seed: int = 1, dropped: int = 0) -> Json:
+    """A pathlat document whose layers add up to its total, packet by packet."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(packets):
+        row = [round(median * rng.lognormvariate(0, spread)) for median, spread in SHAPES]
+        if rng.random() < 0.004:
+            row[4] += rng.randrange(400_000, 3_000_000)
+        rows.append(row)
+    layers: list[Json] = [
+        {
+            "from": start,
+            "to": end,
+            "negative": 0,
+            **_distribution([row[number] for row in rows]),
+        }
+        for number, (start, end) in enumerate(pairwise(POINTS))
+    ]
+    total = [sum(row) for row in rows]
+    layers.append({"from": "driver", "to": "user", "negative": 0, **_distribution(total)})
+    polls = [round(7_000 * rng.lognormvariate(0, 0.6)) for _ in range(packets // 8)]
+    work = [round(21_000 * rng.lognormvariate(0, 0.5)) for _ in range(packets // 8)]
+    rare = [round(60_000 * rng.lognormvariate(0, 0.9)) for _ in range(packets // 400)]
+    return {
+        "schema": "skblab.pathlat/1",
+        "kernel": "6.12.48-skblab",
+        "clock_unit": "ns",
+        "sub_buckets": 16,
+        "samples": {"delivered": packets, "dropped": dropped, "filtered": 12},
+        "seen": dict.fromkeys(POINTS, packets),
+        "seen_dropped": {
+            point: dropped if number < 4 else 0 for number, point in enumerate(POINTS)
+        },
+        "drop_reasons": {"SOCKET_RCVBUFF": dropped} if dropped else {},
+        "unplaced": {"negative": 0, "no_entry": 0, "overflow": 0, "missed": 0},
+        "layers": layers,
+        "napi": [
+            {"name": "delay", "context": "softirq", **_distribution(polls)},
+            {"name": "delay", "context": "ksoftirqd", **_distribution(rare)},
+            {"name": "time", "context": "softirq", **_distribution(work)},
+        ],
+    }
+
+
+def sender(packets: int = 20_000) -> Json:
+    return {"schema": "skblab.traffic/1", "role": "sender", "sent": packets}
+
+
+def receiver(packets: int = 20_000, lost: int = 0) -> Json:
+    return {
+        "schema": "skblab.traffic/1",
+        "role": "receiver",
+        "received": packets - lost,
+        "lost": lost,
+        "duplicates": 0,
+        "reordered": 0,
+    }
+
+
+def exact_trials() -> list[ExactTrial]:
+    """Two settings, generator and sink, in two boots of two repeats each."""
+    per_packet = {
+        ("rp_filter=0", "whole"): 7_627.1,
+        ("rp_filter=1", "whole"): 7_977.4,
+        ("rp_filter=0", "generator"): 2_105.6,
+        ("rp_filter=0", "sink"): 1_310.2,
+    }
+    rng = random.Random(2)
+    return [
+        ExactTrial.model_validate(
+            {
+                "setting": setting,
+                "part": part,
+                "boot": boot,
+                "repeat": repeat,
+                "packets": 2_000,
+                "instructions": round(2_000 * cost * rng.uniform(0.9998, 1.0002)),
+            }
+        )
+        for boot in range(2)
+        for repeat in range(2)
+        for (setting, part), cost in per_packet.items()
+    ]
+
+
+def plan(packets: int = 20_000) -> Plan:
+    return Plan(
+        experiment="demo",
+        question="Where does a UDP packet's time go, and what does rp_filter cost?",
+        seed=20_160_229,
+        packets=packets,
+        baseline="rp_filter=0",
+        again="make demo",
+        parameters={"payload_bytes": 64, "rate_pps": 20_000},
+    )
+
+
+def environment() -> Environment:
+    return Environment(
+        kernel=Kernel(
+            release="6.12.48-skblab",
+            version="#1 SMP PREEMPT_DYNAMIC Debian",
+            flavour="stock",
+            source="linux-source-6.12 6.12.48-1",
+            config_hash="9f2c11d07a3be845",
+            patches=(
+                "0001-net-time-NAPI-schedule-to-poll.patch",
+                "0002-net-carry-a-path-stamp-in-the-skb.patch",
+            ),
+        ),
+        guests={
+            "wall": Guest(
+                accel="tcg",
+                cpus=2,
+                memory_mib=2048,
+                command_line="console=ttyS0 root=lab rootfstype=9p panic=-1 mitigations=auto",
+                clocksource="tsc",
+                machine="-machine q35 -accel tcg,thread=multi -smp 2",
+            ),
+            "exact": Guest(
+                accel="tcg",
+                cpus=1,
+                memory_mib=2048,
+                command_line="console=ttyS0 root=lab rootfstype=9p clocksource=tsc tsc=reliable",
+                clocksource="tsc",
+                machine="-accel tcg,thread=single -icount shift=0,sleep=off -smp 1",
+            ),
+        },
+        host=Host(
+            system="Debian GNU/Linux 12", cpu="Synthetic CPU @ 2.60GHz", cpus=2, memory_mib=24_000
+        ),
+        more={"KVM": "does not boot a guest here; TCG was used"},
+    )
+
+
+def finished_run(results: Path, packets: int = 20_000) -> Path:
+    """Write a whole synthetic run and return its folder."""
+    folder = RunFolder.create(results, "demo", plan(packets), synthetic=True)
+    folder.journal("attempt", trial=0)
+    lost = packets // 500
+    folder.record_wall(
+        pathlat(packets - lost, dropped=lost), sender(packets), receiver(packets, lost)
+    )
+    folder.record_exact(exact_trials())
+    return folder.finish(
+        environment(),
+        {"lab root": 0.4, "kernel": 3.1, "wall trial": 14.2, "exact trials": 21.7},
+        versions={"skblab": "0.1.0", "qemu": "10.0.3", "gnuplot": "6.0.2", "gcc": "14.2.0"},
+        commands=(
+            Command(where="guest, namespace rx", command="skblab-traffic receive --port 9000"),
+            Command(
+                where="guest, namespace tx",
+                command=f"skblab-traffic send 10.0.0.2:9000 --count {packets} --rate 20000",
+            ),
+            Command(where="guest", command="pathlat --port 9000 --output pathlat.json"),
+        ),
+        gaps=("The guest has no hardware timer of its own: its clock is the emulator's.",),
+    )

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The run folder: what is written comes back, what contradicts is refused, a kill loses nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import synthetic_run
+
+from skblab.errors import SkblabError
+from skblab_analysis import columns
+from skblab_analysis.errors import RecordError, RefusedError
+from skblab_analysis.exact import ExactTrial, summarise
+from skblab_analysis.records import RunFolder, load
+
+Json = dict[str, Any]
+PACKETS = 2_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path, "demo", synthetic_run.plan(PACKETS), synthetic=True)
+
+
+def test_what_is_written_comes_back(tmp_path: Path) -> None:
+    run = load(synthetic_run.finished_run(tmp_path, PACKETS))
+    assert run.document.state == "finished"
+    assert run.document.synthetic
+    ledger = run.ledger("wall")
+    assert ledger is not None
+    assert (ledger.sent, ledger.received, ledger.lost) == (2_000, 1_996, 4)
+    assert [count.seen + count.not_seen for count in ledger.points] == [1_996] * 6
+    assert [one.layer for one in run.of_trial(0) if one.kind == "layer"] == [
+        "driver-stack",
+        "stack-ip",
+        "ip-transport",
+        "transport-socket",
+        "socket-user",
+    ]
+    document = synthetic_run.pathlat(PACKETS - 4, dropped=4)
+    for one, layer in zip(run.of_trial(0), document["layers"] + document["napi"], strict=True):
+        assert sorted(one.histogram.buckets.items()) == [tuple(pair) for pair in layer["buckets"]]
+        assert one.histogram.total == layer["sum"]
+    assert run.exact_trials() == synthetic_run.exact_trials()
+    assert [event["event"] for event in run.journal] == [
+        "created",
+        "attempt",
+        "recorded",
+        "recorded",
+        "finished",
+    ]
+    assert {path.name for path in (run.folder / "logs").iterdir()} == {
+        "pathlat-0.json",
+        "sender-0.json",
+        "receiver-0.json",
+    }
+
+
+def test_units_and_sentences_travel_in_the_parquet_files(tmp_path: Path) -> None:
+    path = synthetic_run.finished_run(tmp_path, PACKETS)
+    for table in columns.TABLES:
+        schema = pq.read_schema(path / f"{table.file}.parquet")
+        for column in table.columns:
+            metadata = schema.field(column.name).metadata
+            assert metadata[b"unit"].decode() == column.unit
+            assert metadata[b"about"].decode() == column.about
+
+
+def test_units_never_mix(folder: RunFolder) -> None:
+    folder.record_wall(
+        synthetic_run.pathlat(PACKETS),
+        synthetic_run.sender(PACKETS),
+        synthetic_run.receiver(PACKETS),
+    )
+    folder.record_exact_layers(
+        synthetic_run.pathlat(PACKETS),
+        synthetic_run.sender(PACKETS),
+        synthetic_run.receiver(PACKETS),
+    )
+    run = load(folder.path)
+    assert {one.unit for one in run.of_trial(0)} == {"ns"}
+    assert {one.unit for one in run.of_trial(1)} == {"instructions"}
+    exact = run.ledger("exact")
+    assert exact is not None
+    assert exact.trial == 1
+
+
+def test_tool_text_is_kept_as_it_was(folder: RunFolder) -> None:
+    text = json.dumps(synthetic_run.sender(PACKETS))
+    folder.record_wall(
+        json.dumps(synthetic_run.pathlat(PACKETS)),
+        text,
+        json.dumps(synthetic_run.receiver(PACKETS)).encode(),
+    )
+    assert (folder.logs / "sender-0.json").read_text() == text
+
+
+def _set(*path: str | int, to: object) -> Callable[[Json], None]:
+    def change(document: Json) -> None:
+        place: Any = document
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "reason"),
+    [
+        ("pathlat", _set("schema", to="skblab.pathlat/9"), "schema"),
+        ("pathlat", _set("sub_buckets", to=32), "sub_buckets"),
+        ("pathlat", _set("samples", "delivered", to=-1), "samples.delivered"),
+        ("pathlat", _set("samples", "delivered", to="many"), "samples.delivered"),
+        ("pathlat", _set("layers", 0, "count", to=1), "the buckets hold"),
+        ("pathlat", _set("layers", 0, "sum", to=1), "the sum 1 is outside"),
+        ("pathlat", _set("layers", 0, "max", to=1), "maximum"),
+        ("pathlat", _set("layers", 0, "from", to="moon"), "'moon' is not among the points"),
+        ("pathlat", _set("layers", 0, "from", to="<b>"), "layers.0.from"),
+        ("pathlat", _set("seen", "ip", to=PACKETS + 1), "point ip was seen by"),
+        ("pathlat", _set("unplaced", to=None), "unplaced"),
+        ("sender", _set("sent", to=None), "the sender's document"),
+        ("receiver", _set("received", to=1.5), "the receiver's document"),
+    ],
+)
+def test_bad_document_is_refused_in_one_line(
+    folder: RunFolder, which: str, change: Callable[[Json], None], reason: str
+) -> None:
+    documents = {
+        "pathlat": synthetic_run.pathlat(PACKETS),
+        "sender": synthetic_run.sender(PACKETS),
+        "receiver": synthetic_run.receiver(PACKETS),
+    }
+    change(documents[which])
+    with pytest.raises(RecordError) as caught:
+        folder.record_wall(documents["pathlat"], documents["sender"], documents["receiver"])
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"sender": _set("sent", to=PACKETS + 5)}, "is not received 2000 + lost 0"),
+        ({"sender": _set("sent", to=0)}, "no packet was sent"),
+        ({"receiver": _set("received", to=PACKETS + 1)}, "is more than sent"),
+        (
+            {
+                "receiver": _set("received", to=PACKETS - 7),
+            },
+            "foreign packets passed the filter",
+        ),
+        ({"pathlat": _set("samples", "dropped", to=3)}, "3 packets were seen dropped but only 0"),
+        ({"pathlat": _set("unplaced", "missed", to=21)}, "21 misplaced samples"),
+        ({"pathlat": _set("seen", "ip", to=PACKETS - 1)}, "only 1999 passed both points"),
+        ({"pathlat": _set("layers", 0, "negative", to=1)}, "has 2001 packets"),
+    ],
+)
+def test_broken_ledger_is_refused_and_kept_as_void(
+    folder: RunFolder, changes: dict[str, Callable[[Json], None]], reason: str
+) -> None:
+    documents = {
+        "pathlat": synthetic_run.pathlat(PACKETS),
+        "sender": synthetic_run.sender(PACKETS),
+        "receiver": synthetic_run.receiver(PACKETS),
+    }
+    for which, change in changes.items():
+        change(documents[which])
+    with pytest.raises(RefusedError, match="the ledger does not close") as caught:
+        folder.record_wall(documents["pathlat"], documents["sender"], documents["receiver"])
+    assert reason in str(caught.value)
+    assert caught.value.exit_code == 1
+    run = load(folder.path)
+    assert [(row["state"], row["reason"]) for row in run.trials] == [("void", str(caught.value))]
+    assert run.ledger() is None
+    assert run.series == ()
+    assert (folder.logs / "pathlat-0.json").exists()
+
+
+def test_layers_that_do_not_add_up_are_refused(folder: RunFolder) -> None:
+    pathlat = synthetic_run.pathlat(PACKETS)
+    pathlat["layers"][0]["sum"] += 1
+    with pytest.raises(RefusedError, match="the layers add up to"):
+        folder.record_wall(pathlat, synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS))
+
+
+def test_more_than_one_percent_unseen_is_refused(folder: RunFolder) -> None:
+    for missing, good in ((PACKETS // 100, True), (PACKETS // 100 + 1, False)):
+        documents = (
+            synthetic_run.pathlat(PACKETS - missing),
+            synthetic_run.sender(PACKETS),
+            synthetic_run.receiver(PACKETS),
+        )
+        if good:
+            ledger = folder.record_wall(*documents)
+            assert ledger.unsampled == missing
+            assert all(count.not_seen == missing for count in ledger.points)
+        else:
+            with pytest.raises(RefusedError, match="left no sample, more than 1%"):
+                folder.record_wall(*documents)
+
+
+def test_exact_summary() -> None:
+    summary = summarise(synthetic_run.exact_trials(), "rp_filter=0")
+    assert [cost.setting for cost in summary.costs] == ["rp_filter=0", "rp_filter=1"]
+    assert summary.baseline.boots == 2
+    assert summary.baseline.repeats
+    (difference,) = summary.differences
+    assert difference.value == pytest.approx(350, abs=3)
+    assert difference.seen
+    assert summary.path(summary.baseline) == pytest.approx(7_627 - 2_106 - 1_310, abs=4)
+
+
+def _trials(setting: str, *per_packet: int) -> list[ExactTrial]:
+    return [
+        ExactTrial(setting=setting, boot=boot, packets=100, instructions=100 * cost)
+        for boot, cost in enumerate(per_packet)
+    ]
+
+
+def test_difference_within_the_ranges_is_not_told_from_none() -> None:
+    summary = summarise([*_trials("a", 1000, 1004), *_trials("b", 1003, 1006)])
+    (difference,) = summary.differences
+    assert (difference.value, difference.seeable, difference.seen) == (2.5, 7, False)
+    assert summary.baseline.repeats is False
+
+
+def test_single_trials_have_no_spread() -> None:
+    summary = summarise([*_trials("a", 1000), *_trials("b", 1200)])
+    assert summary.baseline.spread is None
+    assert summary.differences[0].seen is None
+
+
+def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
+    with pytest.raises(RefusedError, match="no exact trial has the baseline"):
+        folder.record_exact(_trials("rp_filter=1", 1000, 1000))
+    generator = ExactTrial(
+        setting="rp_filter=0", part="generator", boot=0, packets=1, instructions=900
+    )
+    with pytest.raises(RefusedError, match="no exact trial holds the whole path"):
+        folder.record_exact([generator])
+    sink = generator.model_copy(update={"part": "sink"})
+    with pytest.raises(RefusedError, match="no less than the whole path's 1000"):
+        folder.record_exact([*_trials("rp_filter=0", 1000), generator, sink])
+    assert {row["state"] for row in load(folder.path).trials} == {"void"}
+
+
+def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:
+    folder.journal("attempt", trial=0)
+    path = folder.path / "journal.jsonl"
+    with path.open("ab") as handle:
+        handle.write(b'{"at": "2025-')
+    assert [event["event"] for event in load(folder.path).journal] == ["created", "attempt"]
+    RunFolder.open(folder.path).journal("attempt", trial=1)
+    assert [event["event"] for event in load(folder.path).journal] == [
+        "created",
+        "attempt",
+        "attempt",
+    ]
+
+
+def test_rows_of_an_interrupted_write_are_left_out(folder: RunFolder) -> None:
+    before = (folder.path / "run.json").read_bytes()
+    folder.record_exact(synthetic_run.exact_trials())
+    (folder.path / "run.json").write_bytes(before)
+    assert load(folder.path).trials == ()
+    again = RunFolder.open(folder.path)
+    again.record_exact(_trials("rp_filter=0", 1000, 1000))
+    assert len(load(folder.path).trials) == 2
+
+
+def test_two_runs_in_one_second_get_two_folders(tmp_path: Path) -> None:
+    made = {RunFolder.create(tmp_path, "demo", synthetic_run.plan()).path for _ in range(3)}
+    assert len(made) == 3
+
+
+def test_failed_run_says_why(folder: RunFolder) -> None:
+    folder.fail("the guest panicked: stack guard page was hit")
+    run = load(folder.path)
+    assert (run.document.state, run.document.reason) == (
+        "failed",
+        "the guest panicked: stack guard page was hit",
+    )
+
+
+def test_bad_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="name"):
+        RunFolder.create(tmp_path, "../up", synthetic_run.plan())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["run.json", "trials.parquet", "layers.parquet", "journal.jsonl"])
+def test_missing_or_broken_file_is_named(tmp_path: Path, name: str) -> None:
+    path = synthetic_run.finished_run(tmp_path, PACKETS)
+    whole = (path / name).read_bytes()
+    (path / name).write_bytes(b"not\n" + whole[: len(whole) // 2])
+    with pytest.raises(RecordError, match=name):
+        load(path)
+    (path / name).unlink()
+    with pytest.raises(RecordError, match=name):
+        load(path)
+
+
+def test_full_disk_keeps_what_was_recorded(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.record_exact(synthetic_run.exact_trials())
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SkblabError, match="the disk is full"):
+        folder.record_exact(synthetic_run.exact_trials())
+    monkeypatch.undo()
+    assert load(folder.path).exact_trials() == synthetic_run.exact_trials()
+    assert not list(folder.path.rglob("*.part"))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import synthetic_run
+from skblab_analysis.records import RunFolder
+folder = RunFolder.create(Path(sys.argv[1]), "demo", synthetic_run.plan(), synthetic=True)
+print(folder.path, flush=True)
+while True:
+    folder.journal("attempt")
+    folder.record_exact(synthetic_run.exact_trials())
+"""
+
+
+def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for _ in range(5):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        ) as writer:
+            assert writer.stdout is not None
+            path = Path(writer.stdout.readline().strip())
+            time.sleep(rng.uniform(0.0, 0.2))
+            writer.send_signal(signal.SIGKILL)
+        run = load(path)
+        assert len(run.trials) == run.document.trials
+        RunFolder.open(path).record_exact(synthetic_run.exact_trials())
+        assert len(load(path).trials) == len(run.trials) + len(synthetic_run.exact_trials())
