@@ -24,7 +24,7 @@ SUITE = "trixie"
 # Raise when the recipe below changes in a way that the package list does not show.
 RECIPE = "3"
 # Lines that mmdebstrap prints to its log for this list; only the progress bar depends on it.
-TYPICAL_LOG_LINES = 1500
+TYPICAL_LOG_LINES = 3000
 NEEDS = ("mmdebstrap", "unshare", "setpriv", "chroot", "mount")
 MIN_FREE_GIB = 6
 
@@ -177,7 +177,6 @@ def _build(folder: Path, reporter: Reporter) -> None:
         )
     reporter.say(f"making the lab root: Debian {SUITE}, {len(packages())} packages and theirs")
     log = folder.parent / f"{folder.name.removesuffix('.part')}.log"
-    root = folder / "root"
     seen = 0
     with reporter.step("lab root"), reporter.bar("lab root", TYPICAL_LOG_LINES) as update:
 
@@ -187,15 +186,10 @@ def _build(folder: Path, reporter: Reporter) -> None:
             update(seen)
 
         try:
-            run_logged(_mmdebstrap(root), "mmdebstrap", log=log, on_line=line)
+            run_logged(_mmdebstrap(folder), "mmdebstrap", log=log, on_line=line)
         except SkblabError as error:
             raise _explain(error, log) from error
-    _finish(root)
-    # The entry is the root itself: a level less in every path that a guest sees.
-    for child in root.iterdir():
-        child.rename(folder / child.name)
-    root.rmdir()
-    folder.chmod(0o755)
+    _finish(folder)
 
 
 def _mmdebstrap(root: Path) -> list[str]:
@@ -240,4 +234,7 @@ def _finish(root: Path) -> None:
     (root / "etc" / "resolv.conf").unlink(missing_ok=True)
     (root / "etc" / "resolv.conf").touch()
     (root / "etc" / "hostname").write_text("skblab\n")
+    shutil.copyfile(
+        str(resources.files(__package__).joinpath("bootstrap.sh")), root / "skblab" / "bootstrap"
+    )
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost skblab\n::1 localhost\n")

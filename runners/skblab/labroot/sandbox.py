@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Empty folders made in every lab root, where callers may bind what a command needs.
-MOUNT_POINTS = ("tree", "src", "build", "ccache", "out", "run", "kernel", "tools", "cargo", "sock")
+MOUNT_POINTS = ("root", "tree", "src", "build", "ccache", "out", "run", "kernel", "tools", "cargo", "sock")
 
 BASE_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab boot` command: a shell, or one command, in a guest with our kernel."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from skblab import kernel, labroot, paths
+from skblab.doctor import kvm
+from skblab.errors import UsageError
+from skblab.guest import Guest, GuestSpec
+from skblab.labroot import Bind
+from skblab.reporter import Reporter
+
+
+def boot(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="What to run (after --); a shell if nothing is given."),
+    ] = None,
+    flavour: Annotated[
+        str, typer.Option(help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.")
+    ] = "stock",
+    patches: Annotated[
+        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
+    ] = True,
+    source: Annotated[
+        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
+    ] = None,
+    cpus: Annotated[int | None, typer.Option(help="CPUs (default 2; 1 with --exact).")] = None,
+    memory: Annotated[int, typer.Option(help="Memory in MiB.")] = 2048,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Guest clock counts instructions (one CPU, no KVM).")
+    ] = False,
+    numa: Annotated[int, typer.Option(help="NUMA nodes to split CPUs and memory into.")] = 1,
+    append: Annotated[
+        list[str] | None, typer.Option(help="A further kernel argument; may be repeated.")
+    ] = None,
+    share: Annotated[
+        Path | None, typer.Option(help="A folder of yours to see in the guest as /skblab/out.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="Where to keep the console log.")] = None,
+    tcg: Annotated[bool, typer.Option("--tcg", help="Do not use KVM even if it works.")] = False,
+) -> None:
+    """Boot a guest with the patched kernel: a shell, or `-- COMMAND` and its exit status.
+
+    The guest's file system is the lab root; what it writes is gone when it ends, but for
+    /skblab/out (--share). Exit status 125: the guest died; its cause is said in one line.
+    """
+    reporter = Reporter()
+    spec = make_spec(
+        cpus=cpus, memory=memory, exact=exact, numa=numa, tcg=tcg, arguments=append or []
+    )
+    if share is not None and not share.is_dir():
+        raise UsageError(f"--share {share}: no such folder; make it first")
+    request = kernel.Request(flavour=kernel.flavour(flavour), patches=patches, source=source)
+    root = labroot.ensure(reporter)
+    built = kernel.ensure(request, root, reporter)
+    shares = [Bind(paths.tree(), "tree")]
+    if share is not None:
+        shares.append(Bind(share.resolve(), "out", writable=True))
+    interactive = not command and sys.stdin.isatty()
+    with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
+        status = guest.transport.attach(command or [], tty=interactive)
+        for warning in guest.console.warnings():
+            reporter.say(f"skblab: the guest's kernel warned: {warning.text}")
+    raise typer.Exit(status)
+
+
+def make_spec(
+    *,
+    cpus: int | None = None,
+    memory: int = 2048,
+    exact: bool = False,
+    numa: int = 1,
+    tcg: bool = False,
+    arguments: list[str] | None = None,
+) -> GuestSpec:
+    """Return the guest's spec, with KVM where it works. Raises UsageError for a bad one."""
+    use_kvm = not tcg and not exact and kvm.verdict().works
+    try:
+        return GuestSpec(
+            cpus=cpus if cpus is not None else (1 if exact else 2),
+            memory=memory,
+            exact=exact,
+            numa=numa,
+            accel="kvm" if use_kvm else "tcg",
+            arguments=tuple(arguments or ()),
+        )
+    except ValidationError as error:
+        raise UsageError(spec_complaint(error)) from error
+
+
+def spec_complaint(error: ValidationError) -> str:
+    """Return a validation error as one line that names the option."""
+    first = error.errors()[0]
+    text = str(first["msg"]).removeprefix("Value error, ")
+    where = "".join(f"--{part}: " for part in first["loc"])
+    return f"{where}{text}"

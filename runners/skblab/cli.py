@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab` command: its subcommands, and how errors reach the user."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from skblab import __version__, labroot, paths
+from skblab.boot import boot
+from skblab.demo.cli import demo
+from skblab.doctor.cli import doctor
+from skblab.errors import EXIT_INTERRUPTED, EXIT_NO, SkblabError, one_line
+from skblab.kernel.cli import kernel
+from skblab.report import report
+from skblab.reporter import Reporter
+
+app = typer.Typer(
+    name="skblab",
+    help="A laboratory for the Linux network stack: patch, build, boot, send, time, report.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"skblab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("lab-root")
+def lab_root() -> None:
+    """Make the lab root if it is not there, and print its path."""
+    typer.echo(labroot.ensure(Reporter()).path)
+
+
+app.command()(doctor)
+app.add_typer(kernel, name="kernel")
+app.command(context_settings={"ignore_unknown_options": False})(boot)
+app.command()(demo)
+app.command()(report)
+
+
+def main() -> None:
+    """Run the command; every expected trouble becomes one line and an exit code."""
+    status = _guarded()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    sys.exit(status)
+
+
+def _guarded() -> int:
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except SkblabError as error:
+        return _complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("stopped; what was finished is kept", EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone: not our failure. Python must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_NO
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _complain(f"the disk is full: {error.filename or paths.cache()}", EXIT_NO)
+        raise
+    except Exception as error:
+        # The CLI library's own usage errors carry their exit code (2) and a clear line.
+        if hasattr(error, "exit_code") and hasattr(error, "format_message"):
+            return _complain(error.format_message(), error.exit_code)
+        raise
+
+
+def _complain(text: str, status: int) -> int:
+    Console(stderr=True, highlight=False).print(
+        f"[red]skblab:[/] {escape(one_line(text, 1000))}", soft_wrap=True
+    )
+    return status

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh disable=SC2154  # `packets`, `repeats` and `frame` are set by the caller.
+# The forwarding experiment in `exact` mode, where the guest's clock counts instructions.
+#
+#   gen:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     what is measured
+#   gen:c0 ────────────────────────────── sink:s1   the tester alone: generator, veth, sink
+#
+# The sink drops at tc ingress: it answers nothing, and it counts. One CPU, never idle between
+# pktgen's first and last packet, so pktgen's elapsed time is instructions / 1000.
+# Prints a line a trial: setting repeat packets elapsed_us delivered
+set -eu
+
+pair() { # name namespace mac  peer namespace mac
+	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"
+	ip -n "$2" link set "$1" up
+	ip -n "$5" link set "$4" up
+}
+
+sink() { # device
+	tc -n sink qdisc add dev "$1" clsact
+	tc -n sink filter add dev "$1" ingress matchall action drop
+}
+
+# Packets that the sink's filter dropped so far.
+dropped() { # device
+	tc -n sink -s -j filter show dev "$1" ingress |
+		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
+}
+
+
+generate() { # device destination-mac packets
+	ip netns exec gen sh -euc '
+		thread=/proc/net/pktgen/kpktgend_0
+		echo rem_device_all >$thread
+		echo "add_device $1" >$thread
+		for setting in "count $3" "pkt_size $4" "clone_skb 0" "delay 0" \
+			"src_min 198.18.0.2" "src_max 198.18.0.2" "dst 198.19.0.2" "dst_mac $2" \
+			"udp_src_min 1024" "udp_src_max 1024" "udp_dst_min 1024" "udp_dst_max 1024"; do
+			echo "$setting" >"/proc/net/pktgen/$1"
+		done
+		echo start >/proc/net/pktgen/pgctrl
+		sed -n "s/^Result: OK: \([0-9]*\)(.*/\1/p" "/proc/net/pktgen/$1"
+	' sh "$1" "$2" "$3" "$frame"
+}
+
+trial() { # setting repeat device destination-mac sink-device
+	before=$(dropped "$5")
+	elapsed=$(generate "$3" "$4" "$packets")
+	echo "$1 $2 $packets $elapsed $(($(dropped "$5") - before))"
+}
+
+rp_filter() { # value; read back, or the trial is void
+	for name in all default r0 r1; do
+		ip netns exec rtr sysctl -q -w "net.ipv4.conf.$name.rp_filter=$1"
+		[ "$(ip netns exec rtr sysctl -n "net.ipv4.conf.$name.rp_filter")" = "$1" ]
+	done
+}
+
+for name in gen rtr sink; do
+	ip netns add "$name"
+done
+pair g0 gen 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
+pair r1 rtr 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
+pair c0 gen 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
+ip -n rtr address add 198.18.0.1/24 dev r0
+ip -n rtr address add 198.19.0.1/24 dev r1
+ip -n rtr neighbour replace 198.18.0.2 lladdr 02:00:00:00:00:01 nud permanent dev r0
+ip -n rtr neighbour replace 198.19.0.2 lladdr 02:00:00:00:00:04 nud permanent dev r1
+ip netns exec rtr sysctl -q -w net.ipv4.ip_forward=1
+sink s0
+sink s1
+
+# One round outside the counts fills the caches of memory, routes and neighbours.
+packets_asked=$packets
+packets=2000
+rp_filter 1
+trial warm-up 0 g0 02:00:00:00:00:02 s0 >/dev/null
+trial warm-up 0 c0 02:00:00:00:00:06 s1 >/dev/null
+packets=$packets_asked
+
+repeat=1
+while [ "$repeat" -le "$repeats" ]; do
+	trial tester "$repeat" c0 02:00:00:00:00:06 s1
+	for value in 0 1; do
+		rp_filter "$value"
+		trial "rp_filter=$value" "$repeat" g0 02:00:00:00:00:02 s0
+	done
+	repeat=$((repeat + 1))
+done

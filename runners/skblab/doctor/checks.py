@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The checks. Each looks at one thing and says what it found, what it means, how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from pydantic import BaseModel, ConfigDict
+
+from skblab import paths
+from skblab.doctor import kvm
+from skblab.labroot import root as labroot
+
+Status = Literal["good", "limited", "missing"]
+
+# What the host needs, and the Debian package that has it.
+HOST_COMMANDS = {
+    "mmdebstrap": "mmdebstrap",
+    "make": "make",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+    "chroot": "coreutils",
+    "mount": "mount",
+}
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+NEED_GIB = 12
+WARM_NEED_GIB = 3
+NEED_MEMORY_GIB = 4
+GIB = 2**30
+
+
+class Check(BaseModel):
+    """One finding. `missing` stops skblab; `limited` says what is then done instead."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    status: Status
+    found: str
+    means: str
+    mend: str = ""
+
+
+def _host() -> Check:
+    missing = {name: p for name, p in HOST_COMMANDS.items() if shutil.which(name) is None}
+    wanted = sorted(set(missing.values()))
+    if not KEYRING.exists():
+        wanted.append("debian-archive-keyring")
+    if wanted:
+        return Check(
+            name="host packages",
+            status="missing",
+            found=f"absent: {', '.join(wanted)}",
+            means="the lab root cannot be made",
+            mend=f"apt-get install {' '.join(wanted)}",
+        )
+    return Check(
+        name="host packages",
+        status="good",
+        found="all there",
+        means="the lab root can be made; all other tools come from it",
+    )
+
+
+def _root() -> Check:
+    if os.geteuid() == 0:
+        return Check(
+            name="root",
+            status="good",
+            found="root",
+            means="chroot, mounts and namespaces can be used",
+        )
+    return Check(
+        name="root",
+        status="missing",
+        found=f"user id {os.geteuid()}",
+        means="no chroot, so no lab root and no guest; reports can still be read and rebuilt",
+        mend="run skblab with sudo",
+    )
+
+
+def _machine() -> Check:
+    machine = platform.machine()
+    if machine == "x86_64":
+        return Check(name="machine", status="good", found=machine, means="guests are x86_64 too")
+    return Check(
+        name="machine",
+        status="missing",
+        found=machine,
+        means="guests are x86_64 and are compiled natively",
+        mend="use an x86_64 machine",
+    )
+
+
+def _labroot() -> Check:
+    found = labroot.existing()
+    if found:
+        return Check(
+            name="lab root",
+            status="good",
+            found=f"{found.key}, {len(found.versions)} packages",
+            means="compilers, probes' tools, gnuplot and QEMU are ready",
+        )
+    return Check(
+        name="lab root",
+        status="limited",
+        found="not made yet",
+        means="the first command that needs it makes it, in about a minute",
+        mend="skblab lab-root",
+    )
+
+
+def _tool(name: str, package: str, use: str) -> Check:
+    found = labroot.existing()
+    version = found.versions.get(package) if found else None
+    if version:
+        return Check(name=name, status="good", found=f"{version} (lab root)", means=use)
+    return Check(
+        name=name,
+        status="limited",
+        found="comes with the lab root",
+        means=use,
+        mend="skblab lab-root",
+    )
+
+
+def _qemu() -> Check:
+    return _tool("QEMU", "qemu-system-x86", "guests can be booted")
+
+
+def _systemtap() -> Check:
+    return _tool(
+        "SystemTap", "systemtap", "modules are compiled in the lab root and loaded in a guest"
+    )
+
+
+def _perf_events() -> Check:
+    # A PMU registers itself as an event source; without hardware there is none named cpu*.
+    sources = Path("/sys/bus/event_source/devices")
+    pmus = sorted(p.name for p in sources.glob("cpu*")) if sources.is_dir() else []
+    if pmus:
+        return Check(
+            name="perf hardware events",
+            status="good",
+            found=f"PMU {', '.join(pmus)}",
+            means="cache and cycle counters can be read on this host",
+        )
+    return Check(
+        name="perf hardware events",
+        status="limited",
+        found="no hardware PMU",
+        means="no cache or cycle counters here; `exact` mode counts instructions instead",
+        mend="use a machine that is not virtual",
+    )
+
+
+def _pcm() -> Check:
+    name = "Intel PCM"
+    vendor = _cpu_field("vendor_id")
+    msr = Path("/dev/cpu/0/msr").exists()
+    virtual = "hypervisor" in _cpu_field("flags").split()
+    lacking = [
+        text
+        for text, bad in (
+            (f"the CPU is {vendor or 'unknown'}", vendor != "GenuineIntel"),
+            ("this machine is virtual", virtual),
+            ("/dev/cpu/0/msr is absent (modprobe msr)", not msr),
+        )
+        if bad
+    ]
+    if not lacking:
+        return Check(
+            name=name,
+            status="good",
+            found="Intel CPU with MSR access",
+            means="L2/L3, memory and UPI counters can be read",
+        )
+    return Check(
+        name=name,
+        status="limited",
+        found="; ".join(lacking),
+        means="no QPI/UPI, L3 and memory counters from this machine",
+    )
+
+
+def _kvm() -> Check:
+    verdict = kvm.verdict()
+    if verdict.works:
+        return Check(
+            name="KVM", status="good", found=verdict.why, means="guests run at hardware speed"
+        )
+    return Check(
+        name="KVM",
+        status="limited",
+        found=verdict.why,
+        means="guests run under TCG: slower, every result still valid in its own unit",
+        mend="" if verdict.tried else "skblab lab-root, then skblab doctor again",
+    )
+
+
+def _disk() -> Check:
+    cache = paths.cache()
+    free = shutil.disk_usage(cache).free / GIB
+    need = WARM_NEED_GIB if labroot.existing() else NEED_GIB
+    enough = free >= need
+    return Check(
+        name="disk",
+        status="good" if enough else "missing",
+        found=f"{free:.1f} GiB free at {cache}",
+        means=f"{need} GiB are needed for lab root, kernel trees and compiler cache",
+        mend="" if enough else "free some space or set SKBLAB_CACHE to a larger disk",
+    )
+
+
+def _memory() -> Check:
+    free = psutil.virtual_memory().available / GIB
+    enough = free >= NEED_MEMORY_GIB
+    return Check(
+        name="memory",
+        status="good" if enough else "limited",
+        found=f"{free:.1f} GiB available",
+        means="linking a kernel with debug information and a 2 GiB guest need 4 GiB",
+        mend="" if enough else "close other programs, or add swap",
+    )
+
+
+def _cpus() -> Check:
+    count = len(os.sched_getaffinity(0))
+    return Check(
+        name="CPUs",
+        status="good" if count >= 2 else "limited",
+        found=f"{count}, load {os.getloadavg()[0]:.1f}",
+        means="two are wanted: sender and receiver must not share one"
+        if count < 2
+        else "enough for a guest with two CPUs",
+    )
+
+
+def _cpu_field(name: str) -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.partition(":")[0].strip() == name:
+            return line.partition(":")[2].strip()
+    return ""
+
+
+CHECKS: tuple[Callable[[], Check], ...] = (
+    _machine,
+    _root,
+    _host,
+    _cpus,
+    _memory,
+    _disk,
+    _labroot,
+    _qemu,
+    _kvm,
+    _perf_events,
+    _pcm,
+    _systemtap,
+)
+
+
+def run_all() -> list[Check]:
+    """Run every check, in the order they are shown."""
+    return [check() for check in CHECKS]
+
+

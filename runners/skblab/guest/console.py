@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading a kernel's console: what went wrong, in one line.
+
+The patterns are the kernel's own words (kernel/panic.c, lib/bug.c, kernel/rcu/tree_stall.h,
+kernel/watchdog.c, kernel/hung_task.c, mm/kasan/report.c, kernel/locking/lockdep.c).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+
+class Kind(Enum):
+    """What a console line tells of. The order is that of telling: a cause before its effect."""
+
+    OOPS = "oops"
+    SANITIZER = "sanitizer report"
+    LOCKUP = "lockup"
+    STALL = "RCU stall"
+    HUNG = "hung task"
+    PANIC = "panic"
+    INIT = "init failure"
+    WARNING = "warning"
+
+
+_STAMP = r"^(?:<\d+>)?\[\s*\d+\.\d+\](?:\[[^]]*\])? "
+_PATTERNS: tuple[tuple[Kind, str], ...] = (
+    (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE|KCSAN|KMSAN)|UBSAN: "),
+    (Kind.SANITIZER, r"WARNING: possible (?:circular|recursive|irq lock|deadlock)"),
+    (Kind.SANITIZER, r"BUG: (?:sleeping function|scheduling while|Invalid wait)|INFO: trying to"),
+    (Kind.LOCKUP, r"(?:watchdog: )?BUG: (?:soft|hard) lockup|Watchdog detected hard LOCKUP"),
+    (Kind.OOPS, r"BUG: |Oops: |kernel BUG at |general protection fault|Internal error: "),
+    (Kind.STALL, r"rcu: INFO: .*(?:stall|self-detected)|INFO: rcu_\w+ .*stall"),
+    (Kind.HUNG, r"INFO: task .* blocked for more than"),
+    (Kind.PANIC, r"Kernel panic - not syncing"),
+    (Kind.WARNING, r"WARNING: CPU: |WARNING: .* at "),
+)
+_COMPILED = tuple((kind, re.compile(_STAMP + f".*?({text}.*)")) for kind, text in _PATTERNS)
+_INIT_FAILED = re.compile(r"^(skblab-init: failed)")
+
+# These make whatever is being measured worthless; a warning alone does not.
+FATAL = frozenset(set(Kind) - {Kind.WARNING})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One telling line of a console."""
+
+    kind: Kind
+    text: str
+
+
+def classify(line: str) -> Finding | None:
+    """Return what a console line tells, or None for an ordinary one."""
+    line = line.rstrip("\r\n")
+    if found := _INIT_FAILED.match(line):
+        return Finding(Kind.INIT, found[1])
+    for kind, pattern in _COMPILED:
+        if found := pattern.match(line):
+            return Finding(kind, found[1].strip())
+    return None
+
+
+@dataclass
+class Console:
+    """Follows a console log as it grows; keeps the findings in order."""
+
+    path: Path
+    findings: list[Finding] = field(default_factory=list)
+    _offset: int = 0
+    _rest: bytes = b""
+
+    def poll(self) -> None:
+        """Read what the log gained since the last call."""
+        try:
+            with self.path.open("rb") as log:
+                log.seek(self._offset)
+                new = log.read()
+        except FileNotFoundError:
+            return
+        self._offset += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        for line in lines:
+            if finding := classify(line.decode(errors="replace")):
+                self.findings.append(finding)
+
+    def cause(self) -> Finding | None:
+        """Return the first fatal finding: what follows it is its consequence."""
+        self.poll()
+        return next((f for f in self.findings if f.kind in FATAL), None)
+
+    def warnings(self) -> list[Finding]:
+        """Return the kernel warnings seen so far."""
+        self.poll()
+        return [f for f in self.findings if f.kind is Kind.WARNING]
+
+    def empty(self) -> bool:
+        """Tell whether the kernel has said nothing at all."""
+        self.poll()
+        return self._offset == 0

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh disable=SC2154  # `shares` is set by the line that spec.py puts before.
+# The guest's init, process 1: a writable view over the read-only root, the usual file systems,
+# then one sshd on a virtio port. When that connection ends, so does the guest.
+set -e
+# A failing line must not be silent: process 1 going away is a panic, and this is its cause.
+trap 'echo "skblab-init: failed" >/dev/ttyS0' EXIT
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mountpoint -q /dev || mount -t devtmpfs devtmpfs /dev
+
+# Writes go to memory and are gone with the guest.
+mount -t tmpfs tmpfs /tmp
+mkdir /tmp/upper /tmp/work /tmp/root
+mount -t overlay -o lowerdir=/,upperdir=/tmp/upper,workdir=/tmp/work overlay /tmp/root
+for share in $shares; do
+	point=${share%:*}
+	case $share in
+	run:*) mount --bind /skblab/run "/tmp/root/skblab/run" ;;
+	*) mount -t 9p -o "trans=virtio,version=9p2000.L,msize=262144,cache=loose,${share#*:}" \
+		"$point" "/tmp/root/skblab/$point" ;;
+	esac
+done
+for tree in /proc /sys /dev; do
+	mount --rbind "$tree" "/tmp/root$tree"
+done
+cd /tmp/root
+pivot_root . mnt
+exec chroot . /bin/sh -e /dev/fd/3 3<<'INIT' </dev/null >/dev/ttyS0 2>&1
+trap 'echo "skblab-init: failed" >/dev/ttyS0' EXIT
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o ptmxmode=666 devpts /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /run
+mount -t tracefs tracefs /sys/kernel/tracing
+mount -t debugfs debugfs /sys/kernel/debug
+mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkdir -p /run/sshd /run/netns
+hostname skblab
+ip link set lo up
+
+for port in /sys/class/virtio-ports/*; do
+	if [ "$(cat "$port/name")" = skblab.ssh ]; then
+		device=/dev/${port##*/}
+	fi
+done
+# From here on process 1 has nothing left to fail at: whatever ends the connection ends the guest.
+trap - EXIT
+set +e
+/usr/sbin/sshd -i -e -f /skblab/run/sshd_config <>"$device" >&0 2>/run/sshd.log
+echo "skblab-init: the connection ended"
+sync
+echo o >/proc/sysrq-trigger
+sleep 60
+INIT

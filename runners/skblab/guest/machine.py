@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running guest: started, connected to, watched, and ended with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skblab import paths
+from skblab.errors import GuestError, SkblabError
+from skblab.guest.console import Console
+from skblab.guest.spec import GuestSpec, init_script
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.transport import SshTransport
+
+# Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
+BOOT_SECONDS = 120
+POWEROFF_SECONDS = 15
+KEPT_LOGS = 50
+
+# curve25519: the default post-quantum exchange takes an emulated CPU a second longer, and this
+# connection never leaves the machine.
+SSHD_CONFIG = """\
+HostKey /skblab/run/host_key
+AuthorizedKeysFile /skblab/run/client_key.pub
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+KexAlgorithms curve25519-sha256
+MaxSessions 100
+PrintMotd no
+PrintLastLog no
+PidFile none
+SetEnv PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/skblab/tools/bin
+AcceptEnv LANG LC_* TERM COLORTERM
+"""
+
+
+@dataclass
+class Guest:
+    """A guest that runs; make one with `Guest.boot`."""
+
+    spec: GuestSpec
+    kernel: Kernel
+    transport: SshTransport
+    console: Console
+    folder: Path
+    boot_seconds: float = 0.0
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @classmethod
+    @contextlib.contextmanager
+    def boot(
+        cls,
+        spec: GuestSpec,
+        kernel: Kernel,
+        labroot: LabRoot,
+        *,
+        shares: Sequence[Bind] = (),
+        log: Path | None = None,
+    ) -> Iterator[Guest]:
+        """Boot a guest for the length of a `with` block.
+
+        `shares` appear in the guest at their /skblab folders. The console is copied to `log`
+        (default: `<cache>/logs/`) if the guest fails, and when `log` is given. Raises
+        GuestError with the cause in one line when the guest panics, hangs or is killed.
+        """
+        folder = _make_folder()
+        try:
+            guest = cls._start(spec, kernel, labroot, shares, folder)
+            try:
+                with guest._explained(log):
+                    guest._connect()
+                    yield guest
+                    guest.raise_if_dead()
+            finally:
+                guest._stop()
+                if log is not None:
+                    guest._copy_log(log)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @classmethod
+    def _start(
+        cls,
+        spec: GuestSpec,
+        kernel: Kernel,
+        labroot: LabRoot,
+        shares: Sequence[Bind],
+        folder: Path,
+    ) -> Guest:
+        run = Bind(folder, "run", writable=True)
+        inside = [Bind(kernel.path, "kernel"), run]
+        shared = [run, *shares]
+        (folder / "init").write_text(init_script(shared))
+        (folder / "sshd_config").write_text(SSHD_CONFIG)
+        sock = Bind(folder / "sock", "sock", writable=True)
+        sock.source.mkdir(mode=0o700)
+        _make_keys(labroot, run)
+        console = Console(folder / "console.log")
+        console.path.touch()
+        # The guest sees the lab root itself, without the sandbox's /proc and /dev.
+        root = Bind(labroot.path, "root")
+        qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh")
+        process = subprocess.Popen(
+            labroot.command(qemu, binds=[*inside, sock, root, *shares]),
+            stdin=subprocess.DEVNULL,
+            stdout=(folder / "qemu.log").open("wb"),
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for skblab, which then ends the guest in order.
+            start_new_session=True,
+        )
+        transport = SshTransport(
+            options=_ssh_options(f"{sock.inside}/ssh"),
+            destination="root@guest",
+            wrap=lambda argv: labroot.command(
+                argv, binds=[run, sock], env={"TERM": os.environ.get("TERM", "dumb")}
+            ),
+        )
+        guest = cls(spec, kernel, transport, console, folder, _process=process)
+        transport.trouble = guest.trouble
+        return guest
+
+    def _connect(self) -> None:
+        start = time.monotonic()
+        deadline = start + BOOT_SECONDS
+        while not (self.folder / "sock" / "ssh").exists():
+            self.raise_if_dead()
+            if time.monotonic() > deadline:
+                raise GuestError("QEMU did not open its control socket")
+            time.sleep(0.02)
+        self.transport.connect(deadline - time.monotonic())
+        self.boot_seconds = time.monotonic() - start
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with the guest in one line, or None while it is well."""
+        if cause := self.console.cause():
+            return f"guest {cause.kind.value}: {cause.text}"
+        assert self._process is not None
+        status = self._process.poll()
+        if status is None:
+            return None
+        # The last words may have come after the look above.
+        if cause := self.console.cause():
+            return f"guest {cause.kind.value}: {cause.text}"
+        said = (self.folder / "qemu.log").read_text(errors="replace").strip()
+        if said:
+            return f"QEMU ended: {said.splitlines()[-1]}"
+        if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return "the guest was killed (QEMU ended by SIGKILL)"
+        return f"the guest ended by itself (QEMU exit status {status})"
+
+    def raise_if_dead(self) -> None:
+        """Raise GuestError if the guest is in trouble."""
+        if complaint := self.trouble():
+            raise GuestError(complaint)
+
+    @contextlib.contextmanager
+    def _explained(self, log: Path | None) -> Iterator[None]:
+        """Turn what happens to a guest in trouble into one GuestError that names the log."""
+        try:
+            yield
+        except SkblabError as error:
+            if self.trouble() is None and not isinstance(error, GuestError):
+                if not self.transport.connected():
+                    kept = log or _kept_log()
+                    self._copy_log(kept)
+                    raise GuestError(f"{error}; console: {kept}") from error
+                raise
+            # A panic prints its first line before its trace: let it finish, for the log.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                assert self._process is not None
+                self._process.wait(timeout=3)
+            kept = log or _kept_log()
+            self._copy_log(kept)
+            raise GuestError(f"{self.trouble() or error}; console: {kept}") from error
+
+    def _copy_log(self, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.console.path, target)
+
+    def _stop(self) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self.transport.close()
+            try:
+                self._process.wait(timeout=POWEROFF_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        else:
+            self.transport.close()
+        self._process.wait()
+
+
+def _make_folder() -> Path:
+    base = paths.cache() / "guests"
+    base.mkdir(exist_ok=True)
+    _sweep(base)
+    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
+    return folder
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of guests whose parent was killed and could not."""
+    for old in base.iterdir():
+        parent = old.name.partition("-")[0]
+        if parent.isdigit() and not Path("/proc", parent).exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _kept_log() -> Path:
+    base = paths.cache() / "logs"
+    base.mkdir(exist_ok=True)
+    for old in sorted(base.glob("guest-*.log"))[: -KEPT_LOGS + 1]:
+        old.unlink(missing_ok=True)
+    return base / f"guest-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+
+
+def _make_keys(labroot: LabRoot, run: Bind) -> None:
+    """Make a host key and a client key for this guest alone."""
+    make = "for k in host client; do ssh-keygen -q -t ed25519 -N '' -C skblab -f $k'_key'; done"
+    labroot.run(["sh", "-ec", make], binds=[run], workdir=run.inside, what="ssh-keygen")
+    host = (run.source / "host_key.pub").read_text()
+    (run.source / "known_hosts").write_text(f"guest {host}")
+
+
+def _ssh_options(socket: str) -> list[str]:
+    options = {
+        "ControlPath": f"{socket}.ctl",
+        "ProxyCommand": f"nc -U {socket}",
+        "IdentityFile": "/skblab/run/client_key",
+        "IdentitiesOnly": "yes",
+        "UserKnownHostsFile": "/skblab/run/known_hosts",
+        "StrictHostKeyChecking": "yes",
+        "KexAlgorithms": "curve25519-sha256",
+        "LogLevel": "ERROR",
+        "ConnectTimeout": str(BOOT_SECONDS),
+        # A guest that answers nothing for two minutes hangs.
+        "ServerAliveInterval": "20",
+        "ServerAliveCountMax": "6",
+    }
+    return ["-F", "none", *(f"-o{name}={value}" for name, value in options.items())]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a guest is made of, and the QEMU command line that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from skblab.labroot import Bind
+
+Accel = Literal["kvm", "tcg"]
+
+# ttyS0 carries the kernel's messages only; commands and terminals go over SSH.
+KERNEL_ARGUMENTS = (
+    "console=ttyS0,115200",
+    "root=root",
+    "rootfstype=9p",
+    # The tree below is read-only and nobody else changes it: the guest may cache all of it.
+    "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose",
+    "ro",
+    "init=/skblab/bootstrap",
+    # A dead kernel ends the guest at once (with -no-reboot), so that its parent sees it.
+    "panic=-1",
+    "oops=panic",
+)
+# One instruction is one nanosecond of the guest's clock only if the clock is the TSC, and two
+# boots are alike only without random addresses.
+EXACT_ARGUMENTS = ("clocksource=tsc", "tsc=reliable", "nokaslr", "norandmaps")
+
+
+class GuestSpec(BaseModel):
+    """A guest's size and mode. Sizes in MiB; `exact` needs one CPU and no acceleration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cpus: Annotated[int, Field(ge=1, le=64)] = 2
+    memory: Annotated[int, Field(ge=512, le=1048576)] = 2048
+    exact: bool = False
+    numa: Annotated[int, Field(ge=1, le=8)] = 1
+    accel: Accel = "tcg"
+    arguments: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.exact and self.cpus != 1:
+            raise ValueError(
+                f"--exact counts the instructions of one CPU, --cpus {self.cpus} was asked for; "
+                "leave --cpus out or give 1"
+            )
+        if self.exact and self.accel != "tcg":
+            raise ValueError("--exact counts instructions under TCG; it cannot use KVM")
+        if self.numa > self.cpus:
+            raise ValueError(
+                f"--numa {self.numa} nodes need as many CPUs, --cpus is {self.cpus}; "
+                f"add --cpus {self.numa} or more"
+            )
+        return self
+
+    def qemu(self, root_inside: str, shares: Sequence[Bind], socket: str) -> list[str]:
+        """Return the QEMU command line; paths are those inside the lab root's sandbox."""
+        return [
+            "qemu-system-x86_64",
+            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *self._machine(),
+            *self._numa_nodes(),
+            *("-kernel", "/skblab/kernel/bzImage", "-append", " ".join(self.kernel_arguments())),
+            *("-chardev", "file,id=console,path=/skblab/run/console.log"),
+            *("-serial", "chardev:console"),
+            *("-device", "virtio-serial-pci"),
+            *("-chardev", f"socket,id=ssh,path={socket},server=on,wait=off"),
+            *("-device", "virtserialport,chardev=ssh,name=skblab.ssh"),
+            *_share("root", root_inside, writable=False),
+            *(item for s in shares for item in _share(s.point, s.inside, writable=s.writable)),
+        ]
+
+    def kernel_arguments(self) -> list[str]:
+        """Return the kernel command line, word by word."""
+        return [*KERNEL_ARGUMENTS, *(EXACT_ARGUMENTS if self.exact else ()), *self.arguments]
+
+    def _machine(self) -> list[str]:
+        common = ["-M", "q35", "-m", f"{self.memory}M", "-smp", str(self.cpus)]
+        if self.exact:
+            # Virtual time is the instruction count: the real-time clock must follow it, and the
+            # CPU must not hand out host randomness.
+            return [
+                *common,
+                *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
+                *("-cpu", "max,rdrand=off,rdseed=off"),
+                *("-rtc", "base=2025-01-01T00:00:00,clock=vm"),
+            ]
+        if self.accel == "kvm":
+            return [*common, "-accel", "kvm", "-cpu", "host"]
+        return [*common, "-accel", "tcg,thread=multi", "-cpu", "max"]
+
+    def _numa_nodes(self) -> list[str]:
+        if self.numa == 1:
+            return []
+        arguments: list[str] = []
+        for node in range(self.numa):
+            # The first nodes take what does not divide evenly.
+            size = self.memory // self.numa + (node < self.memory % self.numa)
+            first = node * self.cpus // self.numa
+            last = (node + 1) * self.cpus // self.numa - 1
+            arguments += [
+                *("-object", f"memory-backend-ram,id=node{node},size={size}M"),
+                *("-numa", f"node,nodeid={node},memdev=node{node},cpus={first}-{last}"),
+            ]
+        return arguments
+
+
+def _share(tag: str, inside: str, *, writable: bool) -> list[str]:
+    mode = "off" if writable else "on"
+    return [
+        "-fsdev",
+        f"local,id={tag},path={inside},security_model=none,readonly={mode},multidevs=remap",
+        "-device",
+        f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
+    ]
+
+
+def init_script(shares: Sequence[Bind]) -> str:
+    """Return the guest's init: `init.sh` of this package after a list of the shares to mount."""
+    body = (Path(__file__).parent / "init.sh").read_text()
+    listed = " ".join(f"{s.point}:{'rw' if s.writable else 'ro'}" for s in shares)
+    return f"shares='{listed}'\n{body}"

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How commands reach a machine: one interface for guests, real hosts and namespaces."""
+
+from skblab.transport.base import Running, Transport, TransportError
+from skblab.transport.ssh import SshTransport
+
+__all__ = ["Running", "SshTransport", "Transport", "TransportError"]

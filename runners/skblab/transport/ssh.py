@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The transport over OpenSSH: its client does the protocol, sessions, terminals and status.
+
+One connection is opened and shared by all sessions (ControlMaster), so that a command costs
+a channel, not a handshake: under emulation that is the difference between 50 ms and 2 s.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skblab.errors import SkblabError, one_line
+from skblab.transport.base import Done, Running, TransportError
+
+SSH_FAILED = 255
+POLL_SECONDS = 0.25
+
+# Turns the client's arguments into the host command that runs them (e.g. in the lab root).
+Wrap = Callable[[Sequence[str]], list[str]]
+
+
+def _no_complaint() -> str | None:
+    return None
+
+
+@dataclass
+class SshTransport:
+    """Commands on the machine that `options` (ssh arguments, with `-S SOCKET`) lead to.
+
+    `trouble` is asked while a command runs and after a failure: a sentence when the machine
+    is known to be in trouble (a guest's panic), else None.
+    """
+
+    options: Sequence[str]
+    destination: str
+    wrap: Wrap = list
+    trouble: Callable[[], str | None] = _no_complaint
+    _master: subprocess.Popen[str] | None = field(default=None, init=False)
+
+    def connect(self, seconds: float) -> None:
+        """Open the shared connection. Raises TransportError when it is not up in time."""
+        self._master = subprocess.Popen(
+            self.wrap(["ssh", *self.options, "-M", "-N", self.destination]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if complaint := self.trouble():
+                raise TransportError(complaint)
+            if self._master.poll() is not None:
+                assert self._master.stderr is not None
+                said = self._master.stderr.read()
+                # A machine that dies takes the connection with it: its own word comes first.
+                time.sleep(POLL_SECONDS)
+                raise TransportError(
+                    self.trouble() or f"no connection to {self.destination}: {one_line(said)}"
+                )
+            if self.connected():
+                return
+            time.sleep(0.1)
+        raise TransportError(
+            self.trouble() or f"{self.destination} did not answer within {seconds:.0f} s"
+        )
+
+    def connected(self) -> bool:
+        """Tell whether the shared connection is up."""
+        check = self._client("-O", "check")
+        return subprocess.run(check, capture_output=True, check=False).returncode == 0
+
+    def close(self) -> None:
+        """Close the shared connection; nothing if it is closed."""
+        if self._master is not None and self._master.poll() is None:
+            subprocess.run(self._client("-O", "exit"), capture_output=True, check=False)
+            try:
+                self._master.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._master.kill()
+                self._master.wait()
+        if self._master is not None and self._master.stderr is not None:
+            self._master.stderr.close()
+        self._master = None
+
+    def _client(self, *arguments: str) -> list[str]:
+        return self.wrap(["ssh", *self.options, *arguments, self.destination])
+
+    def _session(self, argv: Sequence[str], *arguments: str) -> list[str]:
+        remote = [shlex.join(argv)] if argv else []
+        return self.wrap(["ssh", *self.options, *arguments, self.destination, "--", *remote])
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
+        """Run one command to its end. Raises TransportError if the machine goes away."""
+        with _popen(self._session(argv, "-T")) as process:
+            return self._finish(process, argv, stdin, seconds)
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        """Run a shell script given as text, with `set -eu`."""
+        return self.run(["sh", "-eu", "-s"], stdin=text, seconds=seconds)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a command in the background; it can be interrupted and waited for."""
+        # The remote shell notes its process id first, so that a signal can be sent to it.
+        line = f"echo $$ >&2; exec {shlex.join(argv)}"
+        return _SshRunning(self, argv, _popen(self._session(["sh", "-c", line], "-T")))
+
+    def attach(self, argv: Sequence[str], *, tty: bool) -> int:
+        """Run a command, or a login shell, on our own terminal; return its exit status."""
+        session = self._session(argv, "-tt" if tty else "-T", "-q")
+        with subprocess.Popen(session) as process:
+            try:
+                while process.poll() is None:
+                    if complaint := self.trouble():
+                        raise TransportError(complaint)
+                    try:
+                        process.wait(timeout=POLL_SECONDS)
+                    except subprocess.TimeoutExpired:
+                        continue
+            except BaseException:
+                process.kill()
+                raise
+        self._raise_if_gone(process.returncode)
+        return process.returncode
+
+    def put(self, source: Path, target: str) -> None:
+        """Copy a file to the machine."""
+        call = self._session(["sh", "-c", f"cat > {shlex.quote(target)}"], "-T")
+        with source.open("rb") as data:
+            done = subprocess.run(call, stdin=data, capture_output=True, text=True, check=False)
+        Done(done.returncode, "", done.stderr).check(f"copying {source} to {target}")
+
+    def get(self, source: str, target: Path) -> None:
+        """Copy a file from the machine."""
+        with target.open("wb") as data:
+            call = self._session(["cat", source], "-T")
+            done = subprocess.run(call, stdout=data, stderr=subprocess.PIPE, text=True, check=False)
+        Done(done.returncode, "", done.stderr).check(f"copying {source} from the machine")
+
+    def _finish(
+        self, process: subprocess.Popen[str], argv: Sequence[str], stdin: str, seconds: float
+    ) -> Done:
+        deadline = time.monotonic() + seconds
+        send: str | None = stdin
+        while True:
+            try:
+                out, err = process.communicate(send, timeout=POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                send = None
+                complaint = self.trouble()
+                if complaint is None and time.monotonic() > deadline:
+                    complaint = f"`{_name(argv)}` did not end within {seconds:.0f} s"
+                if complaint:
+                    process.kill()
+                    process.communicate()
+                    raise TransportError(complaint) from None
+            except BaseException:
+                process.kill()
+                raise
+        self._raise_if_gone(process.returncode)
+        return Done(process.returncode, out, err)
+
+    def _raise_if_gone(self, status: int) -> None:
+        if complaint := self.trouble():
+            raise TransportError(complaint)
+        if status == SSH_FAILED and not self.connected():
+            # The command cannot have said 255 itself: the connection is gone. Give a dying
+            # machine a moment to have its last words read.
+            time.sleep(4 * POLL_SECONDS)
+            raise TransportError(self.trouble() or f"the connection to {self.destination} broke")
+
+
+class _SshRunning:
+    """A background command over SSH. Its output is read by threads, so it never blocks."""
+
+    def __init__(
+        self, transport: SshTransport, argv: Sequence[str], process: subprocess.Popen[str]
+    ) -> None:
+        self._transport = transport
+        self._argv = argv
+        self._process = process
+        self._chunks: dict[str, list[str]] = {"out": [], "err": []}
+        self._pid: int | None = None
+        self._readers = [
+            threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._chunks
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str) -> None:
+        stream = self._process.stdout if name == "out" else self._process.stderr
+        assert stream is not None
+        for line in stream:
+            if name == "err" and self._pid is None and line.strip().isdigit():
+                self._pid = int(line)
+            else:
+                self._chunks[name].append(line)
+
+    def _said(self) -> str:
+        return "".join(self._chunks["err"])
+
+    def wait_for(self, text: str, seconds: float) -> None:
+        """Return once `text` appeared on standard error."""
+        deadline = time.monotonic() + seconds
+        while text not in self._said():
+            if complaint := self._transport.trouble():
+                raise TransportError(complaint)
+            if self._process.poll() is not None:
+                self.wait(1).check(_name(self._argv))
+                raise SkblabError(f"`{_name(self._argv)}` ended before it said {text!r}")
+            if time.monotonic() > deadline:
+                self._process.kill()
+                raise SkblabError(
+                    f"`{_name(self._argv)}` did not say {text!r} within {seconds:.0f} s: "
+                    f"{one_line(self._said()) or 'it printed nothing'}"
+                )
+            time.sleep(0.02)
+
+    def interrupt(self) -> None:
+        """Ask the command to finish (SIGINT)."""
+        if self._pid is None:
+            raise SkblabError(f"`{_name(self._argv)}` has not started; it cannot be interrupted")
+        self._transport.run(["kill", f"-{signal.SIGINT.name[3:]}", str(self._pid)])
+
+    def wait(self, seconds: float) -> Done:
+        """Return the finished command; SkblabError if it takes longer than `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self._process.poll() is None:
+            if complaint := self._transport.trouble():
+                self._process.kill()
+                raise TransportError(complaint)
+            if time.monotonic() > deadline:
+                self._process.kill()
+                raise SkblabError(f"`{_name(self._argv)}` did not end within {seconds:.0f} s")
+            time.sleep(0.02)
+        for reader in self._readers:
+            reader.join()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        return Done(self._process.returncode, "".join(self._chunks["out"]), self._said())
+
+
+def _popen(call: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        call,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _name(argv: Sequence[str]) -> str:
+    return one_line(shlex.join(argv), 60)
