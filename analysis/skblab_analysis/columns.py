@@ -94,6 +94,20 @@ TRIALS = Table(
             "Packets received after one with a higher sequence number.",
             null=True,
         ),
+        Column(
+            "send_rate",
+            pa.float64(),
+            "packets/s",
+            "Rate the sender reached, first to last packet.",
+            null=True,
+        ),
+        Column(
+            "receive_rate",
+            pa.float64(),
+            "packets/s",
+            "Rate at the receiver, first to last packet.",
+            null=True,
+        ),
         Column("packets", pa.int64(), "packets", "Packets the trial's figures are taken over."),
         Column(
             "instructions",

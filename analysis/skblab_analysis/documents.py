@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    NonNegativeFloat,
     NonNegativeInt,
     StringConstraints,
     model_validator,
@@ -115,22 +116,59 @@ class PathlatDocument(_Tool):
 
 
 class SenderDocument(_Tool):
-    """What the sender of `skblab-traffic` says: datagrams handed to the kernel."""
+    """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused."""
 
+    schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
+    role: Literal["send"]
     sent: NonNegativeInt
+    unsent: NonNegativeInt
+    rate_reached: NonNegativeFloat | None = None
+
+
+class Foreign(_Tool):
+    """Datagrams that are not of this run."""
+
+    total: NonNegativeInt
 
 
 class ReceiverDocument(_Tool):
     """What the receiver of `skblab-traffic` says, by sequence number.
 
-    `received` counts distinct datagrams; `duplicates` the further copies; `lost` those of the
-    announced number that never came, where the receiver knows it.
+    received = distinct + duplicates + too_old + beyond + foreign; `lost` is expected - distinct,
+    or where nothing was expected the gaps below the highest number.
     """
 
+    schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
+    role: Literal["receive"]
+    expected: NonNegativeInt | None
     received: NonNegativeInt
-    lost: NonNegativeInt | None = None
+    distinct: NonNegativeInt
     duplicates: NonNegativeInt
     reordered: NonNegativeInt
+    lost: NonNegativeInt
+    too_old: NonNegativeInt
+    beyond: NonNegativeInt
+    foreign: Foreign
+    rate: NonNegativeFloat | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ReceiverDocument:
+        held = self.distinct + self.duplicates + self.other
+        if self.received != held:
+            raise ValueError(
+                f"received {self.received} is not distinct {self.distinct} + duplicates "
+                f"{self.duplicates} + others {self.other}"
+            )
+        if self.expected is not None and self.expected != self.distinct + self.lost:
+            raise ValueError(
+                f"expected {self.expected} is not distinct {self.distinct} + lost {self.lost}"
+            )
+        return self
+
+    @property
+    def other(self) -> int:
+        """Datagrams read that are neither a packet of this run nor a copy known as such."""
+        return self.too_old + self.beyond + self.foreign.total
 
 
 assert SUB_BUCKETS == 16, "PathlatDocument.sub_buckets names the histogram's own number"

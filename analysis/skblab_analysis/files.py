@@ -16,11 +16,10 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from skblab.errors import SkblabError
 from skblab.store import write_whole
@@ -80,6 +79,15 @@ def read_table(path: Path, table: Table) -> list[Row]:
     return rows
 
 
+class Event(BaseModel):
+    """One line of the journal; the event's own data stands beside `at` and `event`."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    at: datetime = Field(description="UTC")
+    event: str = Field(description="what happened, in one word")
+
+
 class Journal:
     """`journal.jsonl`: one JSON object a line, `at` (UTC), `event`, then the event's data."""
 
@@ -103,7 +111,7 @@ class Journal:
             handle.flush()
             os.fsync(handle.fileno())
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[Event]:
         """Return all whole lines; a torn last line is left out, any other is a RecordError."""
         try:
             text = self.path.read_bytes()
@@ -113,10 +121,8 @@ class Journal:
         events = []
         for number, line in enumerate(lines, 1):
             try:
-                event = json.loads(line)
-            except ValueError as error:
-                raise RecordError(f"{self.path} line {number} is no JSON: {error}") from error
-            if not isinstance(event, dict) or not {"at", "event"} <= event.keys():
-                raise RecordError(f"{self.path} line {number} lacks `at` or `event`")
-            events.append(event)
+                events.append(Event.model_validate_json(line))
+            except ValidationError as error:
+                fault = error.errors()[0]["msg"]
+                raise RecordError(f"{self.path} line {number} is no event: {fault}") from error
         return events

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The ledger of a trial: where every packet went, and whether the account closes.
 
-Equalities (packets): sent = received + lost; read = received + duplicates; for every point
-seen + not seen = read. Limits: at most MAX_UNSEEN_SHARE of the packets read may lack a sample,
-and at most MAX_MISPLACED_SHARE of the samples may be misplaced (negative delta, no entry stamp,
-too long to store, event missed). A ledger that breaks any of them is refused, with the reason.
+Equalities (packets): sent = received + lost; read = received + duplicates + other; for every
+point seen + not seen = read. Limits: at most MAX_UNSEEN_SHARE of the packets read may lack a
+sample, and at most MAX_MISPLACED_SHARE of the samples may be misplaced (negative delta, no entry
+stamp, too long to store, event missed). A ledger that breaks any is refused, with the reason.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from skblab_analysis.documents import (
     LayerDistribution,
@@ -43,27 +43,33 @@ class Ledger(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trial: NonNegativeInt
-    unit: Unit
-    sent: NonNegativeInt
-    received: NonNegativeInt
-    lost: NonNegativeInt
-    duplicates: NonNegativeInt
-    reordered: NonNegativeInt
-    delivered: NonNegativeInt
-    unsampled: NonNegativeInt
-    dropped: NonNegativeInt
-    filtered: NonNegativeInt
-    negative: NonNegativeInt
-    points: tuple[PointCount, ...]
-    dropped_points: dict[Name, NonNegativeInt]
-    drop_reasons: dict[Name, NonNegativeInt]
-    unplaced: dict[Name, NonNegativeInt]
+    trial: NonNegativeInt = Field(description="number of the trial in the run")
+    unit: Unit = Field(description="unit of the trial's times")
+    sent: NonNegativeInt = Field(description="packets handed to the kernel")
+    unsent: NonNegativeInt = Field(description="packets asked for that the kernel never took")
+    received: NonNegativeInt = Field(description="distinct packets received")
+    lost: NonNegativeInt = Field(description="packets that never arrived")
+    duplicates: NonNegativeInt = Field(description="further copies received")
+    other: NonNegativeInt = Field(description="datagrams read that are not of this trial")
+    reordered: NonNegativeInt = Field(description="packets that came after a higher number")
+    delivered: NonNegativeInt = Field(description="packets whose sample event says delivered")
+    unsampled: NonNegativeInt = Field(description="packets read that left no sample event")
+    dropped: NonNegativeInt = Field(description="packets whose sample event says dropped")
+    filtered: NonNegativeInt = Field(description="sample events of other traffic, left out")
+    negative: NonNegativeInt = Field(description="layer times below zero, in no histogram")
+    points: tuple[PointCount, ...] = Field(description="packets read, by point of the path")
+    dropped_points: dict[Name, NonNegativeInt] = Field(
+        description="dropped packets that had passed the point"
+    )
+    drop_reasons: dict[Name, NonNegativeInt] = Field(
+        description="dropped packets by the kernel's reason"
+    )
+    unplaced: dict[Name, NonNegativeInt] = Field(description="misplaced samples by cause")
 
     @property
     def read(self) -> int:
-        """Datagrams the receiving program read, further copies included."""
-        return self.received + self.duplicates
+        """Datagrams the receiving program read, further copies and others included."""
+        return self.received + self.duplicates + self.other
 
     @property
     def lost_elsewhere(self) -> int:
@@ -116,8 +122,12 @@ def build_ledger(
     receiver: ReceiverDocument,
 ) -> Ledger:
     """Return the ledger of one trial; RefusedError lists all that does not hold."""
-    lost = receiver.lost if receiver.lost is not None else sender.sent - receiver.received
-    read = receiver.received + receiver.duplicates
+    # Without an expectation the receiver cannot know of packets lost at the end.
+    if receiver.expected is None:
+        unsent, lost = sender.unsent, sender.sent - receiver.distinct
+    else:
+        unsent = max(receiver.expected - sender.sent, 0)
+        lost = receiver.lost - unsent
     delivered = pathlat.samples.delivered
     faults = _impossible(pathlat, sender, receiver)
     if not faults:
@@ -125,17 +135,19 @@ def build_ledger(
             trial=trial,
             unit=unit,
             sent=sender.sent,
-            received=receiver.received,
+            unsent=unsent,
+            received=receiver.distinct,
             lost=lost,
             duplicates=receiver.duplicates,
+            other=receiver.other,
             reordered=receiver.reordered,
             delivered=delivered,
-            unsampled=read - delivered,
+            unsampled=receiver.received - delivered,
             dropped=pathlat.samples.dropped,
             filtered=pathlat.samples.filtered,
             negative=sum(layer.negative for layer in pathlat.layers),
             points=tuple(
-                PointCount(point=point, seen=seen, not_seen=read - seen)
+                PointCount(point=point, seen=seen, not_seen=receiver.received - seen)
                 for point, seen in pathlat.seen.items()
             ),
             dropped_points=dict(pathlat.seen_dropped),
@@ -153,11 +165,11 @@ def _impossible(
 ) -> list[str]:
     """Faults that leave no ledger to write down, and those of the layers."""
     found = []
-    read = receiver.received + receiver.duplicates
+    read = receiver.received
     if sender.sent == 0:
         found.append("no packet was sent")
-    if receiver.received > sender.sent:
-        found.append(f"received {receiver.received} is more than sent {sender.sent}")
+    if receiver.distinct > sender.sent:
+        found.append(f"received {receiver.distinct} is more than sent {sender.sent}")
     if pathlat.samples.delivered > read:
         found.append(
             f"the probe saw {pathlat.samples.delivered} packets delivered "

@@ -50,7 +50,7 @@ class Run:
     document: RunDocument
     trials: tuple[Row, ...]
     series: tuple[Series, ...]
-    journal: tuple[dict[str, Any], ...]
+    journal: tuple[files.Event, ...]
 
     def ledger(self, clock: Clock = "wall") -> Ledger | None:
         """Return the last good ledger of a clock."""
@@ -254,10 +254,11 @@ class RunFolder:
             self._append([row | _void(refusal)], [], None)
             self.journal("refused", trials=[trial], reason=str(refusal))
             raise
-        figures = {
+        figures: Row = {
             name: getattr(ledger, name)
             for name in ("sent", "received", "lost", "duplicates", "reordered")
         }
+        figures |= {"send_rate": sent.rate_reached, "receive_rate": got.rate}
         found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
         self._append([row | figures | {"packets": ledger.delivered}], found, ledger)
         self.journal("recorded", trials=[trial], clock=clock)

@@ -79,18 +79,31 @@ def pathlat(packets: int = 20_000, seed: int = 1, dropped: int = 0) -> Json:
     }
 
 
-def sender(packets: int = 20_000) -> Json:
-    return {"schema": "skblab.traffic/1", "role": "sender", "sent": packets}
+def sender(packets: int = 20_000, unsent: int = 0) -> Json:
+    return {
+        "schema": "skblab.traffic/1",
+        "role": "send",
+        "attempted": packets,
+        "sent": packets - unsent,
+        "unsent": unsent,
+        "rate_reached": 19_998.7,
+    }
 
 
 def receiver(packets: int = 20_000, lost: int = 0) -> Json:
     return {
         "schema": "skblab.traffic/1",
-        "role": "receiver",
+        "role": "receive",
+        "expected": packets,
         "received": packets - lost,
-        "lost": lost,
+        "distinct": packets - lost,
         "duplicates": 0,
         "reordered": 0,
+        "lost": lost,
+        "too_old": 0,
+        "beyond": 0,
+        "foreign": {"total": 0},
+        "rate": 19_996.2,
     }
 
 

@@ -54,7 +54,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
         assert sorted(one.histogram.buckets.items()) == [tuple(pair) for pair in layer["buckets"]]
         assert one.histogram.total == layer["sum"]
     assert run.exact_trials() == synthetic_run.exact_trials()
-    assert [event["event"] for event in run.journal] == [
+    assert [event.event for event in run.journal] == [
         "created",
         "attempt",
         "recorded",
@@ -117,6 +117,17 @@ def _set(*path: str | int, to: object) -> Callable[[Json], None]:
     return change
 
 
+def _received(change: int) -> Callable[[Json], None]:
+    """The receiver got so many more (or fewer) packets, and its account says so."""
+
+    def apply(document: Json) -> None:
+        document["received"] += change
+        document["distinct"] += change
+        document["lost"] -= change
+
+    return apply
+
+
 @pytest.mark.parametrize(
     ("which", "change", "reason"),
     [
@@ -133,6 +144,9 @@ def _set(*path: str | int, to: object) -> Callable[[Json], None]:
         ("pathlat", _set("unplaced", to=None), "unplaced"),
         ("sender", _set("sent", to=None), "the sender's document"),
         ("receiver", _set("received", to=1.5), "the receiver's document"),
+        ("receiver", _set("received", to=PACKETS + 1), "received 2001 is not distinct 2000"),
+        ("receiver", _set("lost", to=1), "expected 2000 is not distinct 2000 + lost 1"),
+        ("receiver", _set("role", to="send"), "role"),
     ],
 )
 def test_bad_document_is_refused_in_one_line(
@@ -154,15 +168,10 @@ def test_bad_document_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"sender": _set("sent", to=PACKETS + 5)}, "is not received 2000 + lost 0"),
+        ({"sender": _set("sent", to=PACKETS + 5)}, "sent 2005 is not received 2000 + lost 0"),
         ({"sender": _set("sent", to=0)}, "no packet was sent"),
-        ({"receiver": _set("received", to=PACKETS + 1)}, "is more than sent"),
-        (
-            {
-                "receiver": _set("received", to=PACKETS - 7),
-            },
-            "foreign packets passed the filter",
-        ),
+        ({"sender": _set("sent", to=PACKETS - 1)}, "received 2000 is more than sent 1999"),
+        ({"receiver": _received(-7)}, "foreign packets passed the filter"),
         ({"pathlat": _set("samples", "dropped", to=3)}, "3 packets were seen dropped but only 0"),
         ({"pathlat": _set("unplaced", "missed", to=21)}, "21 misplaced samples"),
         ({"pathlat": _set("seen", "ip", to=PACKETS - 1)}, "only 1999 passed both points"),
@@ -188,6 +197,34 @@ def test_broken_ledger_is_refused_and_kept_as_void(
     assert run.ledger() is None
     assert run.series == ()
     assert (folder.logs / "pathlat-0.json").exists()
+
+
+def test_packets_the_kernel_never_took_are_not_lost(folder: RunFolder) -> None:
+    ledger = folder.record_wall(
+        synthetic_run.pathlat(PACKETS - 5, dropped=2),
+        synthetic_run.sender(PACKETS, unsent=3),
+        synthetic_run.receiver(PACKETS, lost=5),
+    )
+    assert (ledger.sent, ledger.unsent, ledger.received, ledger.lost) == (1_997, 3, 1_995, 2)
+    assert ledger.lost_elsewhere == 0
+
+
+def test_copies_and_foreign_datagrams_are_read_but_not_received(folder: RunFolder) -> None:
+    receiver = synthetic_run.receiver(PACKETS)
+    receiver |= {"received": PACKETS + 3, "duplicates": 2, "foreign": {"total": 1}}
+    ledger = folder.record_wall(
+        synthetic_run.pathlat(PACKETS + 3), synthetic_run.sender(PACKETS), receiver
+    )
+    assert (ledger.received, ledger.read, ledger.other) == (PACKETS, PACKETS + 3, 1)
+    assert all(count.not_seen == 0 for count in ledger.points)
+
+
+def test_lost_is_by_the_sender_where_nothing_was_expected(folder: RunFolder) -> None:
+    receiver = synthetic_run.receiver(PACKETS, lost=4) | {"expected": None, "lost": 1}
+    ledger = folder.record_wall(
+        synthetic_run.pathlat(PACKETS - 4), synthetic_run.sender(PACKETS), receiver
+    )
+    assert (ledger.sent, ledger.received, ledger.lost) == (PACKETS, PACKETS - 4, 4)
 
 
 def test_layers_that_do_not_add_up_are_refused(folder: RunFolder) -> None:
@@ -263,9 +300,9 @@ def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:
     path = folder.path / "journal.jsonl"
     with path.open("ab") as handle:
         handle.write(b'{"at": "2025-')
-    assert [event["event"] for event in load(folder.path).journal] == ["created", "attempt"]
+    assert [event.event for event in load(folder.path).journal] == ["created", "attempt"]
     RunFolder.open(folder.path).journal("attempt", trial=1)
-    assert [event["event"] for event in load(folder.path).journal] == [
+    assert [event.event for event in load(folder.path).journal] == [
         "created",
         "attempt",
         "attempt",

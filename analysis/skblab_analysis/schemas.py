@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes results-schema/ from the models and column tables, so that they cannot drift apart.
+
+python -m skblab_analysis.schemas FOLDER            write
+python -m skblab_analysis.schemas FOLDER --check    exit 1 and name what is not current
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from skblab.store import write_whole
+from skblab_analysis.columns import TABLES, Table
+from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.files import Event
+from skblab_analysis.run import RunDocument
+
+LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
+
+MODELS: dict[str, type[BaseModel]] = {
+    "run": RunDocument,
+    "journal-event": Event,
+    "pathlat": PathlatDocument,
+    "traffic-sender": SenderDocument,
+    "traffic-receiver": ReceiverDocument,
+}
+
+
+def documents() -> dict[str, str]:
+    """Return every file of results-schema/ that is made here: name to text."""
+    made = {f"{name}.schema.json": _schema(model) for name, model in MODELS.items()}
+    made["columns.json"] = _json(
+        {"$comment": LICENCE, "tables": [_table_json(table) for table in TABLES]}
+    )
+    made["columns.md"] = _markdown()
+    return made
+
+
+def _schema(model: type[BaseModel]) -> str:
+    return _json(
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$comment": LICENCE,
+            **model.model_json_schema(by_alias=True),
+        }
+    )
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _table_json(table: Table) -> dict[str, object]:
+    return {
+        "file": f"{table.file}.parquet",
+        "row": table.row,
+        "columns": [
+            {
+                "name": column.name,
+                "type": str(column.type),
+                "unit": column.unit,
+                "null": column.null,
+                "about": column.about,
+            }
+            for column in table.columns
+        ],
+    }
+
+
+def _markdown() -> str:
+    lines = [
+        f"<!-- {LICENCE} -->",
+        "<!-- Made by `python -m skblab_analysis.schemas`; change analysis/ instead. -->",
+        "# Columns of the parquet files",
+        "",
+        "Unit and sentence are also in each file, as the field metadata `unit` and `about`.",
+    ]
+    for table in TABLES:
+        lines += [
+            "",
+            f"## {table.file}.parquet",
+            "",
+            f"One row is {table.row}.",
+            "",
+            "| column | type | unit | what it says |",
+            "| --- | --- | --- | --- |",
+        ]
+        lines += [
+            f"| `{column.name}` | {column.type}{', may be null' if column.null else ''} "
+            f"| {column.unit or '–'} | {column.about} |"
+            for column in table.columns
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="the folder results-schema/")],
+    check: Annotated[bool, typer.Option(help="change nothing, say what is not current")] = False,
+) -> None:
+    """Write the JSON Schemas and column tables, or check that they are current."""
+    made = documents()
+    if not check:
+        for name, text in made.items():
+            write_whole(folder / name, text)
+        return
+    stale = [
+        name
+        for name, text in made.items()
+        if not (folder / name).is_file() or (folder / name).read_text() != text
+    ]
+    if stale:
+        typer.echo(
+            f"not current in {folder}: {', '.join(stale)}; "
+            f"run: python -m skblab_analysis.schemas {folder}",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
