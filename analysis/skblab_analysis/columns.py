@@ -77,7 +77,7 @@ TRIALS = Table(
             "part",
             pa.string(),
             NO_UNIT,
-            "`whole`, or the part calibrated alone: `generator` or `sink`.",
+            "`whole`, or `tester`: generator, links and sink with nothing in between.",
         ),
         Column("boot", pa.int64(), NO_UNIT, "Number of the guest's boot, from 0."),
         Column("repeat", pa.int64(), NO_UNIT, "Number of the repeat within the boot, from 0."),

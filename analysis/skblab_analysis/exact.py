@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exact figures: guest instructions per packet by setting, and what a setting adds.
 
-A trial counts the instructions of one run of packets. Part `whole` holds generator, path and
-sink together; `generator` and `sink` are calibrated alone, so the path's own cost is
-whole - generator - sink. Differences are taken between wholes: the shared parts cancel.
+A trial counts the instructions of one run of packets. Part `whole` holds the tester (generator,
+links and sink) and the path under test; part `tester` is calibrated with nothing in between, so
+the path's own cost is whole - tester. Differences are taken between wholes: the tester cancels.
+A trial whose packets did not all reach the sink is refused: a lost packet costs less.
 
 Two trials of one setting should agree; their spread is (largest - smallest) / mean. A
 difference no larger than both settings' ranges added is not told from none, and that sum is
@@ -12,7 +13,7 @@ stated as the smallest difference that could have been seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, StringC
 
 from skblab_analysis.errors import RefusedError
 
-Part = Literal["whole", "generator", "sink"]
+Part = Literal["whole", "tester"]
 Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
 
 # The project's own promise for two boots of the same setting.
@@ -28,7 +29,10 @@ SPREAD_LIMIT = 0.001
 
 
 class ExactTrial(BaseModel):
-    """One counted run: `instructions` guest instructions for `packets` packets."""
+    """One counted run: `instructions` guest instructions for `packets` packets.
+
+    `delivered` packets were counted by the sink.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,6 +41,7 @@ class ExactTrial(BaseModel):
     boot: NonNegativeInt
     repeat: NonNegativeInt = 0
     packets: PositiveInt
+    delivered: NonNegativeInt
     instructions: PositiveInt
 
     @property
@@ -91,28 +96,26 @@ class ExactSummary:
 
     costs: tuple[Cost, ...]
     differences: tuple[Difference, ...]
-    generator: Cost | None
-    sink: Cost | None
+    tester: Cost | None
 
     @property
     def baseline(self) -> Cost:
         """The setting the others are compared with."""
         return self.costs[0]
 
-    @property
-    def around(self) -> float | None:
-        """Generator and sink together; None unless both are calibrated."""
-        if self.generator is None or self.sink is None:
-            return None
-        return self.generator.mean + self.sink.mean
-
     def path(self, cost: Cost) -> float | None:
         """The path's own instructions per packet; None without calibration."""
-        return None if self.around is None else cost.mean - self.around
+        return None if self.tester is None else cost.mean - self.tester.mean
 
 
 def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> ExactSummary:
     """Sum up exact trials; RefusedError when there is nothing to sum up or it contradicts."""
+    for trial in trials:
+        if trial.delivered != trial.packets:
+            raise RefusedError(
+                f"{trial.setting}, {trial.part}, boot {trial.boot}, repeat {trial.repeat}: "
+                f"{trial.delivered} of {trial.packets} packets reached the sink, expected all"
+            )
     wholes = [trial for trial in trials if trial.part == "whole"]
     if not wholes:
         raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
@@ -122,25 +125,20 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
             raise RefusedError(f"no exact trial has the baseline setting {baseline!r}")
         names.sort(key=lambda name: name != baseline)
     costs = tuple(_cost(name, [t for t in wholes if t.setting == name]) for name in names)
+    testers = [trial for trial in trials if trial.part == "tester"]
     summary = ExactSummary(
         costs=costs,
         differences=tuple(_difference(costs[0], cost) for cost in costs[1:]),
-        generator=_part(trials, "generator"),
-        sink=_part(trials, "sink"),
+        tester=_cost("tester", testers) if testers else None,
     )
     for cost in costs:
         path = summary.path(cost)
         if path is not None and path <= 0:
             raise RefusedError(
-                f"{cost.setting}: generator and sink alone cost {summary.around:.0f} instructions "
+                f"{cost.setting}: the tester alone costs {cost.mean - path:.0f} instructions "
                 f"a packet, no less than the whole path's {cost.mean:.0f}"
             )
     return summary
-
-
-def _part(trials: Iterable[ExactTrial], part: Part) -> Cost | None:
-    of_part = [trial for trial in trials if trial.part == part]
-    return _cost(part, of_part) if of_part else None
 
 
 def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:

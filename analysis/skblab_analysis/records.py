@@ -4,7 +4,7 @@
     folder = RunFolder.create(results_dir, "demo", Plan(experiment="demo", seed=1, …))
     folder.journal("attempt", trial=0)                  # flushed before the trial starts
     folder.record_wall(pathlat_json, sender_json, receiver_json)
-    folder.record_exact([ExactTrial(setting="rp_filter=0", boot=0, packets=…, instructions=…), …])
+    folder.record_exact([ExactTrial(setting="rp_filter=0", boot=0, packets=…, …), …])
     folder.finish(environment, reporter.timings, versions=…, commands=…, gaps=…)
 
 The documents are dicts, or the JSON text as the tool printed it. `record_wall` and
@@ -163,6 +163,9 @@ class RunFolder:
             _trial_row(first + number, "exact", trial.setting, trial.boot, trial.repeat)
             | {
                 "part": trial.part,
+                "sent": trial.packets,
+                "received": trial.delivered,
+                "lost": trial.packets - trial.delivered,
                 "packets": trial.packets,
                 "instructions": trial.instructions,
                 "instructions_per_packet": trial.per_packet,
@@ -327,6 +330,7 @@ def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
             boot=row["boot"],
             repeat=row["repeat"],
             packets=row["packets"],
+            delivered=row["received"],
             instructions=row["instructions"],
         )
         for row in rows

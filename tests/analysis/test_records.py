@@ -258,12 +258,12 @@ def test_exact_summary() -> None:
     (difference,) = summary.differences
     assert difference.value == pytest.approx(350, abs=3)
     assert difference.seen
-    assert summary.path(summary.baseline) == pytest.approx(7_627 - 2_106 - 1_310, abs=4)
+    assert summary.path(summary.baseline) == pytest.approx(7_627 - 3_416, abs=4)
 
 
 def _trials(setting: str, *per_packet: int) -> list[ExactTrial]:
     return [
-        ExactTrial(setting=setting, boot=boot, packets=100, instructions=100 * cost)
+        ExactTrial(setting=setting, boot=boot, packets=100, delivered=100, instructions=100 * cost)
         for boot, cost in enumerate(per_packet)
     ]
 
@@ -284,14 +284,14 @@ def test_single_trials_have_no_spread() -> None:
 def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
     with pytest.raises(RefusedError, match="no exact trial has the baseline"):
         folder.record_exact(_trials("rp_filter=1", 1000, 1000))
-    generator = ExactTrial(
-        setting="rp_filter=0", part="generator", boot=0, packets=1, instructions=900
-    )
+    (tester,) = [trial.model_copy(update={"part": "tester"}) for trial in _trials("none", 1000)]
     with pytest.raises(RefusedError, match="no exact trial holds the whole path"):
-        folder.record_exact([generator])
-    sink = generator.model_copy(update={"part": "sink"})
+        folder.record_exact([tester])
     with pytest.raises(RefusedError, match="no less than the whole path's 1000"):
-        folder.record_exact([*_trials("rp_filter=0", 1000), generator, sink])
+        folder.record_exact([*_trials("rp_filter=0", 1000), tester])
+    (lossy,) = [trial.model_copy(update={"delivered": 99}) for trial in _trials("a", 1000)]
+    with pytest.raises(RefusedError, match="99 of 100 packets reached the sink"):
+        folder.record_exact([lossy])
     assert {row["state"] for row in load(folder.path).trials} == {"void"}
 
 
