@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from skblab import __version__, labroot, paths
+from skblab import __version__, develop, labroot, paths
 from skblab.boot import boot
 from skblab.demo.cli import demo
 from skblab.doctor.cli import doctor
@@ -56,9 +56,12 @@ def lab_root() -> None:
 
 app.command()(doctor)
 app.add_typer(kernel, name="kernel")
-app.command(context_settings={"ignore_unknown_options": False})(boot)
+app.command()(boot)
 app.command()(demo)
 app.command()(report)
+app.command("lint", hidden=True)(develop.lint)
+app.command("format", hidden=True)(develop.format_)
+app.command("native-tests", hidden=True)(develop.native_tests)
 
 
 def main() -> None:

@@ -69,8 +69,12 @@ class Guest:
         *,
         shares: Sequence[Bind] = (),
         log: Path | None = None,
+        wait: bool = True,
     ) -> Iterator[Guest]:
         """Boot a guest for the length of a `with` block.
+
+        Without `wait`, the block begins as soon as QEMU runs: several guests can boot at once,
+        and `connect` waits for each.
 
         `shares` appear in the guest at their /skblab folders. The console is copied to `log`
         (default: `<cache>/logs/`) if the guest fails, and when `log` is given. Raises
@@ -81,7 +85,8 @@ class Guest:
             guest = cls._start(spec, kernel, labroot, shares, folder)
             try:
                 with guest._explained(log):
-                    guest._connect()
+                    if wait:
+                        guest.connect()
                     yield guest
                     guest.raise_if_dead()
             finally:
@@ -132,7 +137,8 @@ class Guest:
         transport.trouble = guest.trouble
         return guest
 
-    def _connect(self) -> None:
+    def connect(self) -> None:
+        """Wait until the guest is up and its connection open."""
         start = time.monotonic()
         deadline = start + BOOT_SECONDS
         while not (self.folder / "sock" / "ssh").exists():

@@ -64,7 +64,7 @@ class GuestSpec(BaseModel):
         return [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-            *self._machine(),
+            *self.machine(),
             *self._numa_nodes(),
             *("-kernel", "/skblab/kernel/bzImage", "-append", " ".join(self.kernel_arguments())),
             *("-chardev", "file,id=console,path=/skblab/run/console.log"),
@@ -80,7 +80,8 @@ class GuestSpec(BaseModel):
         """Return the kernel command line, word by word."""
         return [*KERNEL_ARGUMENTS, *(EXACT_ARGUMENTS if self.exact else ()), *self.arguments]
 
-    def _machine(self) -> list[str]:
+    def machine(self) -> list[str]:
+        """Return the QEMU arguments that decide speed and clock."""
         common = ["-M", "q35", "-m", f"{self.memory}M", "-smp", str(self.cpus)]
         if self.exact:
             # Virtual time is the instruction count: the real-time clock must follow it, and the

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# The front door of skblab. `make help` lists what there is.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+SKBLAB := ./skblab
+PYTHON_FILES := runners analysis tests
+VENV := $(or $(SKBLAB_VENV),.venv)
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^[a-z][a-z-]*:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## install the few packages that the host itself needs (root)
+	@sh runners/host-setup.sh
+
+.PHONY: demo
+demo: setup ## patch, build, boot, send, time, report: the main job
+	@$(SKBLAB) demo $(DEMO_ARGS)
+
+.PHONY: doctor
+doctor: setup ## what this machine can do, and what that means
+	@$(SKBLAB) doctor
+
+.PHONY: shell
+shell: setup ## a shell in a guest with the patched kernel
+	@$(SKBLAB) boot
+
+.PHONY: kernel
+kernel: setup ## build the patched stock kernel (cached)
+	@$(SKBLAB) kernel build
+
+.PHONY: test
+test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
+	@$(VENV)/bin/python -m pytest $(TEST_ARGS)
+
+.PHONY: test-unit
+test-unit: setup dev ## only the tests that need no lab root and no guest
+	@$(VENV)/bin/python -m pytest -m 'not guest and not labroot' $(TEST_ARGS)
+
+.PHONY: lint
+lint: setup dev ## every linter, formatter and type checker, no change made
+	@$(VENV)/bin/ruff check $(PYTHON_FILES)
+	@$(VENV)/bin/ruff format --check $(PYTHON_FILES)
+	@$(VENV)/bin/mypy
+	@sh runners/lint.sh $(VENV)
+
+.PHONY: format
+format: dev ## rewrite Python, Rust and C as the formatters want it
+	@$(VENV)/bin/ruff check --fix $(PYTHON_FILES)
+	@$(VENV)/bin/ruff format $(PYTHON_FILES)
+	@$(SKBLAB) format
+
+.PHONY: schemas
+schemas: dev ## write results-schema/ anew from the models
+	@$(VENV)/bin/python -m skblab_analysis.schemas
+
+.PHONY: lock
+lock: ## pin the Python packages anew (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command 'make lock' pyproject.toml -o requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command 'make lock' --extra dev -c requirements.lock \
+		pyproject.toml -o requirements-dev.lock
+	sed -i '1i # SPDX-License-Identifier: GPL-2.0-or-later' requirements.lock requirements-dev.lock
+
+.PHONY: clean
+clean: ## remove what was made in this tree (not the cache, not results/)
+	rm -rf $(VENV) target .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The tools of development, added to the environment that the wrapper makes.
+.PHONY: dev
+dev:
+	@$(SKBLAB) --version >/dev/null
+	@cmp -s requirements-dev.lock $(VENV)/.dev-lock || { \
+		echo 'skblab: adding the tools of development to the Python environment' >&2; \
+		$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+			-r requirements-dev.lock && cp requirements-dev.lock $(VENV)/.dev-lock; }

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The forwarding experiment in `exact` mode: instructions per packet by setting, over boots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from skblab.errors import SkblabError
+from skblab.guest import Guest
+from skblab_analysis.exact import ExactTrial
+
+FRAME_BYTES = 60
+REPEATS = 2
+SECONDS = 600
+# pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
+INSTRUCTIONS_PER_US = 1000
+# Calibrations, as forwarding.sh names them, and the part of the whole that each stands for.
+CALIBRATIONS = {"generator": "generator", "tester": "tester"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the script's output: a trial."""
+
+    setting: str
+    repeat: int
+    packets: int
+    elapsed_us: int
+    delivered: int
+
+    @classmethod
+    def parse(cls, text: str) -> Line:
+        """Parse `setting repeat packets elapsed_us delivered`; SkblabError if it is no such line."""
+        words = text.split()
+        try:
+            setting, *numbers = words
+            repeat, packets, elapsed, delivered = (int(number) for number in numbers)
+        except ValueError:
+            raise SkblabError(
+                f"the forwarding experiment printed {text!r}: expected setting, repeat, packets, "
+                "microseconds and packets delivered; its script and output are in logs/"
+            ) from None
+        return cls(setting, repeat, packets, elapsed, delivered)
+
+    def trial(self, boot: int) -> ExactTrial:
+        """Return the trial; SkblabError if not every packet arrived, for then it is void."""
+        if self.delivered != self.packets:
+            raise SkblabError(
+                f"{self.setting}, boot {boot}: {self.delivered} of {self.packets} packets reached "
+                "the sink; the figure per packet would be wrong, so it is refused"
+            )
+        calibration = CALIBRATIONS.get(self.setting)
+        return ExactTrial.model_validate(
+            {
+                "setting": self.setting,
+                "part": calibration or "whole",
+                "boot": boot,
+                "repeat": self.repeat,
+                "packets": self.packets,
+                "instructions": self.elapsed_us * INSTRUCTIONS_PER_US,
+            }
+        )
+
+
+def script(packets: int, repeats: int = REPEATS, frame: int = FRAME_BYTES) -> str:
+    """Return the script, with its parameters at the top."""
+    body = resources.files(__package__).joinpath("forwarding.sh").read_text()
+    return f"#!/bin/sh\npackets={packets}\nrepeats={repeats}\nframe={frame}\n{body}"
+
+
+def measure(guests: Sequence[Guest], packets: int, logs: Path) -> list[ExactTrial]:
+    """Run the experiment in every guest at once; guest n's trials are boot n's.
+
+    The instruction count does not depend on how fast the host is, so the guests may share it.
+    """
+    text = script(packets)
+    (logs / "forwarding.sh").write_text(text)
+    running = [guest.transport.start(["sh", "-euc", text]) for guest in guests]
+    trials: list[ExactTrial] = []
+    for boot, one in enumerate(running):
+        done = one.wait(SECONDS)
+        (logs / f"forwarding-{boot}.txt").write_text(done.stdout + done.stderr)
+        done.check(f"the forwarding experiment of boot {boot}")
+        trials += [Line.parse(line).trial(boot) for line in done.stdout.splitlines()]
+    return trials

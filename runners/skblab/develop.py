@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab lint` and `skblab format`: the native code's own checkers, run in the lab root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skblab import labroot, paths
+from skblab.errors import SkblabError
+from skblab.labroot import Bind, LabRoot
+from skblab.reporter import Reporter
+
+_CARGO_CHECKS = (
+    ("cargo", "fmt", "--all", "--check"),
+    ("cargo", "clippy", "--locked", "--all-targets", "--quiet", "--", "-D", "warnings"),
+)
+
+
+def lint() -> None:
+    """Run rustfmt, clippy and clang-format over the native code, changing nothing."""
+    root = labroot.ensure(Reporter())
+    failed = []
+    for check in (*_CARGO_CHECKS, ("clang-format", "--dry-run", "--Werror", *_c_files())):
+        try:
+            _run(root, check, writable=False)
+        except SkblabError as error:
+            failed.append(str(error))
+    if failed:
+        raise SkblabError("; ".join(failed))
+
+
+def format_() -> None:
+    """Rewrite the Rust and C sources as their formatters want them."""
+    root = labroot.ensure(Reporter())
+    _run(root, ("cargo", "fmt", "--all"), writable=True)
+    _run(root, ("clang-format", "-i", *_c_files()), writable=True)
+
+
+def native_tests() -> None:
+    """Run the unit and property tests of the native code (cargo test, the probes' own)."""
+    root = labroot.ensure(Reporter())
+    _run(root, ("cargo", "test", "--locked", "--quiet"), writable=False)
+    _run(root, ("make", "-C", "probes/bpf", "test", "OUT=/skblab/out/bpf"), writable=False)
+
+
+def _c_files() -> list[str]:
+    top = paths.tree()
+    return [str(path.relative_to(top)) for path in sorted((top / "probes").rglob("*.[ch]"))]
+
+
+def _run(root: LabRoot, argv: Sequence[str], *, writable: bool) -> None:
+    cache = paths.cache()
+    folders = {name: cache / "develop" / name for name in ("cargo", "out")}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    name = f"{argv[0]} {argv[1]}"
+    root.run(
+        argv,
+        binds=[
+            Bind(paths.tree(), "tree", writable=writable),
+            *(Bind(folder, point, writable=True) for point, folder in folders.items()),
+        ],
+        workdir="/skblab/tree",
+        env={
+            "CARGO_HOME": "/skblab/cargo",
+            "CARGO_TARGET_DIR": "/skblab/out/target",
+            "CARGO_TERM_COLOR": "never",
+        },
+        network=True,
+        log=cache / "logs" / f"{argv[0]}-{argv[1].lstrip('-')}.log",
+        what=name,
+    )

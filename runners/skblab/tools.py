@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Native tools of this tree, compiled in the lab root and cached by their content."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from skblab import kernel, paths, store
+from skblab.labroot import Bind, LabRoot
+from skblab.reporter import Reporter
+
+# What the Rust workspace is made of, from the top of the tree.
+RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
+RUST_PROGRAMS = ("skblab-traffic",)
+BPF = ("probes/bpf",)
+BPF_PROGRAMS = ("pathlat",)
+
+
+def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
+    """Return a folder with `bin/` holding every native tool, probes made for `built`."""
+    rust, bpf = _rust_key(labroot), _bpf_key(labroot, built)
+
+    def gather(folder: Path) -> None:
+        (folder / "bin").mkdir()
+        for name in RUST_PROGRAMS:
+            shutil.copy2(_rust(labroot, rust, reporter) / name, folder / "bin" / name)
+        for name in BPF_PROGRAMS:
+            shutil.copy2(_bpf(labroot, built, bpf, reporter) / name, folder / "bin" / name)
+
+    return store.ensure("tools", store.digest([rust, bpf]), reporter, gather)
+
+
+def _rust_key(labroot: LabRoot) -> str:
+    return store.digest(["rust", labroot.key, *_contents(RUST)])
+
+
+def _bpf_key(labroot: LabRoot, built: kernel.Kernel) -> str:
+    return store.digest(["bpf", labroot.key, built.key, *_contents(BPF)])
+
+
+def _contents(sources: Sequence[str]) -> Iterator[str | bytes]:
+    """Yield name and content of every source file, in a fixed order."""
+    tree = paths.tree()
+    for source in sources:
+        top = tree / source
+        files = [top] if top.is_file() else sorted(p for p in top.rglob("*") if p.is_file())
+        for file in files:
+            yield str(file.relative_to(tree))
+            yield file.read_bytes()
+
+
+def _rust(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
+    def build(folder: Path) -> None:
+        reporter.say("compiling the traffic tools")
+        registry = paths.cache() / "develop" / "cargo"
+        registry.mkdir(parents=True, exist_ok=True)
+        with reporter.step("traffic tools"):
+            labroot.run(
+                ["cargo", "build", "--release", "--locked", "--target-dir", "/skblab/out/target"],
+                binds=[
+                    Bind(paths.tree(), "tree"),
+                    Bind(folder, "out", writable=True),
+                    Bind(registry, "cargo", writable=True),
+                ],
+                workdir="/skblab/tree",
+                env={"CARGO_HOME": "/skblab/cargo", "CARGO_TERM_COLOR": "never"},
+                network=True,
+                log=paths.cache() / "logs" / f"rust-{key}.log",
+                what="cargo build",
+            )
+        for name in RUST_PROGRAMS:
+            shutil.move(folder / "target" / "release" / name, folder / name)
+        shutil.rmtree(folder / "target")
+
+    return store.ensure("rust", key, reporter, build)
+
+
+def _bpf(labroot: LabRoot, built: kernel.Kernel, key: str, reporter: Reporter) -> Path:
+    def build(folder: Path) -> None:
+        reporter.say("compiling the probes")
+        with reporter.step("probes"):
+            labroot.run(
+                ["make", "-C", "/skblab/tree/probes/bpf", "OUT=/skblab/out", *_vmlinux()],
+                binds=[
+                    Bind(paths.tree(), "tree"),
+                    Bind(folder, "out", writable=True),
+                    Bind(built.path, "kernel"),
+                ],
+                log=paths.cache() / "logs" / f"bpf-{key}.log",
+                what="compiling the probes",
+            )
+
+    return store.ensure("bpf", key, reporter, build)
+
+
+def _vmlinux() -> list[str]:
+    return ["VMLINUX=/skblab/kernel/vmlinux"]
