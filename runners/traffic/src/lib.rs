@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! UDP traffic that accounts for every packet: a paced sender and a counting receiver.
+//!
+//! [`header`] is what travels in each payload, [`sequence`] tells new, repeated and reordered
+//! packets apart in fixed memory, [`pace`] keeps the schedule, and [`send`] and [`receive`] join
+//! them to sockets. Every result is a [`report`] structure, printed as one JSON document.
+
+pub mod clock;
+pub mod header;
+pub mod pace;
+pub mod receive;
+pub mod report;
+pub mod send;
+pub mod sequence;
+pub mod socket;

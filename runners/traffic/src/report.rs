@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the two programs print: one JSON document each, schema `skblab.traffic/1`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Name and version of the format; a change that breaks a reader changes it.
+pub const SCHEMA: &str = "skblab.traffic/1";
+
+/// Why a program stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// All packets asked for were sent or received.
+    Count,
+    /// Nothing more arrived for the time given.
+    Idle,
+    /// The time limit came first.
+    Seconds,
+    /// SIGINT or SIGTERM.
+    Signal,
+}
+
+/// The sender's account: `attempted = sent + unsent`.
+#[derive(Debug, Serialize)]
+pub struct SendReport {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always `send`.
+    pub role: &'static str,
+    /// Destination address and port.
+    pub to: String,
+    /// Packets asked for; null if only time was the limit.
+    pub asked: Option<u32>,
+    /// Packets of which sending was tried.
+    pub attempted: u64,
+    /// Packets the kernel took.
+    pub sent: u64,
+    /// Packets the kernel refused.
+    pub unsent: u64,
+    /// Failed calls by errno name; a packet that succeeds on a second call counts as sent.
+    pub errors: BTreeMap<String, u64>,
+    /// UDP payload of each packet, bytes.
+    pub payload_bytes: u32,
+    /// The Ethernet frame that makes, with checksum, bytes.
+    pub frame_bytes: u32,
+    /// Source ports used.
+    pub flows: u16,
+    /// The run number in each header.
+    pub run: u16,
+    /// Packets per second asked for; 0 is as fast as possible.
+    pub rate_asked: u32,
+    /// Packets per second reached, first to last packet; null for fewer than two.
+    pub rate_reached: Option<f64>,
+    /// First to last packet, seconds.
+    pub seconds: f64,
+    /// How far behind its schedule the sender was; null without a rate.
+    pub late: Option<LateReport>,
+    /// Why the sender stopped.
+    pub stopped_by: Stopped,
+}
+
+/// How far behind its schedule the sender was.
+#[derive(Debug, Serialize)]
+pub struct LateReport {
+    /// Packets that left later than this are counted, nanoseconds.
+    pub threshold_ns: u64,
+    /// Packets later than the threshold.
+    pub count: u64,
+    /// Mean over all packets, nanoseconds.
+    pub mean_ns: f64,
+    /// The worst packet, nanoseconds.
+    pub max_ns: u64,
+}
+
+/// The receiver's account:
+/// `received = distinct + duplicates + too_old + beyond + foreign.total`.
+#[derive(Debug, Serialize)]
+pub struct ReceiveReport {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Always `receive`.
+    pub role: &'static str,
+    /// Address and port bound.
+    pub bind: String,
+    /// The run number the packets had to have; null if no packet came.
+    pub run: Option<u16>,
+    /// Packets expected; null if not known.
+    pub expected: Option<u32>,
+    /// Datagrams of any kind that `recvmsg` returned.
+    pub received: u64,
+    /// Payload bytes of the datagrams of this run.
+    pub bytes: u64,
+    /// Packets seen for the first time.
+    pub distinct: u64,
+    /// Packets seen again.
+    pub duplicates: u64,
+    /// Distinct packets that came after a higher number (RFC 4737), over all flows.
+    pub reordered: u64,
+    /// The same within each flow, where order is promised.
+    pub reordered_in_flow: u64,
+    /// Expected minus distinct; without an expectation, the gaps below the highest number.
+    pub lost: u64,
+    /// Too far behind to be told new from repeated.
+    pub too_old: u64,
+    /// Numbers at or above the expected count.
+    pub beyond: u64,
+    /// Datagrams that are not of this run.
+    pub foreign: ForeignReport,
+    /// Flows of which a packet came.
+    pub flows: u32,
+    /// The receiving socket.
+    pub socket: SocketReport,
+    /// First to last packet of this run, seconds.
+    pub seconds: f64,
+    /// Packets of this run per second, first to last; null for fewer than two.
+    pub rate: Option<f64>,
+    /// Why the receiver stopped.
+    pub stopped_by: Stopped,
+}
+
+/// Datagrams that are not of this run, by what gave them away.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct ForeignReport {
+    /// All of them.
+    pub total: u64,
+    /// Too short for a header.
+    pub short: u64,
+    /// No known magic.
+    pub magic: u64,
+    /// A header version this program cannot read.
+    pub version: u64,
+    /// The run number of another transmission.
+    pub other_run: u64,
+}
+
+/// The receiving socket's buffer and what the kernel dropped for want of it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SocketReport {
+    /// Buffer asked for, bytes; null if left as it was.
+    pub rcvbuf_asked: Option<u32>,
+    /// Buffer in force as the kernel counts it (twice what was asked), bytes.
+    pub rcvbuf: u32,
+    /// Packets dropped at this socket, read from it at the end (`SO_MEMINFO`).
+    pub drops: u32,
+    /// The same as carried by the last packet (`SO_RXQ_OVFL`); later drops are not in it.
+    pub drops_seen: u32,
+}

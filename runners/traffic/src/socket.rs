@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Opening UDP sockets, and the one socket option that nix does not wrap.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt};
+
+/// How long a blocked call waits before it looks at limits and signals again.
+pub const TICK: Duration = Duration::from_millis(50);
+
+/// A sending socket connected to `to`, from `port` (0: any).
+///
+/// # Errors
+/// What the kernel said, e.g. a port in use.
+pub fn open_sender(to: SocketAddr, port: u16) -> io::Result<UdpSocket> {
+    let any = match to {
+        SocketAddr::V4(_) => SocketAddr::from(([0; 4], port)),
+        SocketAddr::V6(_) => SocketAddr::from(([0_u16; 8], port)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(to)?;
+    socket.set_write_timeout(Some(TICK))?;
+    // Without RECVERR the kernel hides ENOBUFS from UDP senders.
+    match to {
+        SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
+        SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
+    }
+    Ok(socket)
+}
+
+/// A receiving socket bound to `address`, with `rcvbuf` bytes of buffer if given.
+///
+/// # Errors
+/// What the kernel said, e.g. an address in use.
+pub fn open_receiver(address: SocketAddr, rcvbuf: Option<u32>) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    socket.set_read_timeout(Some(TICK))?;
+    setsockopt(&socket, sockopt::RxqOvfl, &1)?;
+    if let Some(bytes) = rcvbuf {
+        let bytes = bytes as usize;
+        // Only the privileged form passes net.core.rmem_max; what came of it is reported.
+        if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
+            setsockopt(&socket, sockopt::RcvBuf, &bytes)?;
+        }
+    }
+    Ok(socket)
+}
+
+/// Packets the kernel dropped at this socket so far.
+///
+/// # Errors
+/// What the kernel said.
+pub fn drops(socket: &UdpSocket) -> io::Result<u32> {
+    // SK_MEMINFO_DROPS of linux/sock_diag.h is the last of nine 32-bit values.
+    let mut info = [0_u32; 9];
+    let mut size: libc::socklen_t = 9 * 4;
+    // SAFETY: the descriptor is open, and the pointer and size describe `info`, which outlives
+    // the call; the kernel writes at most `size` bytes of plain integers.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            info.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(info[8])
+}

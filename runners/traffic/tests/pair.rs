@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Sender and receiver together over loopback, and the receiver against faulty traffic.
+#![allow(clippy::unwrap_used, reason = "a test that fails should panic where it fails")]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use skblab_traffic::header::{Header, LEN};
+use skblab_traffic::receive::{self, Receiver};
+use skblab_traffic::report::{ReceiveReport, SendReport, Stopped};
+use skblab_traffic::send;
+
+const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+fn receive_plan(bind: &str, expect: Option<u32>) -> receive::Plan {
+    receive::Plan {
+        bind: bind.parse().unwrap(),
+        expect,
+        run: None,
+        idle: Duration::from_millis(300),
+        linger: Duration::from_millis(50),
+        limit: Duration::from_secs(20),
+        rcvbuf: Some(4 << 20),
+    }
+}
+
+fn send_plan(to: SocketAddr) -> send::Plan {
+    send::Plan {
+        to,
+        count: Some(2000),
+        payload_bytes: 100,
+        rate: 20_000,
+        flows: 3,
+        source_port: 0,
+        limit: Duration::from_secs(20),
+        spin: Duration::ZERO,
+        late: Duration::from_micros(100),
+        run: 77,
+    }
+}
+
+/// Run `traffic` against a receiver; returns what it returned and the receiver's report.
+fn against<T>(plan: &receive::Plan, traffic: impl FnOnce(SocketAddr) -> T) -> (T, ReceiveReport) {
+    let stop = AtomicBool::new(false);
+    let receiver = Receiver::bind(plan, &stop).unwrap();
+    let to = receiver.local_addr().unwrap();
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| receiver.run().unwrap());
+        let result = traffic(to);
+        (result, receiving.join().unwrap())
+    })
+}
+
+fn run_sender(plan: &send::Plan) -> SendReport {
+    send::run(plan, &AtomicBool::new(false)).unwrap()
+}
+
+fn assert_closed(report: &ReceiveReport) {
+    assert_eq!(
+        report.received,
+        report.distinct + report.duplicates + report.too_old + report.beyond + report.foreign.total,
+        "{report:?}"
+    );
+}
+
+#[test]
+fn every_packet_arrives_once_over_both_families() {
+    for bind in LOOPBACK {
+        let (sent, got) = against(&receive_plan(bind, Some(2000)), |to| run_sender(&send_plan(to)));
+        assert_eq!((sent.sent, sent.unsent, sent.stopped_by), (2000, 0, Stopped::Count));
+        assert_eq!((got.distinct, got.lost, got.duplicates), (2000, 0, 0), "{got:?}");
+        assert_eq!((got.run, got.flows, got.bytes), (Some(77), 3, 200_000));
+        assert_eq!((got.stopped_by, got.socket.drops), (Stopped::Count, 0));
+        assert!(sent.seconds > 0.099, "20 kpps needs 100 ms: {sent:?}");
+        assert_closed(&got);
+    }
+}
+
+#[test]
+fn faulty_traffic_is_told_apart() {
+    let mut plan = receive_plan("127.0.0.1:0", Some(6));
+    plan.run = Some(9);
+    let ((), got) = against(&plan, |to| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let packet = |run, sequence| {
+            let mut bytes = [0; LEN];
+            Header { run, flow: 0, sequence, sent_ns: 0 }.write(&mut bytes);
+            bytes
+        };
+        for bytes in [
+            &packet(9, 0)[..],
+            &packet(9, 2),
+            &packet(9, 1),
+            &packet(9, 2),
+            &packet(9, 6),
+            &packet(8, 3),
+            &packet(9, 4)[..17],
+            b"not one of ours",
+            &[0x5b, 9],
+            b"",
+        ] {
+            socket.send_to(bytes, to).unwrap();
+        }
+    });
+    assert_eq!((got.received, got.distinct, got.duplicates), (10, 3, 1), "{got:?}");
+    assert_eq!((got.reordered, got.beyond, got.lost), (1, 1, 3));
+    let foreign = got.foreign;
+    assert_eq!((foreign.total, foreign.other_run, foreign.short), (5, 1, 2));
+    assert_eq!((foreign.magic, foreign.version), (1, 1));
+    assert_eq!(got.stopped_by, Stopped::Idle);
+    assert_closed(&got);
+}
+
+#[test]
+fn a_full_buffer_is_counted() {
+    let mut plan = receive_plan("127.0.0.1:0", Some(2000));
+    plan.rcvbuf = Some(4096);
+    let stop = AtomicBool::new(false);
+    let receiver = Receiver::bind(&plan, &stop).unwrap();
+    let mut burst = send_plan(receiver.local_addr().unwrap());
+    burst.rate = 0;
+    // Nobody reads yet, so the buffer must overflow.
+    assert_eq!(run_sender(&burst).sent, 2000);
+    let got = receiver.run().unwrap();
+    assert!(got.distinct > 0 && got.distinct < 100, "{got:?}");
+    assert_eq!(u64::from(got.socket.drops), got.lost, "{got:?}");
+}
+
+#[test]
+fn time_and_signal_end_the_sender() {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut plan = send_plan(sink.local_addr().unwrap());
+    plan.count = None;
+    plan.rate = 1000;
+    plan.limit = Duration::from_millis(100);
+    let report = run_sender(&plan);
+    assert_eq!((report.attempted, report.stopped_by), (100, Stopped::Seconds), "{report:?}");
+
+    plan.limit = Duration::from_secs(60);
+    let stop = AtomicBool::new(false);
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| send::run(&plan, &stop).unwrap());
+        thread::sleep(Duration::from_millis(50));
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(sending.join().unwrap().stopped_by, Stopped::Signal);
+    });
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_silent_port_ends_the_receiver_in_time() {
+    let mut plan = receive_plan("127.0.0.1:0", Some(1));
+    plan.limit = Duration::from_millis(200);
+    let ((), got) = against(&plan, |_| ());
+    assert_eq!((got.stopped_by, got.received, got.lost), (Stopped::Seconds, 0, 1));
+    assert_eq!((got.run, got.rate), (None, None));
+}
+
+#[test]
+fn refused_packets_are_reported() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = closed.local_addr().unwrap();
+    drop(closed);
+    let report = run_sender(&send_plan(to));
+    assert_eq!(report.sent + report.unsent, 2000);
+    assert!(report.errors.contains_key("ECONNREFUSED"), "{report:?}");
+
+    let mut huge = send_plan(to);
+    huge.payload_bytes = 65_535;
+    huge.count = Some(3);
+    let report = run_sender(&huge);
+    assert_eq!((report.sent, report.unsent), (0, 3));
+    assert_eq!(report.errors.get("EMSGSIZE"), Some(&3));
+}
