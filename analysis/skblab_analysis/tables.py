@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables for the terminal: layers, NAPI polls, the ledger, exact figures.
+
+`tables(run)` gives all that a run has. Values stand in the run's unit, named in the title; a
+dash is a percentile without enough samples (see loglinear).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
+from skblab_analysis.ledger import Ledger
+from skblab_analysis.records import Run
+from skblab_analysis.series import Series
+from skblab_analysis.words import Scale, label, number, scale, share, signed, small_share
+
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+
+
+def tables(run: Run) -> list[RenderableType]:
+    """Return every table of the run in reading order."""
+    made: list[RenderableType] = []
+    for ledger in run.document.ledgers:
+        found = run.of_trial(ledger.trial)
+        packets = [one for one in found if one.kind != "napi"]
+        polls = [one for one in found if one.kind == "napi"]
+        made.append(layer_table(packets))
+        if polls:
+            made.append(napi_table(polls))
+        made.append(ledger_table(ledger))
+    exact = run.exact()
+    if exact is not None:
+        made.append(exact_table(exact))
+    return made
+
+
+def share_of_total(one: Series, found: Sequence[Series]) -> float | None:
+    """Return the layer's summed time over that of the whole path; None without a whole path."""
+    total = sum(other.histogram.total for other in found if other.kind == "total")
+    return one.histogram.total / total if total else None
+
+
+def scale_of(found: Sequence[Series]) -> Scale:
+    """Return the one scale in which all of these are written."""
+    return scale(found[0].unit, max(one.histogram.maximum for one in found))
+
+
+def layer_table(found: Sequence[Series]) -> Table:
+    """Return the table of layers and whole path, one row each."""
+    scaled = scale_of(found)
+    table = _table(f"Where a packet's time goes ({scaled.name})")
+    table.add_column("layer", no_wrap=True)
+    for name in ("packets", "mean", *PERCENTILES, "max", "share"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        total = one.kind == "total"
+        table.add_row(
+            "whole path" if total else label(one).replace(" ", ""),
+            *_figures(one, scaled),
+            share(share_of_total(one, found)).replace(" ", ""),
+            style="bold" if total else None,
+        )
+    return table
+
+
+def napi_table(found: Sequence[Series]) -> Table:
+    """Return the table of NAPI polls: delay from schedule to poll, and time in the poll."""
+    scaled = scale_of(found)
+    table = _table(f"NAPI polls ({scaled.name})")
+    table.add_column("figure, context", no_wrap=True)
+    for name in ("polls", "mean", *PERCENTILES, "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found:
+        table.add_row(label(one), *_figures(one, scaled))
+    return table
+
+
+def _figures(one: Series, scaled: Scale) -> list[str]:
+    histogram = one.histogram
+    return [
+        number(histogram.count),
+        scaled.text(histogram.mean),
+        *(scaled.text(histogram.quantile(q)) for q in PERCENTILES.values()),
+        scaled.text(histogram.maximum if histogram.buckets else None),
+    ]
+
+
+def ledger_table(ledger: Ledger) -> Table:
+    """Return the ledger: what became of every packet, then each point of the path."""
+    table = _table("Ledger (packets)")
+    table.add_column("what", no_wrap=True)
+    table.add_column("packets", justify="right", no_wrap=True)
+    table.add_column("not", justify="right", no_wrap=True)
+    table.add_column("check")
+    table.add_row("sent", number(ledger.sent), "", "= received + lost")
+    table.add_row("received", number(ledger.received), "", "")
+    table.add_row("lost", number(ledger.lost), "", lost_words(ledger))
+    for name, value in rest_of(ledger):
+        table.add_row(name, number(value), "", "")
+    table.add_section()
+    for count in ledger.points:
+        table.add_row(
+            f"seen at {count.point}",
+            number(count.seen),
+            number(count.not_seen),
+            "seen + not = received" if ledger.read == ledger.received else "seen + not = read",
+        )
+    return table
+
+
+def rest_of(ledger: Ledger) -> list[tuple[str, int]]:
+    """Return the ledger's lesser figures; those of faults are given even when zero."""
+    always = [
+        ("duplicates", ledger.duplicates),
+        ("reordered", ledger.reordered),
+        ("negative layer times", ledger.negative),
+        *((f"unplaced: {cause}", count) for cause, count in ledger.unplaced.items()),
+    ]
+    if_any = [
+        ("never sent", ledger.unsent),
+        ("foreign datagrams read", ledger.other),
+        ("read without a sample", ledger.unsampled),
+    ]
+    return always + [(name, count) for name, count in if_any if count]
+
+
+def lost_words(ledger: Ledger) -> str:
+    """Return where the lost packets went, as far as the probe could tell."""
+    if not ledger.lost:
+        return ""
+    parts = [f"{number(count)} {reason}" for reason, count in ledger.drop_reasons.items() if count]
+    if ledger.lost_elsewhere:
+        parts.append(f"{number(ledger.lost_elsewhere)} before the first point")
+    return ", ".join(parts)
+
+
+def exact_table(exact: ExactSummary) -> Table:
+    """Return instructions per packet by setting with the difference and the repeat spread."""
+    table = _table("Exact cost (instructions per packet)")
+    table.add_column("setting", no_wrap=True)
+    for name in ("trials", "boots", "all", "path", "difference", "of all", "spread"):
+        table.add_column(name, justify="right", no_wrap=True)
+    by_setting = {difference.setting: difference for difference in exact.differences}
+    for cost in exact.costs:
+        difference = by_setting.get(cost.setting)
+        table.add_row(
+            escape(cost.setting),
+            str(cost.trials),
+            str(cost.boots),
+            number(cost.mean, 1),
+            number(exact.path(cost), 1),
+            "baseline" if difference is None else signed(difference.value, 1),
+            "" if difference is None else share(difference.share, 1, sign=True),
+            _spread(cost),
+        )
+    if exact.tester is not None:
+        table.add_section()
+        table.add_row(
+            "tester alone",
+            str(exact.tester.trials),
+            str(exact.tester.boots),
+            number(exact.tester.mean, 1),
+            "",
+            "",
+            "",
+            _spread(exact.tester),
+        )
+    for difference in exact.differences:
+        if difference.seen is False:
+            table.caption = (
+                f"{escape(difference.setting)}: no difference seen; the smallest that could have "
+                f"been seen is {number(difference.seeable, 1)}"
+            )
+    return table
+
+
+def _spread(cost: Cost) -> str:
+    text = small_share(cost.spread)
+    return text if cost.repeats is not False else f"[red]{text} > {small_share(SPREAD_LIMIT)}[/red]"
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        caption_justify="left",
+    )

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The terminal's tables: golden text at 80 columns, and the words and numbers in them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import golden_files
+import pytest
+import synthetic_run
+from rich.console import Console
+
+from skblab_analysis import words
+from skblab_analysis.exact import ExactTrial, summarise
+from skblab_analysis.records import load
+from skblab_analysis.tables import exact_table, tables
+
+
+def text(*renderables: object, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    for renderable in renderables:
+        console.print(renderable)
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
+
+
+def test_golden_tables_fit_eighty_columns(tmp_path: Path) -> None:
+    shown = text(*tables(load(synthetic_run.finished_run(tmp_path))))
+    golden_files.check("tables.txt", shown)
+    assert "…" not in shown
+
+
+def test_percentile_without_enough_samples_is_a_dash(tmp_path: Path) -> None:
+    shown = text(*tables(load(synthetic_run.finished_run(tmp_path, 500))))
+    (row,) = [line for line in shown.splitlines() if line.strip().startswith("whole path")]
+    assert row.split()[6:8] == ["–", "–"]
+
+
+def test_spread_over_the_limit_and_unseen_difference_are_said() -> None:
+    trials = [
+        ExactTrial(
+            setting=setting, boot=boot, packets=10, delivered=10, instructions=10_000 + 40 * boot
+        )
+        for setting in ("a", "b")
+        for boot in range(2)
+    ]
+    shown = text(exact_table(summarise(trials)))
+    assert "0.40 % > 0.10 %" in shown
+    assert "no difference seen; the smallest that could have been seen is 8.0" in " ".join(
+        shown.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (929, "ns", "929 ns"),
+        (0, "ns", "0 ns"),
+        (31_240, "ns", "31.2 µs"),
+        (9_999_000, "ns", "10.00 ms"),
+        (2_326_500, "ns", "2.33 ms"),
+        (4_210_000_000, "ns", "4.21 s"),
+        (4_210.4, "instructions", "4 210 instructions"),
+        (None, "ns", "–"),
+    ],
+)
+def test_quantity_names_its_unit(value: float | None, unit: str, expected: str) -> None:
+    assert words.quantity(value, unit, " ") == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"), [(0.00034, "0.034 %"), (0.012, "1.2 %"), (0.0, "0 %"), (None, "–")]
+)
+def test_small_share_keeps_two_digits(part: float | None, expected: str) -> None:
+    assert words.small_share(part) == expected
+
+
+def test_seconds_and_joined() -> None:
+    assert [words.seconds(value) for value in (3.14, 59.94, 252)] == [
+        "3.1 s",
+        "59.9 s",
+        "4 min 12 s",
+    ]
+    assert words.joined(["a"]) == "a"
+    assert words.joined(["a", "b", "c"]) == "a, b and c"
