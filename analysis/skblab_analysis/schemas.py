@@ -22,6 +22,8 @@ from skblab_analysis.run import RunDocument
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 
+DEFAULT = Path(__file__).resolve().parents[2] / "results-schema"
+
 MODELS: dict[str, type[BaseModel]] = {
     "run": RunDocument,
     "journal-event": Event,
@@ -99,7 +101,7 @@ def _markdown() -> str:
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="the folder results-schema/")],
+    folder: Annotated[Path, typer.Argument(help="the folder results-schema/")] = DEFAULT,
     check: Annotated[bool, typer.Option(help="change nothing, say what is not current")] = False,
 ) -> None:
     """Write the JSON Schemas and column tables, or check that they are current."""

@@ -1,31 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Tables for the terminal: layers, NAPI polls, the ledger, exact figures.
 
-`tables(run)` gives all that a run has. Values stand in the run's unit, named in the title; a
+`of_run(folder)` gives all that a run has. Values stand in the run's unit, named in the title; a
 dash is a percentile without enough samples (see loglinear).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich import box
-from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
-from skblab_analysis.records import Run
+from skblab_analysis.records import load
 from skblab_analysis.series import Series
 from skblab_analysis.words import Scale, label, number, scale, share, signed, small_share
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
-def tables(run: Run) -> list[RenderableType]:
-    """Return every table of the run in reading order."""
-    made: list[RenderableType] = []
+def of_run(folder: Path) -> list[Table]:
+    """Return every table of the run folder in reading order; RecordError when it is broken."""
+    run = load(folder)
+    made: list[Table] = []
     for ledger in run.document.ledgers:
         found = run.of_trial(ledger.trial)
         packets = [one for one in found if one.kind != "napi"]

@@ -13,8 +13,7 @@ from rich.console import Console
 
 from skblab_analysis import words
 from skblab_analysis.exact import ExactTrial, summarise
-from skblab_analysis.records import load
-from skblab_analysis.tables import exact_table, tables
+from skblab_analysis.tables import exact_table, of_run
 
 
 def text(*renderables: object, width: int = 80) -> str:
@@ -26,13 +25,13 @@ def text(*renderables: object, width: int = 80) -> str:
 
 
 def test_golden_tables_fit_eighty_columns(tmp_path: Path) -> None:
-    shown = text(*tables(load(synthetic_run.finished_run(tmp_path))))
+    shown = text(*of_run(synthetic_run.finished_run(tmp_path)))
     golden_files.check("tables.txt", shown)
     assert "…" not in shown
 
 
 def test_percentile_without_enough_samples_is_a_dash(tmp_path: Path) -> None:
-    shown = text(*tables(load(synthetic_run.finished_run(tmp_path, 500))))
+    shown = text(*of_run(synthetic_run.finished_run(tmp_path, 500)))
     (row,) = [line for line in shown.splitlines() if line.strip().startswith("whole path")]
     assert row.split()[6:8] == ["–", "–"]
 
