@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Reading names out of BTF, so that a kernel with more points needs no new probe. */
+#include <bpf/btf.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "names.h"
+
+static int names_set(struct names *names, size_t value, const char *text, int lower)
+{
+	char *copy;
+
+	if (value >= names->room) {
+		size_t room = value + 16;
+		char **grown = realloc(names->name, room * sizeof(*grown));
+
+		if (!grown)
+			return -1;
+		memset(grown + names->room, 0, (room - names->room) * sizeof(*grown));
+		names->name = grown;
+		names->room = room;
+	}
+	/* Of two names for one value the first is the value's own. */
+	if (names->name[value])
+		return 0;
+	copy = strdup(text);
+	if (!copy)
+		return -1;
+	for (char *c = copy; lower && *c; c++)
+		*c = tolower((unsigned char)*c);
+	names->name[value] = copy;
+	return 0;
+}
+
+static void names_free(struct names *names)
+{
+	for (size_t i = 0; i < names->room; i++)
+		free(names->name[i]);
+	free(names->name);
+	memset(names, 0, sizeof(*names));
+}
+
+const char *names_get(const struct names *names, size_t value, char *fallback, size_t size)
+{
+	if (value < names->room && names->name[value])
+		return names->name[value];
+	snprintf(fallback, size, "number_%zu", value);
+	return fallback;
+}
+
+/* The value of an enumerator, or -1. */
+static int enum_value(const struct btf *btf, const struct btf_type *type, const char *name)
+{
+	const struct btf_enum *e = btf_enum(type);
+
+	for (int i = 0; i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(btf, e[i].name_off), name))
+			return e[i].val;
+	return -1;
+}
+
+static const struct btf_type *find(const struct btf *btf, const char *name, __u32 kind)
+{
+	int id = btf__find_by_name_kind(btf, name, kind);
+
+	return id < 0 ? NULL : btf__type_by_id(btf, id);
+}
+
+/* Take the enumerators below @limit that begin with @prefix, without it. */
+static int read_enum(struct names *names, const struct btf *btf, const struct btf_type *type,
+		     const char *prefix, size_t limit, int lower)
+{
+	const struct btf_enum *e = btf_enum(type);
+
+	for (int i = 0; i < btf_vlen(type); i++) {
+		const char *text = btf__name_by_offset(btf, e[i].name_off);
+
+		if (strncmp(text, prefix, strlen(prefix)) || (__u32)e[i].val >= limit)
+			continue;
+		if (names_set(names, e[i].val, text + strlen(prefix), lower))
+			return -1;
+	}
+	return 0;
+}
+
+static int has_member(const struct btf *btf, const struct btf_type *type, const char *name)
+{
+	const struct btf_member *m = btf_members(type);
+
+	for (int i = 0; i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(btf, m[i].name_off), name))
+			return 1;
+	return 0;
+}
+
+struct wanted {
+	const char *tracepoint;
+	const char *system;
+	const char *type;
+	const char *members[8];
+};
+
+static const struct wanted wanted[] = {
+	{ "net_path_sample", "net_path", "net_path_sample", { "ns", "seen", "end", "flags" } },
+	{ "napi_poll_sample",
+	  "napi",
+	  "napi_poll_sample",
+	  { "delay_ns", "time_ns", "work", "context", "flags" } },
+};
+
+static int check_tracepoint(const struct btf *btf, const struct wanted *w, const char *kernel,
+			    char *why, size_t size)
+{
+	const struct btf_type *type;
+	char name[64];
+
+	snprintf(name, sizeof(name), "btf_trace_%s", w->tracepoint);
+	if (!find(btf, name, BTF_KIND_TYPEDEF)) {
+		snprintf(why, size,
+			 "%s has no tracepoint %s:%s; boot a kernel with the skblab patches "
+			 "and CONFIG_NET_PATH_TRACE=y",
+			 kernel, w->system, w->tracepoint);
+		return -1;
+	}
+	type = find(btf, w->type, BTF_KIND_STRUCT);
+	for (const char *const *m = w->members; *m; m++) {
+		if (type && has_member(btf, type, *m))
+			continue;
+		snprintf(why, size,
+			 "%s: struct %s has no member %s; build the probe and the kernel from "
+			 "the same skblab",
+			 kernel, w->type, *m);
+		return -1;
+	}
+	return 0;
+}
+
+int kernel_names_read(struct kernel_names *names, const struct btf *btf, const char *kernel,
+		      char *why, size_t why_size)
+{
+	const struct btf_type *points, *contexts, *reasons;
+
+	memset(names, 0, sizeof(*names));
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+		if (check_tracepoint(btf, &wanted[i], kernel, why, why_size))
+			return -1;
+
+	points = find(btf, "net_path_point", BTF_KIND_ENUM);
+	contexts = find(btf, "napi_poll_context", BTF_KIND_ENUM);
+	reasons = find(btf, "skb_drop_reason", BTF_KIND_ENUM);
+	if (!points || !contexts || !reasons || !find(btf, "net_path_end", BTF_KIND_ENUM)) {
+		snprintf(why, why_size,
+			 "%s: its BTF lacks one of the enums net_path_point, net_path_end, "
+			 "napi_poll_context, skb_drop_reason",
+			 kernel);
+		return -1;
+	}
+	names->nr_points = enum_value(btf, points, "NET_PATH_NR");
+	names->user_point = enum_value(btf, points, "NET_PATH_USER");
+	if (enum_value(btf, points, "NET_PATH_DRIVER") != 0 || names->user_point < 1 ||
+	    names->nr_points > MAX_POINTS || names->user_point >= names->nr_points) {
+		snprintf(why, why_size,
+			 "%s: enum net_path_point must begin with NET_PATH_DRIVER, hold "
+			 "NET_PATH_USER and have at most %d points",
+			 kernel, MAX_POINTS);
+		return -1;
+	}
+
+	/* The probe reads only core drop reasons; "not dropped" and "consumed" lack the
+	 * prefix of the others.
+	 */
+	if (read_enum(&names->points, btf, points, "NET_PATH_", names->nr_points, 1) ||
+	    read_enum(&names->contexts, btf, contexts, "NAPI_POLL_", MAX_CONTEXTS, 1) ||
+	    read_enum(&names->reasons, btf, reasons, "SKB_DROP_REASON_", 1 << 16, 0) ||
+	    read_enum(&names->reasons, btf, reasons, "SKB_", 1 << 16, 0)) {
+		snprintf(why, why_size, "out of memory");
+		kernel_names_free(names);
+		return -1;
+	}
+	return 0;
+}
+
+void kernel_names_free(struct kernel_names *names)
+{
+	names_free(&names->points);
+	names_free(&names->contexts);
+	names_free(&names->reasons);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a kernel calls its points, contexts and drop reasons, read from its BTF. */
+#ifndef SKBLAB_NAMES_H
+#define SKBLAB_NAMES_H
+
+#include <stddef.h>
+
+#include "kernel_types.h"
+
+struct btf;
+
+/* Names by value, in lower case without their common prefix; NULL where no
+ * value has a name. Owned by the table.
+ */
+struct names {
+	char **name;
+	size_t room;
+};
+
+struct kernel_names {
+	struct names points;
+	struct names contexts;
+	struct names reasons;
+	int nr_points;
+	int user_point;
+};
+
+/* Check that the kernel of @btf has both tracepoints in the form that the probe
+ * reads, and take its names along.
+ * Returns 0, or -1 with one line of explanation in @why.
+ */
+int kernel_names_read(struct kernel_names *names, const struct btf *btf, const char *kernel,
+		      char *why, size_t why_size);
+void kernel_names_free(struct kernel_names *names);
+
+/* The name of @value, or @fallback written with the number. */
+const char *names_get(const struct names *names, size_t value, char *fallback, size_t size);
+
+#endif /* SKBLAB_NAMES_H */

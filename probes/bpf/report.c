@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The JSON document `skblab.pathlat/1`. */
+
+#include "report.h"
+
+void hist_join(struct hist *sum, const struct hist *part)
+{
+	sum->sum += part->sum;
+	sum->negative += part->negative;
+	sum->overflow += part->overflow;
+	if (part->max > sum->max)
+		sum->max = part->max;
+	if (part->inverse_min > sum->inverse_min)
+		sum->inverse_min = part->inverse_min;
+	for (int i = 0; i < LOGLINEAR_ROOM; i++)
+		sum->buckets[i] += part->buckets[i];
+}
+
+void counts_join(struct counts *sum, const struct counts *part)
+{
+	/* All members are __u64 counters. */
+	const __u64 *from = (const __u64 *)part;
+	__u64 *to = (__u64 *)sum;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+static __u64 hist_count(const struct hist *hist)
+{
+	__u64 count = 0;
+
+	for (int i = 0; i < LOGLINEAR_ROOM; i++)
+		count += hist->buckets[i];
+	return count;
+}
+
+/* Samples that came to this histogram, placed or not. */
+static __u64 hist_samples(const struct hist *hist)
+{
+	return hist_count(hist) + hist->negative + hist->overflow;
+}
+
+static void add_u64(struct json_object *to, const char *key, __u64 value)
+{
+	json_object_object_add(to, key, json_object_new_uint64(value));
+}
+
+static void add_text(struct json_object *to, const char *key, const char *value)
+{
+	json_object_object_add(to, key, json_object_new_string(value));
+}
+
+static void add_hist(struct json_object *to, const struct hist *hist)
+{
+	struct json_object *buckets = json_object_new_array();
+	__u64 count = hist_count(hist);
+
+	add_u64(to, "count", count);
+	add_u64(to, "sum", hist->sum);
+	add_u64(to, "min", count ? (__u32)~hist->inverse_min : 0);
+	add_u64(to, "max", hist->max);
+	add_u64(to, "negative", hist->negative);
+	add_u64(to, "overflow", hist->overflow);
+	for (int i = 0; i < LOGLINEAR_ROOM; i++) {
+		struct json_object *pair;
+
+		if (!hist->buckets[i])
+			continue;
+		pair = json_object_new_array_ext(2);
+		json_object_array_add(pair, json_object_new_int(i));
+		json_object_array_add(pair, json_object_new_uint64(hist->buckets[i]));
+		json_object_array_add(buckets, pair);
+	}
+	json_object_object_add(to, "buckets", buckets);
+}
+
+static const struct hist *path_hist(const struct report *report, int from, int to)
+{
+	return &report->path[PATH_SLOT(from, to)];
+}
+
+static const char *point_name(const struct report *report, int point, char *room, size_t size)
+{
+	return names_get(&report->names->points, point, room, size);
+}
+
+static struct json_object *layer(const struct report *report, int from, int to,
+				 const struct hist *hist)
+{
+	struct json_object *row = json_object_new_object();
+	char room[32];
+
+	add_text(row, "from", point_name(report, from, room, sizeof(room)));
+	add_text(row, "to", point_name(report, to, room, sizeof(room)));
+	add_hist(row, hist);
+	return row;
+}
+
+/* Intervals between neighbours always, others where a packet skipped a point,
+ * the total last. A packet that skipped all between is in the total only.
+ */
+static struct json_object *layers(const struct report *report)
+{
+	int user = report->names->user_point;
+	struct json_object *rows = json_object_new_array();
+	struct json_object *total;
+
+	for (int to = 1; to < report->names->nr_points; to++) {
+		for (int from = 0; from < to; from++) {
+			const struct hist *hist = path_hist(report, from, to);
+
+			if (from == 0 && to == user)
+				continue;
+			if (from == to - 1 || hist_samples(hist))
+				json_object_array_add(rows, layer(report, from, to, hist));
+		}
+	}
+	total = layer(report, 0, user, &report->path[PATH_SLOT_TOTAL]);
+	json_object_object_add(total, "total", json_object_new_boolean(1));
+	add_u64(total, "direct", hist_samples(path_hist(report, 0, user)));
+	json_object_array_add(rows, total);
+	return rows;
+}
+
+/* Whole packets with a point are those of which an interval ends there. */
+static __u64 seen(const struct report *report, int point)
+{
+	__u64 count = report->counts.incomplete_seen[point];
+
+	if (point == 0)
+		return count + hist_samples(&report->path[PATH_SLOT_TOTAL]);
+	for (int from = 0; from < point; from++)
+		count += hist_samples(path_hist(report, from, point));
+	return count;
+}
+
+static struct json_object *samples(const struct report *report)
+{
+	const struct counts *c = &report->counts;
+	struct json_object *o = json_object_new_object();
+
+	add_u64(o, "delivered", hist_samples(&report->path[PATH_SLOT_TOTAL]) + c->incomplete);
+	add_u64(o, "dropped", c->dropped);
+	add_u64(o, "other_end", c->other_end);
+	add_u64(o, "filtered", c->filtered);
+	add_u64(o, "incomplete", c->incomplete);
+	return o;
+}
+
+static struct json_object *flags(const struct counts *c)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_u64(o, "negative", c->flag_negative);
+	add_u64(o, "overflow", c->flag_overflow);
+	add_u64(o, "copy", c->flag_copy);
+	add_u64(o, "reentered", c->flag_reentered);
+	return o;
+}
+
+static struct json_object *unplaced(const struct report *report)
+{
+	struct json_object *o = json_object_new_object();
+	__u64 negative = 0, overflow = 0;
+
+	for (int i = 0; i < MAX_POINTS * MAX_POINTS; i++) {
+		negative += report->path[i].negative;
+		overflow += report->path[i].overflow;
+	}
+	add_u64(o, "negative", negative);
+	add_u64(o, "no_entry", report->counts.no_entry);
+	add_u64(o, "overflow", overflow);
+	add_u64(o, "missed", report->missed);
+	return o;
+}
+
+static struct json_object *drop_reasons(const struct report *report)
+{
+	struct json_object *o = json_object_new_object();
+	char room[32];
+
+	for (int i = 0; i < MAX_REASONS - 1; i++)
+		if (report->counts.reasons[i])
+			add_u64(o, names_get(&report->names->reasons, i, room, sizeof(room)),
+				report->counts.reasons[i]);
+	if (report->counts.reasons[MAX_REASONS - 1])
+		add_u64(o, "other", report->counts.reasons[MAX_REASONS - 1]);
+	return o;
+}
+
+static struct json_object *napi(const struct report *report)
+{
+	static const char *const figures[NAPI_HISTS] = { "delay", "time", "work" };
+	static const char *const units[NAPI_HISTS] = { "ns", "ns", "packets" };
+	struct json_object *rows = json_object_new_array();
+
+	for (int context = 0; context < MAX_CONTEXTS; context++) {
+		for (int i = 0; i < NAPI_HISTS; i++) {
+			const struct hist *hist = &report->napi[NAPI_SLOT(context, i)];
+			struct json_object *row;
+			char room[32];
+
+			if (!hist_samples(hist))
+				continue;
+			row = json_object_new_object();
+			add_text(row, "name", figures[i]);
+			add_text(row, "unit", units[i]);
+			add_text(row, "context",
+				 names_get(&report->names->contexts, context, room, sizeof(room)));
+			add_hist(row, hist);
+			json_object_array_add(rows, row);
+		}
+	}
+	return rows;
+}
+
+static struct json_object *polls(const struct report *report)
+{
+	const struct counts *c = &report->counts;
+	struct json_object *o = json_object_new_object();
+	__u64 counted = 0;
+
+	for (int context = 0; context < MAX_CONTEXTS; context++)
+		counted += hist_samples(&report->napi[NAPI_SLOT(context, NAPI_TIME)]);
+	add_u64(o, "counted", counted);
+	add_u64(o, "again", c->polls_again);
+	add_u64(o, "without_delay", c->polls_without_delay);
+	add_u64(o, "unknown_context", c->polls_unknown_context);
+	add_u64(o, "filtered", c->polls_filtered);
+	add_u64(o, "missed", report->polls_missed);
+	return o;
+}
+
+static struct json_object *flag_or_null(int value)
+{
+	return value < 0 ? NULL : json_object_new_boolean(value);
+}
+
+struct json_object *report_json(const struct report *report)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *by_point = json_object_new_object();
+	struct json_object *by_point_dropped = json_object_new_object();
+	struct json_object *stamps = json_object_new_object();
+
+	for (int point = 0; point < report->names->nr_points; point++) {
+		char room[32];
+		const char *name = point_name(report, point, room, sizeof(room));
+
+		add_u64(by_point, name, seen(report, point));
+		add_u64(by_point_dropped, name, report->counts.dropped_seen[point]);
+	}
+	json_object_object_add(stamps, "start", flag_or_null(report->stamps_on_start));
+	json_object_object_add(stamps, "end", flag_or_null(report->stamps_on_end));
+
+	add_text(o, "schema", REPORT_SCHEMA);
+	add_text(o, "kernel", report->kernel);
+	add_text(o, "clock_unit", "ns");
+	json_object_object_add(o, "sub_buckets", json_object_new_int(LOGLINEAR_SUB));
+	json_object_object_add(o, "seconds", json_object_new_double(report->seconds));
+	json_object_object_add(o, "ifindex",
+			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
+	json_object_object_add(o, "stamps_on", stamps);
+	json_object_object_add(o, "samples", samples(report));
+	json_object_object_add(o, "seen", by_point);
+	json_object_object_add(o, "seen_dropped", by_point_dropped);
+	json_object_object_add(o, "drop_reasons", drop_reasons(report));
+	json_object_object_add(o, "flags", flags(&report->counts));
+	json_object_object_add(o, "unplaced", unplaced(report));
+	json_object_object_add(o, "layers", layers(report));
+	json_object_object_add(o, "polls", polls(report));
+	json_object_object_add(o, "napi", napi(report));
+	return o;
+}
