@@ -58,7 +58,8 @@ def demo(
     begun = time.monotonic()
     reporter = Reporter()
     root = labroot.ensure(reporter)
-    built = kernel.ensure(kernel.Request(jobs=jobs), root, reporter)
+    request = kernel.Request() if jobs is None else kernel.Request(jobs=jobs)
+    built = kernel.ensure(request, root, reporter)
     programs = tools.ensure(root, built, reporter)
     plan = Plan(
         experiment="demo",

@@ -19,11 +19,11 @@ def describe(built: kernel.Kernel, guests: dict[Clock, GuestRecord]) -> Environm
     """Return the environment of a run."""
     return Environment(
         kernel=Kernel(
-            release=built.release,
-            flavour=built.flavour,
-            source=built.source,
-            config_hash=built.config_digest,
-            patches=built.patch_names,
+            release=built.record.release,
+            flavour=built.record.flavour,
+            source=f"{built.record.source} {built.record.source_version}",
+            config_hash=built.record.config_sha256,
+            patches=tuple(patch.name for patch in built.record.patches),
         ),
         guests=guests,
         host=Host(

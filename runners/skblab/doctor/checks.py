@@ -268,5 +268,3 @@ CHECKS: tuple[Callable[[], Check], ...] = (
 def run_all() -> list[Check]:
     """Run every check, in the order they are shown."""
     return [check() for check in CHECKS]
-
-

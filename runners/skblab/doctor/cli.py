@@ -35,12 +35,12 @@ def doctor(
         document = {"ready": ready, "checks": [check.model_dump() for check in found]}
         console.print(json.dumps(document, indent=1), soft_wrap=True, markup=False)
     else:
-        table = Table(box=None, pad_edge=False)
-        for title in ("what", "state", "found", "which means", "to mend"):
-            table.add_column(title, overflow="fold")
+        table = Table.grid(padding=(0, 2))
         for check in found:
-            words = (check.found, check.means, check.mend)
-            table.add_row(check.name, _MARK[check.status], *(escape(word) for word in words))
+            words = f"{check.found} — {check.means}"
+            table.add_row(_MARK[check.status], check.name, escape(words))
+            if check.mend:
+                table.add_row("", "", f"[bold]mend with:[/] {escape(check.mend)}")
         console.print(table)
         console.print(
             "Ready: `make demo` will work here."

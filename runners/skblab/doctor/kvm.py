@@ -97,5 +97,5 @@ def _trial(root: LabRoot) -> Verdict:
     if FIRMWARE_UP in said.decode(errors="replace"):
         return Verdict(works=True, tried=True, why="a trial guest ran")
     last = err.decode(errors="replace").strip().splitlines()
-    why = one_line(last[-1], 120) if last else ended
-    return Verdict(works=False, tried=True, why=f"{DEVICE} exists, but a trial guest failed: {why}")
+    why = one_line(last[-1].removeprefix("qemu-system-x86_64: "), 120) if last else ended
+    return Verdict(works=False, tried=True, why=f"a trial guest failed ({why})")

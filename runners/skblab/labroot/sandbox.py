@@ -13,7 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Empty folders made in every lab root, where callers may bind what a command needs.
-MOUNT_POINTS = ("root", "tree", "src", "build", "ccache", "out", "run", "kernel", "tools", "cargo", "sock")
+MOUNT_POINTS = (
+    "root",
+    "tree",
+    "src",
+    "build",
+    "ccache",
+    "out",
+    "run",
+    "kernel",
+    "tools",
+    "cargo",
+    "sock",
+)
 
 BASE_ENV = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -95,6 +107,7 @@ def _script(
         lines += [
             'mount --bind "$(readlink -f /etc/resolv.conf)" etc/resolv.conf',
             "mount --bind /etc/ssl/certs etc/ssl/certs",
+            "mount -o remount,bind,ro etc/ssl/certs",
         ]
     for bind in binds:
         lines.append(f"mount --bind {quote(str(bind.source))} skblab/{bind.point}")

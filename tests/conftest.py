@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tests share: the lab root, the patched kernel, the tools, and running `skblab`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skblab import kernel, labroot, tools
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+
+TREE = Path(__file__).resolve().parents[1]
+Skblab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def lab() -> LabRoot:
+    """The lab root, made if it is not there."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab root needs root rights")
+    return labroot.ensure(Reporter())
+
+
+@pytest.fixture(scope="session")
+def stock(lab: LabRoot) -> kernel.Kernel:
+    """The patched stock kernel."""
+    return kernel.ensure(kernel.Request(), lab, Reporter())
+
+
+@pytest.fixture(scope="session")
+def programs(lab: LabRoot, stock: kernel.Kernel) -> Path:
+    """The folder of native tools."""
+    return tools.ensure(lab, stock, Reporter())
+
+
+@pytest.fixture
+def skblab() -> Skblab:
+    """Run the `skblab` command to its end, as a user would."""
+
+    def run(
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        prefix: tuple[str, ...] = (),
+        **more: object,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*prefix, str(TREE / "skblab"), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env={**os.environ, **(env or {})},
+            **more,  # type: ignore[call-overload]
+        )
+
+    return run

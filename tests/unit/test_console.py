@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A console's telling lines are found, the first fatal one is the cause."""
+
+from pathlib import Path
+
+import pytest
+
+from skblab.guest.console import Console, Finding, Kind, classify
+
+STAMP = "[   12.345678] "
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Kernel panic - not syncing: sysrq triggered crash", Kind.PANIC),
+        ("BUG: kernel NULL pointer dereference, address: 0000000000000008", Kind.OOPS),
+        ("Oops: Oops: 0002 [#1] PREEMPT SMP NOPTI", Kind.OOPS),
+        (
+            "Oops: general protection fault, probably for non-canonical address 0xdead: 0000",
+            Kind.OOPS,
+        ),
+        ("kernel BUG at net/core/skbuff.c:123!", Kind.OOPS),
+        ("BUG: KASAN: slab-use-after-free in skb_clone+0x1/0x2", Kind.SANITIZER),
+        ("WARNING: possible circular locking dependency detected", Kind.SANITIZER),
+        ("BUG: sleeping function called from invalid context at x.c:1", Kind.SANITIZER),
+        ("watchdog: BUG: soft lockup - CPU#0 stuck for 26s! [sh:1]", Kind.LOCKUP),
+        ("rcu: INFO: rcu_preempt self-detected stall on CPU", Kind.STALL),
+        ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", Kind.STALL),
+        ("INFO: task sh:1 blocked for more than 120 seconds.", Kind.HUNG),
+        ("WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 f+0x1/0x2", Kind.WARNING),
+    ],
+)
+def test_kernel_trouble_is_named(line: str, kind: Kind) -> None:
+    assert classify(STAMP + line) == Finding(kind, line)
+
+
+def test_caller_info_in_the_stamp() -> None:
+    found = classify("[    1.000000][    T1] Kernel panic - not syncing: No working init found.")
+    assert found is not None
+    assert found.kind is Kind.PANIC
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        STAMP + "Run /skblab/bootstrap as init process",
+        STAMP + "kernel: Command line: panic=-1 oops=panic",
+        STAMP + "rcu: Preemptible hierarchical RCU implementation.",
+        # What a program of the guest prints is no kernel message: it has no time stamp.
+        "Kernel panic - not syncing: said by a test",
+    ],
+)
+def test_ordinary_lines_say_nothing(line: str) -> None:
+    assert classify(line) is None
+
+
+def test_cause_is_the_first_fatal_line_and_lines_may_come_in_pieces(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    console = Console(log)
+    assert console.cause() is None
+    log.write_bytes(b"[    1.0] WARNING: CPU: 0 PID: 1 at x.c:1 f+0x1\n[    2.0] BUG: unable to ha")
+    assert console.cause() is None
+    with log.open("ab") as more:
+        more.write(b"ndle page fault\n[    2.1] Kernel panic - not syncing: Fatal exception\n")
+    cause = console.cause()
+    assert cause == Finding(Kind.OOPS, "BUG: unable to handle page fault")
+    assert [w.text for w in console.warnings()] == ["WARNING: CPU: 0 PID: 1 at x.c:1 f+0x1"]

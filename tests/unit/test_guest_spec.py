@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest's spec: what is refused, and the QEMU command line that it becomes."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from skblab.boot import make_spec, spec_complaint
+from skblab.errors import UsageError
+from skblab.guest.spec import GuestSpec, init_script
+from skblab.labroot import Bind
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"exact": True, "cpus": 2}, "--exact counts the instructions of one CPU"),
+        ({"exact": True, "accel": "kvm", "cpus": 1}, "cannot use KVM"),
+        ({"numa": 4, "cpus": 2}, "--numa 4 nodes need as many CPUs"),
+        ({"cpus": 0}, "--cpus: "),
+        ({"memory": 10}, "--memory: "),
+    ],
+)
+def test_bad_specs_name_the_option(given: dict[str, object], words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        GuestSpec.model_validate(given)
+    assert words in spec_complaint(caught.value)
+
+
+def test_bad_spec_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="one CPU") as caught:
+        make_spec(exact=True, cpus=4)
+    assert caught.value.exit_code == 2
+
+
+def test_exact_mode_counts_and_hands_out_no_host_randomness() -> None:
+    line = " ".join(GuestSpec(exact=True, cpus=1).qemu("/skblab/root", [], "/s"))
+    assert "-icount shift=0,sleep=off" in line
+    assert "thread=single" in line
+    assert "rdrand=off" in line
+    assert "clocksource=tsc" in line
+
+
+def test_numa_nodes_share_out_all_cpus_and_all_memory() -> None:
+    arguments = GuestSpec(cpus=3, memory=1025, numa=2).qemu("/r", [], "/s")
+    sizes = [a.rsplit("size=")[1] for a in arguments if a.startswith("memory-backend-ram")]
+    nodes = [a.rsplit("cpus=")[1] for a in arguments if a.startswith("node,")]
+    assert sizes == ["513M", "512M"]
+    assert nodes == ["0-0", "1-2"]
+
+
+def test_the_root_is_never_writable() -> None:
+    share = Bind(Path("/x"), "out", writable=True)
+    arguments = GuestSpec().qemu("/skblab/root", [share], "/s")
+    root = next(a for a in arguments if a.startswith("local,id=root,"))
+    out = next(a for a in arguments if a.startswith("local,id=out,"))
+    assert "readonly=on" in root
+    assert "readonly=off" in out
+
+
+def test_init_lists_the_shares() -> None:
+    text = init_script([Bind(Path("/a"), "run", writable=True), Bind(Path("/b"), "tools")])
+    assert text.startswith("shares='run:rw tools:ro'\n")

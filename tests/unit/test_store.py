@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cache: an entry is whole or absent, whatever happens while it is built."""
+
+import errno
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from skblab import store
+from skblab.errors import SkblabError, UsageError
+from skblab.paths import cache
+from skblab.reporter import Reporter
+
+QUIET = Reporter(quiet=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+
+
+def _fill(folder: Path) -> None:
+    (folder / "content").write_text("whole")
+
+
+def test_an_entry_is_built_once() -> None:
+    calls = []
+
+    def build(folder: Path) -> None:
+        calls.append(folder)
+        _fill(folder)
+
+    first = store.ensure("kind", "key", QUIET, build)
+    second = store.ensure("kind", "key", QUIET, build)
+    assert first == second
+    assert (first / "content").read_text() == "whole"
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
+def test_a_failed_build_leaves_nothing(error: BaseException) -> None:
+    def build(folder: Path) -> None:
+        _fill(folder)
+        raise error
+
+    with pytest.raises(type(error)):
+        store.ensure("kind", "key", QUIET, build)
+    assert list((cache() / "kind").iterdir()) == []
+
+
+def test_a_full_disk_is_said_with_the_free_space() -> None:
+    def build(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(SkblabError, match=r"disk is full: \d+ MiB free") as caught:
+        store.ensure("kind", "key", QUIET, build)
+    assert caught.value.exit_code == 1
+    assert list((cache() / "kind").iterdir()) == []
+
+
+def _slow(folder: Path) -> None:
+    _fill(folder)
+    time.sleep(60)
+
+
+def test_a_killed_build_leaves_no_entry_and_the_next_one_works() -> None:
+    child = multiprocessing.get_context("fork").Process(
+        target=store.ensure, args=("kind", "key", QUIET, _slow)
+    )
+    child.start()
+    part = cache() / "kind" / "key.part" / "content"
+    deadline = time.monotonic() + 10
+    while not part.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert not store.entry("kind", "key").exists()
+    assert (store.ensure("kind", "key", QUIET, _fill) / "content").exists()
+    assert not part.exists()
+
+
+def test_two_builders_make_one_entry() -> None:
+    def build(folder: Path) -> None:
+        with (cache() / "calls").open("a") as calls:
+            calls.write("x")
+        time.sleep(0.3)
+        _fill(folder)
+
+    fork = multiprocessing.get_context("fork")
+    children = [
+        fork.Process(target=store.ensure, args=("kind", "key", QUIET, build)) for _ in range(3)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0, 0]
+    assert (cache() / "calls").read_text() == "x"
+
+
+def test_digest_tells_parts_apart() -> None:
+    assert store.digest(["ab", "c"]) != store.digest(["a", "bc"])
+    assert store.digest(["a"]) == store.digest([b"a"])
+
+
+def test_a_cache_that_cannot_be_made_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UsageError, match="SKBLAB_CACHE"):
+        cache()
+
+
+def test_write_whole_leaves_the_old_file_when_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "file"
+    store.write_whole(target, "old")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="full"):
+        store.write_whole(target, "new")
+    assert target.read_text() == "old"
+    assert list(tmp_path.glob(".*.part")) == []

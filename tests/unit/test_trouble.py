@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Trouble that a user meets before any guest: each is one clear line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import Skblab
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces, needs root rights")
+# What a private mount namespace with a 64 MiB disk for the cache looks like.
+SMALL_DISK = 'mount -t tmpfs -o size=64m tmpfs "$SKBLAB_CACHE" && exec "$@"'
+
+
+def _complaint(text: str) -> str:
+    """Return the one line that is an error; progress may stand before it."""
+    lines = [line for line in text.splitlines() if line.startswith("skblab: ")]
+    assert lines, text
+    assert "Traceback" not in text
+    return lines[-1]
+
+
+@needs_root
+def test_no_root(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o777)
+    cache.chmod(0o777)
+    script = (
+        "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
+        "from skblab.cli import main; sys.argv = ['skblab', 'boot', '--', 'true']; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SKBLAB_CACHE": str(cache), "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 2, done.stderr
+    assert "root rights are needed" in _complaint(done.stderr)
+    assert "sudo" in done.stderr
+
+
+@needs_root
+def test_no_network_for_packages(skblab: Skblab, tmp_path: Path) -> None:
+    done = skblab(
+        "lab-root", env={"SKBLAB_CACHE": str(tmp_path)}, prefix=("unshare", "--net", "--")
+    )
+    assert done.returncode == 2
+    assert "packages cannot be fetched" in _complaint(done.stderr)
+    assert list((tmp_path / "roots").glob("*.part")) == []
+
+
+@needs_root
+def test_disk_too_small_for_the_lab_root(skblab: Skblab, tmp_path: Path) -> None:
+    done = skblab(
+        "lab-root",
+        env={"SKBLAB_CACHE": str(tmp_path)},
+        prefix=("unshare", "--mount", "sh", "-c", SMALL_DISK, "sh"),
+    )
+    assert done.returncode == 1
+    assert "GiB free" in _complaint(done.stderr)
+    assert "SKBLAB_CACHE" in done.stderr
+
+
+def test_missing_host_package_is_named(skblab: Skblab, tmp_path: Path) -> None:
+    # A PATH with the shell's own needs only: mmdebstrap is not among them.
+    for name in ("sh", "cat", "sha256sum", "cut", "dirname", "readlink", "uname"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    done = skblab("lab-root", env={"SKBLAB_CACHE": str(tmp_path), "PATH": str(tmp_path)})
+    assert done.returncode == 2
+    if os.geteuid() == 0:
+        assert "mmdebstrap" in _complaint(done.stderr)
+        assert "make setup" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nonsense",), "nonsense"),
+        (("demo", "--packets", "0"), "--packets"),
+        (("demo", "--packets", "x"), "--packets"),
+        (("report",), "RUNS"),
+    ],
+)
+def test_bad_usage(skblab: Skblab, arguments: tuple[str, ...], words: str) -> None:
+    done = skblab(*arguments)
+    assert done.returncode == 2
+    assert words in _complaint(done.stderr)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_help_lists_every_command(skblab: Skblab) -> None:
+    done = skblab("--help")
+    assert done.returncode == 0
+    for name in ("doctor", "lab-root", "kernel", "boot", "demo", "report"):
+        assert name in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_crash(skblab: Skblab) -> None:
+    done = skblab("--help", prefix=("sh", "-c", '"$@" | head -n 1', "sh"))
+    assert "Traceback" not in done.stderr
