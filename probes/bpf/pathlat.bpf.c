@@ -59,21 +59,64 @@ static __always_inline void place(struct hist *hist, __u32 value)
 		hist->inverse_min = ~value;
 }
 
-/* An interval between two distances from the entry. The kernel marks samples
- * in which a distance was cut to 0 or to the largest value.
+/* An interval between two distances from the entry. In samples that the kernel
+ * @marked, a distance may have been cut to 0 or to the largest value.
  */
-static __always_inline void place_interval(__u32 slot, __u32 from, __u32 to, bool marked)
+static __always_inline void place_interval(__u32 slot, __u32 from, __u32 to, const bool marked)
 {
 	struct hist *hist = bpf_map_lookup_elem(&path_hists, &slot);
 
 	if (!hist)
 		return;
-	if (unlikely(to < from || (marked && !to)))
+	if (unlikely(to < from) || (marked && !to))
 		hist->negative++;
-	else if (unlikely(marked && to == (__u32)-1))
+	else if (marked && to == (__u32)-1)
 		hist->overflow++;
 	else
 		place(hist, to - from);
+}
+
+/* All intervals of a packet that was delivered whole, and the total. */
+static __always_inline void place_path(const struct net_path_sample *sample, __u32 seen,
+				       const bool marked)
+{
+	const int points = bpf_core_enum_value(enum net_path_point, NET_PATH_NR);
+	__u32 from = 0, before = 0;
+
+	/* Written out, because an index into a kernel structure must be constant. The
+	 * verifier removes what lies beyond the running kernel's number of points.
+	 */
+#define POINT(p)                                                                                   \
+	if ((p) < points && seen & 1 << (p)) {                                                     \
+		__u32 at = sample->ns[p];                                                          \
+		place_interval(PATH_SLOT(from, p), before, at, marked);                            \
+		before = at;                                                                       \
+		from = p;                                                                          \
+	}
+	POINT(1)
+	POINT(2)
+	POINT(3)
+	POINT(4)
+	POINT(5)
+	POINT(6)
+	POINT(7)
+	POINT(8)
+	POINT(9)
+	POINT(10)
+	POINT(11)
+	POINT(12)
+	POINT(13)
+	POINT(14)
+	POINT(15)
+#undef POINT
+	place_interval(PATH_SLOT_TOTAL, 0, before, marked);
+}
+
+/* Apart from the usual case, which is spared these checks. */
+static __noinline int place_marked(const struct net_path_sample *sample, __u32 seen)
+{
+	place_path(sample, seen, true);
+	return 0;
 }
 
 static __always_inline void count_flags(__u8 flags)
@@ -123,15 +166,12 @@ SEC("tp_btf/net_path_sample")
 int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sample *sample,
 	     __u32 reason)
 {
-	const int points = bpf_core_enum_value(enum net_path_point, NET_PATH_NR);
 	const __u32 whole = 1 << bpf_core_enum_value(enum net_path_point, NET_PATH_DRIVER) |
 			    1 << bpf_core_enum_value(enum net_path_point, NET_PATH_USER);
 	__u16 seen = sample->seen;
 	__u8 flags = sample->flags;
 	__u8 end = sample->end;
-	__u32 from = 0, before = 0;
 	struct counts *c;
-	bool marked;
 
 	if (config.ifindex && config.ifindex != skb->skb_iif) {
 		c = get_counts();
@@ -142,8 +182,6 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 
 	if (unlikely(flags))
 		count_flags(flags);
-	marked = flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW);
-
 	if (unlikely(end != bpf_core_enum_value(enum net_path_end, NET_PATH_DELIVERED))) {
 		if (end == bpf_core_enum_value(enum net_path_end, NET_PATH_DROPPED))
 			return count_dropped(seen, reason);
@@ -154,34 +192,9 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 	}
 	if (unlikely((seen & whole) != whole))
 		return count_incomplete(seen);
-
-	/* Written out, because an index into a kernel structure must be constant. The
-	 * verifier removes what lies beyond the running kernel's number of points.
-	 */
-#define POINT(p)                                                                                   \
-	if ((p) < points && seen & 1 << (p)) {                                                     \
-		__u32 at = sample->ns[p];                                                          \
-		place_interval(PATH_SLOT(from, p), before, at, marked);                            \
-		before = at;                                                                       \
-		from = p;                                                                          \
-	}
-	POINT(1)
-	POINT(2)
-	POINT(3)
-	POINT(4)
-	POINT(5)
-	POINT(6)
-	POINT(7)
-	POINT(8)
-	POINT(9)
-	POINT(10)
-	POINT(11)
-	POINT(12)
-	POINT(13)
-	POINT(14)
-	POINT(15)
-#undef POINT
-	place_interval(PATH_SLOT_TOTAL, 0, before, marked);
+	if (unlikely(flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW)))
+		return place_marked(sample, seen);
+	place_path(sample, seen, false);
 
 	return 0;
 }

@@ -36,6 +36,7 @@
 #include "pathlat.skel.h"
 #include "report.h"
 
+#define VMLINUX_BTF   "/sys/kernel/btf/vmlinux"
 #define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
 #define EXIT_BAD      2
 
@@ -226,8 +227,9 @@ static int read_kernel(struct kernel_names *names, const char *path, const char 
 	if (!btf && path)
 		return fail("--btf %s: cannot read BTF from it: %s", path, strerror(errno));
 	if (!btf)
-		return fail("%s has no BTF (%s); build it with CONFIG_DEBUG_INFO_BTF=y", kernel,
-			    strerror(errno));
+		return fail("%s shows no types in " VMLINUX_BTF "; mount /sys, or build the "
+			    "kernel with CONFIG_DEBUG_INFO_BTF=y",
+			    kernel);
 	ret = kernel_names_read(names, btf, kernel, why, sizeof(why));
 	btf__free(btf);
 	return ret ? fail("%s", why) : 0;
