@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Opening UDP sockets, and the one socket option that nix does not wrap.
+//! Opening UDP sockets, and the socket options that nix does not wrap.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -25,10 +25,28 @@ pub fn open_sender(to: SocketAddr, port: u16) -> io::Result<UdpSocket> {
     socket.set_write_timeout(Some(TICK))?;
     // Without RECVERR the kernel hides ENOBUFS from UDP senders.
     match to {
-        SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
-        SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
+        SocketAddr::V4(_) => {
+            setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
+            never_fragment(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)?;
+        }
+        SocketAddr::V6(_) => {
+            setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?;
+            never_fragment(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)?;
+        }
     }
     Ok(socket)
+}
+
+/// Refuse a packet above the MTU (EMSGSIZE): two fragments would pass most layers as two packets.
+fn never_fragment(socket: &UdpSocket, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+    // IPV6_PMTUDISC_DO has the same value.
+    let value: libc::c_int = libc::IP_PMTUDISC_DO;
+    // SAFETY: the descriptor is open, and the pointer is to an int of the size given, which
+    // outlives the call.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), 4)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A receiving socket bound to `address`, with `rcvbuf` bytes of buffer if given.
