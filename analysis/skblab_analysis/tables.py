@@ -18,7 +18,16 @@ from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
 from skblab_analysis.series import Series
-from skblab_analysis.words import Scale, label, number, scale, share, signed, small_share
+from skblab_analysis.words import (
+    FIXED_SPACE,
+    Scale,
+    label,
+    number,
+    scale,
+    share,
+    signed,
+    small_share,
+)
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
@@ -64,7 +73,7 @@ def layer_table(found: Sequence[Series]) -> Table:
         table.add_row(
             "whole path" if total else label(one).replace(" ", ""),
             *_figures(one, scaled),
-            share(share_of_total(one, found)).replace(" ", ""),
+            share(share_of_total(one, found)).replace(FIXED_SPACE, ""),
             style="bold" if total else None,
         )
     return table

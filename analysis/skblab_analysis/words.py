@@ -10,20 +10,22 @@ from skblab_analysis.series import Series
 
 ABSENT = "–"
 NARROW_SPACE = "\u202f"
+# Keeps a per cent sign on the line of its number.
+FIXED_SPACE = "\u00a0"
 
 # What happens between two points, said for a reader who knows the kernel but not the probe.
 LAYERS = {
     ("driver", "stack"): "handed over by the driver, queued for its softirq, GRO",
-    ("stack", "ip"): "from the stack's entry to the network layer: taps, tc, protocol lookup",
+    ("stack", "ip"): "from the stack’s entry to the network layer: taps, tc, protocol lookup",
     ("ip", "route"): "header checks, PRE_ROUTING hooks, routing decision",
     ("route", "local"): "from the routing decision to local delivery",
     ("ip", "transport"): "header checks, hooks, routing decision, local delivery",
     ("local", "transport"): "LOCAL_IN hooks, to the transport protocol",
-    ("transport", "socket"): "checksum, socket lookup and filter, into the socket's queue",
-    ("socket", "wake"): "in the socket's queue until the reader is woken",
-    ("socket", "user"): "in the socket's queue, the reader wakes, copy to user space",
+    ("transport", "socket"): "checksum, socket lookup and filter, into the socket’s queue",
+    ("socket", "wake"): "in the socket’s queue until the reader is woken",
+    ("socket", "user"): "in the socket’s queue, the reader wakes, copy to user space",
     ("wake", "user"): "the reader runs and copies to user space",
-    ("irq", "poll"): "from the NIC's request until its poll begins",
+    ("irq", "poll"): "from the NIC’s request until its poll begins",
     ("poll", "poll_end"): "inside the poll",
 }
 
@@ -62,7 +64,8 @@ def share(part: float | None, digits: int = 1, sign: bool = False) -> str:
     """Return a share of 1 in per cent; a dash for None."""
     if part is None:
         return ABSENT
-    return f"{100 * part:{'+' if sign else ''}.{digits}f} %".replace("-", "−")
+    figure = f"{100 * part:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    return f"{figure}{FIXED_SPACE}%"
 
 
 def signed(value: float, digits: int = 0, space: str = " ") -> str:
@@ -75,7 +78,7 @@ def small_share(part: float | None) -> str:
     if part is None:
         return ABSENT
     if part == 0:
-        return "0 %"
+        return f"0{FIXED_SPACE}%"
     digits = min(max(1 - math.floor(math.log10(abs(100 * part))), 0), 6)
     return share(part, digits)
 

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# How times are distributed: the share that is done by a time, and how rare the slower ones are.
+#
+# Set above: data, name, series, titles, colours, heavy (the number of the series to
+# draw thick), from, to, ticks, rarest, rare_ticks, what.
+# The data has one block a series, in order; columns: 1 time (a bucket's upper bound),
+# 2 share of values no larger, 3 share of values larger.
+
+head = 44
+panel = head + 300
+legend = 44 + 20 * series
+wide_height = panel + 70
+narrow_height = 2 * panel + legend
+thick(i) = i == heavy ? 3 : 1.8
+
+$draw << EOD
+set multiplot
+set border 3 linecolor rgb muted
+set xtics nomirror scale 0.5 textcolor rgb muted font ",12"
+set ytics nomirror scale 0.5 textcolor rgb muted font ",12"
+set grid linetype 1 linecolor rgb rule linewidth 1
+set logscale x
+# A little wider, or rounding drops what stands on the edge.
+set xrange [0.999 * from:1.001 * to]
+set xtics (@ticks)
+unset key
+
+set tmargin at screen 1 - head / height
+set bmargin at screen 1 - (panel - 40) / height
+set lmargin at screen (narrow ? 92 : 60) / width
+set rmargin at screen (narrow ? 376 : 415) / width
+set yrange [0:1]
+set ytics ("none" 0, "25 %%" 0.25, "half" 0.5, "75 %%" 0.75, "all" 1)
+set label 1 what." done by this time" at graph 0, 1 offset 0, 1 left textcolor rgb muted
+plot for [i = 1:series] data index i - 1 using 1:2 with lines lc rgb colours[i] lw thick(i)
+
+if (narrow) {
+  set tmargin at screen 1 - (panel + head) / height
+  set bmargin at screen 1 - (2 * panel - 40) / height
+} else {
+  set lmargin at screen 545 / width
+  set rmargin at screen 852 / width
+}
+set logscale y
+set yrange [rarest:1]
+set ytics (@rare_ticks)
+set label 1 what." slower than this time"
+set key textcolor rgb ink samplen 2 spacing 1.2 left Left reverse maxrows (narrow ? series : 2)
+set key at screen 60 / width, screen (narrow ? legend - 16.0 : 58.0) / height
+plot for [i = 1:series] data index i - 1 using 1:($3 > 0 ? $3 : NaN) with lines \
+       lc rgb colours[i] lw thick(i) title titles[i]
+
+unset multiplot
+EOD

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a run found, in words made from its numbers, and what it could not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
+from skblab_analysis.ledger import Ledger
+from skblab_analysis.records import Run
+from skblab_analysis.series import Series
+from skblab_analysis.tables import lost_words, share_of_total
+from skblab_analysis.words import (
+    CONTEXTS,
+    NARROW_SPACE,
+    about,
+    joined,
+    label,
+    number,
+    quantity,
+    share,
+    small_share,
+)
+
+
+def headline(run: Run) -> str:
+    """Return the finding in one sentence, for the top of a page."""
+    found = timed(run, "wall") or timed(run, "exact")
+    layers = [one for one in found if one.kind == "layer"]
+    longest = max(layers, key=lambda one: share_of_total(one, found) or 0.0, default=None)
+    if longest is not None:
+        part = share_of_total(longest, found)
+        if part is not None:
+            between = f"{longest.from_point} and {longest.to_point}"
+            return f"A packet spends {share(part, 0)} of its time between {between}"
+    exact = run.exact()
+    if exact is not None and exact.differences:
+        top = max(exact.differences, key=lambda one: abs(one.value))
+        return _cost(top, exact)
+    return "This run holds no result"
+
+
+def timed(run: Run, clock: str) -> list[Series]:
+    """Return layers and whole path of the clock's last good trial, those with a value."""
+    ledger = run.ledger("wall" if clock == "wall" else "exact")
+    if ledger is None:
+        return []
+    return [one for one in run.of_trial(ledger.trial) if one.kind != "napi" and _filled(one)]
+
+
+def polls(run: Run, ledger: Ledger) -> list[Series]:
+    """Return the NAPI figures of a trial, those with a value."""
+    return [one for one in run.of_trial(ledger.trial) if one.kind == "napi" and _filled(one)]
+
+
+def sentences(run: Run) -> list[str]:
+    """Return the findings, one sentence or two each."""
+    said: list[str] = []
+    ledger = run.ledger("wall") or run.ledger("exact")
+    if ledger is not None:
+        found = timed(run, "wall") or timed(run, "exact")
+        said += [*_whole(found), *_longest(found), _account(ledger)]
+    exact = run.exact()
+    if exact is not None:
+        said += _costs(exact)
+    return said
+
+
+def _whole(found: Sequence[Series]) -> list[str]:
+    for one in found:
+        if one.kind != "total":
+            continue
+        histogram, unit = one.histogram, one.unit
+        parts = []
+        p50, p99 = histogram.quantile(0.5), histogram.quantile(0.99)
+        if p50 is not None:
+            parts.append(f"half took {quantity(p50, unit)} or less")
+        if p99 is not None:
+            parts.append(f"one in a hundred took {quantity(p99, unit)} or more")
+        parts.append(f"the slowest took {quantity(histogram.maximum, unit)}")
+        count = number(histogram.count, 0, NARROW_SPACE)
+        return [f"From {one.from_point} to {one.to_point}, of {count} packets, {joined(parts)}."]
+    return []
+
+
+def _longest(found: Sequence[Series]) -> list[str]:
+    layers = [one for one in found if one.kind == "layer"]
+    at_median = _largest(layers, lambda one: one.histogram.quantile(0.5))
+    in_tail = _largest(layers, lambda one: one.histogram.quantile(0.99))
+    said = []
+    if at_median is not None:
+        middle = quantity(at_median.histogram.quantile(0.5), at_median.unit)
+        what = about(at_median)
+        said.append(
+            f"At the median the longest layer is {label(at_median)}, {middle}"
+            + (f" ({what})." if what else ".")
+        )
+    if in_tail is not None:
+        tail = quantity(in_tail.histogram.quantile(0.99), in_tail.unit)
+        which = "the same layer" if in_tail is at_median else f"another one, {label(in_tail)}"
+        said.append(
+            f"In the tail it is {which}: one packet in a hundred spends {tail} or more there."
+        )
+    return [" ".join(said)] if said else []
+
+
+def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None]) -> Series | None:
+    known = [(value, one) for one in layers if (value := figure(one)) is not None]
+    return max(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def _account(ledger: Ledger) -> str:
+    lost = f"{_count(ledger.lost)} were lost"
+    if ledger.lost and lost_words(ledger):
+        lost += f" ({lost_words(ledger)})"
+    if not ledger.lost:
+        lost = "none was lost"
+    missed = [count for count in ledger.points if count.not_seen]
+    seen = "every point of the path saw every one of them"
+    if missed:
+        seen = joined([f"{count.point} missed {_count(count.not_seen)}" for count in missed])
+    return f"Of {_count(ledger.sent)} packets sent {_count(ledger.received)} arrived and {lost}; {seen}."
+
+
+def _costs(exact: ExactSummary) -> list[str]:
+    said = []
+    for one in exact.differences:
+        if one.seen is False:
+            said.append(
+                f"{one.setting} makes no difference that could be seen against "
+                f"{exact.baseline.setting}: the smallest that could have been is "
+                f"{number(one.seeable, 1, NARROW_SPACE)} instructions a packet."
+            )
+            continue
+        against = f"{share(one.share, 1, sign=True)} on everything counted"
+        path = exact.path(exact.baseline)
+        if path is not None:
+            against += f", {share(one.value / path, 1, sign=True)} on the path itself"
+        said.append(f"{_cost(one, exact)}: {against}.")
+    spreads = [cost.spread for cost in exact.costs if cost.spread is not None]
+    if spreads:
+        boots = max(cost.boots for cost in exact.costs)
+        said.append(
+            f"Trials of one setting, over {boots} {'boot' if boots == 1 else 'boots'}, "
+            f"agree to {small_share(max(spreads))}."
+        )
+    return said
+
+
+def _cost(one: Difference, exact: ExactSummary) -> str:
+    amount = number(abs(one.value), 1, NARROW_SPACE)
+    more = "more" if one.value >= 0 else "less"
+    return (
+        f"{one.setting} costs {amount} instructions a packet {more} than {exact.baseline.setting}"
+    )
+
+
+def unseen(run: Run) -> list[str]:
+    """Return what the run could not see, from its numbers, then from what it was told."""
+    said = []
+    for ledger in (run.ledger("wall"), run.ledger("exact")):
+        if ledger is not None:
+            said += _blind_spots(run, ledger)
+    exact = run.exact()
+    if exact is not None:
+        if exact.tester is None:
+            said.append("The tester was not calibrated alone: its cost is in every exact figure.")
+        for cost in exact.costs:
+            if cost.repeats is None:
+                said.append(f"{cost.setting} was counted once: how well it repeats is not known.")
+            elif not cost.repeats:
+                said.append(
+                    f"{cost.setting} repeats only to {small_share(cost.spread)}, "
+                    f"the limit is {small_share(SPREAD_LIMIT)}."
+                )
+    environment = run.document.environment
+    wall = environment.guests.get("wall") if environment else None
+    if wall is not None and wall.accel.startswith("tcg"):
+        said.append(
+            "The guest’s processor was emulated (tcg): its nanoseconds are not those of real "
+            "hardware. Compare shares and layers with each other, not with another machine."
+        )
+    return said + list(run.document.gaps)
+
+
+def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
+    said = []
+    if ledger.unsampled:
+        said.append(f"{_count(ledger.unsampled)} packets were read but left no sample.")
+    if ledger.lost_elsewhere:
+        said.append(f"{_count(ledger.lost_elsewhere)} packets were lost where no point sees them.")
+    absent = [count.point for count in ledger.points if not count.seen]
+    if absent:
+        said.append(
+            f"No packet was stamped at {joined(absent)}: absent in this kernel, or not on the path."
+        )
+    if ledger.negative:
+        said.append(
+            f"{_count(ledger.negative)} layer times were negative (clock or pairing faults) and "
+            "are in no histogram."
+        )
+    for cause, count in ledger.unplaced.items():
+        if count:
+            said.append(f"{_count(count)} samples could not be placed: {cause}.")
+    contexts = {one.context for one in polls(run, ledger)}
+    silent = [name for context, name in CONTEXTS.items() if context not in contexts]
+    if contexts and silent:
+        said.append(f"No NAPI poll ran in {joined(silent)}: nothing is said about polls there.")
+    if not contexts:
+        said.append("No NAPI poll was seen: the delay from schedule to poll is not known.")
+    return said
+
+
+def _filled(one: Series) -> bool:
+    return bool(one.histogram.buckets)
+
+
+def _count(value: int) -> str:
+    return number(value, 0, NARROW_SPACE)

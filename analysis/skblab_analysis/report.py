@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report of a run: report/index.html, made from the run folder alone.
+
+One file that needs nothing else: style and pictures are inside, no script, no request. Links lead
+to the raw files of the run folder beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from skblab_analysis import files, findings, plots, svg, words
+from skblab_analysis.errors import RecordError
+from skblab_analysis.exact import SPREAD_LIMIT, ExactSummary
+from skblab_analysis.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
+from skblab_analysis.loglinear import TAIL_SAMPLES
+from skblab_analysis.plots import GnuplotRunner, Picture
+from skblab_analysis.records import Run, load
+from skblab_analysis.run import Clock
+from skblab_analysis.series import Series
+from skblab_analysis.tables import PERCENTILES, lost_words, rest_of, scale_of, share_of_total
+from skblab_analysis.words import NARROW_SPACE, about, label, number, share, signed, small_share
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+CLOCKS: tuple[Clock, ...] = ("wall", "exact")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One table row: its name, a sentence below the name, and the figures as text."""
+
+    name: str
+    about: str
+    figures: tuple[str, ...]
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture inside the page, drawn for wide and for narrow screens, with its files."""
+
+    name: str
+    title: str
+    wide: Markup
+    narrow: Markup
+
+
+@dataclass(frozen=True)
+class Timed:
+    """All that is shown of one timed trial."""
+
+    clock: Clock
+    unit: str
+    ledger: Ledger
+    rates: str
+    layers: tuple[Cells, ...]
+    share: Figure
+    distribution: Figure
+    polls: tuple[Cells, ...]
+    polls_unit: str
+    polls_figure: Figure | None
+    lost: str
+    rest: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Exact:
+    """All that is shown of the exact figures."""
+
+    summary: ExactSummary
+    rows: tuple[Cells, ...]
+    figure: Figure
+
+
+def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
+    """Write report/index.html and its pictures into the run folder; returns the page's path.
+
+    Raises RecordError for a folder that is no whole run, and whatever `gnuplot` raises.
+    """
+    run = load(run_dir)
+    folder = run_dir / "report"
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot make {folder}: {error.strerror}") from error
+    timed = [one for clock in CLOCKS if (one := _timed(run, clock, folder, gnuplot))]
+    summary = run.exact()
+    page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            run=run.document,
+            headline=findings.headline(run),
+            findings=findings.sentences(run),
+            unseen=findings.unseen(run),
+            void=[row for row in run.trials if row["state"] == "void"],
+            timed=timed,
+            exact=_exact(summary, folder, gnuplot) if summary else None,
+            percentiles=tuple(PERCENTILES),
+            tail_samples=TAIL_SAMPLES,
+            unseen_limit=share(MAX_UNSEEN_SHARE, 0),
+            misplaced_limit=share(MAX_MISPLACED_SHARE, 0),
+            spread_limit=small_share(SPREAD_LIMIT),
+            total_seconds=sum(timing.seconds for timing in run.document.timings),
+            raw=_raw_files(run_dir),
+        )
+    )
+    path = folder / "index.html"
+    files.write(path, page)
+    return path
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["count"] = _count
+    environment.filters["seconds"] = words.seconds
+    return environment
+
+
+def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Timed | None:
+    ledger = run.ledger(clock)
+    if ledger is None:
+        return None
+    found = findings.timed(run, clock)
+    polls = findings.polls(run, ledger)
+    suffix = "" if clock == "wall" else f"-{clock}"
+    drawn = [
+        plots.share_picture(f"share{suffix}", found),
+        plots.distribution_picture(
+            f"distribution{suffix}", "Packets", "How the times are distributed", found
+        ),
+    ]
+    if polls:
+        drawn.append(
+            plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", polls)
+        )
+    figures = [_figure(picture, folder, gnuplot) for picture in drawn]
+    trial = run.trials[ledger.trial]
+    return Timed(
+        clock=clock,
+        unit=scale_of(found).name,
+        ledger=ledger,
+        rates=_rates(trial["send_rate"], trial["receive_rate"]),
+        layers=tuple(_layer(one, found) for one in found),
+        share=figures[0],
+        distribution=figures[1],
+        polls=tuple(_poll(one, polls) for one in polls),
+        polls_unit=scale_of(polls).name if polls else "",
+        polls_figure=figures[2] if polls else None,
+        lost=lost_words(ledger),
+        rest=tuple(rest_of(ledger)),
+    )
+
+
+def _layer(one: Series, found: Sequence[Series]) -> Cells:
+    total = one.kind == "total"
+    return Cells(
+        name="whole path" if total else label(one),
+        about=label(one) if total else about(one),
+        figures=(*_figures(one, found), share(share_of_total(one, found))),
+        strong=total,
+    )
+
+
+def _poll(one: Series, polls: Sequence[Series]) -> Cells:
+    return Cells(name=label(one), about=about(one), figures=_figures(one, polls))
+
+
+def _figures(one: Series, found: Sequence[Series]) -> tuple[str, ...]:
+    scaled = scale_of(found)
+    histogram = one.histogram
+    values = [
+        histogram.mean,
+        *(histogram.quantile(q) for q in PERCENTILES.values()),
+        histogram.maximum,
+    ]
+    return (_count(histogram.count), *(scaled.text(value, NARROW_SPACE) for value in values))
+
+
+def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact:
+    differences = {one.setting: one for one in summary.differences}
+    rows = []
+    for cost in summary.costs:
+        difference = differences.get(cost.setting)
+        rows.append(
+            Cells(
+                name=cost.setting,
+                about="",
+                figures=(
+                    str(cost.trials),
+                    str(cost.boots),
+                    number(cost.mean, 1, NARROW_SPACE),
+                    number(summary.path(cost), 1, NARROW_SPACE),
+                    signed(difference.value, 1, NARROW_SPACE) if difference else "baseline",
+                    share(difference.share, 1, sign=True) if difference else "",
+                    small_share(cost.spread),
+                ),
+            )
+        )
+    if summary.tester is not None:
+        rows.append(
+            Cells(
+                name="tester alone",
+                about="generator, links and sink with nothing in between",
+                figures=(
+                    str(summary.tester.trials),
+                    str(summary.tester.boots),
+                    number(summary.tester.mean, 1, NARROW_SPACE),
+                    "",
+                    "",
+                    "",
+                    small_share(summary.tester.spread),
+                ),
+            )
+        )
+    picture = plots.exact_picture(summary)
+    return Exact(summary, tuple(rows), _figure(picture, folder, gnuplot))
+
+
+def _figure(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> Figure:
+    plots.draw(picture, folder, gnuplot)
+
+    def variant(suffix: str, css_class: str) -> Markup:
+        return svg.inline(
+            folder / f"{picture.name}{suffix}.svg",
+            f"{picture.name}{suffix}",
+            picture.title,
+            picture.description,
+            css_class,
+        )
+
+    return Figure(picture.name, picture.title, variant("", "wide"), variant("-narrow", "narrow"))
+
+
+def _rates(send: float | None, receive: float | None) -> str:
+    parts = []
+    if send is not None:
+        parts.append(f"sent at {_count(round(send))} packets/s")
+    if receive is not None:
+        parts.append(f"received at {_count(round(receive))} packets/s")
+    return ", ".join(parts)
+
+
+def _raw_files(run_dir: Path) -> list[str]:
+    """Return the run's own files, relative to the folder, all but the report."""
+    found: list[Path] = [
+        path.relative_to(run_dir)
+        for path in run_dir.rglob("*")
+        if path.is_file() and path.relative_to(run_dir).parts[0] != "report"
+    ]
+    return [path.as_posix() for path in sorted(found, key=lambda path: (len(path.parts), path))]
+
+
+def _count(value: Any) -> str:  # noqa: ANN401  (a template filter takes what the template has)
+    return number(value, 0, NARROW_SPACE)
