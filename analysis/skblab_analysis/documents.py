@@ -34,12 +34,17 @@ class _Tool(BaseModel):
 
 
 class _Distribution(_Tool):
-    """A histogram as the tools print it: [[bucket index, count], …] with exact figures."""
+    """A histogram as the tools print it: [[bucket index, count], …] with exact figures.
+
+    `negative` (below zero) and `overflow` (too long to store) count values in no bucket.
+    """
 
     count: NonNegativeInt
     sum: NonNegativeInt
     min: NonNegativeInt
     max: NonNegativeInt
+    negative: NonNegativeInt = 0
+    overflow: NonNegativeInt = 0
     buckets: tuple[Bucket, ...]
 
     @model_validator(mode="after")
@@ -61,26 +66,44 @@ class _Distribution(_Tool):
 
 
 class LayerDistribution(_Distribution):
-    """Time from one point to another; `negative` counts deltas below zero, never bucketed."""
+    """Time from one point to the next one the packet passed; `total` marks the whole path.
+
+    A packet that skipped a point is in the interval that spans it; one that skipped all between
+    first and last is in the total only, where `direct` counts such packets.
+    """
 
     from_point: Name = Field(alias="from")
     to_point: Name = Field(alias="to")
-    negative: NonNegativeInt = 0
+    total: bool = False
+    direct: NonNegativeInt = 0
 
 
 class NapiDistribution(_Distribution):
-    """A per-poll figure: `delay` (schedule to poll start) or `time` (in the poll)."""
+    """A per-poll figure: `delay` (schedule to poll start), `time` and `work` (in the poll)."""
 
     name: Name
+    unit: Literal["ns", "packets"] = "ns"
     context: Name
 
 
 class Samples(_Tool):
-    """Sample events by outcome, in packets."""
+    """Sample events by outcome, in packets.
+
+    `incomplete` of the delivered ones lack the first or the last point and are in no layer.
+    """
 
     delivered: NonNegativeInt
     dropped: NonNegativeInt
+    other_end: NonNegativeInt = 0
     filtered: NonNegativeInt = 0
+    incomplete: NonNegativeInt = 0
+
+
+class StampsOn(_Tool):
+    """Whether the kernel stamped packets when the probe began and ended; null: not known."""
+
+    start: bool | None = None
+    end: bool | None = None
 
 
 class PathlatDocument(_Tool):
@@ -90,6 +113,7 @@ class PathlatDocument(_Tool):
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]
+    stamps_on: StampsOn = StampsOn()
     samples: Samples
     seen: Mapping[Name, NonNegativeInt]
     seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
@@ -107,12 +131,19 @@ class PathlatDocument(_Tool):
         pairs = [(layer.from_point, layer.to_point) for layer in self.layers]
         if len(set(pairs)) != len(pairs):
             raise ValueError("a layer is given twice")
+        if sum(layer.total for layer in self.layers) != 1:
+            raise ValueError("not exactly one layer is marked as the total")
         for point, count in self.seen.items():
             if count > self.samples.delivered:
                 raise ValueError(
                     f"point {point} was seen by {count} of {self.samples.delivered} delivered"
                 )
         return self
+
+    @property
+    def total(self) -> LayerDistribution:
+        """The interval that is the whole path."""
+        return next(layer for layer in self.layers if layer.total)
 
 
 class SenderDocument(_Tool):

@@ -119,7 +119,8 @@ def _account(ledger: Ledger) -> str:
     seen = "every point of the path saw every one of them"
     if missed:
         seen = joined([f"{count.point} missed {_count(count.not_seen)}" for count in missed])
-    return f"Of {_count(ledger.sent)} packets sent {_count(ledger.received)} arrived and {lost}; {seen}."
+    sent, received = _count(ledger.sent), _count(ledger.received)
+    return f"Of {sent} packets sent {received} arrived and {lost}; {seen}."
 
 
 def _costs(exact: ExactSummary) -> list[str]:
@@ -194,10 +195,9 @@ def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
         said.append(
             f"No packet was stamped at {joined(absent)}: absent in this kernel, or not on the path."
         )
-    if ledger.negative:
+    if ledger.incomplete:
         said.append(
-            f"{_count(ledger.negative)} layer times were negative (clock or pairing faults) and "
-            "are in no histogram."
+            f"{_count(ledger.incomplete)} packets lack the first or the last point: in no layer."
         )
     for cause, count in ledger.unplaced.items():
         if count:

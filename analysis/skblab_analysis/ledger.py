@@ -14,7 +14,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from skblab_analysis.documents import (
-    LayerDistribution,
     Name,
     PathlatDocument,
     ReceiverDocument,
@@ -56,7 +55,10 @@ class Ledger(BaseModel):
     unsampled: NonNegativeInt = Field(description="packets read that left no sample event")
     dropped: NonNegativeInt = Field(description="packets whose sample event says dropped")
     filtered: NonNegativeInt = Field(description="sample events of other traffic, left out")
-    negative: NonNegativeInt = Field(description="layer times below zero, in no histogram")
+    incomplete: NonNegativeInt = Field(
+        description="packets delivered without first or last point, in no layer"
+    )
+    other_end: NonNegativeInt = Field(description="sample events neither delivered nor dropped")
     points: tuple[PointCount, ...] = Field(description="packets read, by point of the path")
     dropped_points: dict[Name, NonNegativeInt] = Field(
         description="dropped packets that had passed the point"
@@ -74,15 +76,18 @@ class Ledger(BaseModel):
     @property
     def lost_elsewhere(self) -> int:
         """Lost packets that no drop sample accounts for: lost before the first point."""
-        return self.lost - self.dropped
+        return max(self.lost - self.dropped, 0)
+
+    @property
+    def dropped_elsewhere(self) -> int:
+        """Drop samples that no lost packet accounts for: other traffic that the probe saw."""
+        return max(self.dropped - self.lost, 0)
 
     def faults(self) -> list[str]:
         """Return each equality or limit that does not hold, as a clause with its figures."""
         found = []
         if self.sent != self.received + self.lost:
             found.append(f"sent {self.sent} is not received {self.received} + lost {self.lost}")
-        if self.dropped > self.lost:
-            found.append(f"{self.dropped} packets were seen dropped but only {self.lost} were lost")
         if self.delivered + self.unsampled != self.read:
             found.append(
                 f"sampled {self.delivered} + unsampled {self.unsampled} is not read {self.read}"
@@ -145,7 +150,8 @@ def build_ledger(
             unsampled=receiver.received - delivered,
             dropped=pathlat.samples.dropped,
             filtered=pathlat.samples.filtered,
-            negative=sum(layer.negative for layer in pathlat.layers),
+            incomplete=pathlat.samples.incomplete,
+            other_end=pathlat.samples.other_end,
             points=tuple(
                 PointCount(point=point, seen=seen, not_seen=receiver.received - seen)
                 for point, seen in pathlat.seen.items()
@@ -177,8 +183,12 @@ def _impossible(
         )
     if receiver.received and not pathlat.samples.delivered:
         found.append(f"{receiver.received} packets were received but the probe saw none")
+    if not pathlat.total.count:
+        found.append("no packet was timed over the whole path")
+    if pathlat.stamps_on.start is False or pathlat.stamps_on.end is False:
+        found.append("the kernel did not stamp packets all the time (net.core.path_trace was 0)")
     for layer in pathlat.layers:
-        placed = layer.count + layer.negative
+        placed = layer.count + layer.negative + layer.overflow
         possible = min(pathlat.seen[layer.from_point], pathlat.seen[layer.to_point])
         if placed > possible:
             found.append(
@@ -190,27 +200,11 @@ def _impossible(
 
 
 def _unequal_sums(pathlat: PathlatDocument) -> list[str]:
-    """If every packet passed every layer, the layers' times add up to the total's exactly."""
-    total = total_of(pathlat)
-    if total is None:
+    """Where every interval was placed, the layers' times add up to the total's exactly."""
+    total = pathlat.total
+    if total.direct or any(layer.negative or layer.overflow for layer in pathlat.layers):
         return []
-    parts = [layer for layer in pathlat.layers if layer is not total]
-    if any(layer.count != total.count or layer.negative for layer in [*parts, total]):
-        return []
-    added = sum(layer.sum for layer in parts)
+    added = sum(layer.sum for layer in pathlat.layers if layer is not total)
     if added != total.sum:
         return [f"the layers add up to {added} but the whole path to {total.sum}"]
     return []
-
-
-def total_of(pathlat: PathlatDocument) -> LayerDistribution | None:
-    """Return the distribution that spans all the others, if there is one."""
-    if len(pathlat.layers) < 2:
-        return None
-    order = list(pathlat.seen)
-    first = min((layer.from_point for layer in pathlat.layers), key=order.index)
-    last = max((layer.to_point for layer in pathlat.layers), key=order.index)
-    for layer in pathlat.layers:
-        if (layer.from_point, layer.to_point) == (first, last):
-            return layer
-    return None

@@ -81,16 +81,19 @@ def share_picture(name: str, found: Sequence[Series]) -> Picture:
     unit = found[0].unit
     layers = [one for one in found if one.kind == "layer"]
     totals = [one for one in found if one.kind == "total"]
+    packets = max(one.histogram.count for one in found)
     lines, start = [], 0.0
     for one, colour in zip(layers, _colours(layers), strict=True):
-        mean = one.histogram.mean or 0.0
-        words = f"{share(share_of_total(one, found))} · {quantity(mean, unit)}"
-        lines.append(_share_line(one, label(one), start, start + mean, colour, words))
-        start += mean
+        # Over all packets, also those that skip this layer: only so do the bars add up.
+        width = one.histogram.total / packets
+        words = f"{share(share_of_total(one, found))} · {quantity(width, unit)}"
+        lines.append(_share_line(one, label(one), start, start + width, colour, words))
+        start += width
     for one in totals:
-        mean = one.histogram.mean or 0.0
-        lines.append(_share_line(one, "whole path", 0, mean, INK, quantity(mean, unit)))
-    top = max(start, *(one.histogram.mean or 0.0 for one in found))
+        width = one.histogram.total / packets
+        lines.append(_share_line(one, "whole path", 0, width, INK, quantity(width, unit)))
+        start = max(start, width)
+    top = start
     low = min(_median(one) for one in found)
     high = max(one.histogram.maximum for one in found)
     tail_low, tail_high = _decades(low, high)

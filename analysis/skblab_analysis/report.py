@@ -65,6 +65,7 @@ class Timed:
     polls: tuple[Cells, ...]
     polls_unit: str
     polls_figure: Figure | None
+    work: tuple[Cells, ...]
     lost: str
     rest: tuple[tuple[str, int], ...]
 
@@ -136,6 +137,8 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         return None
     found = findings.timed(run, clock)
     polls = findings.polls(run, ledger)
+    times = [one for one in polls if one.unit != "packets"]
+    work = [one for one in polls if one.unit == "packets"]
     suffix = "" if clock == "wall" else f"-{clock}"
     drawn = [
         plots.share_picture(f"share{suffix}", found),
@@ -143,9 +146,9 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
             f"distribution{suffix}", "Packets", "How the times are distributed", found
         ),
     ]
-    if polls:
+    if times:
         drawn.append(
-            plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", polls)
+            plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", times)
         )
     figures = [_figure(picture, folder, gnuplot) for picture in drawn]
     trial = run.trials[ledger.trial]
@@ -157,9 +160,10 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         layers=tuple(_layer(one, found) for one in found),
         share=figures[0],
         distribution=figures[1],
-        polls=tuple(_poll(one, polls) for one in polls),
-        polls_unit=scale_of(polls).name if polls else "",
-        polls_figure=figures[2] if polls else None,
+        polls=tuple(_poll(one, times) for one in times),
+        polls_unit=scale_of(times).name if times else "",
+        polls_figure=figures[2] if times else None,
+        work=tuple(_poll(one, work) for one in work),
         lost=lost_words(ledger),
         rest=tuple(rest_of(ledger)),
     )

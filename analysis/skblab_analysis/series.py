@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skblab_analysis.documents import NapiDistribution, PathlatDocument
-from skblab_analysis.ledger import Unit, total_of
+from skblab_analysis.ledger import Unit
 from skblab_analysis.loglinear import Histogram, index
 
+# A poll's work is counted in packets, whatever the clock.
+SeriesUnit = Unit | Literal["packets"]
 Kind = Literal["layer", "total", "napi"]
 Row = dict[str, Any]
 
@@ -18,7 +20,11 @@ Row = dict[str, Any]
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
 
 # What a NAPI figure of the probe spans, in the points of the path.
-NAPI_SPANS = {"delay": ("irq", "poll"), "time": ("poll", "poll_end")}
+NAPI_SPANS = {
+    "delay": ("irq", "poll"),
+    "time": ("poll", "poll_end"),
+    "work": ("poll", "poll_end"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,9 @@ class Series:
     to_point: str
     context: str | None
     counted: Literal["packet", "poll"]
-    unit: Unit
+    unit: SeriesUnit
     negative: int
+    overflow: int
     histogram: Histogram
 
     def _head(self) -> Row:
@@ -64,6 +71,7 @@ class Series:
             **self._head(),
             "count": histogram.count,
             "negative": self.negative,
+            "overflow": self.overflow,
             "sum": histogram.total,
             "min": histogram.minimum if filled else None,
             "max": histogram.maximum if filled else None,
@@ -77,11 +85,10 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
 
     `unit` is "instructions" where the guest's clock counts them, else "ns".
     """
-    total = total_of(document)
     layers = [
         Series(
             trial=trial,
-            kind="total" if layer is total else "layer",
+            kind="total" if layer.total else "layer",
             layer=f"{layer.from_point}-{layer.to_point}",
             from_point=layer.from_point,
             to_point=layer.to_point,
@@ -89,6 +96,7 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
             counted="packet",
             unit=unit,
             negative=layer.negative,
+            overflow=layer.overflow,
             histogram=layer.histogram(),
         )
         for layer in document.layers
@@ -106,8 +114,9 @@ def _napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
         to_point=end,
         context=figure.context,
         counted="poll",
-        unit=unit,
-        negative=0,
+        unit="packets" if figure.unit == "packets" else unit,
+        negative=figure.negative,
+        overflow=figure.overflow,
         histogram=figure.histogram(),
     )
 
@@ -141,6 +150,7 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
                 counted=row["counted"],
                 unit=row["unit"],
                 negative=row["negative"],
+                overflow=row["overflow"],
                 histogram=histogram,
             )
         )

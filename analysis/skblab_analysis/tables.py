@@ -39,9 +39,9 @@ def of_run(folder: Path) -> list[Table]:
     for ledger in run.document.ledgers:
         found = run.of_trial(ledger.trial)
         packets = [one for one in found if one.kind != "napi"]
-        polls = [one for one in found if one.kind == "napi"]
-        made.append(layer_table(packets))
-        if polls:
+        made.append(layer_table([one for one in packets if one.histogram.buckets]))
+        for unit in dict.fromkeys(one.unit for one in found if one.kind == "napi"):
+            polls = [one for one in found if one.kind == "napi" and one.unit == unit]
             made.append(napi_table(polls))
         made.append(ledger_table(ledger))
     exact = run.exact()
@@ -82,7 +82,11 @@ def layer_table(found: Sequence[Series]) -> Table:
 def napi_table(found: Sequence[Series]) -> Table:
     """Return the table of NAPI polls: delay from schedule to poll, and time in the poll."""
     scaled = scale_of(found)
-    table = _table(f"NAPI polls ({scaled.name})")
+    table = _table(
+        "Work of NAPI polls (packets)"
+        if scaled.name == "packets"
+        else f"NAPI polls ({scaled.name})"
+    )
     table.add_column("figure, context", no_wrap=True)
     for name in ("polls", "mean", *PERCENTILES, "max"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -129,13 +133,16 @@ def rest_of(ledger: Ledger) -> list[tuple[str, int]]:
     always = [
         ("duplicates", ledger.duplicates),
         ("reordered", ledger.reordered),
-        ("negative layer times", ledger.negative),
         *((f"unplaced: {cause}", count) for cause, count in ledger.unplaced.items()),
     ]
     if_any = [
         ("never sent", ledger.unsent),
         ("foreign datagrams read", ledger.other),
         ("read without a sample", ledger.unsampled),
+        ("sampled without first or last point", ledger.incomplete),
+        ("samples of other ends", ledger.other_end),
+        ("samples of other traffic, left out", ledger.filtered),
+        ("drops of other traffic", ledger.dropped_elsewhere),
     ]
     return always + [(name, count) for name, count in if_any if count]
 

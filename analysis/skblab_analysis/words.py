@@ -109,7 +109,8 @@ class Scale:
         if value is None:
             return ABSENT
         scaled = value / self.step
-        return number(scaled, 0 if self.step == 1 else _decimals(scaled), space)
+        whole = self.name in ("ns", "instructions") or scaled == int(scaled)
+        return number(scaled, 0 if whole else _decimals(scaled), space)
 
 
 def scale(unit: str, largest: int) -> Scale:

@@ -31,6 +31,8 @@ def _distribution(values: list[int]) -> Json:
         "sum": histogram.total,
         "min": histogram.minimum,
         "max": histogram.maximum,
+        "negative": 0,
+        "overflow": 0,
         "buckets": [[bucket, count] for bucket, count in sorted(histogram.buckets.items())],
     }
 
@@ -48,22 +50,31 @@ def pathlat(packets: int = 20_000, seed: int = 1, dropped: int = 0) -> Json:
         {
             "from": start,
             "to": end,
-            "negative": 0,
             **_distribution([row[number] for row in rows]),
         }
         for number, (start, end) in enumerate(pairwise(POINTS))
     ]
     total = [sum(row) for row in rows]
-    layers.append({"from": "driver", "to": "user", "negative": 0, **_distribution(total)})
+    layers.append(
+        {"from": "driver", "to": "user", **_distribution(total), "total": True, "direct": 0}
+    )
     polls = [round(7_000 * rng.lognormvariate(0, 0.6)) for _ in range(packets // 8)]
     work = [round(21_000 * rng.lognormvariate(0, 0.5)) for _ in range(packets // 8)]
+    packed = [min(1 + int(rng.expovariate(0.14)), 64) for _ in range(packets // 8)]
     rare = [round(60_000 * rng.lognormvariate(0, 0.9)) for _ in range(packets // 400)]
     return {
         "schema": "skblab.pathlat/1",
         "kernel": "6.12.48-skblab",
         "clock_unit": "ns",
         "sub_buckets": 16,
-        "samples": {"delivered": packets, "dropped": dropped, "filtered": 12},
+        "stamps_on": {"start": True, "end": True},
+        "samples": {
+            "delivered": packets,
+            "dropped": dropped,
+            "other_end": 0,
+            "filtered": 12,
+            "incomplete": 0,
+        },
         "seen": dict.fromkeys(POINTS, packets),
         "seen_dropped": {
             point: dropped if number < 4 else 0 for number, point in enumerate(POINTS)
@@ -75,6 +86,7 @@ def pathlat(packets: int = 20_000, seed: int = 1, dropped: int = 0) -> Json:
             {"name": "delay", "context": "softirq", **_distribution(polls)},
             {"name": "delay", "context": "ksoftirqd", **_distribution(rare)},
             {"name": "time", "context": "softirq", **_distribution(work)},
+            {"name": "work", "unit": "packets", "context": "softirq", **_distribution(packed)},
         ],
     }
 

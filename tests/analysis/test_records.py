@@ -23,6 +23,7 @@ from skblab.errors import SkblabError
 from skblab_analysis import columns
 from skblab_analysis.errors import RecordError, RefusedError
 from skblab_analysis.exact import ExactTrial, summarise
+from skblab_analysis.loglinear import Histogram
 from skblab_analysis.records import RunFolder, load
 
 Json = dict[str, Any]
@@ -90,8 +91,9 @@ def test_units_never_mix(folder: RunFolder) -> None:
         synthetic_run.receiver(PACKETS),
     )
     run = load(folder.path)
-    assert {one.unit for one in run.of_trial(0)} == {"ns"}
-    assert {one.unit for one in run.of_trial(1)} == {"instructions"}
+    assert {one.unit for one in run.of_trial(0)} == {"ns", "packets"}
+    assert {one.unit for one in run.of_trial(1)} == {"instructions", "packets"}
+    assert {one.layer for one in run.series if one.unit == "packets"} == {"work-softirq"}
     exact = run.ledger("exact")
     assert exact is not None
     assert exact.trial == 1
@@ -142,6 +144,8 @@ def _received(change: int) -> Callable[[Json], None]:
         ("pathlat", _set("layers", 0, "from", to="<b>"), "layers.0.from"),
         ("pathlat", _set("seen", "ip", to=PACKETS + 1), "point ip was seen by"),
         ("pathlat", _set("unplaced", to=None), "unplaced"),
+        ("pathlat", _set("layers", 5, "total", to=False), "one layer is marked as the total"),
+        ("pathlat", _set("layers", 0, "total", to=True), "one layer is marked as the total"),
         ("sender", _set("sent", to=None), "the sender's document"),
         ("receiver", _set("received", to=1.5), "the receiver's document"),
         ("receiver", _set("received", to=PACKETS + 1), "received 2001 is not distinct 2000"),
@@ -172,7 +176,7 @@ def test_bad_document_is_refused_in_one_line(
         ({"sender": _set("sent", to=0)}, "no packet was sent"),
         ({"sender": _set("sent", to=PACKETS - 1)}, "received 2000 is more than sent 1999"),
         ({"receiver": _received(-7)}, "foreign packets passed the filter"),
-        ({"pathlat": _set("samples", "dropped", to=3)}, "3 packets were seen dropped but only 0"),
+        ({"pathlat": _set("stamps_on", "end", to=False)}, "did not stamp packets all the time"),
         ({"pathlat": _set("unplaced", "missed", to=21)}, "21 misplaced samples"),
         ({"pathlat": _set("seen", "ip", to=PACKETS - 1)}, "only 1999 passed both points"),
         ({"pathlat": _set("layers", 0, "negative", to=1)}, "has 2001 packets"),
@@ -217,6 +221,51 @@ def test_copies_and_foreign_datagrams_are_read_but_not_received(folder: RunFolde
     )
     assert (ledger.received, ledger.read, ledger.other) == (PACKETS, PACKETS + 3, 1)
     assert all(count.not_seen == 0 for count in ledger.points)
+
+
+def test_drops_of_other_traffic_are_told_apart_from_losses(folder: RunFolder) -> None:
+    ledger = folder.record_wall(
+        synthetic_run.pathlat(PACKETS, dropped=3),
+        synthetic_run.sender(PACKETS),
+        synthetic_run.receiver(PACKETS),
+    )
+    assert (ledger.lost, ledger.lost_elsewhere, ledger.dropped_elsewhere) == (0, 0, 3)
+
+
+def test_a_packet_that_skips_a_point_is_in_the_interval_that_spans_it(folder: RunFolder) -> None:
+    pathlat = synthetic_run.pathlat(PACKETS)
+    first, second = pathlat["layers"][:2]
+    # One packet of 10 + 20 goes from driver to ip without the point stack.
+    for layer, took in ((first, 10), (second, 20)):
+        histogram = Histogram(dict(layer["buckets"]), layer["sum"], layer["min"], layer["max"])
+        _put(layer, histogram.merge(Histogram.of([took])))
+    total = pathlat["layers"][5]
+    histogram = Histogram(dict(total["buckets"]), total["sum"], total["min"], total["max"])
+    _put(total, histogram.merge(Histogram.of([30, 30])))
+    spanning: Json = {"from": "driver", "to": "ip"}
+    _put(spanning, Histogram.of([30]))
+    pathlat["layers"].insert(1, spanning)
+    for point, seen in pathlat["seen"].items():
+        pathlat["seen"][point] = seen + 2 - (point == "stack")
+    pathlat["samples"]["delivered"] += 2
+    for layer in pathlat["layers"][3:6]:
+        histogram = Histogram(dict(layer["buckets"]), layer["sum"], layer["min"], layer["max"])
+        _put(layer, histogram.merge(Histogram.of([0, 0])))
+    ledger = folder.record_wall(
+        pathlat, synthetic_run.sender(PACKETS + 2), synthetic_run.receiver(PACKETS + 2)
+    )
+    assert {count.point: count.not_seen for count in ledger.points}["stack"] == 1
+    assert load(folder.path).of_trial(0)[1].layer == "driver-ip"
+
+
+def _put(layer: Json, histogram: Histogram) -> None:
+    layer |= {
+        "count": histogram.count,
+        "sum": histogram.total,
+        "min": histogram.minimum,
+        "max": histogram.maximum,
+        "buckets": [list(pair) for pair in sorted(histogram.buckets.items())],
+    }
 
 
 def test_lost_is_by_the_sender_where_nothing_was_expected(folder: RunFolder) -> None:
