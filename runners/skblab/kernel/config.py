@@ -130,6 +130,8 @@ def _defined(options: set[str], tree: Path) -> set[str]:
     found: set[str] = set()
     for file in tree.rglob("Kconfig*"):
         if file.is_file():
-            names = re.findall(r"^\s*(?:menu)?config\s+(\w+)", file.read_text(errors="replace"), re.M)
+            names = re.findall(
+                r"^\s*(?:menu)?config\s+(\w+)", file.read_text(errors="replace"), re.M
+            )
             found |= options & set(names)
     return found

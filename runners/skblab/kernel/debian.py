@@ -147,9 +147,7 @@ def contrast(
                 if hits and row.ours == values[1]:
                     why = why or row.reason
                     used |= {(index, hit) for hit in hits}
-            found.append(
-                Difference(option=option, debian=values[0], ours=values[1], reason=why)
-            )
+            found.append(Difference(option=option, debian=values[0], ours=values[1], reason=why))
     stale = [
         pattern
         for index, row in enumerate(rows)

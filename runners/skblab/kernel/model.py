@@ -43,6 +43,10 @@ class Request:
     def __post_init__(self) -> None:
         if self.flavour not in FLAVOURS:
             flavour(self.flavour)
+        if self.source is not None and not self.source.expanduser().is_dir():
+            raise UsageError(
+                f"--source {self.source}: no such folder; expected a Linux source tree"
+            )
         if self.jobs < 1:
             raise UsageError(f"--jobs {self.jobs}: at least 1 is needed")
 

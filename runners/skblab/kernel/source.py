@@ -67,8 +67,6 @@ def _debian(labroot: LabRoot) -> Source:
 
 def _folder(wanted: Path) -> Source:
     folder = wanted.expanduser().resolve()
-    if not folder.is_dir():
-        raise UsageError(f"--source {wanted}: no such folder; expected a Linux source tree")
     version = read_version(folder)
     stamps = (f"{name} {st.st_size} {st.st_mtime_ns}" for name, st in _walk(folder))
     return Source(folder, version, store.digest(["folder", *sorted(stamps)]))
@@ -78,7 +76,7 @@ def read_version(folder: Path) -> str:
     """Return the version that the tree's Makefile states, e.g. 6.12.117 or 7.2.0-rc1."""
     makefile = folder / "Makefile"
     text = makefile.read_text(errors="replace") if makefile.is_file() else ""
-    parts = dict(
+    parts: dict[str, str] = dict(
         re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)$", text, re.M)
     )
     if not (folder / "Kconfig").is_file() or not {"VERSION", "PATCHLEVEL"} <= parts.keys():

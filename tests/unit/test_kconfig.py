@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Configuration fragments: reading, merging, refused options; the comparison with Debian's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skblab import paths
+from skblab.errors import SkblabError, UsageError
+from skblab.kernel import config, debian, source
+from skblab.kernel.debian import Reason, Reasons
+from skblab.kernel.model import FLAVOURS, Request
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def test_reads_a_fragment(tmp_path: Path) -> None:
+    text = '# SPDX\n\nCONFIG_NET=y\n# CONFIG_UPROBES is not set\nCONFIG_LSM="a,b"\n# prose\n'
+    asks = config.read_fragment(write(tmp_path, "base.config", text))
+    assert [(ask.option, ask.value, ask.where) for ask in asks] == [
+        ("NET", "y", "base.config:3"),
+        ("UPROBES", "n", "base.config:4"),
+        ("LSM", '"a,b"', "base.config:5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["CONFIG_NET", "#CONFIG_NET is not set", "# CONFIG_NET isn't set", "NET=y", "CONFIG_X="]
+)
+def test_line_that_would_be_lost(tmp_path: Path, line: str) -> None:
+    with pytest.raises(UsageError, match=r"bad\.config:2"):
+        config.read_fragment(write(tmp_path, "bad.config", f"# ok\n{line}\n"))
+
+
+def test_option_twice_in_one_fragment(tmp_path: Path) -> None:
+    file = write(tmp_path, "bad.config", "CONFIG_NET=y\n# CONFIG_NET is not set\n")
+    with pytest.raises(UsageError, match=r"bad\.config:2: CONFIG_NET is in bad\.config:1 already"):
+        config.read_fragment(file)
+
+
+def test_later_fragment_wins(tmp_path: Path) -> None:
+    base = write(tmp_path, "base.config", "CONFIG_PREEMPT_VOLUNTARY=y\n")
+    rt = write(tmp_path, "rt.config", "# CONFIG_PREEMPT_VOLUNTARY is not set\n")
+    assert config.wanted([base, rt])["PREEMPT_VOLUNTARY"].where == "rt.config:1"
+
+
+def test_refused_option_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Kconfig").write_text('config NET_PKTGEN\n\tbool "x"\n')
+    text = "CONFIG_NET_PKTGEN=y\nCONFIG_INVENTED=y\n# CONFIG_UPROBES is not set\nCONFIG_HZ=250\n"
+    asked = config.wanted([write(tmp_path, "base.config", text)])
+    with pytest.raises(SkblabError) as caught:
+        config.check(asked, {"NET_PKTGEN": "n", "HZ": "250"}, tmp_path)
+    told = str(caught.value)
+    assert "CONFIG_NET_PKTGEN of base.config:1: wanted y, got n;" in told
+    assert "CONFIG_INVENTED of base.config:2: wanted y, got n (this kernel has no such" in told
+    assert "UPROBES" not in told
+    assert "HZ" not in told
+
+
+def test_many_refused_are_counted(tmp_path: Path) -> None:
+    text = "".join(f"CONFIG_X{n}=y\n" for n in range(8))
+    asked = config.wanted([write(tmp_path, "base.config", text)])
+    with pytest.raises(SkblabError, match="; and 3 more; "):
+        config.check(asked, {}, tmp_path)
+
+
+def test_our_fragments_are_well_formed() -> None:
+    for file in sorted((paths.tree() / "kconfig").glob("*.config")):
+        assert config.read_fragment(file), file
+
+
+def test_missing_fragment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("kconfig", "patches"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("SKBLAB_TREE", str(tmp_path))
+    with pytest.raises(UsageError, match=r"base\.config does not exist"):
+        config.fragment("base")
+
+
+KNOWN = Reasons(
+    scope=("NET*", "HZ"),
+    difference=(
+        Reason(options=("NET_VENDOR_*",), ours="n", reason="no such hardware in a guest"),
+        Reason(options=("HZ",), ours="100", reason="this one has become stale"),
+    ),
+)
+
+
+def test_contrast() -> None:
+    theirs = {"NET": "y", "NET_VENDOR_X": "m", "NETDEVSIM": "m", "HZ": "250", "USB": "y"}
+    ours = {"NET": "y", "NETDEVSIM": "y", "NET_NEW": "y", "HZ": "250"}
+    found = debian.contrast("stock", theirs, ours, KNOWN)
+    assert [(row.option, row.debian, row.ours) for row in found.differences] == [
+        ("NET_NEW", "n", "y"),
+        ("NET_VENDOR_X", "m", "n"),
+    ]
+    assert [row.option for row in found.unexplained] == ["NET_NEW"]
+    assert found.stale == ("HZ",)
+    assert found.built_in == 1
+    assert not found.clean
+
+
+def test_reason_covers_one_kind_of_difference_only() -> None:
+    found = debian.contrast("stock", {}, {"NET_VENDOR_X": "y"}, KNOWN)
+    assert [row.option for row in found.unexplained] == ["NET_VENDOR_X"]
+
+
+def test_reasons_file_with_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be used"):
+        debian.reasons(write(tmp_path, "d.toml", 'scope = ["NET"]\n[[difference]]\noptions = []\n'))
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("flavour", ["stock", "rt"])
+def test_no_unexplained_difference_from_debian(flavour: str, lab: LabRoot) -> None:
+    known = next(name for name in FLAVOURS if name == flavour)
+    found = debian.compare(known, lab, Reporter())
+    assert found.compared > 1000
+    assert [f"{row.option}: {row.debian} -> {row.ours}" for row in found.unexplained] == []
+    assert found.stale == ()
+
+
+@pytest.mark.labroot
+def test_debug_is_not_compared(lab: LabRoot) -> None:
+    with pytest.raises(UsageError, match="no debug kernel to compare with"):
+        debian.compare("debug", lab, Reporter())
+
+
+@pytest.mark.labroot
+def test_kernel_refuses_an_option(
+    tmp_path: Path, lab: LabRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the kernel's own Kconfig: pktgen cannot be had without networking."""
+    tree = source.ensure_tree(source.find(None, lab), None, lab, Reporter())
+    project = tmp_path / "project"
+    for name in ("kconfig", "patches"):
+        (project / name).mkdir(parents=True)
+    text = "# CONFIG_NET is not set\nCONFIG_NET_PKTGEN=y\nCONFIG_NO_SUCH_THING=y\n"
+    write(project / "kconfig", "base.config", text)
+    output = tmp_path / "output"
+    output.mkdir()
+    monkeypatch.setenv("SKBLAB_TREE", str(project))
+    with pytest.raises(SkblabError) as caught:
+        config.merge(Request(patches=False).fragments, tree, output, lab, tmp_path / "log")
+    told = str(caught.value)
+    assert "CONFIG_NET_PKTGEN of base.config:2: wanted y, got n;" in told
+    assert "CONFIG_NO_SUCH_THING of base.config:3: wanted y, got n (this kernel has no" in told

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Building kernels: requests, keys, what is kept; failures, full disks and Ctrl-C.
+
+The lab root's tests build a fake kernel: a source tree whose Makefile knows the targets that
+the builder uses and compiles one C file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from conftest import Skblab
+from skblab import kernel
+from skblab.errors import SkblabError, UsageError
+from skblab.kernel import build, registry
+from skblab.kernel.model import Record
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+
+QUIET = Reporter(quiet=True)
+
+MAKEFILE = """
+VERSION = 6
+PATCHLEVEL = 12
+SUBLEVEL = 5
+EXTRAVERSION =
+mrproper:
+alldefconfig:
+	cp $(KCONFIG_ALLCONFIG) $(O)/.config
+kernelrelease:
+	@echo 6.12.5$(LOCALVERSION)
+all:
+	@echo '  CC      net/dev.o'
+	@$(CC) -Wno-error -c -o $(O)/dev.o /skblab/src/net/dev.c
+	@mkdir -p $(O)/arch/x86/boot
+	@echo '  LD      vmlinux'
+	@cp $(O)/dev.o $(O)/vmlinux
+	@sha256sum < $(O)/dev.o > $(O)/arch/x86/boot/bzImage
+	@echo "$$KBUILD_BUILD_TIMESTAMP $$KBUILD_BUILD_USER" >> $(O)/arch/x86/boot/bzImage
+	@touch $(O)/System.map
+run-command:
+	$(KBUILD_RUN_COMMAND)
+"""
+MERGE = '#!/bin/sh\nshift 3\nshift\ncat "$@" > /tmp/.config\n'
+EXTMOD = '#!/bin/sh\nmkdir -p "$1"\necho symbols > "$1/Module.symvers"\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a fake series and fragments, and a cache of its own."""
+    top = tmp_path / "project"
+    series = top / "patches" / "v6.12"
+    series.mkdir(parents=True)
+    (series / "series").write_text("1.patch\n")
+    (series / "1.patch").write_text(
+        "--- a/net/dev.c\n+++ b/net/dev.c\n@@ -1,1 +1,1 @@\n-int x;\n+int patched;\n"
+    )
+    (top / "kconfig").mkdir()
+    for name in ("base", "rt", "debug", "skblab"):
+        (top / "kconfig" / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
+    monkeypatch.setenv("SKBLAB_TREE", str(top))
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    return top
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The fake kernel's source."""
+    top = tmp_path / "linux"
+    for folder in ("net", "scripts/kconfig", "scripts/package"):
+        (top / folder).mkdir(parents=True)
+    (top / "Makefile").write_text(MAKEFILE)
+    (top / "Kconfig").write_text("")
+    (top / "net" / "dev.c").write_text("int x;\n")
+    (top / "scripts" / "kconfig" / "merge_config.sh").write_text(MERGE)
+    (top / "scripts" / "package" / "install-extmod-build").write_text(EXTMOD)
+    return top
+
+
+def test_flavours() -> None:
+    assert [kernel.flavour(name) for name in kernel.FLAVOURS] == ["stock", "rt", "debug"]
+    with pytest.raises(UsageError, match="unknown kernel flavour 'real'; known are: stock, rt"):
+        kernel.flavour("real")
+
+
+def test_requests_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        kernel.Request(source=tmp_path / "gone")
+    with pytest.raises(UsageError, match="--jobs 0"):
+        kernel.Request(jobs=0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "local", "fragments"),
+    [
+        (kernel.Request(), "-skblab", ("base", "skblab")),
+        (kernel.Request(flavour="rt"), "-skblab-rt", ("base", "rt", "skblab")),
+        (kernel.Request(patches=False), "-plain", ("base",)),
+        (kernel.Request(flavour="debug", patches=False), "-plain-debug", ("base", "debug")),
+    ],
+)
+def test_names_and_fragments(
+    request_: kernel.Request, local: str, fragments: tuple[str, ...]
+) -> None:
+    assert request_.local_version == local
+    assert request_.fragments == fragments
+
+
+def fake_lab(folder: Path) -> LabRoot:
+    (folder / "skblab").mkdir(parents=True, exist_ok=True)
+    versions = {"gcc-14": "14.2.0-19", "gnuplot-nox": "6.0"}
+    (folder / "skblab" / "versions.json").write_text(json.dumps(versions))
+    return LabRoot(folder, "key")
+
+
+def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, tree: Path) -> None:
+    lab = fake_lab(tmp_path / "lab")
+
+    def key(**more: object) -> str:
+        return build.plan(kernel.Request(source=tree, **more), lab).key  # type: ignore[arg-type]
+
+    first = key()
+    assert key(jobs=7) == first
+    keys = [first, key(flavour="rt"), key(patches=False)]
+    (project / "kconfig" / "base.config").write_text("CONFIG_BASE=y\nCONFIG_MORE=y\n")
+    keys.append(key())
+    (project / "patches" / "v6.12" / "1.patch").write_text("another")
+    keys.append(key())
+    (tree / "net" / "dev.c").write_text("int other;\n")
+    keys.append(key())
+    (lab.path / "skblab" / "versions.json").write_text('{"gcc-14": "14.3.0-1"}')
+    keys.append(key())
+    assert len(set(keys)) == len(keys)
+    (lab.path / "skblab" / "versions.json").write_text('{"gcc-14": "14.3.0-1", "less": "6"}')
+    assert key() == keys[-1]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (
+            "  CC      net/error.o\n/skblab/src/net/a.c:3:5: error: no x\n",
+            "net/a.c:3:5: error: no x",
+        ),
+        (
+            "  LD      vmlinux\nld: a.o: undefined reference to `f'\n",
+            "ld: a.o: undefined reference",
+        ),
+        ("error: cannot open x\n", "error: cannot open x"),
+        ("  CC      lib/error.o\nmake: *** [Makefile:1: all] Killed\n", None),
+    ],
+)
+def test_first_error(output: str, told: str | None) -> None:
+    found = build.first_error(output)
+    assert (found is None) if told is None else (found is not None and found.startswith(told))
+
+
+def test_progress_weighs_the_slow_steps() -> None:
+    assert build.weight("  CC      net/core/dev.o\n") == 1
+    assert build.weight("  LD      vmlinux.o\n") > 1
+    assert build.weight("  BTF     .tmp_vmlinux1\n") > 1
+    assert build.weight("net/core/dev.c:1:1: warning: x\n") == 0
+
+
+def test_no_kernel_yet(project: Path) -> None:
+    assert project.is_dir()
+    assert registry.kernels() == []
+    assert registry.last_build("stock") is None
+
+
+def test_damaged_record_is_named(project: Path, tmp_path: Path) -> None:
+    assert project.is_dir()
+    broken = tmp_path / "cache" / "kernels" / "abc"
+    broken.mkdir(parents=True)
+    (broken / "kernel.json").write_text("{")
+    with pytest.raises(SkblabError, match=r"abc/kernel\.json is missing or damaged"):
+        registry.kernels()
+
+
+@pytest.mark.labroot
+def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: LabRoot) -> None:
+    assert project.is_dir()
+    request = kernel.Request(source=tree, jobs=1)
+    made = kernel.ensure(request, lab, QUIET)
+    assert made.release == "6.12.5-skblab"
+    assert made.image.is_file()
+    assert made.vmlinux.is_file()
+    assert (made.build_dir / "Module.symvers").read_text() == "symbols\n"
+    assert (made.build_dir / "vmlinux").resolve() == made.vmlinux
+    assert made.config.read_text() == "CONFIG_BASE=y\nCONFIG_SKBLAB=y\n"
+    assert made.record.patches[0].name == "1.patch"
+    assert sorted(child.name for child in made.path.iterdir()) == [
+        *("System.map", "build", "bzImage", "config", "kernel.json", "vmlinux")
+    ]
+    stamp = made.image.stat().st_mtime_ns
+    again = kernel.ensure(kernel.Request(source=tree, jobs=3), lab, QUIET)
+    assert again == made
+    assert again.image.stat().st_mtime_ns == stamp
+    assert [one.key for one in kernel.kernels()] == [made.key]
+    assert Record.model_validate_json((made.path / "kernel.json").read_text()) == made.record
+
+
+@pytest.mark.labroot
+def test_same_input_same_image(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project.is_dir()
+    digests = set()
+    for name in ("cache-a", "cache-b"):
+        monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / name))
+        digests.add(kernel.ensure(kernel.Request(source=tree), lab, QUIET).record.image_sha256)
+    assert len(digests) == 1
+
+
+@pytest.mark.labroot
+def test_failed_compile_names_the_error_and_the_log(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path
+) -> None:
+    patch = project / "patches" / "v6.12" / "1.patch"
+    patch.write_text(patch.read_text().replace("int patched;", "int patched"))
+    with pytest.raises(SkblabError) as caught:
+        kernel.ensure(kernel.Request(source=tree), lab, QUIET)
+    told = str(caught.value)
+    assert told.startswith("compiling kernel 6.12.5-skblab failed: net/dev.c:1:")
+    assert "error: expected" in told
+    log = Path(told.rsplit("whole output: ", 1)[1])
+    assert "error: expected" in log.read_text()
+    assert list((tmp_path / "cache" / "kernels").iterdir()) == []
+
+
+@pytest.mark.labroot
+def test_failing_patch_leaves_nothing_behind(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path
+) -> None:
+    (tree / "net" / "dev.c").write_text("int y;\n")
+    with pytest.raises(SkblabError, match=r"v6\.12/1\.patch does not apply.*dev\.c: hunk 1"):
+        kernel.ensure(kernel.Request(source=tree), lab, QUIET)
+    assert project.is_dir()
+    assert list((tmp_path / "cache" / "kernels").iterdir()) == []
+    assert [p for p in (tmp_path / "cache" / "sources").iterdir() if p.suffix] == []
+    # Unpatched it builds: the plain copy is there already.
+    plain = kernel.ensure(kernel.Request(source=tree, patches=False), lab, QUIET)
+    assert plain.release == "6.12.5-plain"
+
+
+# Runs the builder in a process of its own, on a disk or with a signal of the test's choice.
+CHILD = """
+import sys
+from pathlib import Path
+from skblab import kernel
+from skblab.errors import SkblabError
+from skblab.kernel import build
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+
+build.MIN_FREE_GIB = float(sys.argv[3])
+lab = LabRoot(Path(sys.argv[1]), "key")
+try:
+    kernel.ensure(kernel.Request(source=Path(sys.argv[2])), lab, Reporter(quiet=True))
+except SkblabError as error:
+    sys.exit(f"{error}")
+except KeyboardInterrupt:
+    sys.exit("stopped")
+"""
+
+
+def child(lab: LabRoot, tree: Path, free: float, *prefix: str) -> list[str]:
+    return [*prefix, sys.executable, "-c", CHILD, str(lab.path), str(tree), str(free)]
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize(("free", "told"), [(0.0, "the disk is full"), (4.0, "GiB free at")])
+def test_full_disk(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, free: float, told: str
+) -> None:
+    assert project.is_dir()
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    makefile = MAKEFILE.replace(
+        "all:\n", "all:\n\tdd if=/dev/zero of=$(O)/vmlinux bs=1M count=99\n"
+    )
+    (tree / "Makefile").write_text(makefile)
+    small = f'mount -t tmpfs -o size=16m tmpfs {cache} && "$@"; s=$?; ls {cache}/kernels; exit $s'
+    done = subprocess.run(
+        child(lab, tree, free, "unshare", "--mount", "sh", "-c", small, "sh"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "SKBLAB_CACHE" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_while_compiling(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, number: signal.Signals
+) -> None:
+    assert project.is_dir()
+    # A length that no other process sleeps for.
+    length = f"300.{os.getpid()}{number:d}"
+    makefile = MAKEFILE.replace("all:\n", f"all:\n\tsleep {length}\n")
+    (tree / "Makefile").write_text(makefile)
+
+    def running() -> bool:
+        found = psutil.process_iter(["cmdline"])
+        return any(one.info["cmdline"] == ["sleep", length] for one in found)
+
+    process = subprocess.Popen(child(lab, tree, 0.0), stderr=subprocess.PIPE, text=True)
+    wait_for(running)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=20)
+    wait_for(lambda: not running())
+    if number == signal.SIGINT:
+        assert told.strip() == "stopped"
+        assert list((tmp_path / "cache" / "kernels").iterdir()) == []
+    # The cache is usable next time, whatever happened.
+    (tree / "Makefile").write_text(MAKEFILE)
+    assert kernel.ensure(kernel.Request(source=tree), lab, QUIET).image.is_file()
+
+
+def wait_for(condition: object, seconds: float = 20) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--flavour", "real"), "unknown kernel flavour 'real'; known are: stock, rt, debug"),
+        (("--source", "/nonexistent"), "--source /nonexistent: no such folder"),
+        (("--jobs", "0"), "--jobs 0: at least 1 is needed"),
+    ],
+)
+def test_command_with_bad_input(skblab: Skblab, arguments: tuple[str, ...], told: str) -> None:
+    done = skblab("kernel", "build", *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_command_lists_as_json(skblab: Skblab, tmp_path: Path) -> None:
+    done = skblab("kernel", "list", "--json", env={"SKBLAB_CACHE": str(tmp_path)})
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == []
