@@ -174,7 +174,7 @@ def _layer(one: Series, found: Sequence[Series]) -> Cells:
     return Cells(
         name="whole path" if total else label(one),
         about=label(one) if total else about(one),
-        figures=(*_figures(one, found), share(share_of_total(one, found))),
+        figures=(share(share_of_total(one, found)), *_figures(one, found)),
         strong=total,
     )
 
@@ -191,7 +191,7 @@ def _figures(one: Series, found: Sequence[Series]) -> tuple[str, ...]:
         *(histogram.quantile(q) for q in PERCENTILES.values()),
         histogram.maximum,
     ]
-    return (_count(histogram.count), *(scaled.text(value, NARROW_SPACE) for value in values))
+    return (*(scaled.text(value, NARROW_SPACE) for value in values), _count(histogram.count))
 
 
 def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact:
@@ -204,13 +204,13 @@ def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact
                 name=cost.setting,
                 about="",
                 figures=(
-                    str(cost.trials),
-                    str(cost.boots),
-                    number(cost.mean, 1, NARROW_SPACE),
-                    number(summary.path(cost), 1, NARROW_SPACE),
                     signed(difference.value, 1, NARROW_SPACE) if difference else "baseline",
                     share(difference.share, 1, sign=True) if difference else "",
+                    number(cost.mean, 1, NARROW_SPACE),
+                    number(summary.path(cost), 1, NARROW_SPACE),
                     small_share(cost.spread),
+                    str(cost.trials),
+                    str(cost.boots),
                 ),
             )
         )
@@ -220,13 +220,13 @@ def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact
                 name="tester alone",
                 about="generator, links and sink with nothing in between",
                 figures=(
-                    str(summary.tester.trials),
-                    str(summary.tester.boots),
+                    "",
+                    "",
                     number(summary.tester.mean, 1, NARROW_SPACE),
                     "",
-                    "",
-                    "",
                     small_share(summary.tester.spread),
+                    str(summary.tester.trials),
+                    str(summary.tester.boots),
                 ),
             )
         )

@@ -50,6 +50,10 @@ def inline(path: Path, prefix: str, title: str, description: str, css_class: str
         # gnuplot's own title and description name gnuplot, not the picture.
         if element.tag in (f"{{{SVG}}}title", f"{{{SVG}}}desc"):
             root.remove(element)
+    for holder in root.iter(f"{{{SVG}}}defs"):
+        # Backgrounds for boxed text, which no picture has; their white would not follow.
+        for unused in holder.findall(f"{{{SVG}}}filter"):
+            holder.remove(unused)
     for element in root.iter():
         _recolour(element)
         _rename(element, prefix)

@@ -50,6 +50,8 @@ def label(series: Series) -> str:
 
 def about(series: Series) -> str:
     """Return a clause that says what the interval holds; empty where the points say it all."""
+    if series.unit == "packets":
+        return "packets handled in one poll"
     return LAYERS.get((series.from_point, series.to_point), "")
 
 

@@ -7,6 +7,7 @@ Every folder made here says `"synthetic": true` in its run.json.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,17 @@ def _distribution(values: list[int]) -> Json:
     }
 
 
-def pathlat(packets: int = 20_000, seed: int = 1, dropped: int = 0) -> Json:
+def pathlat(
+    packets: int = 20_000,
+    seed: int = 1,
+    dropped: int = 0,
+    shapes: Sequence[tuple[float, float]] = SHAPES,
+) -> Json:
     """A pathlat document whose layers add up to its total, packet by packet."""
     rng = random.Random(seed)
     rows = []
     for _ in range(packets):
-        row = [round(median * rng.lognormvariate(0, spread)) for median, spread in SHAPES]
+        row = [round(median * rng.lognormvariate(0, spread)) for median, spread in shapes]
         if rng.random() < 0.004:
             row[4] += rng.randrange(400_000, 3_000_000)
         rows.append(row)
