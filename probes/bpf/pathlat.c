@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/membarrier.h>
 #include <math.h>
 #include <net/if.h>
@@ -145,42 +146,46 @@ static int on_libbpf(enum libbpf_print_level level, const char *format, va_list 
 	return verbose ? vfprintf(stderr, format, args) : 0;
 }
 
-/* Enter a namespace made by `ip netns`; the probe itself does not care where it
- * is, so there is no way back.
+/* The index of a device in a namespace made by `ip netns`: 0 if there is no such
+ * device, -1 if the namespace cannot be entered.
  */
-static int enter_netns(const char *name)
+static int index_in_netns(const char *device, const char *netns)
 {
-	char path[256];
-	int fd, ret;
+	char path[NAME_MAX + 16];
+	int here, there, index = -1;
 
-	snprintf(path, sizeof(path), "/run/netns/%s", name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	ret = setns(fd, CLONE_NEWNET);
-	close(fd);
-	return ret;
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	there = open(path, O_RDONLY | O_CLOEXEC);
+	if (here >= 0 && there >= 0 && !setns(there, CLONE_NEWNET)) {
+		index = if_nametoindex(device);
+		if (setns(here, CLONE_NEWNET))
+			index = -1;
+	}
+	if (here >= 0)
+		close(here);
+	if (there >= 0)
+		close(there);
+	return index;
 }
 
 /* Returns the index of a device, or 0 with the reason printed. */
 static int find_device(const struct arguments *a)
 {
-	unsigned long index;
 	char *end;
+	long number = strtol(a->device, &end, 10);
+	int index = a->netns ? index_in_netns(a->device, a->netns) : (int)if_nametoindex(a->device);
 
-	if (a->netns && enter_netns(a->netns)) {
+	if (index > 0)
+		return index;
+	if (index < 0)
 		fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is",
 		     a->netns, strerror(errno));
-		return 0;
-	}
-	index = if_nametoindex(a->device);
-	if (index)
-		return index;
-	index = strtoul(a->device, &end, 10);
-	if (*a->device && !*end && index > 0 && index <= __INT_MAX__)
-		return index;
-	fail("--device %s: no such device%s%s; give a name from `ip link`, or an index", a->device,
-	     a->netns ? " in namespace " : " here", a->netns ?: "");
+	else if (*a->device && !*end && number > 0 && number <= INT_MAX)
+		return number;
+	else
+		fail("--device %s: no such device %s%s; give a name from `ip link`, or an index",
+		     a->device, a->netns ? "in namespace " : "here", a->netns ?: "");
 	return 0;
 }
 
@@ -426,7 +431,8 @@ static int write_file(const char *path, const char *text, size_t size)
 static int write_report(const struct report *report, const char *output)
 {
 	struct json_object *document = report_json(report);
-	const char *text = json_object_to_json_string_ext(document, JSON_C_TO_STRING_PLAIN);
+	const char *text = json_object_to_json_string_ext(
+		document, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 	int ret = 0;
 
 	if (output)

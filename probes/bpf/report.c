@@ -237,6 +237,14 @@ static struct json_object *flag_or_null(int value)
 	return value < 0 ? NULL : json_object_new_boolean(value);
 }
 
+static struct json_object *seconds(double value)
+{
+	struct json_object *o = json_object_new_double(value);
+
+	json_object_set_serializer(o, json_object_double_to_json_string, (void *)"%.6f", NULL);
+	return o;
+}
+
 struct json_object *report_json(const struct report *report)
 {
 	struct json_object *o = json_object_new_object();
@@ -258,7 +266,7 @@ struct json_object *report_json(const struct report *report)
 	add_text(o, "kernel", report->kernel);
 	add_text(o, "clock_unit", "ns");
 	json_object_object_add(o, "sub_buckets", json_object_new_int(LOGLINEAR_SUB));
-	json_object_object_add(o, "seconds", json_object_new_double(report->seconds));
+	json_object_object_add(o, "seconds", seconds(report->seconds));
 	json_object_object_add(o, "ifindex",
 			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
 	json_object_object_add(o, "stamps_on", stamps);

@@ -88,13 +88,15 @@ pair() {
 	wait "$receiver" || die "receiver ended with $?"
 }
 
-# check NAME EXPRESSION: a Python expression over probe p, sender s and receiver r must hold
+# check NAME EXPRESSION...: Python expressions over probe p, sender s and receiver r must hold
 check() {
-	python3 - "$work/$1" "$2" <<'PYTHON'
+	checked=$1
+	shift
+	python3 - "$work/$checked" "$@" <<'PYTHON'
 import json, sys
 from pathlib import Path
 
-name, expression = sys.argv[1:]
+name, *expressions = sys.argv[1:]
 p, r, s = (
     json.loads(Path(name + end).read_text() or "{}") if Path(name + end).exists() else {}
     for end in (".json", ".receive", ".send")
@@ -104,11 +106,12 @@ parts = [row for row in p["layers"] if not row.get("total")]
 lost = {key: value for key, value in p["unplaced"].items() if value} | {
     key: value for key, value in p["flags"].items() if value
 }
-if not eval(expression):
-    for row in p["layers"] + p["napi"]:
-        row["buckets"] = len(row["buckets"])
-    sys.exit(f"guest.sh: {Path(name).name}: not true: {expression}\n  {p}\n  {s}\n  {r}")
-print(f"ok {Path(name).name}: {expression}")
+for row in p["layers"] + p["napi"]:
+    row["buckets"] = len(row["buckets"])
+for expression in expressions:
+    if not eval(expression):
+        sys.exit(f"guest.sh: {Path(name).name}: not true: {expression}\n  {p}\n  {s}\n  {r}")
+    print(f"ok {Path(name).name}: {' '.join(expression.split())}")
 PYTHON
 }
 
@@ -134,28 +137,35 @@ big=134217728
 
 all='p["samples"]["delivered"] == r["received"] == s["sent"] and not lost'
 each='set(p["seen"].values()) == {r["received"]}'
-closed='sum(row["sum"] for row in parts) == total["sum"] and all(
-    row["count"] == total["count"] == r["received"] for row in parts)'
+closed='sum(row["sum"] for row in parts) == total["sum"]'
+counts='{row["count"] for row in p["layers"]} == {r["received"]}'
+on='p["stamps_on"] == {"start": True, "end": True}'
+# veth polls by the backlog, which has no device.
+polled='p["polls"]["counted"] > 0 and p["polls"]["missed"] == p["polls"]["filtered"] == 0'
+figures='{row["name"] for row in p["napi"]} == {"delay", "time", "work"}'
+filtered='p["polls"]["filtered"] > 0 and p["polls"]["counted"] == 0'
 
-for family in ipv4 ipv6; do
-	address=198.18.0.2
-	[ "$family" = ipv4 ] || address='[2001:2::2]'
-	probe "$family" --device peer0 --netns "$b"
-	pair "$family" "$address" "$packets" 20000 "$big" --flows 8
-	end_probe
-	check "$family" "$all"
-	check "$family" "$each"
-	check "$family" "$closed"
-	check "$family" 'p["polls"]["counted"] > 0 and p["polls"]["missed"] == 0'
-done
+# Nothing else sends UDP here, so the filter must not make a difference.
+probe ipv4
+pair ipv4 198.18.0.2 "$packets" 20000 "$big" --flows 8
+end_probe
+check ipv4 "$all" "$each" "$closed" "$counts" "$on" "$polled" "$figures"
+probe ipv6 --device peer0 --netns "$b"
+pair ipv6 '[2001:2::2]' "$packets" 20000 "$big" --flows 8
+end_probe
+check ipv6 "$all" "$each" "$closed" "$counts" "$on" "$filtered"
 
 # A receiver with a tiny buffer: what the socket drops must be told, and why.
 probe drops --device peer0 --netns "$b"
 pair drops 198.18.0.2 20000 0 4096
 end_probe
-check drops 'r["lost"] > 0 and r["lost"] == p["drop_reasons"]["SOCKET_RCVBUFF"] == p["samples"]["dropped"]'
-check drops 'p["samples"]["delivered"] == r["received"] and p["unplaced"]["missed"] == 0'
-check drops 'p["seen_dropped"]["transport"] == r["lost"] and p["seen_dropped"]["user"] == 0'
+# A drop may interrupt the program at work on a delivery: then it is missed, and counted as that.
+check drops \
+	'0 < p["samples"]["dropped"] == p["drop_reasons"]["SOCKET_RCVBUFF"]' \
+	'r["lost"] == p["samples"]["dropped"] + p["unplaced"]["missed"] == r["socket"]["drops"]' \
+	'p["samples"]["delivered"] == r["received"]' \
+	'p["seen_dropped"]["transport"] == p["samples"]["dropped"]' \
+	'p["seen_dropped"]["user"] == 0'
 
 # Another device: everything is filtered, nothing counted.
 probe other --device lo
