@@ -108,6 +108,24 @@ TRIALS = Table(
             "Rate at the receiver, first to last packet.",
             null=True,
         ),
+        Column(
+            "late",
+            pa.int64(),
+            "packets",
+            "Packets that left later than `late_threshold`; null without a rate.",
+            null=True,
+        ),
+        Column(
+            "late_threshold",
+            pa.int64(),
+            "ns",
+            "How far behind its schedule a packet counts as late.",
+            null=True,
+        ),
+        Column(
+            "late_mean", pa.float64(), "ns", "Mean time behind schedule, all packets.", null=True
+        ),
+        Column("late_max", pa.int64(), "ns", "The worst time behind schedule.", null=True),
         Column("packets", pa.int64(), "packets", "Packets the trial's figures are taken over."),
         Column(
             "instructions",

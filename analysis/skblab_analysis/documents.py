@@ -146,6 +146,15 @@ class PathlatDocument(_Tool):
         return next(layer for layer in self.layers if layer.total)
 
 
+class Late(_Tool):
+    """How far behind its schedule the sender was; `count` packets more than `threshold_ns`."""
+
+    threshold_ns: NonNegativeInt
+    count: NonNegativeInt
+    mean_ns: NonNegativeFloat
+    max_ns: NonNegativeInt
+
+
 class SenderDocument(_Tool):
     """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused."""
 
@@ -154,6 +163,7 @@ class SenderDocument(_Tool):
     sent: NonNegativeInt
     unsent: NonNegativeInt
     rate_reached: NonNegativeFloat | None = None
+    late: Late | None = None
 
 
 class Foreign(_Tool):

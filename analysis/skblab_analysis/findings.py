@@ -22,6 +22,11 @@ from skblab_analysis.words import (
     small_share,
 )
 
+# Above this share of late packets the traffic is not what was asked for.
+LATE_SHARE = 0.01
+# A layer with more than this share is also left out once, to see the others.
+DOMINANT_SHARE = 0.75
+
 
 def headline(run: Run) -> str:
     """Return the finding in one sentence, for the top of a page."""
@@ -32,7 +37,8 @@ def headline(run: Run) -> str:
         part = share_of_total(longest, found)
         if part is not None:
             between = f"{longest.from_point} and {longest.to_point}"
-            return f"A packet spends {share(part, 0)} of its time between {between}"
+            # 99.7 % is not 100 %.
+            return f"A packet spends {share(part, int(part > 0.99))} of its time between {between}"
     exact = run.exact()
     if exact is not None and exact.differences:
         top = max(exact.differences, key=lambda one: abs(one.value))
@@ -184,8 +190,24 @@ def unseen(run: Run) -> list[str]:
     return said + list(run.document.gaps)
 
 
+def dominant(found: Sequence[Series]) -> Series | None:
+    """Return the layer that takes so much of the path that the others cannot be told apart."""
+    for one in found:
+        if one.kind == "layer" and (share_of_total(one, found) or 0.0) > DOMINANT_SHARE:
+            return one
+    return None
+
+
 def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
     said = []
+    trial = run.trials[ledger.trial]
+    if trial["late"] and trial["late"] > LATE_SHARE * ledger.sent:
+        said.append(
+            f"The sender could not keep its rate: {_count(trial['late'])} packets left more than "
+            f"{quantity(trial['late_threshold'], 'ns')} late (mean "
+            f"{quantity(trial['late_mean'], 'ns')}, worst {quantity(trial['late_max'], 'ns')}). "
+            "They came in bursts, so part of the time in a queue is waiting for each other."
+        )
     if ledger.unsampled:
         said.append(f"{_count(ledger.unsampled)} packets were read but left no sample.")
     if ledger.lost_elsewhere:

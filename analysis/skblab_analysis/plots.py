@@ -17,7 +17,6 @@ from skblab_analysis import files
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import ExactSummary
 from skblab_analysis.series import Series
-from skblab_analysis.tables import share_of_total
 from skblab_analysis.words import TIME_UNITS, label, number, quantity, share, signed
 
 # Runs gnuplot with arguments in a folder; raises when gnuplot fails.
@@ -73,39 +72,46 @@ def draw(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> None:
             raise RefusedError(f"gnuplot made no {output.name} from {picture.name}.gp in {folder}")
 
 
-def share_picture(name: str, found: Sequence[Series]) -> Picture:
+def share_picture(name: str, found: Sequence[Series], without: Series | None = None) -> Picture:
     """Mean times laid end to end, with median and tail beside them. One row a layer.
 
-    `found` holds the layers in order and the whole path, with a value in each.
+    `found` holds the layers in order and the whole path, with a value in each. `without` is a
+    layer to leave out; shares are then of the others' time.
     """
     unit = found[0].unit
     layers = [one for one in found if one.kind == "layer"]
-    totals = [one for one in found if one.kind == "total"]
     packets = max(one.histogram.count for one in found)
+    coloured = dict(zip((one.layer for one in layers), _colours(layers), strict=True))
+    shown = [one for one in layers if one is not without]
+    whole = sum(one.histogram.total for one in shown)
     lines, start = [], 0.0
-    for one, colour in zip(layers, _colours(layers), strict=True):
+    for one in shown:
         # Over all packets, also those that skip this layer: only so do the bars add up.
         width = one.histogram.total / packets
-        words = f"{share(share_of_total(one, found))} · {quantity(width, unit)}"
+        words = f"{share(one.histogram.total / whole if whole else None)} · {quantity(width, unit)}"
+        colour = coloured[one.layer]
         lines.append(_share_line(one, label(one), start, start + width, colour, words))
         start += width
-    for one in totals:
-        width = one.histogram.total / packets
-        lines.append(_share_line(one, "whole path", 0, width, INK, quantity(width, unit)))
-        start = max(start, width)
-    top = start
-    low = min(_median(one) for one in found)
-    high = max(one.histogram.maximum for one in found)
+    totals = [one for one in found if one.kind == "total"]
+    if without is None:
+        for one in totals:
+            mean = one.histogram.total / packets
+            lines.append(_share_line(one, "whole path", 0, mean, INK, quantity(mean, unit)))
+            start = max(start, mean)
+        shown = [*shown, *totals]
+    low = min(_median(one) for one in shown)
+    high = max(one.histogram.maximum for one in shown)
     tail_low, tail_high = _decades(low, high)
+    title = "Where a packet’s time goes"
     return Picture(
         name=name,
         template="share",
-        title="Where a packet's time goes",
-        description=_share_words(found),
+        title=title if without is None else f"{title}, without {label(without)}",
+        description=_share_words(shown),
         variables={
             "rows": len(lines),
-            "mean_max": top * 1.02,
-            "mean_ticks": _ticks(_linear(0, top), unit),
+            "mean_max": max(start, SMALLEST) * 1.02,
+            "mean_ticks": _ticks(_linear(0, max(start, SMALLEST)), unit),
             "tail_min": tail_low,
             "tail_max": tail_high,
             "tail_ticks": _ticks(_powers(tail_low, tail_high), unit),

@@ -262,6 +262,13 @@ class RunFolder:
             for name in ("sent", "received", "lost", "duplicates", "reordered")
         }
         figures |= {"send_rate": sent.rate_reached, "receive_rate": got.rate}
+        if sent.late is not None:
+            figures |= {
+                "late": sent.late.count,
+                "late_threshold": sent.late.threshold_ns,
+                "late_mean": sent.late.mean_ns,
+                "late_max": sent.late.max_ns,
+            }
         found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
         self._append([row | figures | {"packets": ledger.delivered}], found, ledger)
         self.journal("recorded", trials=[trial], clock=clock)

@@ -61,6 +61,8 @@ class Timed:
     rates: str
     layers: tuple[Cells, ...]
     share: Figure
+    others: Figure | None
+    left_out: str
     distribution: Figure
     polls: tuple[Cells, ...]
     polls_unit: str
@@ -140,17 +142,18 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     times = [one for one in polls if one.unit != "packets"]
     work = [one for one in polls if one.unit == "packets"]
     suffix = "" if clock == "wall" else f"-{clock}"
-    drawn = [
-        plots.share_picture(f"share{suffix}", found),
-        plots.distribution_picture(
-            f"distribution{suffix}", "Packets", "How the times are distributed", found
-        ),
-    ]
+    shared = _figure(plots.share_picture(f"share{suffix}", found), folder, gnuplot)
+    rest = findings.dominant(found)
+    others = None
+    if rest is not None:
+        others = _figure(plots.share_picture(f"others{suffix}", found, rest), folder, gnuplot)
+    title = "How the times are distributed"
+    picture = plots.distribution_picture(f"distribution{suffix}", "Packets", title, found)
+    distribution = _figure(picture, folder, gnuplot)
+    polls_figure = None
     if times:
-        drawn.append(
-            plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", times)
-        )
-    figures = [_figure(picture, folder, gnuplot) for picture in drawn]
+        picture = plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", times)
+        polls_figure = _figure(picture, folder, gnuplot)
     trial = run.trials[ledger.trial]
     return Timed(
         clock=clock,
@@ -158,11 +161,13 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         ledger=ledger,
         rates=_rates(trial["send_rate"], trial["receive_rate"]),
         layers=tuple(_layer(one, found) for one in found),
-        share=figures[0],
-        distribution=figures[1],
+        share=shared,
+        others=others,
+        left_out=label(rest) if rest is not None else "",
+        distribution=distribution,
         polls=tuple(_poll(one, times) for one in times),
         polls_unit=scale_of(times).name if times else "",
-        polls_figure=figures[2] if times else None,
+        polls_figure=polls_figure,
         work=tuple(_poll(one, work) for one in work),
         lost=lost_words(ledger),
         rest=tuple(rest_of(ledger)),

@@ -63,9 +63,11 @@ def number(value: float | None, digits: int = 0, space: str = " ") -> str:
 
 
 def share(part: float | None, digits: int = 1, sign: bool = False) -> str:
-    """Return a share of 1 in per cent; a dash for None."""
+    """Return a share of 1 in per cent, never rounded to 0.0; a dash for None."""
     if part is None:
         return ABSENT
+    if 0 < abs(part) < 10 ** -(digits + 2) / 2 and not sign:
+        return small_share(part)
     figure = f"{100 * part:{'+' if sign else ''}.{digits}f}".replace("-", "−")
     return f"{figure}{FIXED_SPACE}%"
 

@@ -105,6 +105,12 @@ def sender(packets: int = 20_000, unsent: int = 0) -> Json:
         "sent": packets - unsent,
         "unsent": unsent,
         "rate_reached": 19_998.7,
+        "late": {
+            "threshold_ns": 100_000,
+            "count": packets // 50,
+            "mean_ns": 4_211.5,
+            "max_ns": 1_250_000,
+        },
     }
 
 

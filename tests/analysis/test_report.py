@@ -73,7 +73,7 @@ def test_page_with_real_pictures_stands_alone(tmp_path: Path, real_gnuplot: Gnup
     path = build_report(synthetic_run.finished_run(tmp_path), real_gnuplot)
     page = page_checks.check(path)
     made = {one.name for one in path.parent.iterdir()}
-    for name in ("share", "distribution", "napi", "exact"):
+    for name in ("share", "others", "distribution", "napi", "exact"):
         assert {
             f"{name}.gp",
             f"{name}.dat",
@@ -81,7 +81,7 @@ def test_page_with_real_pictures_stands_alone(tmp_path: Path, real_gnuplot: Gnup
             f"{name}-narrow.svg",
             f"{name}.png",
         } <= made
-    assert len(page.all("svg")) == 8
+    assert len(page.all("svg")) == 10
     body = re.sub(r"<style>.*?</style>", "", path.read_text(), flags=re.S)
     left = set(re.findall(r"""(?:fill|stroke|color)=["'](?:rgb|#|black)[^"']*""", body))
     assert left == set(), "a colour of gnuplot is not the page's: it would not follow the scheme"
@@ -94,7 +94,7 @@ def test_picture_is_drawn_again_by_hand(tmp_path: Path, real_gnuplot: GnuplotRun
     path = build_report(synthetic_run.finished_run(tmp_path, 2_000), real_gnuplot)
     elsewhere = tmp_path / "copy"
     elsewhere.mkdir()
-    for name in ("share", "distribution", "napi", "exact"):
+    for name in ("share", "others", "distribution", "napi", "exact"):
         for suffix in (".gp", ".dat"):
             shutil.copy(path.parent / f"{name}{suffix}", elsewhere)
         real_gnuplot([f"{name}.gp"], elsewhere)
@@ -191,6 +191,23 @@ def test_tail_in_another_layer_is_said(tmp_path: Path) -> None:
     page = page_checks.read(build_report(folder.path, fake_gnuplot))
     assert "At the median the longest layer is socket → user" in page.text
     assert "In the tail it is another one, driver → stack" in page.text
+
+
+def test_no_layer_is_left_out_where_none_hides_the_rest(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(2_000), synthetic=True)
+    folder.record_wall(
+        synthetic_run.pathlat(2_000, shapes=[(20_000, 0.1)] * 5),
+        synthetic_run.sender(2_000),
+        synthetic_run.receiver(2_000),
+    )
+    page = page_checks.check(build_report(folder.path, fake_gnuplot))
+    assert len(page.all("svg")) == 6
+    assert "hides the rest" not in page.text
+
+
+def test_late_sender_is_said(tmp_path: Path) -> None:
+    page = page_checks.read(build_report(synthetic_run.finished_run(tmp_path, 2_000), fake_gnuplot))
+    assert "40 packets left more than 100 µs late (mean 4.21 µs, worst 1.25 ms)" in page.text
 
 
 def test_folder_that_is_no_run_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ def test_small_share_keeps_two_digits(part: float | None, expected: str) -> None
     assert words.small_share(part).replace(words.FIXED_SPACE, " ") == expected
 
 
+@pytest.mark.parametrize(
+    ("part", "expected"), [(0.876, "87.6 %"), (0.0002, "0.020 %"), (0.0, "0.0 %"), (1.0, "100.0 %")]
+)
+def test_share_is_never_rounded_to_nothing(part: float, expected: str) -> None:
+    assert words.share(part).replace(words.FIXED_SPACE, " ") == expected
+
+
 def test_seconds_and_joined() -> None:
     assert [words.seconds(value) for value in (3.14, 59.94, 252)] == [
         "3.1 s",
