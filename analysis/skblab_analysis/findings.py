@@ -107,6 +107,17 @@ def _longest(found: Sequence[Series]) -> list[str]:
         said.append(
             f"In the tail it is {which}: one packet in a hundred spends {tail} or more there."
         )
+    hides = dominant(found)
+    others = _largest(
+        [one for one in layers if one is not hides], lambda one: one.histogram.quantile(0.5)
+    )
+    if hides is not None and others is not None:
+        middle = quantity(others.histogram.quantile(0.5), others.unit)
+        what = about(others)
+        said.append(
+            f"Of the other layers the longest is {label(others)}, {middle} at the median"
+            + (f" ({what})." if what else ".")
+        )
     return [" ".join(said)] if said else []
 
 
