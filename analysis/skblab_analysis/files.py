@@ -64,18 +64,32 @@ def write_table(path: Path, table: Table, rows: Sequence[Row]) -> None:
 
 
 def read_table(path: Path, table: Table) -> list[Row]:
-    """Read the rows of a parquet file; RecordError when it is absent, torn or of other columns."""
+    """Read the rows of a parquet file, in the columns that this version knows.
+
+    A column that may be null and is not there is null: an older run stays readable. RecordError
+    when the file is absent or torn, lacks another column, or has one of another type.
+    """
     try:
         arrow = pq.read_table(path)
     except FileNotFoundError as error:
         raise RecordError(f"{path} is missing: not a whole run folder") from error
     except (pa.ArrowException, OSError) as error:
         raise RecordError(f"{path} is no readable parquet file: {error}") from error
-    wanted = table.schema()
-    if not arrow.schema.equals(wanted):
-        differing = sorted(set(arrow.schema.names) ^ set(wanted.names)) or "the types"
-        raise RecordError(f"{path} has other columns than expected: {differing}")
-    rows: list[Row] = arrow.to_pylist()
+    rows: list[Row] = [{} for _ in range(arrow.num_rows)]
+    for column in table.columns:
+        if column.name not in arrow.schema.names:
+            if not column.null:
+                raise RecordError(f"{path} lacks the column {column.name}")
+            values = [None] * arrow.num_rows
+        else:
+            found = arrow.column(column.name)
+            if found.type != column.type:
+                raise RecordError(
+                    f"{path}: column {column.name} is {found.type}, expected {column.type}"
+                )
+            values = found.to_pylist()
+        for row, value in zip(rows, values, strict=True):
+            row[column.name] = value
     return rows
 
 

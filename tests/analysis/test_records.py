@@ -400,6 +400,36 @@ def test_missing_or_broken_file_is_named(tmp_path: Path, name: str) -> None:
         load(path)
 
 
+def test_older_and_newer_tables_are_read_and_wrong_ones_refused(tmp_path: Path) -> None:
+    path = synthetic_run.finished_run(tmp_path, PACKETS)
+    trials = path / "trials.parquet"
+    whole = pq.read_table(trials)
+    pq.write_table(whole.drop_columns(["late_max"]).append_column("new", whole["trial"]), trials)
+    run = load(path)
+    assert run.trials[0]["late_max"] is None
+    assert "new" not in run.trials[0]
+    pq.write_table(whole.drop_columns(["state"]), trials)
+    with pytest.raises(RecordError, match="lacks the column state"):
+        load(path)
+    pq.write_table(whole.drop_columns(["boot"]).append_column("boot", whole["setting"]), trials)
+    with pytest.raises(RecordError, match="column boot is string, expected int64"):
+        load(path)
+
+
+def test_contradicting_tables_are_refused(tmp_path: Path) -> None:
+    path = synthetic_run.finished_run(tmp_path, PACKETS)
+    layers = path / "layers.parquet"
+    whole = pq.read_table(layers)
+    pq.write_table(whole.slice(1), layers)
+    with pytest.raises(RecordError, match=r"layers\.parquet"):
+        load(path)
+    summary = path / "layers_summary.parquet"
+    pq.write_table(whole, layers)
+    pq.write_table(pq.read_table(summary).slice(1), summary)
+    with pytest.raises(RecordError, match="buckets without a summary"):
+        load(path)
+
+
 def test_full_disk_keeps_what_was_recorded(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
