@@ -20,19 +20,11 @@
 
 const volatile struct config config;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MAX_POINTS *MAX_POINTS); /* the loader cuts this down */
-	__type(key, __u32);
-	__type(value, struct hist);
-} path_hists SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MAX_CONTEXTS *NAPI_HISTS);
-	__type(key, __u32);
-	__type(value, struct hist);
-} napi_hists SEC(".maps");
+/* A stretch for each CPU, made as long as need be by the loader. Plain memory
+ * costs one bounds check per sample, a per-CPU array map one look-up per interval.
+ */
+struct hist path_hists[1] SEC(".bss.path");
+struct napi_hists napi_hists[1] SEC(".bss.napi");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -48,26 +40,39 @@ static __always_inline struct counts *get_counts(void)
 	return bpf_map_lookup_elem(&counts, &key);
 }
 
+static __noinline int widen(struct hist *hist, __u32 value)
+{
+	__u32 high;
+
+	if (!hist)
+		return 0;
+	high = hist->low + hist->span;
+	if (hist->low == HIST_EMPTY) {
+		hist->low = value;
+	} else if (value < hist->low) {
+		hist->low = value;
+		hist->span = high - value;
+	} else {
+		hist->span = value - hist->low;
+	}
+	return 0;
+}
+
 static __always_inline void place(struct hist *hist, __u32 value)
 {
 	/* The index is below LOGLINEAR_BUCKETS; the mask shows it to the verifier. */
 	hist->buckets[loglinear_index(value) & (LOGLINEAR_ROOM - 1)]++;
 	hist->sum += value;
-	if (unlikely(value > hist->max))
-		hist->max = value;
-	if (unlikely(~value > hist->inverse_min))
-		hist->inverse_min = ~value;
+	if (unlikely(value - hist->low > hist->span))
+		widen(hist, value);
 }
 
 /* An interval between two distances from the entry. In samples that the kernel
  * @marked, a distance may have been cut to 0 or to the largest value.
  */
-static __always_inline void place_interval(__u32 slot, __u32 from, __u32 to, const bool marked)
+static __always_inline void place_interval(struct hist *hist, __u32 from, __u32 to,
+					   const bool marked)
 {
-	struct hist *hist = bpf_map_lookup_elem(&path_hists, &slot);
-
-	if (!hist)
-		return;
 	if (unlikely(to < from) || (marked && !to))
 		hist->negative++;
 	else if (marked && to == (__u32)-1)
@@ -81,7 +86,13 @@ static __always_inline void place_path(const struct net_path_sample *sample, __u
 				       const bool marked)
 {
 	const int points = bpf_core_enum_value(enum net_path_point, NET_PATH_NR);
+	__u32 cpu = bpf_get_smp_processor_id();
 	__u32 from = 0, before = 0;
+	struct hist *hists;
+
+	if (cpu >= config.cpus)
+		return;
+	hists = &path_hists[cpu * config.path_slots];
 
 	/* Written out, because an index into a kernel structure must be constant. The
 	 * verifier removes what lies beyond the running kernel's number of points.
@@ -89,7 +100,7 @@ static __always_inline void place_path(const struct net_path_sample *sample, __u
 #define POINT(p)                                                                                   \
 	if ((p) < points && seen & 1 << (p)) {                                                     \
 		__u32 at = sample->ns[p];                                                          \
-		place_interval(PATH_SLOT(from, p), before, at, marked);                            \
+		place_interval(&hists[PATH_SLOT(from, p)], before, at, marked);                    \
 		before = at;                                                                       \
 		from = p;                                                                          \
 	}
@@ -109,7 +120,7 @@ static __always_inline void place_path(const struct net_path_sample *sample, __u
 	POINT(14)
 	POINT(15)
 #undef POINT
-	place_interval(PATH_SLOT_TOTAL, 0, before, marked);
+	place_interval(&hists[PATH_TOTAL], 0, before, marked);
 }
 
 /* Apart from the usual case, which is spared these checks. */
@@ -166,8 +177,6 @@ SEC("tp_btf/net_path_sample")
 int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sample *sample,
 	     __u32 reason)
 {
-	const __u32 whole = 1 << bpf_core_enum_value(enum net_path_point, NET_PATH_DRIVER) |
-			    1 << bpf_core_enum_value(enum net_path_point, NET_PATH_USER);
 	__u16 seen = sample->seen;
 	__u8 flags = sample->flags;
 	__u8 end = sample->end;
@@ -190,7 +199,7 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 			c->other_end++;
 		return 0;
 	}
-	if (unlikely((seen & whole) != whole))
+	if (unlikely((seen & config.whole) != config.whole))
 		return count_incomplete(seen);
 	if (unlikely(flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW)))
 		return place_marked(sample, seen);
@@ -199,37 +208,23 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 	return 0;
 }
 
-static __always_inline void place_napi(__u32 slot, __u64 value)
+static __always_inline void place_long(struct hist *hist, __u64 value)
 {
-	struct hist *hist = bpf_map_lookup_elem(&napi_hists, &slot);
-
-	if (!hist)
-		return;
 	if (unlikely(value > (__u32)-1))
 		hist->overflow++;
 	else
 		place(hist, value);
 }
 
-static __always_inline void count_poll(__u8 context, __u8 flags)
+static __noinline int count_poll(__u8 flags)
 {
 	struct counts *c = get_counts();
-	struct hist *hist;
-	__u32 slot;
 
 	if (!c)
-		return;
+		return 0;
 	c->polls_again += !!(flags & NAPI_SAMPLE_REPOLL);
-	if (flags & NAPI_SAMPLE_DELAY)
-		return;
-	if (!(flags & NAPI_SAMPLE_NEGATIVE)) {
-		c->polls_without_delay++;
-		return;
-	}
-	slot = NAPI_SLOT(context, NAPI_DELAY);
-	hist = bpf_map_lookup_elem(&napi_hists, &slot);
-	if (hist)
-		hist->negative++;
+	c->polls_without_delay += !(flags & (NAPI_SAMPLE_DELAY | NAPI_SAMPLE_NEGATIVE));
+	return 0;
 }
 
 SEC("tp_btf/napi_poll_sample")
@@ -237,6 +232,8 @@ int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_p
 {
 	__u8 context = sample->context;
 	__u8 flags = sample->flags;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct napi_hists *hists;
 	struct counts *c;
 
 	if (config.ifindex) {
@@ -256,13 +253,18 @@ int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_p
 			c->polls_unknown_context++;
 		return 0;
 	}
+	if (cpu >= config.cpus)
+		return 0;
+	hists = &napi_hists[cpu * MAX_CONTEXTS + context];
 
 	if (unlikely(flags != NAPI_SAMPLE_DELAY))
-		count_poll(context, flags);
+		count_poll(flags);
 	if (flags & NAPI_SAMPLE_DELAY)
-		place_napi(NAPI_SLOT(context, NAPI_DELAY), sample->delay_ns);
-	place_napi(NAPI_SLOT(context, NAPI_TIME), sample->time_ns);
-	place_napi(NAPI_SLOT(context, NAPI_WORK), sample->work);
+		place_long(&hists->delay, sample->delay_ns);
+	else if (flags & NAPI_SAMPLE_NEGATIVE)
+		hists->delay.negative++;
+	place_long(&hists->time, sample->time_ns);
+	hists->work += sample->work;
 
 	return 0;
 }

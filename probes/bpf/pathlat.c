@@ -240,23 +240,46 @@ static int read_kernel(struct kernel_names *names, const char *path, const char 
 	return ret ? fail("%s", why) : 0;
 }
 
+/* Give each CPU its stretch of histograms and say so in the configuration. */
+static int size_probe(struct pathlat_bpf *probe, const struct kernel_names *names, int cpus)
+{
+	volatile struct config *config = (volatile struct config *)&probe->rodata->config;
+
+	config->cpus = cpus;
+	config->path_slots = PATH_SLOTS(names->nr_points);
+	config->whole = 1 << 0 | 1 << names->user_point;
+	return bpf_map__set_value_size(probe->maps.bss_path,
+				       cpus * config->path_slots * sizeof(struct hist))
+		       ?: bpf_map__set_value_size(probe->maps.bss_napi,
+						  cpus * MAX_CONTEXTS * sizeof(struct napi_hists));
+}
+
+static void init_hists(struct pathlat_bpf *probe, const struct kernel_names *names, int cpus)
+{
+	for (int i = 0; i < cpus * PATH_SLOTS(names->nr_points); i++)
+		hist_init(&probe->bss_path->path_hists[i]);
+	for (int i = 0; i < cpus * MAX_CONTEXTS; i++) {
+		hist_init(&probe->bss_napi->napi_hists[i].delay);
+		hist_init(&probe->bss_napi->napi_hists[i].time);
+	}
+}
+
 /* Returns the loaded and attached probe, or NULL with the reason printed. */
-static struct pathlat_bpf *start_probe(int ifindex, int points)
+static struct pathlat_bpf *start_probe(int ifindex, const struct kernel_names *names, int cpus)
 {
 	struct pathlat_bpf *probe = pathlat_bpf__open();
-	int err = 0;
+	int err;
 
 	if (!probe) {
 		fail("cannot open the BPF object: %s", strerror(errno));
 		return NULL;
 	}
 	probe->rodata->config.ifindex = ifindex;
-	if (bpf_map__set_max_entries(probe->maps.path_hists, points * MAX_POINTS))
-		err = -errno;
-	if (!err)
-		err = pathlat_bpf__load(probe);
-	if (!err)
+	err = size_probe(probe, names, cpus) ?: pathlat_bpf__load(probe);
+	if (!err) {
+		init_hists(probe, names, cpus);
 		err = pathlat_bpf__attach(probe);
+	}
 	if (!err)
 		return probe;
 
@@ -349,52 +372,32 @@ static int read_missed(const struct bpf_program *program, __u64 *missed)
 	return 0;
 }
 
-/* Read one entry of a per-CPU array; @part has room for one CPU after another. */
-static int read_entry(const struct bpf_map *map, __u32 key, void *parts, size_t size)
-{
-	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, size, 0))
-		return fail("cannot read map %s: %s", bpf_map__name(map), strerror(errno));
-	return 0;
-}
-
-static int read_hists(const struct bpf_map *map, struct hist *joined, int cpus)
-{
-	struct hist *parts = calloc(cpus, sizeof(*parts));
-	int ret = parts ? 0 : fail("out of memory");
-
-	for (__u32 i = 0; !ret && i < bpf_map__max_entries(map); i++) {
-		ret = read_entry(map, i, parts, cpus * sizeof(*parts));
-		for (int cpu = 0; !ret && cpu < cpus; cpu++)
-			hist_join(&joined[i], &parts[cpu]);
-	}
-	free(parts);
-	return ret;
-}
-
+/* Join the counts of all CPUs. */
 static int read_counts(const struct bpf_map *map, struct counts *joined, int cpus)
 {
 	struct counts *parts = calloc(cpus, sizeof(*parts));
-	int ret = parts ? 0 : fail("out of memory");
+	__u32 key = 0;
+	int ret = 0;
 
-	if (!ret)
-		ret = read_entry(map, 0, parts, cpus * sizeof(*parts));
+	if (!parts)
+		return fail("out of memory");
+	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * sizeof(*parts), 0))
+		ret = fail("cannot read the counts: %s", strerror(errno));
 	for (int cpu = 0; !ret && cpu < cpus; cpu++)
 		counts_join(joined, &parts[cpu]);
 	free(parts);
 	return ret;
 }
 
-static int read_probe(const struct pathlat_bpf *probe, struct report *report)
+static int read_probe(const struct pathlat_bpf *probe, struct report *report, int cpus)
 {
-	int cpus = libbpf_num_possible_cpus();
+	int slots = PATH_SLOTS(report->names->nr_points);
 
-	/* Per-CPU values are padded to 8 bytes by the kernel. */
-	_Static_assert(sizeof(struct hist) % 8 == 0, "padding of struct hist");
-	if (cpus < 0)
-		return fail("cannot count the CPUs: %s", strerror(-cpus));
-	return read_hists(probe->maps.path_hists, report->path, cpus) ?:
-	       read_hists(probe->maps.napi_hists, report->napi, cpus) ?:
-	       read_counts(probe->maps.counts, &report->counts, cpus) ?:
+	for (int i = 0; i < cpus * slots; i++)
+		hist_join(&report->path[i % slots], &probe->bss_path->path_hists[i]);
+	for (int i = 0; i < cpus * MAX_CONTEXTS; i++)
+		napi_join(&report->napi[i % MAX_CONTEXTS], &probe->bss_napi->napi_hists[i]);
+	return read_counts(probe->maps.counts, &report->counts, cpus) ?:
 	       read_missed(probe->progs.on_path_sample, &report->missed) ?:
 	       read_missed(probe->progs.on_poll_sample, &report->polls_missed);
 }
@@ -453,9 +456,13 @@ static double now(void)
 
 static int measure(const struct arguments *a, struct report *report, int signals, pid_t parent_pid)
 {
-	struct pathlat_bpf *probe = start_probe(report->ifindex, report->names->nr_points);
+	int cpus = libbpf_num_possible_cpus();
+	struct pathlat_bpf *probe;
 	int parent, ret;
 
+	if (cpus < 0)
+		return fail("cannot count the CPUs: %s", strerror(-cpus));
+	probe = start_probe(report->ifindex, report->names, cpus);
 	if (!probe)
 		return EXIT_BAD;
 	report->seconds = -now();
@@ -474,7 +481,7 @@ static int measure(const struct arguments *a, struct report *report, int signals
 	pathlat_bpf__detach(probe);
 	if (!ret) {
 		drain();
-		ret = read_probe(probe, report);
+		ret = read_probe(probe, report, cpus);
 	}
 	pathlat_bpf__destroy(probe);
 	return ret;
@@ -497,12 +504,13 @@ static int open_signals(void)
 
 static int run(const struct arguments *a, const char *kernel, pid_t parent)
 {
-	struct report *report = calloc(1, sizeof(*report));
+	struct report *report = malloc(sizeof(*report));
 	struct kernel_names names;
 	int signals, ret;
 
 	if (!report)
 		return fail("out of memory");
+	report_init(report);
 	ret = read_kernel(&names, a->btf, a->btf ?: kernel);
 	if (ret)
 		goto free_report;

@@ -7,36 +7,45 @@
 #include "loglinear.h"
 
 struct config {
-	/* 0: every device */
-	__s32 ifindex;
+	__s32 ifindex; /* 0: every device */
+	__u32 cpus;
+	__u32 path_slots; /* histograms of a CPU */
+	__u32 whole;	  /* points that a delivered packet must have */
 };
 
-/* One histogram on one CPU. The count is the sum of the buckets. */
+/* One histogram on one CPU. The count is the sum of the buckets. A multiple of
+ * 64 bytes, so that no two CPUs write to the same cache line.
+ */
 struct hist {
 	__u64 sum;
 	__u64 negative;
 	__u64 overflow;
-	__u32 max;
-	/* ~minimum: starts right at 0 */
-	__u32 inverse_min;
+	/* Smallest value, and distance of the largest from it: one comparison tells
+	 * whether a value lies outside. HIST_EMPTY before the first value.
+	 */
+	__u32 low;
+	__u32 span;
+	__u64 unused[4];
 	__u64 buckets[LOGLINEAR_ROOM];
 };
 
-/* Path histograms: a row for each end point of an interval, a column for its
- * start, the last point seen before. No interval ends at point 0, so the first
- * place is free for the total.
+#define HIST_EMPTY ((__u32) - 1)
+
+/* Path histograms of a CPU: the total first, then for each point the intervals
+ * that end there, one for every earlier point they may begin at.
  */
-#define PATH_SLOT(from, to) ((to) * MAX_POINTS + (from))
-#define PATH_SLOT_TOTAL	    PATH_SLOT(0, 0)
+#define PATH_TOTAL	    0
+#define PATH_SLOT(from, to) (1 + (to) * ((to) - 1) / 2 + (from))
+#define PATH_SLOTS(points)  PATH_SLOT(0, points)
+#define PATH_SLOTS_MAX	    PATH_SLOTS(MAX_POINTS)
 
-enum napi_hist {
-	NAPI_DELAY,
-	NAPI_TIME,
-	NAPI_WORK,
-	NAPI_HISTS,
+/* Polls in one context on one CPU. */
+struct napi_hists {
+	struct hist delay;
+	struct hist time;
+	__u64 work;
+	__u64 unused[7];
 };
-
-#define NAPI_SLOT(context, hist) ((context) * NAPI_HISTS + (hist))
 
 #define MAX_REASONS 512
 

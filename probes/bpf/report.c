@@ -1,19 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The JSON document `skblab.pathlat/1`. */
 
+#include <string.h>
+
 #include "report.h"
+
+void hist_init(struct hist *hist)
+{
+	memset(hist, 0, sizeof(*hist));
+	hist->low = HIST_EMPTY;
+}
 
 void hist_join(struct hist *sum, const struct hist *part)
 {
+	__u32 high = sum->low == HIST_EMPTY ? 0 : sum->low + sum->span;
+
 	sum->sum += part->sum;
 	sum->negative += part->negative;
 	sum->overflow += part->overflow;
-	if (part->max > sum->max)
-		sum->max = part->max;
-	if (part->inverse_min > sum->inverse_min)
-		sum->inverse_min = part->inverse_min;
 	for (int i = 0; i < LOGLINEAR_ROOM; i++)
 		sum->buckets[i] += part->buckets[i];
+	if (part->low == HIST_EMPTY)
+		return;
+	if (part->low + part->span > high)
+		high = part->low + part->span;
+	if (part->low < sum->low)
+		sum->low = part->low;
+	sum->span = high - sum->low;
+}
+
+void napi_join(struct napi_hists *sum, const struct napi_hists *part)
+{
+	hist_join(&sum->delay, &part->delay);
+	hist_join(&sum->time, &part->time);
+	sum->work += part->work;
+}
+
+void report_init(struct report *report)
+{
+	memset(report, 0, sizeof(*report));
+	for (int i = 0; i < PATH_SLOTS_MAX; i++)
+		hist_init(&report->path[i]);
+	for (int context = 0; context < MAX_CONTEXTS; context++) {
+		hist_init(&report->napi[context].delay);
+		hist_init(&report->napi[context].time);
+	}
 }
 
 void counts_join(struct counts *sum, const struct counts *part)
@@ -58,8 +89,8 @@ static void add_hist(struct json_object *to, const struct hist *hist)
 
 	add_u64(to, "count", count);
 	add_u64(to, "sum", hist->sum);
-	add_u64(to, "min", count ? (__u32)~hist->inverse_min : 0);
-	add_u64(to, "max", hist->max);
+	add_u64(to, "min", count ? hist->low : 0);
+	add_u64(to, "max", count ? (__u64)hist->low + hist->span : 0);
 	add_u64(to, "negative", hist->negative);
 	add_u64(to, "overflow", hist->overflow);
 	for (int i = 0; i < LOGLINEAR_ROOM; i++) {
@@ -116,7 +147,7 @@ static struct json_object *layers(const struct report *report)
 				json_object_array_add(rows, layer(report, from, to, hist));
 		}
 	}
-	total = layer(report, 0, user, &report->path[PATH_SLOT_TOTAL]);
+	total = layer(report, 0, user, &report->path[PATH_TOTAL]);
 	json_object_object_add(total, "total", json_object_new_boolean(1));
 	add_u64(total, "direct", hist_samples(path_hist(report, 0, user)));
 	json_object_array_add(rows, total);
@@ -129,7 +160,7 @@ static __u64 seen(const struct report *report, int point)
 	__u64 count = report->counts.incomplete_seen[point];
 
 	if (point == 0)
-		return count + hist_samples(&report->path[PATH_SLOT_TOTAL]);
+		return count + hist_samples(&report->path[PATH_TOTAL]);
 	for (int from = 0; from < point; from++)
 		count += hist_samples(path_hist(report, from, point));
 	return count;
@@ -140,7 +171,7 @@ static struct json_object *samples(const struct report *report)
 	const struct counts *c = &report->counts;
 	struct json_object *o = json_object_new_object();
 
-	add_u64(o, "delivered", hist_samples(&report->path[PATH_SLOT_TOTAL]) + c->incomplete);
+	add_u64(o, "delivered", hist_samples(&report->path[PATH_TOTAL]) + c->incomplete);
 	add_u64(o, "dropped", c->dropped);
 	add_u64(o, "other_end", c->other_end);
 	add_u64(o, "filtered", c->filtered);
@@ -164,7 +195,7 @@ static struct json_object *unplaced(const struct report *report)
 	struct json_object *o = json_object_new_object();
 	__u64 negative = 0, overflow = 0;
 
-	for (int i = 0; i < MAX_POINTS * MAX_POINTS; i++) {
+	for (int i = 0; i < PATH_SLOTS(report->names->nr_points); i++) {
 		negative += report->path[i].negative;
 		overflow += report->path[i].overflow;
 	}
@@ -189,28 +220,33 @@ static struct json_object *drop_reasons(const struct report *report)
 	return o;
 }
 
+static struct json_object *napi_row(const char *name, const char *context, const struct hist *hist)
+{
+	struct json_object *row = json_object_new_object();
+
+	add_text(row, "name", name);
+	add_text(row, "context", context);
+	add_hist(row, hist);
+	return row;
+}
+
 static struct json_object *napi(const struct report *report)
 {
-	static const char *const figures[NAPI_HISTS] = { "delay", "time", "work" };
-	static const char *const units[NAPI_HISTS] = { "ns", "ns", "packets" };
 	struct json_object *rows = json_object_new_array();
 
-	for (int context = 0; context < MAX_CONTEXTS; context++) {
-		for (int i = 0; i < NAPI_HISTS; i++) {
-			const struct hist *hist = &report->napi[NAPI_SLOT(context, i)];
-			struct json_object *row;
-			char room[32];
+	for (int i = 0; i < MAX_CONTEXTS; i++) {
+		const struct napi_hists *hists = &report->napi[i];
+		struct json_object *row;
+		const char *context;
+		char room[32];
 
-			if (!hist_samples(hist))
-				continue;
-			row = json_object_new_object();
-			add_text(row, "name", figures[i]);
-			add_text(row, "unit", units[i]);
-			add_text(row, "context",
-				 names_get(&report->names->contexts, context, room, sizeof(room)));
-			add_hist(row, hist);
-			json_object_array_add(rows, row);
-		}
+		if (!hist_samples(&hists->time))
+			continue;
+		context = names_get(&report->names->contexts, i, room, sizeof(room));
+		json_object_array_add(rows, napi_row("delay", context, &hists->delay));
+		row = napi_row("time", context, &hists->time);
+		add_u64(row, "work", hists->work);
+		json_object_array_add(rows, row);
 	}
 	return rows;
 }
@@ -222,7 +258,7 @@ static struct json_object *polls(const struct report *report)
 	__u64 counted = 0;
 
 	for (int context = 0; context < MAX_CONTEXTS; context++)
-		counted += hist_samples(&report->napi[NAPI_SLOT(context, NAPI_TIME)]);
+		counted += hist_samples(&report->napi[context].time);
 	add_u64(o, "counted", counted);
 	add_u64(o, "again", c->polls_again);
 	add_u64(o, "without_delay", c->polls_without_delay);

@@ -10,7 +10,7 @@
 
 #define REPORT_SCHEMA "skblab.pathlat/1"
 
-/* Everything a report says, all CPUs joined. */
+/* Everything a report says, all CPUs joined; begun by report_init(). */
 struct report {
 	const char *kernel;
 	const struct kernel_names *names;
@@ -21,13 +21,19 @@ struct report {
 	__u64 missed; /* path samples the program was not run for */
 	__u64 polls_missed;
 	struct counts counts;
-	struct hist path[MAX_POINTS * MAX_POINTS];
-	struct hist napi[MAX_CONTEXTS * NAPI_HISTS];
+	struct hist path[PATH_SLOTS_MAX];
+	struct napi_hists napi[MAX_CONTEXTS];
 };
+
+/* A histogram without values is not all zero. */
+void hist_init(struct hist *hist);
 
 /* Add one CPU's part. */
 void hist_join(struct hist *sum, const struct hist *part);
+void napi_join(struct napi_hists *sum, const struct napi_hists *part);
 void counts_join(struct counts *sum, const struct counts *part);
+
+void report_init(struct report *report);
 
 /* The document; the caller puts it. */
 struct json_object *report_json(const struct report *report);

@@ -20,12 +20,13 @@ static const struct kernel_names names = {
 
 static void place(struct hist *hist, __u32 value)
 {
-	hist->buckets[loglinear_index(value)]++;
-	hist->sum += value;
-	if (value > hist->max)
-		hist->max = value;
-	if (~value > hist->inverse_min)
-		hist->inverse_min = ~value;
+	struct hist one;
+
+	hist_init(&one);
+	one.buckets[loglinear_index(value)] = 1;
+	one.sum = value;
+	one.low = value;
+	hist_join(hist, &one);
 }
 
 static struct json_object *get(struct json_object *o, const char *key)
@@ -63,15 +64,15 @@ static void add_packet(struct report *cpu, __u32 stack, __u32 ip, __u32 user)
 		place(&cpu->path[PATH_SLOT(from, p)], at[p] - at[from]);
 		from = p;
 	}
-	place(&cpu->path[PATH_SLOT_TOTAL], user);
+	place(&cpu->path[PATH_TOTAL], user);
 }
 
 static void join(struct report *sum, const struct report *cpu)
 {
-	for (int i = 0; i < MAX_POINTS * MAX_POINTS; i++)
+	for (int i = 0; i < PATH_SLOTS_MAX; i++)
 		hist_join(&sum->path[i], &cpu->path[i]);
-	for (int i = 0; i < MAX_CONTEXTS * NAPI_HISTS; i++)
-		hist_join(&sum->napi[i], &cpu->napi[i]);
+	for (int i = 0; i < MAX_CONTEXTS; i++)
+		napi_join(&sum->napi[i], &cpu->napi[i]);
 	counts_join(&sum->counts, &cpu->counts);
 }
 
@@ -106,13 +107,16 @@ static void check_layers(struct json_object *document)
 int main(void)
 {
 	static struct report cpus[2], sum;
-	struct json_object *document, *seen, *napi;
+	struct json_object *document, *seen, *napi, *row;
 
+	report_init(&cpus[0]);
+	report_init(&cpus[1]);
+	report_init(&sum);
 	add_packet(&cpus[0], 100, 150, 1000);
 	add_packet(&cpus[1], 7, 0, 0xfffffffe);
 	add_packet(&cpus[1], 100, 150, 1000);
 	cpus[0].path[PATH_SLOT(0, 1)].negative = 1;
-	cpus[0].path[PATH_SLOT_TOTAL].negative = 1;
+	cpus[0].path[PATH_TOTAL].negative = 1;
 	cpus[1].counts.dropped = 2;
 	cpus[1].counts.dropped_seen[0] = 2;
 	cpus[1].counts.dropped_seen[1] = 1;
@@ -121,8 +125,10 @@ int main(void)
 	cpus[0].counts.incomplete = 1;
 	cpus[0].counts.no_entry = 1;
 	cpus[0].counts.incomplete_seen[3] = 1;
-	place(&cpus[0].napi[NAPI_SLOT(2, NAPI_DELAY)], 5);
-	place(&cpus[1].napi[NAPI_SLOT(1, NAPI_TIME)], 5);
+	place(&cpus[0].napi[2].delay, 5);
+	place(&cpus[0].napi[2].time, 0);
+	place(&cpus[1].napi[1].time, 5);
+	cpus[0].napi[2].work = 64;
 
 	join(&sum, &cpus[0]);
 	join(&sum, &cpus[1]);
@@ -155,10 +161,19 @@ int main(void)
 	check_number(get(document, "unplaced"), "missed", 4);
 
 	napi = get(document, "napi");
-	check(json_object_array_length(napi) == 2, "two NAPI rows");
-	check_text(json_object_array_get_idx(napi, 0), "context", "number_1");
-	check_text(json_object_array_get_idx(napi, 1), "name", "delay");
-	check_number(get(document, "polls"), "counted", 1);
+	check(json_object_array_length(napi) == 4, "two rows for each of two contexts");
+	row = json_object_array_get_idx(napi, 0);
+	check_text(row, "context", "number_1");
+	check_text(row, "name", "delay");
+	check_number(row, "count", 0);
+	check_number(row, "max", 0);
+	row = json_object_array_get_idx(napi, 3);
+	check_text(row, "context", "kthread");
+	check_text(row, "name", "time");
+	check_number(row, "count", 1);
+	check_number(row, "max", 0);
+	check_number(row, "work", 64);
+	check_number(get(document, "polls"), "counted", 2);
 
 	json_object_put(document);
 	puts("ok report");
