@@ -330,6 +330,13 @@ def test_single_trials_have_no_spread() -> None:
     assert summary.differences[0].seen is None
 
 
+def test_a_stray_packet_at_the_sink_is_let_through() -> None:
+    trials = [
+        ExactTrial(setting="a", boot=0, packets=1_000, delivered=1_001, instructions=7_000_000)
+    ]
+    assert summarise(trials).baseline.mean == 7_000
+
+
 def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
     with pytest.raises(RefusedError, match="no exact trial has the baseline"):
         folder.record_exact(_trials("rp_filter=1", 1000, 1000))
@@ -338,9 +345,10 @@ def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
         folder.record_exact([tester])
     with pytest.raises(RefusedError, match="no less than the whole path's 1000"):
         folder.record_exact([*_trials("rp_filter=0", 1000), tester])
-    (lossy,) = [trial.model_copy(update={"delivered": 99}) for trial in _trials("a", 1000)]
-    with pytest.raises(RefusedError, match="99 of 100 packets reached the sink"):
-        folder.record_exact([lossy])
+    for packets in (99, 101):
+        (odd,) = [trial.model_copy(update={"delivered": packets}) for trial in _trials("a", 1000)]
+        with pytest.raises(RefusedError, match=f"the sink counted {packets} packets of 100 sent"):
+            folder.record_exact([odd])
     assert {row["state"] for row in load(folder.path).trials} == {"void"}
 
 
