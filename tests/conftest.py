@@ -46,7 +46,7 @@ def skblab() -> Skblab:
         *arguments: str,
         env: dict[str, str] | None = None,
         prefix: tuple[str, ...] = (),
-        **more: object,
+        stdin: str = "",
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*prefix, str(TREE / "skblab"), *arguments],
@@ -55,7 +55,7 @@ def skblab() -> Skblab:
             check=False,
             timeout=600,
             env={**os.environ, **(env or {})},
-            **more,  # type: ignore[call-overload]
+            input=stdin,
         )
 
     return run

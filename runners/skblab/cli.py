@@ -74,7 +74,7 @@ def main() -> None:
 
 def _guarded() -> int:
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(prog_name="skblab", standalone_mode=False) or 0)
     except typer.Exit as stop:
         return stop.exit_code
     except SkblabError as error:

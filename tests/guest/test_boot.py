@@ -37,7 +37,7 @@ def _host_state() -> tuple[str, str, str, list[str]]:
     """Mounts, namespaces, devices and sysctls that a guest could leave changed."""
     mounts = Path("/proc/mounts").read_text()
     names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
-    links = sorted(os.listdir("/sys/class/net"))
+    links = sorted(link.name for link in Path("/sys/class/net").iterdir())
     forward = Path("/proc/sys/net/ipv4/ip_forward").read_text()
     return mounts, names.stdout, forward, links
 
@@ -80,7 +80,7 @@ def test_uname_prints_the_patched_release(skblab: Skblab, stock: Kernel) -> None
 
 def test_status_streams_and_arguments_pass_through(skblab: Skblab) -> None:
     script = 'echo "out: $1"; echo err >&2; cat; exit 42'
-    done = skblab("boot", "--", "sh", "-c", script, "sh", "a  'b' $c", input="typed\n")
+    done = skblab("boot", "--", "sh", "-c", script, "sh", "a  'b' $c", stdin="typed\n")
     assert done.returncode == 42
     assert done.stdout == "out: a  'b' $c\ntyped\n"
     assert done.stderr.endswith("err\n")

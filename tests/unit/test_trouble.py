@@ -32,8 +32,10 @@ def test_no_root(tmp_path: Path) -> None:
     cache.mkdir(mode=0o777)
     cache.chmod(0o777)
     script = (
-        "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
-        "from skblab.cli import main; sys.argv = ['skblab', 'boot', '--', 'true']; main()"
+        # The import comes first: another user may not be able to read our Python.
+        "import os, sys; from skblab.cli import main; "
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534); "
+        "sys.argv = ['skblab', 'boot', '--', 'true']; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -86,7 +88,7 @@ def test_missing_host_package_is_named(skblab: Skblab, tmp_path: Path) -> None:
         (("nonsense",), "nonsense"),
         (("demo", "--packets", "0"), "--packets"),
         (("demo", "--packets", "x"), "--packets"),
-        (("report",), "RUNS"),
+        (("report",), "runs"),
     ],
 )
 def test_bad_usage(skblab: Skblab, arguments: tuple[str, ...], words: str) -> None:

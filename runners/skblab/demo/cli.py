@@ -33,7 +33,7 @@ EXACT_BOOTS = 2
 GAPS = (
     "Packets are timed from netif_rx() on: what the sender and its driver did before is not seen.",
     "Time that the reader sleeps before it is woken is part of the last layer, socket to user.",
-    "The exact figures hold one frame size, one flow, one CPU and veth devices, no hardware driver.",
+    "The exact figures hold one frame size, one flow, one CPU and veth devices, no hardware.",
 )
 
 

@@ -33,7 +33,7 @@ class Line:
 
     @classmethod
     def parse(cls, text: str) -> Line:
-        """Parse `setting repeat packets elapsed_us delivered`; SkblabError if it is no such line."""
+        """Parse `setting repeat packets elapsed_us delivered`; SkblabError if it is not such."""
         words = text.split()
         try:
             setting, *numbers = words

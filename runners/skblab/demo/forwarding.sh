@@ -57,6 +57,9 @@ rp_filter() { # value; read back, or the trial is void
 
 for name in gen rtr sink; do
 	ip netns add "$name"
+	# No router solicitation may be among the counted packets.
+	ip netns exec "$name" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
+		net.ipv6.conf.default.disable_ipv6=1
 done
 pair g0 gen 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
 pair r1 rtr 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04

@@ -3,8 +3,12 @@
 # Topology of the receive experiment: `source` and `target` namespaces joined by one veth pair.
 # Addresses of RFC 2544 and neighbours set by hand, so that no ARP packet is among the counted.
 set -eu
-ip netns add source
-ip netns add target
+for name in source target; do
+	ip netns add "$name"
+	# No router solicitation may be among the counted packets.
+	ip netns exec "$name" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
+		net.ipv6.conf.default.disable_ipv6=1
+done
 ip link add s0 netns source address 02:00:00:00:00:01 type veth \
 	peer name t0 netns target address 02:00:00:00:00:02
 ip -n source address add 198.18.0.1/24 dev s0

@@ -38,7 +38,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (Kind.PANIC, r"Kernel panic - not syncing"),
     (Kind.WARNING, r"WARNING: CPU: |WARNING: .* at "),
 )
-_COMPILED = tuple((kind, re.compile(_STAMP + f".*?({text}.*)")) for kind, text in _PATTERNS)
+_COMPILED = tuple((kind, re.compile(_STAMP + f".*?((?:{text}).*)")) for kind, text in _PATTERNS)
 _INIT_FAILED = re.compile(r"^(skblab-init: failed)")
 
 # These make whatever is being measured worthless; a warning alone does not.

@@ -9,6 +9,7 @@ trap 'echo "skblab-init: failed" >/dev/ttyS0' EXIT
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mountpoint -q /dev || mount -t devtmpfs devtmpfs /dev
+exec </dev/null >/dev/ttyS0 2>&1
 
 # Writes go to memory and are gone with the guest.
 mount -t tmpfs tmpfs /tmp
@@ -27,9 +28,11 @@ for tree in /proc /sys /dev; do
 done
 cd /tmp/root
 pivot_root . mnt
-exec chroot . /bin/sh -e /dev/fd/3 3<<'INIT' </dev/null >/dev/ttyS0 2>&1
+exec chroot . /bin/sh -e /proc/self/fd/3 3<<'INIT'
 trap 'echo "skblab-init: failed" >/dev/ttyS0' EXIT
+umount -R -l /mnt
 mkdir -p /dev/pts /dev/shm
+ln -sf /proc/self/fd /dev/fd
 mount -t devpts -o ptmxmode=666 devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /tmp

@@ -234,7 +234,7 @@ def _finish(root: Path) -> None:
     (root / "etc" / "resolv.conf").unlink(missing_ok=True)
     (root / "etc" / "resolv.conf").touch()
     (root / "etc" / "hostname").write_text("skblab\n")
-    shutil.copyfile(
-        str(resources.files(__package__).joinpath("bootstrap.sh")), root / "skblab" / "bootstrap"
-    )
+    bootstrap = root / "skblab" / "bootstrap"
+    bootstrap.write_text(resources.files(__package__).joinpath("bootstrap.sh").read_text())
+    bootstrap.chmod(0o755)
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost skblab\n::1 localhost\n")
