@@ -139,8 +139,9 @@ def distribution_picture(name: str, what: str, title: str, found: Sequence[Serie
     low, high = _decades(
         min(one.histogram.minimum for one in found), max(one.histogram.maximum for one in found)
     )
-    # The rarest value that any series can show is one in its count.
-    rarest = 10.0 ** -math.ceil(math.log10(max(10, *(one.histogram.count for one in found))))
+    # The rarest value that any series can show is one in its count; a few more make no decade.
+    most = max(one.histogram.count for one in found)
+    rarest = 10.0 ** -max(math.ceil(math.log10(0.99 * most)), 1)
     return Picture(
         name=name,
         template="distribution",

@@ -148,11 +148,13 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     if rest is not None:
         others = _figure(plots.share_picture(f"others{suffix}", found, rest), folder, gnuplot)
     title = "How the times are distributed"
-    picture = plots.distribution_picture(f"distribution{suffix}", "Packets", title, found)
+    picture = plots.distribution_picture(
+        f"distribution{suffix}", "Packets", title, _with_shape(found) or found
+    )
     distribution = _figure(picture, folder, gnuplot)
     polls_figure = None
-    if times:
-        picture = plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", times)
+    if shaped := _with_shape(times):
+        picture = plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", shaped)
         polls_figure = _figure(picture, folder, gnuplot)
     trial = run.trials[ledger.trial]
     return Timed(
@@ -172,6 +174,11 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         lost=lost_words(ledger),
         rest=tuple(rest_of(ledger)),
     )
+
+
+def _with_shape(found: Sequence[Series]) -> list[Series]:
+    """Those with values enough for a median: a line through one value shows no distribution."""
+    return [one for one in found if one.histogram.quantile(0.5) is not None]
 
 
 def _layer(one: Series, found: Sequence[Series]) -> Cells:

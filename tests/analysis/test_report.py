@@ -171,6 +171,17 @@ def test_wall_run_without_polls_and_with_few_packets(tmp_path: Path) -> None:
     assert "half took" not in page.text
 
 
+def test_few_polls_make_a_table_but_no_curve(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(80), synthetic=True)
+    folder.record_wall(
+        synthetic_run.pathlat(80), synthetic_run.sender(80), synthetic_run.receiver(80)
+    )
+    path = build_report(folder.path, fake_gnuplot)
+    page = page_checks.check(path)
+    assert "delay, softirq" in page.text
+    assert not (path.parent / "napi.svg").exists()
+
+
 def test_words_of_a_run_are_escaped(tmp_path: Path) -> None:
     plan = synthetic_run.plan().model_copy(update={"question": "<script>alert(1)</script> & so?"})
     folder = RunFolder.create(tmp_path, "demo", plan)
