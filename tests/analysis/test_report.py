@@ -104,6 +104,21 @@ def test_picture_is_drawn_again_by_hand(tmp_path: Path, real_gnuplot: GnuplotRun
 
 
 @pytest.mark.labroot
+@pytest.mark.parametrize("packets", [1, 15, 80])
+@pytest.mark.parametrize("median", [0, 1_000, 3_000_000_000])
+def test_pictures_of_few_packets_and_of_extreme_times(
+    tmp_path: Path, real_gnuplot: GnuplotRunner, packets: int, median: int
+) -> None:
+    folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(packets), synthetic=True)
+    folder.record_wall(
+        synthetic_run.pathlat(packets, shapes=[(median, 0.2)] * 5) | {"napi": []},
+        synthetic_run.sender(packets),
+        synthetic_run.receiver(packets),
+    )
+    page_checks.check(build_report(folder.path, real_gnuplot))
+
+
+@pytest.mark.labroot
 @pytest.mark.parametrize(
     "per_packet",
     [
