@@ -192,6 +192,23 @@ gone "$(cat "$work/orphan.pid")"
 check orphan 'p["seconds"] > 0'
 nothing_attached "after the parent ended"
 
+# refuses TEXT OPTION...: pathlat must say TEXT and exit with 2
+refuses() {
+	text=$1
+	shift
+	status=0
+	said=$("$pathlat" --seconds 1 "$@" 2>&1 >/dev/null) || status=$?
+	case "$status $said" in
+	"2 pathlat: "*"$text"*) echo "ok refused: $said" ;;
+	*) die "pathlat $*: exit $status: $said" ;;
+	esac
+}
+refuses 'no such device' --device nosuch0
+refuses 'no such device' --device nosuch0 --netns "$b"
+refuses 'cannot enter it' --device peer0 --netns nosuch
+refuses 'cannot write there' --output /proc/nosuch/file
+nothing_attached "after refusals"
+
 status=0
 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
 	"$pathlat" --seconds 1 2>"$work/nobody.err" || status=$?

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# pathlat's bad input: exit code 2, and one line that says what is wrong. Loads no program.
+#   usage: cli.sh FOLDER-OF-THE-BUILD
+set -eu
+out=${1:?usage: cli.sh FOLDER-OF-THE-BUILD}
+
+# refuses TEXT OPTION...: pathlat must say TEXT and exit with 2
+refuses() {
+	text=$1
+	shift
+	status=0
+	said=$("$out/pathlat" "$@" 2>&1 >/dev/null) || status=$?
+	case "$status $said" in
+	"2 "*"pathlat: "*"$text"*) ;;
+	*)
+		echo "cli.sh: pathlat $*: exit $status, expected 2 and \"$text\": $said" >&2
+		exit 1
+		;;
+	esac
+}
+
+refuses 'expected a number above 0' --seconds 0
+refuses 'expected a number above 0' --seconds 1s
+refuses 'expected a number above 0' --seconds nan
+refuses 'unrecognized option' --frobnicate
+refuses 'no argument expected' eth0
+refuses 'only for --check' --btf "$out/pathlat.bpf.o"
+refuses 'needs a --device' --netns nowhere
+refuses 'cannot read BTF' --check --btf /nonexistent
+# The object's own types are a kernel without our tracepoints.
+refuses 'no tracepoint net_path:net_path_sample' --check --btf "$out/pathlat.bpf.o"
+"$out/pathlat" --version | grep -q '^pathlat [0-9]'
+"$out/pathlat" --help | grep -q -- '--seconds'
+echo "ok cli"
