@@ -38,8 +38,8 @@ def programs(lab: LabRoot, stock: kernel.Kernel) -> Path:
     return tools.ensure(lab, stock, Reporter())
 
 
-@pytest.fixture
-def skblab() -> Skblab:
+@pytest.fixture(scope="session")
+def run_skblab() -> Skblab:
     """Run the `skblab` command to its end, as a user would."""
 
     def run(
@@ -59,3 +59,9 @@ def skblab() -> Skblab:
         )
 
     return run
+
+
+@pytest.fixture
+def skblab(run_skblab: Skblab) -> Skblab:
+    """The same, for a single test."""
+    return run_skblab

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The main job on a small scale: its ledger closes, exact repeats, the report is whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from conftest import Skblab
+from skblab.kernel import Kernel
+from skblab_analysis.records import Run, load
+
+pytestmark = pytest.mark.guest
+
+PACKETS = 20_011  # a prime: no batch size divides it
+
+
+@dataclass(frozen=True)
+class Outcome:
+    done: subprocess.CompletedProcess[str]
+    folder: Path
+    run: Run
+
+
+@pytest.fixture(scope="module")
+def outcome(
+    stock: Kernel, programs: Path, tmp_path_factory: pytest.TempPathFactory, run_skblab: Skblab
+) -> Outcome:
+    """One run of the demo that every test here looks at."""
+    results = tmp_path_factory.mktemp("results")
+    done = run_skblab(
+        *("demo", "--packets", str(PACKETS), "--exact-packets", "20000"),
+        env={"SKBLAB_RESULTS": str(results)},
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = results.iterdir()
+    return Outcome(done, folder, load(folder))
+
+
+def test_every_packet_is_accounted_for(outcome: Outcome) -> None:
+    ledger = outcome.run.ledger("wall")
+    assert ledger is not None
+    assert ledger.sent == PACKETS
+    assert ledger.sent == ledger.received + ledger.lost
+    names = [point.point for point in ledger.points]
+    assert names == ["driver", "stack", "ip", "transport", "socket", "user"]
+    for point in ledger.points:
+        assert point.seen + point.not_seen == ledger.received, point
+        assert point.seen == ledger.delivered, point
+    assert ledger.delivered == ledger.received
+
+
+def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
+    rows = parquet.read_table(outcome.folder / "layers_summary.parquet").to_pylist()
+    layers = [row for row in rows if row["from_point"] and row["to_point"]]
+    whole = next(r for r in layers if (r["from_point"], r["to_point"]) == ("driver", "user"))
+    parts = [row for row in layers if row is not whole]
+    assert len(parts) == 5
+    assert sum(row["sum"] for row in parts) == whole["sum"]
+    assert {row["unit"] for row in rows} == {"ns"}
+
+
+def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
+    exact = outcome.run.exact()
+    assert exact is not None
+    assert [cost.setting for cost in exact.costs] == ["rp_filter=0", "rp_filter=1"]
+    for cost in exact.costs:
+        assert cost.boots == 2
+        assert cost.spread is not None
+        assert cost.spread <= 0.001, cost
+    assert exact.differences[0].value > 50, "rp_filter=1 looks a route up: it must cost something"
+    assert exact.differences[0].seen
+
+
+def test_the_folder_is_as_the_design_says(outcome: Outcome) -> None:
+    document = json.loads((outcome.folder / "run.json").read_text())
+    assert document["state"] == "finished"
+    assert document["environment"]["kernel"]["patches"]
+    for name in ("journal.jsonl", "trials.parquet", "layers.parquet"):
+        assert (outcome.folder / name).stat().st_size > 0
+    report = outcome.folder / "report"
+    pictures = sorted(p.stem for p in report.glob("*.svg"))
+    assert pictures
+    for name in pictures:
+        for kind in ("png", "gp", "dat"):
+            assert (report / f"{name}.{kind}").stat().st_size > 0
+    page = (report / "index.html").read_text()
+    assert "<svg" in page
+    assert not re.search(r'(src|href)="https?://', page)
+
+
+def test_the_terminal_shows_layers_ledger_cost_times_and_the_page(outcome: Outcome) -> None:
+    out = outcome.done.stdout
+    for word in ("p99.9", "share", "sent", "lost", "rp_filter=1", "Where the time went"):
+        assert word in out
+    assert out.rstrip().splitlines()[-1] == f"Report: {outcome.folder}/report/index.html"
+
+
+def test_the_report_can_be_made_again_from_the_folder_alone(
+    outcome: Outcome, run_skblab: Skblab
+) -> None:
+    page = outcome.folder / "report" / "index.html"
+    before = page.read_text()
+    page.unlink()
+    done = run_skblab("report", str(outcome.folder))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(page)
+    assert page.read_text() == before

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The native tools' own tests: units and properties in the lab root, the probe in a guest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import TREE, Skblab
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+
+
+@pytest.mark.labroot
+def test_unit_and_property_tests_of_the_native_code(lab: LabRoot, run_skblab: Skblab) -> None:
+    done = run_skblab("native-tests")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.guest
+def test_the_probe_in_a_guest(lab: LabRoot, stock: Kernel, programs: Path) -> None:
+    shares = [Bind(programs, "tools"), Bind(TREE, "tree")]
+    script = "/skblab/tree/probes/bpf/tests/guest.sh"
+    bin_folder = "/skblab/tools/bin"
+    with Guest.boot(make_spec(), stock, lab, shares=shares) as guest:
+        done = guest.transport.run(
+            ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "20011"]
+        )
+        assert guest.console.warnings() == []
+    assert done.status == 0, done.stdout + done.stderr
