@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import Run
+from skblab_analysis.run import Clock
 from skblab_analysis.series import Series
 from skblab_analysis.tables import lost_words, share_of_total
 from skblab_analysis.words import (
@@ -46,9 +47,9 @@ def headline(run: Run) -> str:
     return "This run holds no result"
 
 
-def timed(run: Run, clock: str) -> list[Series]:
+def timed(run: Run, clock: Clock) -> list[Series]:
     """Return layers and whole path of the clock's last good trial, those with a value."""
-    ledger = run.ledger("wall" if clock == "wall" else "exact")
+    ledger = run.ledger(clock)
     if ledger is None:
         return []
     return [one for one in run.of_trial(ledger.trial) if one.kind != "napi" and _filled(one)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -280,5 +279,5 @@ def _raw_files(run_dir: Path) -> list[str]:
     return [path.as_posix() for path in sorted(found, key=lambda path: (len(path.parts), path))]
 
 
-def _count(value: Any) -> str:  # noqa: ANN401  (a template filter takes what the template has)
+def _count(value: float) -> str:
     return number(value, 0, NARROW_SPACE)
