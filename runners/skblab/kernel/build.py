@@ -43,9 +43,9 @@ TOOLCHAIN = re.compile(
 )
 
 # Lines that a build of each flavour prints; only the first progress bar depends on it.
-TYPICAL_LINES: dict[Flavour, int] = {"stock": 1900, "rt": 1900, "debug": 2000}
+TYPICAL_LINES: dict[Flavour, int] = {"stock": 2400, "rt": 2400, "debug": 2500}
 # The steps at the end print few lines and take long: how many compiled files each is worth.
-SLOW_STEPS = {"vmlinux.o": 10, "BTF": 40, "KSYMS": 6, "NM": 4, "bzImage": 4, "arch/x86/boot": 1}
+SLOW_STEPS = {"vmlinux.o": 10, "BTF": 40, "KSYMS": 6, "NM": 4, "MODPOST": 4}
 
 _STEP = re.compile(r"  ([A-Z][A-Z0-9_]*)(?: \[M\])? +(\S+)")
 _ERROR = re.compile(r"(?:^|[: ])(?:fatal )?error: |undefined reference to|^error\b", re.I)
@@ -200,7 +200,7 @@ def weight(line: str) -> int:
     if step is None:
         return 0
     slow = [worth for name, worth in SLOW_STEPS.items() if name in (step[1], step[2])]
-    return slow[0] if slow else 1
+    return slow[0] if slow else int(step[1] in ("CC", "AS", "HOSTCC"))
 
 
 def _keep(make: Make, part: Path) -> None:
