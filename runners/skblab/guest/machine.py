@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skblab import paths
+from skblab.doctor import kvm
 from skblab.errors import GuestError, SkblabError
 from skblab.guest.console import Console
 from skblab.guest.spec import GuestSpec, init_script
@@ -190,7 +191,14 @@ class Guest:
                 self._process.wait(timeout=3)
             kept = log or _kept_log()
             self._copy_log(kept)
-            raise GuestError(f"{self.trouble() or error}; console: {kept}") from error
+            raise GuestError(f"{self.trouble() or error}; console: {kept}{self._hint()}") from error
+
+    def _hint(self) -> str:
+        """Return what to do next, where we know; a KVM that runs nothing is not tried again."""
+        if self.spec.accel == "kvm" and self.console.empty():
+            kvm.remember_failure(self.trouble() or "the kernel said nothing")
+            return "; KVM does not work here, run the command again and it will use TCG"
+        return ""
 
     def _copy_log(self, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
