@@ -67,22 +67,21 @@ def list_kernels(as_json: AsJson = False) -> None:
         typer.echo("no kernel yet; `skblab kernel build` makes one")
         return
     table = Table(box=None, pad_edge=False)
-    for title in ("release", "flavour", "series", "patches", "source", "made", "built in", "key"):
-        table.add_column(title, overflow="fold")
+    for title in ("release", "flavour", "patches", "made (UTC)", "took", "key"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("source", overflow="fold")
     for one in found:
         record = one.record
-        origin = Path(record.source)
         table.add_row(
             escape(record.release),
             record.flavour,
-            record.series or "none",
-            str(len(record.patches)),
-            escape(f"{origin.name} ({record.source_version})"),
-            record.made.replace("T", " ").removesuffix("+00:00"),
+            f"{len(record.patches)} of {record.series}" if record.series else "none",
+            record.made[:16].replace("T", " "),
             f"{record.seconds:.0f} s",
             one.key,
+            escape(Path(record.source).name),
         )
-    Console(highlight=False).print(table)
+    _print(table)
 
 
 @kernel.command("config-diff")
@@ -104,10 +103,18 @@ def config_diff(flavour: FlavourName = "stock", as_json: AsJson = False) -> None
         for row in comparison.differences:
             reason = escape(row.reason) if row.reason else "[red]not explained[/]"
             table.add_row(row.option, escape(row.debian), escape(row.ours), reason)
-        Console(highlight=False).print(table)
+        _print(table)
         typer.echo(comparison.summary())
     if not comparison.clean:
         raise typer.Exit(1)
+
+
+def _print(table: Table) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # A file or a pipe has no width of its own; folded words would be hard to search.
+        console.width = 200
+    console.print(table)
 
 
 def _document(built: Kernel) -> dict[str, Any]:
