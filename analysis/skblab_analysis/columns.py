@@ -3,7 +3,7 @@
 
 The unit and the sentence travel in the file, as the field metadata `unit` and `about`. A unit of
 "by column `unit`" means that the row names it: "ns" on the wall clock, "instructions" in exact
-mode, "packets" for the work of a poll. Column tables in results-schema/ are written from here.
+mode. Column tables in results-schema/ are written from here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SERIES = (
         null=True,
     ),
     Column("counted", pa.string(), NO_UNIT, "What one count is: `packet` or `poll`."),
-    Column("unit", pa.string(), NO_UNIT, "Unit of the values: `ns`, `instructions` or `packets`."),
+    Column("unit", pa.string(), NO_UNIT, "Unit of the values: `ns` or `instructions`."),
 )
 
 TRIALS = Table(
@@ -174,6 +174,13 @@ SUMMARY = Table(
             pa.int64(),
             "by column `counted`",
             "Values too large to store, kept out of the histogram.",
+        ),
+        Column(
+            "work",
+            pa.int64(),
+            "packets",
+            "For NAPI times: packets that these polls handled in all.",
+            null=True,
         ),
         Column("sum", pa.int64(), BY_ROW, "Exact sum of the values."),
         Column("min", pa.int64(), BY_ROW, "Smallest value, exact.", null=True),

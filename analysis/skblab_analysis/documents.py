@@ -79,10 +79,13 @@ class LayerDistribution(_Distribution):
 
 
 class NapiDistribution(_Distribution):
-    """A per-poll figure: `delay` (schedule to poll start), `time` and `work` (in the poll)."""
+    """A per-poll figure: `delay` (schedule to poll start) or `time` (in the poll).
+
+    `work` is what these polls handled in all, in packets; given with `time`.
+    """
 
     name: Name
-    unit: Literal["ns", "packets"] = "ns"
+    work: NonNegativeInt | None = None
     context: Name
 
 

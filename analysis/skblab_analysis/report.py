@@ -66,7 +66,6 @@ class Timed:
     polls: tuple[Cells, ...]
     polls_unit: str
     polls_figure: Figure | None
-    work: tuple[Cells, ...]
     lost: str
     rest: tuple[tuple[str, int], ...]
 
@@ -138,8 +137,6 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         return None
     found = findings.timed(run, clock)
     polls = findings.polls(run, ledger)
-    times = [one for one in polls if one.unit != "packets"]
-    work = [one for one in polls if one.unit == "packets"]
     suffix = "" if clock == "wall" else f"-{clock}"
     shared = _figure(plots.share_picture(f"share{suffix}", found), folder, gnuplot)
     rest = findings.dominant(found)
@@ -152,7 +149,7 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     )
     distribution = _figure(picture, folder, gnuplot)
     polls_figure = None
-    if shaped := _with_shape(times):
+    if shaped := _with_shape(polls):
         picture = plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", shaped)
         polls_figure = _figure(picture, folder, gnuplot)
     trial = run.trials[ledger.trial]
@@ -166,10 +163,9 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         others=others,
         left_out=label(rest) if rest is not None else "",
         distribution=distribution,
-        polls=tuple(_poll(one, times) for one in times),
-        polls_unit=scale_of(times).name if times else "",
+        polls=tuple(_poll(one, polls) for one in polls),
+        polls_unit=scale_of(polls).name if polls else "",
         polls_figure=polls_figure,
-        work=tuple(_poll(one, work) for one in work),
         lost=lost_words(ledger),
         rest=tuple(rest_of(ledger)),
     )

@@ -11,8 +11,6 @@ from skblab_analysis.documents import NapiDistribution, PathlatDocument
 from skblab_analysis.ledger import Unit
 from skblab_analysis.loglinear import Histogram, index
 
-# A poll's work is counted in packets, whatever the clock.
-SeriesUnit = Unit | Literal["packets"]
 Kind = Literal["layer", "total", "napi"]
 Row = dict[str, Any]
 
@@ -23,13 +21,15 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.99
 NAPI_SPANS = {
     "delay": ("irq", "poll"),
     "time": ("poll", "poll_end"),
-    "work": ("poll", "poll_end"),
 }
 
 
 @dataclass(frozen=True)
 class Series:
-    """A histogram with its name and units. `context` is None but for NAPI figures."""
+    """A histogram with its name and units. `context` is None but for NAPI figures.
+
+    `work`: packets that the counted polls handled in all; None where it is not known.
+    """
 
     trial: int
     kind: Kind
@@ -38,10 +38,11 @@ class Series:
     to_point: str
     context: str | None
     counted: Literal["packet", "poll"]
-    unit: SeriesUnit
+    unit: Unit
     negative: int
     overflow: int
     histogram: Histogram
+    work: int | None = None
 
     def _head(self) -> Row:
         return {
@@ -72,6 +73,7 @@ class Series:
             "count": histogram.count,
             "negative": self.negative,
             "overflow": self.overflow,
+            "work": self.work,
             "sum": histogram.total,
             "min": histogram.minimum if filled else None,
             "max": histogram.maximum if filled else None,
@@ -114,10 +116,11 @@ def _napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
         to_point=end,
         context=figure.context,
         counted="poll",
-        unit="packets" if figure.unit == "packets" else unit,
+        unit=unit,
         negative=figure.negative,
         overflow=figure.overflow,
         histogram=figure.histogram(),
+        work=figure.work,
     )
 
 
@@ -152,6 +155,7 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
                 negative=row["negative"],
                 overflow=row["overflow"],
                 histogram=histogram,
+                work=row["work"],
             )
         )
     if held:

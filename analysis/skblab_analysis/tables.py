@@ -40,8 +40,8 @@ def of_run(folder: Path) -> list[Table]:
         found = run.of_trial(ledger.trial)
         packets = [one for one in found if one.kind != "napi"]
         made.append(layer_table([one for one in packets if one.histogram.buckets]))
-        for unit in dict.fromkeys(one.unit for one in found if one.kind == "napi"):
-            polls = [one for one in found if one.kind == "napi" and one.unit == unit]
+        polls = [one for one in found if one.kind == "napi"]
+        if polls:
             made.append(napi_table(polls))
         made.append(ledger_table(ledger))
     exact = run.exact()
@@ -82,16 +82,13 @@ def layer_table(found: Sequence[Series]) -> Table:
 def napi_table(found: Sequence[Series]) -> Table:
     """Return the table of NAPI polls: delay from schedule to poll, and time in the poll."""
     scaled = scale_of(found)
-    table = _table(
-        "Work of NAPI polls (packets)"
-        if scaled.name == "packets"
-        else f"NAPI polls ({scaled.name})"
-    )
+    table = _table(f"NAPI polls ({scaled.name})")
     table.add_column("figure, context", no_wrap=True)
-    for name in ("polls", "mean", *PERCENTILES, "max"):
+    for name in ("polls", "mean", *PERCENTILES, "max", "packets"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
-        table.add_row(label(one), *_figures(one, scaled))
+        work = "" if one.work is None else number(one.work)
+        table.add_row(label(one), *_figures(one, scaled), work)
     return table
 
 

@@ -50,9 +50,11 @@ def label(series: Series) -> str:
 
 def about(series: Series) -> str:
     """Return a clause that says what the interval holds; empty where the points say it all."""
-    if series.unit == "packets":
-        return "packets handled in one poll"
-    return LAYERS.get((series.from_point, series.to_point), "")
+    clause = LAYERS.get((series.from_point, series.to_point), "")
+    if series.work is not None and series.histogram.count:
+        each = series.work / series.histogram.count
+        clause += f", {number(each, _decimals(each))} packets each on average"
+    return clause
 
 
 def number(value: float | None, digits: int = 0, space: str = " ") -> str:

@@ -66,7 +66,6 @@ def pathlat(
     )
     polls = [round(7_000 * rng.lognormvariate(0, 0.6)) for _ in range(packets // 8)]
     work = [round(21_000 * rng.lognormvariate(0, 0.5)) for _ in range(packets // 8)]
-    packed = [min(1 + int(rng.expovariate(0.14)), 64) for _ in range(packets // 8)]
     rare = [round(60_000 * rng.lognormvariate(0, 0.9)) for _ in range(packets // 400)]
     return {
         "schema": "skblab.pathlat/1",
@@ -91,8 +90,7 @@ def pathlat(
         "napi": [
             {"name": "delay", "context": "softirq", **_distribution(polls)},
             {"name": "delay", "context": "ksoftirqd", **_distribution(rare)},
-            {"name": "time", "context": "softirq", **_distribution(work)},
-            {"name": "work", "unit": "packets", "context": "softirq", **_distribution(packed)},
+            {"name": "time", "context": "softirq", **_distribution(work), "work": packets},
         ],
     }
 
