@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -17,10 +19,12 @@ from skblab import __version__, develop, labroot, paths
 from skblab.boot import boot
 from skblab.demo.cli import demo
 from skblab.doctor.cli import doctor
-from skblab.errors import EXIT_INTERRUPTED, EXIT_NO, SkblabError, one_line
+from skblab.errors import EXIT_NO, SkblabError, Stopped, one_line
 from skblab.kernel.cli import kernel
 from skblab.report import report
 from skblab.reporter import Reporter
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 app = typer.Typer(
     name="skblab",
@@ -64,8 +68,19 @@ app.command("format", hidden=True)(develop.format_)
 app.command("native-tests", hidden=True)(develop.native_tests)
 
 
+def _stop(number: int, _: FrameType | None) -> None:
+    # A second Ctrl-C must not break into the clean-up that the first began.
+    for each in STOPPING:
+        signal.signal(each, signal.SIG_IGN)
+    raise Stopped(number)
+
+
 def main() -> None:
     """Run the command; every expected trouble becomes one line and an exit code."""
+    for each in STOPPING:
+        # What nohup or a shell's background job ignores stays ignored.
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, _stop)
     status = _guarded()
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
@@ -79,8 +94,8 @@ def _guarded() -> int:
         return stop.exit_code
     except SkblabError as error:
         return _complain(str(error), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        return _complain("stopped; what was finished is kept", EXIT_INTERRUPTED)
+    except Stopped as stopped:
+        return _complain("stopped; what was finished is kept", stopped.exit_code)
     except BrokenPipeError:
         # The reader (`| head`) has gone: not our failure. Python must not complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,7 @@
 """The errors a user can meet. Each is one clear line and carries its exit code.
 
 Exit codes: 0 good; 1 the run says no (void, refused, build or guest failed);
-2 bad usage or input; 125 a guest died under `skblab boot`; 130 Ctrl-C.
+2 bad usage or input; 125 a guest died under `skblab boot`; 128 + n stopped by signal n.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 EXIT_NO = 1
 EXIT_USAGE = 2
 EXIT_GUEST = 125
-EXIT_INTERRUPTED = 130
+EXIT_SIGNAL = 128
 
 
 class SkblabError(Exception):
@@ -29,6 +29,14 @@ class GuestError(SkblabError):
     """A guest panicked, hung, or was killed. `log` in the message says where to read on."""
 
     exit_code = EXIT_GUEST
+
+
+class Stopped(BaseException):
+    """A signal asked us to stop. No Exception: nothing but clean-up may hold it up."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = EXIT_SIGNAL + number
 
 
 def one_line(text: str, limit: int = 300) -> str:

@@ -15,7 +15,7 @@ from skblab import kernel, labroot, paths, tools
 from skblab.boot import make_spec
 from skblab.demo import forwarding, layers
 from skblab.demo.environment import describe, describe_guest
-from skblab.errors import SkblabError
+from skblab.errors import Stopped
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.report import gnuplot
@@ -78,7 +78,7 @@ def demo(
         guests["exact"] = _forwarding(folder, built, root, shares, exact_packets, reporter)
     except BaseException as error:
         # Whatever stopped it, what was recorded stays readable and says why it ends here.
-        reason = str(error) if isinstance(error, SkblabError) else "stopped by the user"
+        reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
         with contextlib.suppress(OSError):
             folder.fail(reason, describe(built, guests), reporter.timings)
         reporter.say(f"what was recorded until then: {folder.path}")

@@ -15,12 +15,14 @@ exec </dev/null >/dev/ttyS0 2>&1
 mount -t tmpfs tmpfs /tmp
 mkdir /tmp/upper /tmp/work /tmp/root
 mount -t overlay -o lowerdir=/,upperdir=/tmp/upper,workdir=/tmp/work overlay /tmp/root
+options=trans=virtio,version=9p2000.L,msize=262144
 for share in $shares; do
 	point=${share%:*}
 	case $share in
 	run:*) mount --bind /skblab/run "/tmp/root/skblab/run" ;;
-	*) mount -t 9p -o "trans=virtio,version=9p2000.L,msize=262144,cache=loose,${share#*:}" \
-		"$point" "/tmp/root/skblab/$point" ;;
+	# What the guest may write goes to the host at once; what it only reads is cached.
+	*:rw) mount -t 9p -o "$options" "$point" "/tmp/root/skblab/$point" ;;
+	*) mount -t 9p -o "$options,cache=loose,ro" "$point" "/tmp/root/skblab/$point" ;;
 	esac
 done
 for tree in /proc /sys /dev; do

@@ -21,6 +21,7 @@ from skblab.transport.base import Done, Running, TransportError
 
 SSH_FAILED = 255
 POLL_SECONDS = 0.25
+CLOSE_SECONDS = 2
 
 # Turns the client's arguments into the host command that runs them (e.g. in the lab root).
 Wrap = Callable[[Sequence[str]], list[str]]
@@ -80,14 +81,16 @@ class SshTransport:
 
     def close(self) -> None:
         """Close the shared connection; nothing if it is closed."""
-        if self._master is not None and self._master.poll() is None:
+        if self._master is None:
+            return
+        if self._master.poll() is None:
             subprocess.run(self._client("-O", "exit"), capture_output=True, check=False)
             try:
-                self._master.wait(timeout=5)
+                self._master.wait(timeout=CLOSE_SECONDS)
             except subprocess.TimeoutExpired:
                 self._master.kill()
                 self._master.wait()
-        if self._master is not None and self._master.stderr is not None:
+        if self._master.stderr is not None:
             self._master.stderr.close()
         self._master = None
 
