@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow.parquet as pq
 import pytest
 import synthetic_run
 
 from skblab_analysis import schemas
+from skblab_analysis.columns import TABLES
 from skblab_analysis.records import load
 
 FOLDER = Path(__file__).parents[2] / "results-schema"
+EXAMPLE = FOLDER / "example"
 
 
 def schema(name: str) -> jsonschema.Draft202012Validator:
@@ -75,3 +78,21 @@ def validate_folder(path: Path) -> None:
 
 def test_what_is_written_validates(tmp_path: Path) -> None:
     validate_folder(synthetic_run.finished_run(tmp_path, 2_000))
+
+
+def test_shipped_example_validates_and_is_real() -> None:
+    validate_folder(EXAMPLE)
+    run = load(EXAMPLE)
+    assert not run.document.synthetic
+    ledger = run.ledger("wall")
+    assert ledger is not None
+    assert ledger.sent == run.document.plan.packets
+    exact = run.exact()
+    assert exact is not None
+    assert all(cost.repeats for cost in exact.costs)
+
+
+def test_shipped_example_has_the_columns_of_now() -> None:
+    for table in TABLES:
+        found = pq.read_schema(EXAMPLE / f"{table.file}.parquet")
+        assert found.equals(table.schema(), check_metadata=True), f"make {table.file} anew"
