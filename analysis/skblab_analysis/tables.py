@@ -65,7 +65,8 @@ def layer_table(found: Sequence[Series]) -> Table:
     """Return the table of layers and whole path, one row each."""
     scaled = scale_of(found)
     table = _table(f"Where a packet's time goes ({scaled.name})")
-    table.add_column("layer", no_wrap=True)
+    # The only column that may fold: a number that is cut short would be a wrong one.
+    table.add_column("layer", overflow="fold")
     for name in ("packets", "mean", *PERCENTILES, "max", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
@@ -83,7 +84,7 @@ def napi_table(found: Sequence[Series]) -> Table:
     """Return the table of NAPI polls: delay from schedule to poll, and time in the poll."""
     scaled = scale_of(found)
     table = _table(f"NAPI polls ({scaled.name})")
-    table.add_column("figure, context", no_wrap=True)
+    table.add_column("figure, context", overflow="fold")
     for name in ("polls", "mean", *PERCENTILES, "max", "packets"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
@@ -207,5 +208,6 @@ def _table(title: str) -> Table:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
+        show_edge=False,
         caption_justify="left",
     )

@@ -69,7 +69,7 @@ def share(part: float | None, digits: int = 1, sign: bool = False) -> str:
     if part is None:
         return ABSENT
     if 0 < abs(part) < 10 ** -(digits + 2) / 2 and not sign:
-        return small_share(part)
+        digits = _leading(part)
     figure = f"{100 * part:{'+' if sign else ''}.{digits}f}".replace("-", "−")
     return f"{figure}{FIXED_SPACE}%"
 
@@ -85,8 +85,12 @@ def small_share(part: float | None) -> str:
         return ABSENT
     if part == 0:
         return f"0{FIXED_SPACE}%"
-    digits = min(max(1 - math.floor(math.log10(abs(100 * part))), 0), 6)
-    return share(part, digits)
+    return share(part, min(max(_leading(part) + 1, 0), 6))
+
+
+def _leading(part: float) -> int:
+    """Decimals needed to show the first digit of a share in per cent; below 0 for 10 % and more."""
+    return -math.floor(math.log10(abs(100 * part)))
 
 
 def quantity(value: float | None, unit: str, space: str = NARROW_SPACE) -> str:

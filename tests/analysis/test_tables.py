@@ -13,6 +13,7 @@ from rich.console import Console
 
 from skblab_analysis import words
 from skblab_analysis.exact import ExactTrial, summarise
+from skblab_analysis.records import RunFolder
 from skblab_analysis.tables import exact_table, of_run
 
 
@@ -28,6 +29,15 @@ def test_golden_tables_fit_eighty_columns(tmp_path: Path) -> None:
     shown = text(*of_run(synthetic_run.finished_run(tmp_path)))
     golden_files.check("tables.txt", shown)
     assert "…" not in shown
+
+
+def test_long_times_of_many_packets_are_not_cut(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(20_000), synthetic=True)
+    shapes = ((1_000, 0.5), (200, 0.5), (1_300, 0.5), (700, 0.5), (30_000_000, 1.0))
+    folder.record_wall(
+        synthetic_run.pathlat(shapes=shapes), synthetic_run.sender(), synthetic_run.receiver()
+    )
+    assert "…" not in text(*of_run(folder.path))
 
 
 def test_percentile_without_enough_samples_is_a_dash(tmp_path: Path) -> None:
@@ -76,7 +86,8 @@ def test_small_share_keeps_two_digits(part: float | None, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("part", "expected"), [(0.876, "87.6 %"), (0.0002, "0.020 %"), (0.0, "0.0 %"), (1.0, "100.0 %")]
+    ("part", "expected"),
+    [(0.876, "87.6 %"), (0.0002, "0.02 %"), (0.00008, "0.008 %"), (0.0, "0.0 %"), (1.0, "100.0 %")],
 )
 def test_share_is_never_rounded_to_nothing(part: float, expected: str) -> None:
     assert words.share(part).replace(words.FIXED_SPACE, " ") == expected
