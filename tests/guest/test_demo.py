@@ -58,9 +58,8 @@ def test_every_packet_is_accounted_for(outcome: Outcome) -> None:
 
 def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
     rows = parquet.read_table(outcome.folder / "layers_summary.parquet").to_pylist()
-    layers = [row for row in rows if row["from_point"] and row["to_point"]]
-    whole = next(r for r in layers if (r["from_point"], r["to_point"]) == ("driver", "user"))
-    parts = [row for row in layers if row is not whole]
+    (whole,) = [row for row in rows if row["kind"] == "total"]
+    parts = [row for row in rows if row["kind"] == "layer"]
     assert len(parts) == 5
     assert sum(row["sum"] for row in parts) == whole["sum"]
     assert {row["unit"] for row in rows} == {"ns"}
@@ -85,10 +84,10 @@ def test_the_folder_is_as_the_design_says(outcome: Outcome) -> None:
     for name in ("journal.jsonl", "trials.parquet", "layers.parquet"):
         assert (outcome.folder / name).stat().st_size > 0
     report = outcome.folder / "report"
-    pictures = sorted(p.stem for p in report.glob("*.svg"))
+    pictures = sorted(p.stem for p in report.glob("*.gp"))
     assert pictures
     for name in pictures:
-        for kind in ("png", "gp", "dat"):
+        for kind in ("svg", "png", "dat"):
             assert (report / f"{name}.{kind}").stat().st_size > 0
     page = (report / "index.html").read_text()
     assert "<svg" in page
