@@ -149,6 +149,28 @@ def test_a_guest_never_outlives_a_killed_parent() -> None:
     # The fixture sees that the guest is gone; its folder is swept by the next guest.
 
 
+def _listening() -> set[str]:
+    """Local addresses of the host's listening TCP sockets."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":  # TCP_LISTEN
+                found.add(fields[1])
+    return found
+
+
+def test_a_guest_takes_no_port_of_the_host() -> None:
+    before, listening = set(_guests()), _listening()
+    process = _start("--", "sleep", "100")
+    _new_guest(before)
+    time.sleep(1)
+    assert _listening() - listening == set()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
 def test_an_unreadable_exit_is_not_taken_for_the_commands(skblab: Skblab) -> None:
     done = skblab("boot", "--", "sh", "-c", "exit 255")
     assert done.returncode == 255

@@ -67,7 +67,7 @@ def demo(
         seed=SEED,
         packets=packets,
         baseline=BASELINE,
-        again=f"skblab demo --packets {packets} --rate {rate} --exact-packets {exact_packets}",
+        again=f"./skblab demo --packets {packets} --rate {rate} --exact-packets {exact_packets}",
         parameters={"rate_pps": rate, "exact_packets": exact_packets, "exact_boots": EXACT_BOOTS},
     )
     folder = RunFolder.create(paths.results(), "demo", plan)

@@ -21,7 +21,7 @@ def describe(built: kernel.Kernel, guests: dict[Clock, GuestRecord]) -> Environm
         kernel=Kernel(
             release=built.record.release,
             flavour=built.record.flavour,
-            source=f"{built.record.source} {built.record.source_version}",
+            source=f"{Path(built.record.source).name} {built.record.source_version}",
             config_hash=built.record.config_sha256,
             patches=tuple(patch.name for patch in built.record.patches),
         ),
