@@ -6,8 +6,10 @@ set -eu
 venv=$1
 cd "$(dirname "$0")/.."
 
-# Every file names its licence in its first lines; formats without comments are named here.
-bare='^(LICENSES/|Cargo\.lock$|.*\.json$|.*\.png$|.*\.svg$|.*\.parquet$|.*\.jsonl$|patches/.*/series$)'
+# Every file names its licence in its first lines, but for formats without comments, expected
+# output word for word, and patches, whose licence is that of the files they change (COPYING).
+bare='^(LICENSES/|Cargo\.lock$|patches/.*/(series|.*\.patch|0000-cover-letter.*)$|tests/.*/golden/'
+bare="$bare"'|.*\.(json|jsonl|parquet|png|svg)$)'
 status=0
 for file in $(git ls-files | grep -Ev "$bare"); do
 	[ -f "$file" ] || continue

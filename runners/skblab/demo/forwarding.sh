@@ -27,6 +27,7 @@ dropped() { # device
 		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
 }
 
+# shellcheck disable=SC2016  # the inner shell expands
 generate() { # device destination-mac packets
 	ip netns exec gen sh -euc '
 		thread=/proc/net/pktgen/kpktgend_0
