@@ -49,8 +49,10 @@ def boot(
 ) -> None:
     """Boot a guest with the patched kernel: a shell, or `-- COMMAND` and its exit status.
 
-    The guest's file system is the lab root; what it writes is gone when it ends, but for
-    /skblab/out (--share). Exit status 125: the guest died; its cause is said in one line.
+    The guest's file system is the lab root. What it writes is gone when it ends;
+    only /skblab/out (--share) stays.
+
+    Exit status 125: the guest died, and its cause is said in one line.
     """
     reporter = Reporter()
     spec = make_spec(

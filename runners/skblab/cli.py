@@ -107,7 +107,8 @@ def _guarded() -> int:
     except Exception as error:
         # The CLI library's own usage errors carry their exit code (2) and a clear line.
         if hasattr(error, "exit_code") and hasattr(error, "format_message"):
-            return _complain(error.format_message(), error.exit_code)
+            said = error.format_message().rstrip(".")
+            return _complain(f"{said}; see: skblab --help", error.exit_code)
         raise
 
 
