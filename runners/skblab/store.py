@@ -70,6 +70,7 @@ def ensure(kind: str, key: str, reporter: Reporter, build: Callable[[Path], None
         part = final.with_name(f"{key}.part")
         try:
             remove(part)
+            _sweep(final.parent)
             part.mkdir(parents=True)
             build(part)
             part.rename(final)
@@ -82,6 +83,16 @@ def ensure(kind: str, key: str, reporter: Reporter, build: Callable[[Path], None
             remove(part, quiet=True)
             raise
     return final
+
+
+def _sweep(kind: Path) -> None:
+    """Remove what builds that were killed left of any entry of this kind."""
+    for part in kind.glob("*.part"):
+        lock = paths.cache() / "locks" / f"{kind.name}-{part.stem}"
+        with lock.open("w") as handle, contextlib.suppress(BlockingIOError):
+            # Whoever builds it now holds the lock.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(part)
 
 
 def full_disk(where: Path) -> SkblabError:

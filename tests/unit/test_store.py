@@ -85,6 +85,24 @@ def test_a_killed_build_leaves_no_entry_and_the_next_one_works() -> None:
     assert not part.exists()
 
 
+def test_what_a_killed_build_of_another_entry_left_is_swept_but_not_a_living_one() -> None:
+    fork = multiprocessing.get_context("fork")
+    living = fork.Process(target=store.ensure, args=("kind", "living", QUIET, _slow))
+    living.start()
+    dead = cache() / "kind" / "dead.part"
+    part = cache() / "kind" / "living.part"
+    deadline = time.monotonic() + 10
+    while not part.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    dead.mkdir()
+    store.ensure("kind", "other", QUIET, _fill)
+    assert not dead.exists()
+    assert part.exists()
+    living.kill()
+    living.join()
+
+
 def test_two_builders_make_one_entry() -> None:
     def build(folder: Path) -> None:
         with (cache() / "calls").open("a") as calls:
