@@ -15,6 +15,8 @@ from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 
 TREE = Path(__file__).resolve().parents[1]
+# A test run in the background of a shell inherits an ignored SIGINT, which skblab respects.
+DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP")
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TREE, Skblab
+from conftest import DEFAULT_SIGNALS, TREE, Skblab
 from skblab.kernel import Kernel
 
 pytestmark = pytest.mark.guest
@@ -33,13 +33,14 @@ def _guests() -> list[int]:
     return found
 
 
-def _host_state() -> tuple[str, str, str, list[str]]:
+def _host_state() -> tuple[str, list[str], str, list[str]]:
     """Mounts, namespaces, devices and sysctls that a guest could leave changed."""
     mounts = Path("/proc/mounts").read_text()
-    names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
+    named = Path("/run/netns")
+    names = sorted(name.name for name in named.iterdir()) if named.is_dir() else []
     links = sorted(link.name for link in Path("/sys/class/net").iterdir())
     forward = Path("/proc/sys/net/ipv4/ip_forward").read_text()
-    return mounts, names.stdout, forward, links
+    return mounts, names, forward, links
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,7 @@ def _nothing_stays_behind(stock: Kernel) -> Iterator[None]:
 
 def _start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [str(TREE / "skblab"), "boot", *arguments],
+        [*DEFAULT_SIGNALS, str(TREE / "skblab"), "boot", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TREE
+from conftest import DEFAULT_SIGNALS, TREE
 from skblab.labroot import LabRoot
 
 pytestmark = pytest.mark.labroot
@@ -48,7 +48,7 @@ def test_lab_root(tmp_path: Path, number: signal.Signals, status: int) -> None:
         pytest.skip("needs root rights")
     mounts = Path("/proc/mounts").read_text()
     process = subprocess.Popen(
-        [str(TREE / "skblab"), "lab-root"],
+        [*DEFAULT_SIGNALS, str(TREE / "skblab"), "lab-root"],
         env={**os.environ, "SKBLAB_CACHE": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -74,7 +74,7 @@ def test_kernel_build(lab: LabRoot, tmp_path: Path) -> None:
     # A cache of its own around the same lab root, so that there is something to build.
     (tmp_path / "roots").symlink_to(lab.path.parent)
     process = subprocess.Popen(
-        [str(TREE / "skblab"), "kernel", "build", "--no-patches"],
+        [*DEFAULT_SIGNALS, str(TREE / "skblab"), "kernel", "build", "--no-patches"],
         env={**os.environ, "SKBLAB_CACHE": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

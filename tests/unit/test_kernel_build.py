@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import Skblab
+from conftest import DEFAULT_SIGNALS, Skblab
 from skblab import kernel
 from skblab.errors import SkblabError, UsageError
 from skblab.kernel import build, registry
@@ -319,7 +319,9 @@ def test_stopped_while_compiling(
         found = psutil.process_iter(["cmdline"])
         return any(one.info["cmdline"] == ["sleep", length] for one in found)
 
-    process = subprocess.Popen(child(lab, tree, 0.0), stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*DEFAULT_SIGNALS, *child(lab, tree, 0.0)], stderr=subprocess.PIPE, text=True
+    )
     wait_for(running)
     process.send_signal(number)
     _, told = process.communicate(timeout=20)
