@@ -160,11 +160,13 @@ probe drops --device peer0 --netns "$b"
 pair drops 198.18.0.2 20000 0 4096
 end_probe
 # A drop may interrupt the program at work on a delivery: then it is missed, and counted as that.
+# The device's own ICMPv6 (neighbours, listeners) may end as drops too, with other reasons.
 check drops \
-	'0 < p["samples"]["dropped"] == p["drop_reasons"]["SOCKET_RCVBUFF"]' \
-	'r["lost"] == p["samples"]["dropped"] + p["unplaced"]["missed"] == r["socket"]["drops"]' \
+	'0 < p["drop_reasons"]["SOCKET_RCVBUFF"] == p["seen_dropped"]["transport"]' \
+	'p["samples"]["dropped"] == sum(p["drop_reasons"].values())' \
+	'r["lost"] == p["drop_reasons"]["SOCKET_RCVBUFF"] + p["unplaced"]["missed"]' \
+	'r["lost"] == r["socket"]["drops"]' \
 	'p["samples"]["delivered"] == r["received"]' \
-	'p["seen_dropped"]["transport"] == p["samples"]["dropped"]' \
 	'p["seen_dropped"]["user"] == 0'
 
 # Another device: everything is filtered, nothing counted.

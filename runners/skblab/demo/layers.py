@@ -11,7 +11,7 @@ from skblab.guest import Guest
 
 # Fast enough to be over soon, slow enough that an emulated receiver keeps up: the picture is of
 # the path of a packet, not of a queue that grows.
-RATE_PPS = 20_000
+RATE_PPS = 10_000
 PAYLOAD_BYTES = 64
 RECEIVE_BUFFER_BYTES = 128 << 20
 ATTACH_SECONDS = 60
