@@ -42,8 +42,8 @@ if (narrow) {
   set tmargin at screen 1 - (panel + head) / height
   set bmargin at screen 1 - (panel + head + rows * row_height) / height
 } else {
-  set lmargin at screen 540 / width
-  set rmargin at screen 852 / width
+  set lmargin at screen 522 / width
+  set rmargin at screen 838 / width
 }
 set logscale x
 # A little wider, or rounding drops what stands on the edge.
