@@ -82,7 +82,10 @@ def _bpf(labroot: LabRoot, built: kernel.Kernel, key: str, reporter: Reporter) -
         reporter.say("compiling the probes")
         with reporter.step("probes"):
             labroot.run(
-                ["make", "-C", "/skblab/tree/probes/bpf", "OUT=/skblab/out", *_vmlinux()],
+                [
+                    *("make", "-C", "/skblab/tree/probes/bpf"),
+                    *("OUT=/skblab/out", "VMLINUX=/skblab/kernel/vmlinux"),
+                ],
                 binds=[
                     Bind(paths.tree(), "tree"),
                     Bind(folder, "out", writable=True),
@@ -93,7 +96,3 @@ def _bpf(labroot: LabRoot, built: kernel.Kernel, key: str, reporter: Reporter) -
             )
 
     return store.ensure("bpf", key, reporter, build)
-
-
-def _vmlinux() -> list[str]:
-    return ["VMLINUX=/skblab/kernel/vmlinux"]

@@ -31,6 +31,16 @@ def _running(*words: str) -> list[str]:
     return found
 
 
+def _start(cache: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*DEFAULT_SIGNALS, str(TREE / "skblab"), *arguments],
+        env={**os.environ, "SKBLAB_CACHE": str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def _gone(*words: str) -> bool:
     deadline = time.monotonic() + 10
     while _running(*words):
@@ -47,13 +57,7 @@ def test_lab_root(tmp_path: Path, number: signal.Signals, status: int) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root rights")
     mounts = Path("/proc/mounts").read_text()
-    process = subprocess.Popen(
-        [*DEFAULT_SIGNALS, str(TREE / "skblab"), "lab-root"],
-        env={**os.environ, "SKBLAB_CACHE": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = _start(tmp_path, "lab-root")
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("roots/*.part/etc")):
         assert process.poll() is None, process.communicate()
@@ -73,13 +77,7 @@ def test_lab_root(tmp_path: Path, number: signal.Signals, status: int) -> None:
 def test_kernel_build(lab: LabRoot, tmp_path: Path) -> None:
     # A cache of its own around the same lab root, so that there is something to build.
     (tmp_path / "roots").symlink_to(lab.path.parent)
-    process = subprocess.Popen(
-        [*DEFAULT_SIGNALS, str(TREE / "skblab"), "kernel", "build", "--no-patches"],
-        env={**os.environ, "SKBLAB_CACHE": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = _start(tmp_path, "kernel", "build", "--no-patches")
     deadline = time.monotonic() + 300
     while not list(tmp_path.glob("kernels/*.part/**/*.o")):
         assert process.poll() is None, process.communicate()
