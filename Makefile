@@ -32,6 +32,14 @@ shell: setup ## a shell in a guest with the patched kernel
 kernel: setup ## build the patched stock kernel (cached)
 	@$(SKBLAB) kernel build
 
+.PHONY: package
+package: setup ## Debian packages of the patched kernel for a real machine (docs/install.md)
+	@$(SKBLAB) kernel package $(PACKAGE_ARGS)
+
+.PHONY: patches-check
+patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, kernel-doc
+	@$(SKBLAB) kernel patches-check $(CHECK_ARGS)
+
 .PHONY: test
 test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
 	@$(VENV)/bin/python -m pytest $(TEST_ARGS)

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from skblab import paths, store
@@ -107,12 +107,10 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
         )
     start = time.monotonic()
     tree = source.ensure_tree(wanted.source, wanted.series, labroot, reporter)
-    compiler_cache = paths.cache() / "ccache"
-    compiler_cache.mkdir(exist_ok=True)
     output = part / "output"
     output.mkdir()
     logs = paths.cache() / "logs"
-    make = Make(wanted, labroot, tree, output, compiler_cache, logs / f"kernel-{wanted.key}.log")
+    make = Make(wanted, labroot, tree, output, logs / f"kernel-{wanted.key}.log")
 
     with reporter.step("kernel config"):
         names = wanted.request.fragments
@@ -120,7 +118,7 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
     reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")
     with reporter.step("kernel compile"):
-        lines = _compile(make, what, reporter)
+        lines = compile_all(make, what, reporter)
     with reporter.step("kernel keep"):
         release = make.run(["-s", "kernelrelease"], "asking for the release").strip()
         _keep(make, part)
@@ -129,31 +127,39 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
 
 @dataclass(frozen=True)
 class Make:
-    """The kernel's make, in the sandbox, for one tree and one output folder."""
+    """The kernel's make, in the sandbox, for one tree and one output folder.
+
+    `prefix` runs make as its last words; `binds` and `env` are further ones of the sandbox.
+    """
 
     plan: Plan
     labroot: LabRoot
     tree: Path
     output: Path
-    compiler_cache: Path
     log: Path
+    prefix: tuple[str, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def run(
         self, words: Sequence[str], what: str, on_line: Callable[[str], None] | None = None
     ) -> str:
         """Run make with `words`; the first `error:` of a failed compile becomes the error."""
         request = self.plan.request
+        compiler_cache = paths.cache() / "ccache"
+        compiler_cache.mkdir(exist_ok=True)
         argv = ["make", "-C", "/skblab/src", "O=/skblab/build", *COMPILERS]
         argv += [f"LOCALVERSION={request.local_version}", f"-j{request.jobs}"]
         try:
             return self.labroot.run(
-                ["nice", *argv, *words],
+                ["nice", *self.prefix, *argv, *words],
                 binds=[
                     Bind(self.tree, "src"),
                     Bind(self.output, "build", writable=True),
-                    Bind(self.compiler_cache, "ccache", writable=True),
+                    Bind(compiler_cache, "ccache", writable=True),
+                    *self.binds,
                 ],
-                env={**REPRODUCIBLE, **CCACHE},
+                env={**REPRODUCIBLE, **CCACHE, **self.env},
                 what=what,
                 log=self.log,
                 on_line=on_line,
@@ -178,10 +184,13 @@ def first_error(output: str) -> str | None:
     return one_line(found.replace("/skblab/src/", "")) if found else None
 
 
-def _compile(make: Make, what: str, reporter: Reporter) -> int:
+def compile_all(
+    make: Make, what: str, reporter: Reporter, *, target: str = "all", total: float = 0
+) -> int:
     """Compile everything; return the weighted number of steps, the next bar's total."""
-    last = registry.last_build(make.plan.request.flavour)
-    total = last.output_lines if last else TYPICAL_LINES[make.plan.request.flavour]
+    if not total:
+        last = registry.last_build(make.plan.request.flavour)
+        total = last.output_lines if last else TYPICAL_LINES[make.plan.request.flavour]
     done = 0
     with reporter.bar(f"compiling {what}", total) as update:
 
@@ -190,7 +199,7 @@ def _compile(make: Make, what: str, reporter: Reporter) -> int:
             done += weight(text)
             update(done)
 
-        make.run(["all"], f"compiling {what}", on_line=line)
+        make.run([target], f"compiling {what}", on_line=line)
     return done
 
 

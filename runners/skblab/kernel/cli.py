@@ -14,18 +14,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab import labroot
-from skblab.kernel import debian, registry
+from skblab.kernel import debian, ownconfig, patchcheck, registry
+from skblab.kernel import package as packages
 from skblab.kernel.build import ensure
 from skblab.kernel.model import FLAVOURS, Kernel, Request
 from skblab.kernel.model import flavour as to_flavour
 from skblab.reporter import Reporter
 
 kernel = typer.Typer(
-    help="Build kernels from source, our series and kconfig/; list those in the cache.",
+    help="Build kernels from source, our series and kconfig/; package, check and list them.",
     no_args_is_help=True,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+# Options that Linux set otherwise than the user's file: this many are named on the terminal.
+SHOWN = 5
 FlavourName = Annotated[str, typer.Option(help=f"Kernel flavour: {', '.join(FLAVOURS)}.")]
 
 
@@ -54,6 +57,63 @@ def build(
         typer.echo(json.dumps(_document(built), indent=1))
     else:
         typer.echo(f"{built.release}  {built.path}")
+
+
+@kernel.command()
+def package(
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Your own configuration, e.g. /boot/config-$(uname -r); default: ours."),
+    ] = None,
+    flavour: FlavourName = "stock",
+    source: Annotated[
+        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
+    ] = None,
+    patches: Annotated[
+        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
+    ] = True,
+    output: Annotated[Path, typer.Option(help="Where the packages are put.")] = Path("packages"),
+    debug_symbols: Annotated[
+        bool, typer.Option("--debug-symbols", help="Make the large -dbg package, too.")
+    ] = False,
+    jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make Debian packages of the patched kernel for a real machine (docs/install.md)."""
+    reporter = Reporter()
+    request = packages.PackageRequest(
+        kernel=Request(
+            flavour=to_flavour(flavour),
+            source=source,
+            patches=patches,
+            jobs=(os.cpu_count() or 1) if jobs is None else jobs,
+        ),
+        config=ownconfig.read(config) if config else None,
+        debug_symbols=debug_symbols,
+    )
+    made = packages.ensure(request, labroot.ensure(reporter), reporter)
+    files = made.export(output)
+    if as_json:
+        document = {"output": str(output.resolve()), **made.record.model_dump(mode="json")}
+        typer.echo(json.dumps(document, indent=1))
+        return
+    _tell(made.record, reporter)
+    for file in files:
+        typer.echo(file)
+
+
+def _tell(record: packages.Record, reporter: Reporter) -> None:
+    """Say what did not stay as in the user's configuration."""
+    for change in (*record.cleared, *record.changed):
+        reporter.say(str(change))
+    if record.otherwise:
+        some = ", ".join(f"{c.option} {c.before} -> {c.after}" for c in record.otherwise[:SHOWN])
+        more = len(record.otherwise) - SHOWN
+        reporter.say(
+            f"Linux {record.source_version} itself sets {len(record.otherwise)} other options "
+            f"than {record.config}: {some}"
+            + (f" and {more} more, all in {packages.RECORD}" if more > 0 else "")
+        )
 
 
 @kernel.command("list")
@@ -107,6 +167,79 @@ def config_diff(flavour: FlavourName = "stock", as_json: AsJson = False) -> None
         typer.echo(comparison.summary())
     if not comparison.clean:
         raise typer.Exit(1)
+
+
+@kernel.command("patches-check")
+def patches_check(
+    patch: Annotated[
+        list[int] | None, typer.Option(help="Only this patch (number from 1); may be repeated.")
+    ] = None,
+    first: Annotated[int, typer.Option("--from", help="From this patch to the last.")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Build the touched folders only, not the kernel.")
+    ] = False,
+    source: Annotated[
+        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that each patch of the series is fit for review by itself.
+
+    It applies without fuzz; checkpatch --strict has no error and no warning; the kernel builds
+    with it, with our options on and off; W=1, sparse and kernel-doc say nothing of the touched
+    files that they do not say of the unpatched ones. Exit status 1 if one is not so.
+    """
+    reporter = Reporter()
+    request = patchcheck.CheckRequest(
+        source=source,
+        only=tuple(patch or ()),
+        first=first,
+        quick=quick,
+        jobs=(os.cpu_count() or 1) if jobs is None else jobs,
+    )
+    results = patchcheck.check(request, labroot.ensure(reporter), reporter)
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in results], indent=1))
+    else:
+        _show_checks(results)
+    if not all(one.good for one in results):
+        raise typer.Exit(1)
+
+
+VERDICTS: dict[patchcheck.Verdict, str] = {
+    "ok": "[green]ok[/]",
+    "failed": "[red]FAILED[/]",
+    "nothing to check": "-",
+    "as off": "as off",
+    "not reached": "[red]?[/]",
+}
+
+
+def _show_checks(results: list[patchcheck.PatchResult]) -> None:
+    table = Table(box=None, pad_edge=False)
+    shown = [
+        name
+        for name in (*patchcheck.CHECKS, *patchcheck.WHOLE)
+        if any(name in one.outcomes for one in results)
+    ]
+    for title in ("patch", *shown, "took"):
+        table.add_column(title, no_wrap=title in ("patch", "took"))
+    for one in results:
+        verdicts = [VERDICTS[one.outcomes[n].verdict] if n in one.outcomes else "" for n in shown]
+        table.add_row(escape(one.patch[:40]), *verdicts, f"{one.seconds:.0f} s")
+    _print(table)
+    for one in results:
+        for name, outcome in one.outcomes.items():
+            if outcome.verdict == "failed":
+                log = f"; whole output: {outcome.log}" if outcome.log else ""
+                typer.echo(f"{one.patch}: {name} found {len(outcome.found)}{log}")
+            for text in outcome.found:
+                typer.echo(f"  {text}")
+            for text in outcome.notes:
+                typer.echo(f"  note, {name} of {one.patch}: {text}")
+    bad = sum(not one.good for one in results)
+    typer.echo(f"{len(results)} patches checked, {bad} not fit")
 
 
 def _print(table: Table) -> None:

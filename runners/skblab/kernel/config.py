@@ -14,6 +14,8 @@ from skblab.labroot import Bind, LabRoot
 
 # Refused options that the error names; more of them are counted.
 NAMED = 5
+# The user's own configuration, in the output folder.
+OWN = "own.config"
 
 _SET = re.compile(r"CONFIG_(\w+)=(.+)$")
 _UNSET = re.compile(r"# CONFIG_(\w+) is not set$")
@@ -26,7 +28,12 @@ _ALMOST = re.compile(r"\s*#?\s*CONFIG_\w+")
 _MERGE = """
 cd /tmp
 sh /skblab/src/scripts/kconfig/merge_config.sh -Q -m -O /tmp "$@"
-make -C /skblab/src O=/skblab/build KCONFIG_ALLCONFIG=/tmp/.config alldefconfig
+"""
+_FROM_DEFAULTS = "make -C /skblab/src O=/skblab/build KCONFIG_ALLCONFIG=/tmp/.config alldefconfig"
+# A whole configuration of the user's: what it does not name is new in this kernel.
+_FROM_OWN = """
+cp /tmp/.config /skblab/build/.config
+make -C /skblab/src O=/skblab/build olddefconfig
 """
 
 
@@ -86,16 +93,30 @@ def parse(text: str) -> dict[str, str]:
     return values
 
 
-def merge(names: Sequence[str], tree: Path, output: Path, labroot: LabRoot, log: Path) -> None:
+def merge(
+    names: Sequence[str],
+    tree: Path,
+    output: Path,
+    labroot: LabRoot,
+    log: Path,
+    *,
+    own: str | None = None,
+    half_applied: bool = False,
+) -> None:
     """Write `output/.config` for `tree` from the named fragments, and check it.
 
+    With `own`, the text of a whole configuration, the fragments change that one. With
+    `half_applied`, `tree` has a part of our series: options that it lacks are let go.
     Raises SkblabError naming each option that the kernel refused.
     """
     files = [fragment(name) for name in names]
     asked = wanted(files)
     inside = [f"/skblab/tree/kconfig/{file.name}" for file in files]
+    if own is not None:
+        (output / OWN).write_text(own)
+        inside.insert(0, f"/skblab/build/{OWN}")
     labroot.run(
-        ["sh", "-ec", _MERGE, "merge", *inside],
+        ["sh", "-ec", _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN), "merge", *inside],
         binds=[
             Bind(paths.tree(), "tree"),
             Bind(tree, "src"),
@@ -104,6 +125,9 @@ def merge(names: Sequence[str], tree: Path, output: Path, labroot: LabRoot, log:
         what="configuring the kernel",
         log=log,
     )
+    if half_applied:
+        known = _defined(set(asked), tree)
+        asked = {option: ask for option, ask in asked.items() if option in known}
     check(asked, parse((output / ".config").read_text()), tree)
 
 
