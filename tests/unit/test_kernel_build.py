@@ -104,6 +104,7 @@ def test_requests_that_cannot_be(tmp_path: Path) -> None:
     [
         (kernel.Request(), "-skblab", ("base", "skblab")),
         (kernel.Request(flavour="rt"), "-skblab-rt", ("base", "rt", "skblab")),
+        (kernel.Request(trace=False), "-skblab-off", ("base",)),
         (kernel.Request(patches=False), "-plain", ("base",)),
         (kernel.Request(flavour="debug", patches=False), "-plain-debug", ("base", "debug")),
     ],
@@ -130,7 +131,7 @@ def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, t
 
     first = key()
     assert key(jobs=7) == first
-    keys = [first, key(flavour="rt"), key(patches=False)]
+    keys = [first, key(flavour="rt"), key(trace=False), key(patches=False)]
     (project / "kconfig" / "base.config").write_text("CONFIG_BASE=y\nCONFIG_MORE=y\n")
     keys.append(key())
     (project / "patches" / "v6.12" / "1.patch").write_text("another")

@@ -32,12 +32,14 @@ def flavour(name: str) -> Flavour:
 class Request:
     """The kernel somebody wants. `source` None means Debian's from the lab root.
 
+    `trace` False: with the series, but its option off in the configuration.
     `jobs` compilers run at once; it has no influence on the result.
     """
 
     flavour: Flavour = "stock"
     source: Path | None = None
     patches: bool = True
+    trace: bool = True
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
@@ -52,8 +54,8 @@ class Request:
 
     @property
     def local_version(self) -> str:
-        """What `uname -r` adds to the version: -skblab, -skblab-rt, -plain, -plain-debug …"""
-        base = "-skblab" if self.patches else "-plain"
+        """What `uname -r` adds: -skblab, -skblab-rt, -skblab-off, -plain, -plain-debug …"""
+        base = ("-skblab" if self.trace else "-skblab-off") if self.patches else "-plain"
         return base if self.flavour == "stock" else f"{base}-{self.flavour}"
 
     @property
@@ -62,7 +64,7 @@ class Request:
         names = ["base"]
         if self.flavour != "stock":
             names.append(self.flavour)
-        if self.patches:
+        if self.patches and self.trace:
             names.append("skblab")
         return tuple(names)
 
