@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,13 +114,13 @@ def read(file: Path) -> OwnConfig:
     try:
         raw = file.expanduser().read_bytes()
         text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode()
+    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {file} is no text; {_EXPECTED}") from error
     except OSError as error:
         raise UsageError(
             f"--config {file}: {error.strerror or error}; expected a kernel configuration, "
             "as /boot/config-$(uname -r)"
         ) from error
-    except (EOFError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {file} is no text: {_EXPECTED}") from error
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#") and _option(line) is None:
             raise UsageError(
