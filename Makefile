@@ -42,6 +42,10 @@ patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, ke
 
 .PHONY: test
 test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
+	@$(VENV)/bin/python -m pytest -m 'not slow' $(TEST_ARGS)
+
+.PHONY: test-all
+test-all: setup dev lint ## make test, and the tests that take long
 	@$(VENV)/bin/python -m pytest $(TEST_ARGS)
 
 .PHONY: test-unit

@@ -49,13 +49,14 @@ def run_skblab() -> Skblab:
         env: dict[str, str] | None = None,
         prefix: tuple[str, ...] = (),
         stdin: str = "",
+        timeout: float = 600,
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*prefix, str(TREE / "skblab"), *arguments],
             capture_output=True,
             text=True,
             check=False,
-            timeout=600,
+            timeout=timeout,
             env={**os.environ, **(env or {})},
             input=stdin,
         )

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 from pathlib import Path
 
 import pytest
 
 from conftest import Skblab
 from skblab.errors import UsageError
-from skblab.kernel import config, ownconfig, package
+from skblab.kernel import config, ownconfig, package, source
 from skblab.kernel.model import Request
 from skblab.kernel.ownconfig import Change
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
 
 OWN = """\
 #
@@ -189,6 +192,32 @@ def test_export_to_what_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"--output .*file: .*expected a folder"):
         package.Packages(tmp_path, record()).export(tmp_path / "file")
+
+
+@pytest.mark.labroot
+def test_debians_configuration_takes_our_options(lab: LabRoot, tmp_path: Path) -> None:
+    reporter = Reporter(quiet=True)
+    origin = source.find(None, lab)
+    tree = source.ensure_tree(origin, source.series_for(origin), lab, reporter)
+    packed = lab.path / "usr/src/linux-config-6.12/config.amd64_none_amd64.xz"
+    file = tmp_path / "config-6.12-amd64"
+    keys = 'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/debian-uefi-certs.pem"'
+    theirs = lzma.decompress(packed.read_bytes()).decode()
+    file.write_text(theirs.replace('CONFIG_SYSTEM_TRUSTED_KEYS=""', "") + keys + "\n")
+    given = ownconfig.read(file)
+    text, cleared = given.buildable(tree, lab.versions)
+    output = tmp_path / "output"
+    output.mkdir()
+    config.merge(["skblab"], tree, output, lab, tmp_path / "log", own=text)
+    result = config.parse((output / ".config").read_text())
+    asked = config.wanted([config.fragment("skblab")])
+    ours, theirs_ = given.contrast(result, asked, cleared)
+    assert [change.option for change in cleared] == ["SYSTEM_TRUSTED_KEYS"]
+    assert [change.option for change in ours] == list(asked)
+    assert (result["SYSTEM_TRUSTED_KEYS"], result["DEBUG_INFO_BTF"]) == ('""', "y")
+    # It is the configuration of this very kernel: nothing else has a reason to change.
+    assert theirs_ == []
+    assert package.free_gib(result) > 25
 
 
 @pytest.mark.parametrize(

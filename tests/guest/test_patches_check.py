@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab kernel patches-check` on a series with one fault of each kind: each is found, once."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import TREE
+from skblab.kernel import source
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+
+pytestmark = [pytest.mark.labroot, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+# A small file whose folder compiles in seconds.
+FILE = "net/core/dst_cache.c"
+HEADER = """\
+From: A Developer <developer@example.org>
+Date: Thu, 1 Jan 2026 00:00:00 +0000
+Subject: [PATCH] net: {subject}
+
+The checks have to see what this patch does, and nothing else of it.
+
+Signed-off-by: A Developer <developer@example.org>
+---
+ {file} | 9 +++++++++
+
+"""
+# What each patch adds at the end of the file, and the checks that it fails.
+PATCHES = {
+    "say where the file ends": ("/* The end. */\n", set()),
+    "indent by blanks": (
+        "static int __maybe_unused dst_cache_blank(int a)\n{\n        return a;\n}\n",
+        {"checkpatch"},
+    ),
+    "set what is not used": (
+        "static int __maybe_unused dst_cache_set(int a)\n{\n\tint b;\n\n\tb = a;\n\treturn a;\n}\n",
+        {"W=1 off"},
+    ),
+    "mix up the byte order": (
+        "static __be16 __maybe_unused dst_cache_order(u16 a)\n{\n\treturn a;\n}\n",
+        {"sparse off"},
+    ),
+    "describe half of it": (
+        "/**\n * dst_cache_half() - says nothing of its argument\n *\n * Return: it\n */\n"
+        "static int __maybe_unused dst_cache_half(int a)\n{\n\treturn a;\n}\n",
+        {"kernel-doc", "W=1 off"},
+    ),
+    "use what is not there": (
+        "static int __maybe_unused dst_cache_typo(int a)\n{\n\treturn b;\n}\n",
+        {"build off"},
+    ),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, lab: LabRoot) -> Path:
+    """A tree of ours whose series is the one above, and a last patch that does not apply."""
+    top = tmp_path / "project"
+    series = top / "patches" / "v6.12"
+    series.mkdir(parents=True)
+    shutil.copytree(TREE / "kconfig", top / "kconfig")
+    reporter = Reporter(quiet=True)
+    plain = source.ensure_tree(source.find(None, lab), None, lab, reporter)
+    text = (plain / FILE).read_text()
+    for number, (subject, (added, _)) in enumerate(PATCHES.items(), 1):
+        after = f"{text}\n{added}"
+        lines = (text.splitlines(keepends=True), after.splitlines(keepends=True))
+        diff = "".join(difflib.unified_diff(*lines, f"a/{FILE}", f"b/{FILE}"))
+        header = HEADER.format(subject=subject, file=FILE)
+        (series / f"{number}.patch").write_text(header + diff)
+        text = after
+    (series / "7.patch").write_text((series / "3.patch").read_text())
+    (series / "series").write_text("".join(f"{n}.patch\n" for n in range(1, 8)))
+    return top
+
+
+def check(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command on that tree; the wrapper at the top of a clone would name its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "skblab", "kernel", "patches-check", "--quick", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+        env={**os.environ, "SKBLAB_TREE": str(project)},
+    )
+
+
+def test_each_fault_is_found_once(project: Path) -> None:
+    done = check(project, "--json")
+    assert done.returncode == 1, done.stderr
+    results = json.loads(done.stdout)
+    failed = [
+        {name for name, one in result["outcomes"].items() if one["verdict"] == "failed"}
+        for result in results
+    ]
+    assert failed == [*(expected for _, expected in PATCHES.values()), {"applies"}]
+    # Nothing of our options is in this series: there is no other configuration to compile.
+    assert results[0]["outcomes"]["build on"]["verdict"] == "as off"
+    assert "dst_cache.c: hunk 1 does not match" in results[6]["outcomes"]["applies"]["found"][0]
+    log = Path(results[5]["outcomes"]["build off"]["log"])
+    assert "error:" in log.read_text()
+
+    # What was checked is not checked again; the table names each patch and each fault.
+    again = check(project)
+    assert again.returncode == 1
+    assert "building" not in again.stderr
+    assert "7 patches checked, 6 not fit" in again.stdout
+    assert f"whole output: {log}" in again.stdout
+    one = check(project, "--patch", "1")
+    assert (one.returncode, one.stderr) == (0, "")
