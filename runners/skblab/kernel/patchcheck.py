@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from skblab import paths, store
 from skblab.errors import SkblabError, UsageError, one_line
-from skblab.kernel import build, config, findings, objects, series, source
+from skblab.kernel import build, config, findings, generated, objects, series, source
 from skblab.kernel.findings import Findings
 from skblab.kernel.model import Request
 from skblab.kernel.series import Series
@@ -31,14 +31,14 @@ from skblab.reporter import Reporter
 KIND = "checks"
 RESULT = "result.json"
 # Raise when a check below becomes another one.
-RECIPE = "1"
-NEEDS = ("sparse", "perl", "python3-minimal")
+RECIPE = "2"
+NEEDS = ("sparse", "perl", "python3-minimal", "python3-yaml")
 MIN_FREE_GIB = 12
 
 # In the order in which they are made. `on` and `off`: with and without the series' options.
 CHECKS = (
-    *("applies", "checkpatch", "kernel-doc", "build on", "build off"),
-    *("W=1 on", "W=1 off", "sparse on", "sparse off"),
+    *("applies", "checkpatch", "kernel-doc", "generated"),
+    *("build on", "build off", "W=1 on", "W=1 off", "sparse on", "sparse off"),
 )
 WHOLE = ("whole on", "whole off")
 Verdict = Literal["ok", "failed", "nothing to check", "as off", "not reached"]
@@ -280,10 +280,11 @@ class _Run:
         found["kernel-doc"] = self._added(
             "kernel-doc", self._kernel_doc(files) if objects.sources(files) else None
         )
+        found["generated"] = self._generated(files)
         if not any(_built(file) for file in files):
             # Only documentation and tools: the kernel is the one before.
             nothing = Outcome(verdict="nothing to check")
-            found |= dict.fromkeys(CHECKS[3:], nothing)
+            found |= dict.fromkeys(CHECKS[4:], nothing)
         else:
             for side in SIDES:
                 found |= self._side(side, files)
@@ -380,6 +381,13 @@ class _Run:
         log.write_text(output)
         verdict: Verdict = "failed" if said.serious else "ok"
         return Outcome(verdict=verdict, found=said.serious, notes=said.checks, log=str(log))
+
+    def _generated(self, files: Sequence[str]) -> Outcome:
+        names = generated.find(self.tree, files)
+        if not names:
+            return Outcome(verdict="nothing to check")
+        stale = tuple(generated.stale(self.tree, names, self.labroot))
+        return Outcome(verdict="failed" if stale else "ok", found=stale)
 
     def _kernel_doc(self, files: Sequence[str]) -> Findings:
         there = [name for name in objects.sources(files) if (self.tree / name).is_file()]
