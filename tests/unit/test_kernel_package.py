@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -170,8 +172,29 @@ def test_howto_names_what_to_install() -> None:
         "./linux-image-6.12.5-skblab_1_amd64.deb",
         "./linux-headers-6.12.5-skblab_1_amd64.deb",
     ]
-    assert "gnulinux-(advanced|6.12.5-skblab-advanced)" in text
     assert "@" not in text
+
+
+GRUB = """\
+menuentry 'Debian' --class debian $menuentry_id_option 'gnulinux-simple-aa-bb' {
+submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced-aa-bb' {
+	menuentry 'new' $menuentry_id_option 'gnulinux-6.12.5-skblab-advanced-aa-bb' {
+	menuentry 'new (recovery)' $menuentry_id_option 'gnulinux-6.12.5-skblab-recovery-aa-bb' {
+	menuentry 'today' $menuentry_id_option 'gnulinux-6.12.57+deb13-amd64-advanced-aa-bb' {
+"""
+
+
+@pytest.mark.parametrize("release", ["6.12.5-skblab", "6.12.57+deb13-amd64"])
+def test_howto_finds_the_entry_in_grubs_menu(tmp_path: Path, release: str) -> None:
+    menu = tmp_path / "grub.cfg"
+    menu.write_text(GRUB)
+    text = package.howto(record(release=release)).replace("/boot/grub/grub.cfg", str(menu))
+    command = re.search(r"grub-reboot (\"\$\(.*?\)\")\n", text, re.S)
+    assert command
+    done = subprocess.run(
+        ["sh", "-c", f"echo {command[1]}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"gnulinux-advanced-aa-bb>gnulinux-{release}-advanced-aa-bb\n"
 
 
 def test_export_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ RECORD = "package.json"
 HOWTO = "INSTALL.txt"
 SCHEMA: Literal["skblab.packages/1"] = "skblab.packages/1"
 # Raise when the steps below make other packages from the same input.
-RECIPE = "1"
+RECIPE = "2"
 
 # Debian packages of the lab root that bindeb-pkg runs.
 NEEDS = ("dpkg-dev", "debhelper", "rsync", "kmod", "cpio", "libelf-dev", "libssl-dev")
