@@ -222,8 +222,9 @@ class _Run:
             for name, outcome in whole.items():
                 log = Path(outcome.log)
                 if outcome.log and log.is_file():
-                    shutil.copyfile(log, part / log.name)
-                    outcome = outcome.model_copy(update={"log": str(final / log.name)})
+                    kept_name = log.name.removeprefix("patches-check-")
+                    shutil.copyfile(log, part / kept_name)
+                    outcome = outcome.model_copy(update={"log": str(final / kept_name)})
                 kept[name] = outcome
             seconds = round(time.monotonic() - start, 1)
             result = PatchResult(patch=patch.name, key=key, outcomes=kept, seconds=seconds)
@@ -260,14 +261,14 @@ class _Run:
         return ["prepare", *(f"{name}/" for name in there)]
 
     def _make(self, side: str, log: str) -> build.Make:
-        file = self.work / f"{log}.log"
+        file = _logs() / f"patches-check-{log}.log"
         return build.Make(self.plan, self.labroot, self.tree, self.work / side, file)
 
     def _configure(self, side: str) -> None:
         names = [n for n in self.plan.request.fragments if side == "on" or n != "skblab"]
         output = self.work / side
         output.mkdir(exist_ok=True)
-        log = self.work / f"config-{side}.log"
+        log = _logs() / f"patches-check-config-{side}.log"
         config.merge(names, self.tree, output, self.labroot, log, half_applied=True)
         self.stale.discard(side)
 
@@ -306,7 +307,7 @@ class _Run:
         choice = objects.choose(files, objects.users(make.output, files))
         notes = tuple(f"not compiled in this configuration: {name}" for name in choice.unseen)
         for name, words in ((compiled, ["W=1"]), (sparse, [*_SPARSE])):
-            one = replace(make, log=self.work / f"{name.replace(' ', '-')}.log")
+            one = replace(make, log=_logs() / f"patches-check-{name.replace(' ', '-')}.log")
             if not choice.objects:
                 outcomes[name] = Outcome(verdict="nothing to check", notes=notes)
                 continue
@@ -327,7 +328,7 @@ class _Run:
             trial = self.work / "trial"
             trial.mkdir()
             names = self.plan.request.fragments
-            log = self.work / "config-trial.log"
+            log = _logs() / "patches-check-config-trial.log"
             config.merge(names, self.tree, trial, self.labroot, log, half_applied=True)
             same = _options(trial) == _options(off)
             store.remove(trial)
@@ -377,7 +378,7 @@ class _Run:
             )
         )
         said = findings.checkpatch(output)
-        log = self.work / "checkpatch.log"
+        log = _logs() / "patches-check-checkpatch.log"
         log.write_text(output)
         verdict: Verdict = "failed" if said.serious else "ok"
         return Outcome(verdict=verdict, found=said.serious, notes=said.checks, log=str(log))
@@ -423,6 +424,12 @@ class _Run:
 
 
 _SPARSE = ("C=2", "CHECK=sparse")
+
+
+def _logs() -> Path:
+    folder = paths.cache() / "logs"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _touched(patch: Path) -> tuple[str, ...]:
