@@ -15,6 +15,7 @@ import typer
 from pydantic import BaseModel
 
 from skblab.store import write_whole
+from skblab_analysis.bench import BenchDocument
 from skblab_analysis.columns import TABLES, Table
 from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.files import Event
@@ -26,6 +27,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "results-schema"
 
 MODELS: dict[str, type[BaseModel]] = {
     "run": RunDocument,
+    "bench": BenchDocument,
     "journal-event": Event,
     "pathlat": PathlatDocument,
     "traffic-sender": SenderDocument,

@@ -14,6 +14,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis import bench
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
@@ -191,6 +192,94 @@ def exact_table(exact: ExactSummary) -> Table:
             table.caption = (
                 f"{escape(difference.setting)}: no difference seen; the smallest that could have "
                 f"been seen is {number(difference.seeable, 1)}"
+            )
+    return table
+
+
+def of_bench(document: bench.BenchDocument) -> list[Table]:
+    """Return the tables of a benchmark of the patches, those that it has figures for."""
+    made = []
+    for path, title in ((bench.forwarding, "Forwarding"), (bench.receive, "UDP receive")):
+        sections = [(family, path(document, family)) for family in bench.FAMILIES]
+        sections = [(family, figures) for family, figures in sections if figures]
+        if sections:
+            made.append(_cost_table(title, sections))
+    polls = bench.polls(document)
+    if polls:
+        made.append(_poll_table(polls))
+    if document.wall:
+        made.append(_wall_table(document.wall))
+    return made
+
+
+def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures]]]) -> Table:
+    table = _table(f"{title} (exact, instructions per packet)")
+    table.add_column("row", overflow="fold", ratio=1)
+    receive = sections[0][1][0].queue is not None
+    split = ("queue", "read") if receive else ()
+    for name in ("whole", *split, "path", "difference", "of whole", "per point", "+-"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for family, figures in sections:
+        table.add_section()
+        table.add_row(f"[bold]IPv{family}[/bold]")
+        group = figures[0].row.group
+        for one in figures:
+            if one.row.group != group:
+                table.add_row(f"[dim]{_GROUPS[one.row.group]}[/dim]")
+                group = one.row.group
+            table.add_row(
+                escape(one.row.title),
+                number(one.whole),
+                *((number(one.queue), number(one.read)) if receive else ()),
+                number(one.path),
+                "baseline" if one.difference is None else signed(one.difference, 1),
+                ""
+                if one.share is None
+                else share(one.share, 1, sign=True).replace(FIXED_SPACE, ""),
+                "" if one.per_point is None else signed(one.per_point, 1),
+                number(one.seeable, 1),
+            )
+    return table
+
+
+_GROUPS = {
+    "patch": "the patches",
+    "tool": "the unpatched kernel with the same points and",
+    "alternative": "the stamps kept elsewhere",
+}
+
+
+def _poll_table(polls: Sequence[bench.Poll]) -> Table:
+    table = _table("NAPI (exact, instructions per poll)")
+    table.add_column("row", overflow="fold", ratio=1)
+    for name in ("compared with", "polls a packet", "difference", "+-"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in polls:
+        table.add_row(
+            escape(one.row.title),
+            one.baseline,
+            number(one.polls_per_packet, 2),
+            signed(one.per_poll, 1),
+            number(one.seeable, 1),
+        )
+    return table
+
+
+def _wall_table(pairs: Sequence[bench.WallPair]) -> Table:
+    table = _table("Throughput of forwarding (wall, stamps on over off)")
+    table.add_column("packets", no_wrap=True)
+    for name in ("pairs", "off kpps", "on kpps", "on / off", "interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for family in bench.FAMILIES:
+        found = bench.ratio([pair for pair in pairs if pair.family == family])
+        if found is not None:
+            table.add_row(
+                f"IPv{family}",
+                str(found.pairs),
+                number(found.off_kpps, 1),
+                number(found.on_kpps, 1),
+                number(found.estimate, 3),
+                f"{number(found.low, 3)} to {number(found.high, 3)} ({found.confidence:.0%})",
             )
     return table
 

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the patches and the tools beside them cost: rows of one benchmark, and their differences.
+
+A trial counts the instructions of one run of packets in one part of the work:
+
+tester    generator, link and sink, with nothing in between
+forward   the tester with a router in between
+queue     the tester's generator and link, then the way into a UDP socket's queue
+read      reading that queue empty
+polls     as tester, for NAPI rows: the unit is a poll
+
+A row is a kernel and what looks into it; every row has its own tester, so that what a row adds to
+the path under test is (part - tester) less the same of the baseline: what it adds to the tester
+(which is a packet's path, too) cancels. `read` needs no tester. A row is refused unless each point
+of the path was seen exactly once for every packet sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    StringConstraints,
+)
+
+from skblab_analysis.errors import RefusedError
+from skblab_analysis.run import Environment, Timing
+
+Part = Literal["tester", "forward", "queue", "read"]
+PARTS: tuple[Part, ...] = ("tester", "forward", "queue", "read")
+Family = Literal[4, 6]
+FAMILIES: tuple[Family, ...] = (4, 6)
+RowName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
+Group = Literal["patch", "tool", "napi", "alternative"]
+
+# The project's own promise for repeats of the same trial.
+SPREAD_LIMIT = 0.001
+CONFIDENCE = 0.95
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Trial(_Part):
+    """One counted run of packets."""
+
+    row: RowName = Field(description="the row it belongs to")
+    boot: NonNegativeInt = Field(description="number of the boot")
+    repeat: NonNegativeInt = Field(description="number of the repeat within the boot")
+    part: Part = Field(description="what was run: tester, forward, queue or read")
+    family: Family = Field(description="4: IPv4, 6: IPv6")
+    packets: PositiveInt = Field(description="packets sent")
+    delivered: NonNegativeInt = Field(description="packets that the sink or the reader counted")
+    instructions: PositiveInt = Field(description="guest instructions of the whole run")
+
+    @property
+    def per_packet(self) -> float:
+        """Instructions per packet."""
+        return self.instructions / self.packets
+
+
+class Proof(_Part):
+    """That a row's reader did its work: packets it saw at each point, and how many it had to."""
+
+    row: RowName
+    boot: NonNegativeInt
+    repeat: NonNegativeInt
+    expected: dict[str, NonNegativeInt] = Field(description="packets, by point")
+    seen: dict[str, NonNegativeInt] = Field(description="packets, by point")
+    how: str = Field(description="where the figures seen come from")
+
+    def faults(self) -> list[str]:
+        """Return each point where seen is not expected, as a clause."""
+        names = [*self.expected, *(name for name in self.seen if name not in self.expected)]
+        return [
+            f"{name}: saw {self.seen.get(name, 0)} of {self.expected.get(name, 0)} packets"
+            for name in names
+            if self.seen.get(name, 0) != self.expected.get(name, 0)
+        ]
+
+
+class Row(_Part):
+    """One row of the table."""
+
+    name: RowName
+    title: str = Field(description="the row in words")
+    group: Group = Field(description="which part of the table it stands in")
+    kernel: str = Field(description="as `uname -r` says")
+    tool: str = Field(default="", description="what reads, with its version; empty: nothing")
+    points: dict[Literal["forward", "receive"], NonNegativeInt] = Field(
+        default_factory=dict, description="points at which each packet was seen"
+    )
+    refused: str = Field(default="", description="why the row has no figures; empty: it has")
+
+
+class WallPair(_Part):
+    """Forwarding throughput in wall time, off and on, one after the other."""
+
+    family: Family
+    pair: NonNegativeInt
+    first: Literal["off", "on"] = Field(description="which of the two ran first")
+    off_kpps: float = Field(gt=0, description="thousand packets per second, stamps off")
+    on_kpps: float = Field(gt=0, description="thousand packets per second, stamps on")
+
+    @property
+    def ratio(self) -> float:
+        """Throughput on over throughput off."""
+        return self.on_kpps / self.off_kpps
+
+
+class BenchDocument(_Part):
+    """The whole of `bench.json`."""
+
+    schema_: Literal["skblab.bench/1"] = Field(default="skblab.bench/1", alias="schema")
+    again: str = Field(description="the command that runs it again")
+    baseline: RowName = Field(description="the row that the others are compared with")
+    packets: PositiveInt = Field(description="packets per trial")
+    repeats: PositiveInt = Field(description="trials of each row, part and family in a boot")
+    rows: tuple[Row, ...]
+    trials: tuple[Trial, ...]
+    proofs: tuple[Proof, ...] = ()
+    polls: dict[RowName, float] = Field(
+        default_factory=dict, description="NAPI polls per packet in the tester, by row"
+    )
+    against: dict[RowName, RowName] = Field(
+        default_factory=dict, description="the row that a NAPI row is compared with"
+    )
+    wall: tuple[WallPair, ...] = ()
+    versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
+    environments: dict[str, Environment] = Field(
+        default_factory=dict, description="kernel, guest and host, by kernel release"
+    )
+    timings: tuple[Timing, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Instructions per packet of one row, part and family: mean, lowest and highest trial."""
+
+    mean: float
+    low: float
+    high: float
+    trials: int
+
+    @property
+    def spread(self) -> float:
+        """(high - low) / mean."""
+        return (self.high - self.low) / self.mean
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One row in one experiment and family, in instructions per packet.
+
+    `whole` holds the tester, `path` does not. `difference` and its `share` of the baseline's
+    whole are between paths; None in the baseline itself. `seeable` is the smallest difference
+    that could have been seen: the ranges of all trials that it was computed from, added.
+    """
+
+    row: Row
+    whole: float
+    tester: float
+    path: float
+    difference: float | None
+    share: float | None
+    per_point: float | None
+    seeable: float
+    spread: float
+    # Receive alone: into the queue (without the tester), and out of it.
+    queue: float | None = None
+    read: float | None = None
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What a NAPI row adds to one poll, in instructions, against its baseline row."""
+
+    row: Row
+    baseline: str
+    polls_per_packet: float
+    per_poll: float
+    seeable: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Throughput on over off: Hodges-Lehmann estimate and exact signed-rank interval."""
+
+    pairs: int
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    off_kpps: float
+    on_kpps: float
+
+
+Cells = Mapping[tuple[str, Part, Family], Cell]
+
+
+def cells(trials: Sequence[Trial]) -> dict[tuple[str, Part, Family], Cell]:
+    """Return the cell of every row, part and family that was run."""
+    grouped: dict[tuple[str, Part, Family], list[float]] = {}
+    for trial in trials:
+        grouped.setdefault((trial.row, trial.part, trial.family), []).append(trial.per_packet)
+    return {
+        key: Cell(mean(values), min(values), max(values), len(values))
+        for key, values in grouped.items()
+    }
+
+
+def faults(row: str, trials: Sequence[Trial], proofs: Sequence[Proof]) -> list[str]:
+    """Return why the row has to be refused, as clauses; empty when it has not."""
+    found = [
+        f"{trial.part}, IPv{trial.family}: {trial.delivered} of {trial.packets} packets arrived"
+        for trial in trials
+        if trial.row == row and trial.delivered != trial.packets
+    ]
+    for proof in proofs:
+        if proof.row == row:
+            found += proof.faults()
+    return list(dict.fromkeys(found))
+
+
+def forwarding(document: BenchDocument, family: Family) -> list[Figures]:
+    """Return the forwarding figures of each row that has them, the baseline first."""
+    return _figures(document, family, ("forward",), "forward")
+
+
+def receive(document: BenchDocument, family: Family) -> list[Figures]:
+    """Return the UDP receive figures of each row that has them, the baseline first."""
+    return _figures(document, family, ("queue", "read"), "receive")
+
+
+def _figures(
+    document: BenchDocument,
+    family: Family,
+    parts: tuple[Part, ...],
+    path: Literal["forward", "receive"],
+) -> list[Figures]:
+    found = cells(document.trials)
+    rows = [row for row in document.rows if not row.refused and row.group != "napi"]
+    rows.sort(key=lambda row: row.name != document.baseline)
+    rows = [row for row in rows if all((row.name, p, family) in found for p in ("tester", *parts))]
+    if not rows:
+        return []
+    if rows[0].name != document.baseline:
+        raise RefusedError(f"no row {document.baseline!r} to compare with")
+    made: list[Figures] = []
+    for row in rows:
+        tester = found[row.name, "tester", family]
+        own = [found[row.name, part, family] for part in parts]
+        whole = sum(cell.mean for cell in own)
+        own_path = whole - tester.mean
+        range_ = sum(cell.high - cell.low for cell in (tester, *own))
+        first = made[0] if made else None
+        difference = own_path - first.path if first else None
+        points = row.points.get(path, 0)
+        made.append(
+            Figures(
+                row=row,
+                whole=whole,
+                tester=tester.mean,
+                path=own_path,
+                difference=difference,
+                share=None if difference is None or first is None else difference / first.whole,
+                per_point=difference / points if difference is not None and points else None,
+                seeable=range_ + (first.seeable if first else 0),
+                spread=max(cell.spread for cell in (tester, *own)),
+                queue=own[0].mean - tester.mean if path == "receive" else None,
+                read=own[1].mean if path == "receive" else None,
+            )
+        )
+    return made
+
+
+def polls(document: BenchDocument) -> list[Poll]:
+    """Return what each NAPI row adds to a poll of the row that it is compared with."""
+    found = cells(document.trials)
+    made = []
+    for row in document.rows:
+        each = document.polls.get(row.name)
+        if row.group != "napi" or row.refused or not each:
+            continue
+        other = document.against.get(row.name, document.baseline)
+        pairs = [
+            (found[row.name, "tester", family], found[other, "tester", family])
+            for family in FAMILIES
+            if (row.name, "tester", family) in found and (other, "tester", family) in found
+        ]
+        if pairs:
+            added = mean(one.mean - two.mean for one, two in pairs)
+            seeable = max(one.high - one.low + two.high - two.low for one, two in pairs)
+            made.append(Poll(row, other, each, added / each, seeable / each))
+    return made
+
+
+def ratio(pairs: Sequence[WallPair], confidence: float = CONFIDENCE) -> Ratio | None:
+    """Return throughput on over off with its interval; None with no pair.
+
+    The interval is the narrowest signed-rank one that has at least `confidence`; with too few
+    pairs for that, it is the widest there is and says its own confidence.
+    """
+    if not pairs:
+        return None
+    values = [pair.ratio for pair in pairs]
+    n = len(values)
+    walsh = sorted((values[i] * values[j]) ** 0.5 for i in range(n) for j in range(i, n))
+    cut, sure = _cut(n, confidence)
+    return Ratio(
+        pairs=n,
+        estimate=median(walsh),
+        low=walsh[cut],
+        high=walsh[-1 - cut],
+        confidence=sure,
+        off_kpps=median(pair.off_kpps for pair in pairs),
+        on_kpps=median(pair.on_kpps for pair in pairs),
+    )
+
+
+def _cut(n: int, confidence: float) -> tuple[int, float]:
+    """How many Walsh averages to leave out at each end, and the confidence that remains."""
+    ways = [1]
+    for rank in range(1, n + 1):
+        longer = ways + [0] * rank
+        for total, count in enumerate(ways):
+            longer[total + rank] += count
+        ways = longer
+    cut, tail = 0, ways[0]
+    while 1 - 2 * (tail + ways[cut + 1]) / 2**n >= confidence:
+        cut += 1
+        tail += ways[cut]
+    return cut, 1 - 2 * tail / 2**n

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The benchmark's figures: differences, refusals, the throughput ratio and its interval."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from skblab_analysis import bench, tables
+from skblab_analysis.bench import BenchDocument, Proof, Row, Trial, WallPair
+from skblab_analysis.errors import RefusedError
+
+COST = {"tester": 3000, "forward": 6000, "queue": 5000, "read": 1500}
+# What a row adds to each part: its tester's packets are traced, too.
+ADDED = {"tester": 500, "forward": 1400, "queue": 1000, "read": 200}
+
+
+def trials(row: str, added: dict[str, int], noise: int = 0) -> list[Trial]:
+    return [
+        Trial(
+            row=row,
+            boot=0,
+            repeat=repeat,
+            part=part,
+            family=family,
+            packets=1000,
+            delivered=1000,
+            instructions=1000 * (COST[part] + added.get(part, 0)) + repeat * noise,
+        )
+        for repeat in (1, 2)
+        for part in bench.PARTS
+        for family in bench.FAMILIES
+    ]
+
+
+def row(name: str, **more: object) -> Row:
+    made = {"name": name, "title": name, "group": "patch", "kernel": "6.12", **more}
+    return Row.model_validate(made)
+
+
+def document(**more: object) -> BenchDocument:
+    return BenchDocument.model_validate(
+        {
+            "again": "x",
+            "baseline": "unpatched",
+            "packets": 1000,
+            "repeats": 2,
+            "rows": (row("on", points={"forward": 9, "receive": 9}), row("unpatched")),
+            "trials": (*trials("unpatched", {}, 100), *trials("on", ADDED, 200)),
+            **more,
+        }
+    )
+
+
+def test_what_a_row_adds_to_the_tester_cancels() -> None:
+    first, on = bench.forwarding(document(), 4)
+    assert (first.row.name, first.difference) == ("unpatched", None)
+    assert first.path == pytest.approx(3000)
+    assert on.whole == pytest.approx(7400.3)
+    assert on.difference == pytest.approx(900)
+    assert on.per_point == pytest.approx(100)
+    assert on.share == pytest.approx(900 / 6000, rel=1e-3)
+    # Both ranges of both rows: 0.1 + 0.1 and 0.2 + 0.2.
+    assert on.seeable == pytest.approx(0.6)
+
+
+def test_receive_is_the_queue_and_the_read() -> None:
+    first, on = bench.receive(document(), 6)
+    assert first.queue == pytest.approx(2000)
+    assert first.read == pytest.approx(1500.15)
+    assert on.difference == pytest.approx(700, abs=1)
+
+
+def test_refused_rows_have_no_figures() -> None:
+    refused = row("on", refused="ip: saw 999 of 1000 packets")
+    figures = bench.forwarding(document(rows=(row("unpatched"), refused)), 4)
+    assert [one.row.name for one in figures] == ["unpatched"]
+    with pytest.raises(RefusedError, match="no row 'unpatched'"):
+        bench.forwarding(document(rows=(row("on"),)), 4)
+
+
+def test_faults() -> None:
+    short = trials("on", {})[0].model_copy(update={"delivered": 998})
+    proof = Proof(row="on", boot=0, repeat=1, expected={"ip": 5}, seen={"ip": 4, "x": 1}, how="")
+    assert bench.faults("on", [short], [proof]) == [
+        "tester, IPv4: 998 of 1000 packets arrived",
+        "ip: saw 4 of 5 packets",
+        "x: saw 1 of 0 packets",
+    ]
+    assert bench.faults("off", [short], [proof]) == []
+
+
+def test_polls() -> None:
+    more = {
+        "rows": (row("unpatched"), row("napi", group="napi")),
+        "trials": (*trials("unpatched", {}), *trials("napi", {"tester": 90})),
+        "polls": {"napi": 1.5},
+        "against": {"napi": "unpatched"},
+    }
+    (one,) = bench.polls(document(**more))
+    assert one.per_poll == pytest.approx(60)
+
+
+def pairs(*ratios: float) -> list[WallPair]:
+    return [
+        WallPair(family=4, pair=n, first="off", off_kpps=100, on_kpps=100 * ratio)
+        for n, ratio in enumerate(ratios)
+    ]
+
+
+def test_the_interval_of_eight_pairs_is_the_tabulated_one() -> None:
+    found = bench.ratio(pairs(0.90, 0.92, 0.94, 0.96, 0.98, 1.0, 1.02, 1.04))
+    assert found is not None
+    # Tables of the signed-rank test: with n = 8, T <= 3 on one side has probability 0.0195.
+    assert found.confidence == pytest.approx(1 - 2 * 5 / 256)
+    assert 0.90 < found.low < found.estimate < found.high < 1.04
+    assert found.estimate == pytest.approx(0.97, abs=0.001)
+
+
+def test_few_pairs_say_how_little_they_are_worth() -> None:
+    assert bench.ratio([]) is None
+    found = bench.ratio(pairs(0.9, 1.0))
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((0.9, 1.0))
+    assert found.confidence == pytest.approx(0.5)
+
+
+def test_tables_show_every_row_and_never_cut_a_number() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=100)
+    for table in tables.of_bench(document(wall=tuple(pairs(0.9, 1.0)))):
+        console.print(table)
+    text = out.getvalue()
+    for word in ("Forwarding", "UDP receive", "IPv6", "+900.0", "+100.0", "baseline", "50%"):
+        assert word in text
+    assert "…" not in text
