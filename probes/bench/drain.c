@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * drain: binds a UDP socket that can hold many packets, waits until told by a
+ * line on standard input, then reads what is queued, and says how long that
+ * took. The loop does nothing but recv(), so that the time is the kernel's.
+ *   usage: drain ADDRESS PORT
+ * Prints "ready" when bound; per line read, "PACKETS NANOSECONDS".
+ */
+#include <arpa/inet.h>
+#include <err.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define ROOM (256 << 20)
+
+static long long now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int bind_socket(const char *address, const char *port)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	int room = ROOM, fd, ret;
+
+	in.sin_port = in6.sin6_port = htons(atoi(port));
+	if (inet_pton(AF_INET, address, &in.sin_addr) == 1) {
+		fd = socket(AF_INET, SOCK_DGRAM, 0);
+		ret = bind(fd, (struct sockaddr *)&in, sizeof(in));
+	} else if (inet_pton(AF_INET6, address, &in6.sin6_addr) == 1) {
+		fd = socket(AF_INET6, SOCK_DGRAM, 0);
+		ret = bind(fd, (struct sockaddr *)&in6, sizeof(in6));
+	} else {
+		errx(2, "%s is no address", address);
+	}
+	if (ret)
+		err(1, "cannot bind %s port %s", address, port);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
+		err(1, "cannot have a receive buffer of %d bytes", room);
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	char line[16], buffer[2048];
+	int fd;
+
+	if (argc != 3)
+		errx(2, "usage: drain ADDRESS PORT");
+	fd = bind_socket(argv[1], argv[2]);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	puts("ready");
+	while (fgets(line, sizeof(line), stdin)) {
+		long long packets = 0, begin = now();
+
+		while (recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT) >= 0)
+			packets++;
+		if (errno != EAGAIN)
+			err(1, "cannot receive");
+		printf("%lld %lld\n", packets, now() - begin);
+	}
+	return 0;
+}
