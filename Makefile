@@ -40,6 +40,10 @@ package: setup ## Debian packages of the patched kernel for a real machine (docs
 patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, kernel-doc
 	@$(SKBLAB) kernel patches-check $(CHECK_ARGS)
 
+.PHONY: bench-patch
+bench-patch: setup ## what the patches and other tools cost, instructions per packet
+	@$(SKBLAB) bench patch $(BENCH_ARGS)
+
 .PHONY: test
 test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
 	@$(VENV)/bin/python -m pytest -m 'not slow' $(TEST_ARGS)

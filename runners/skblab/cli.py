@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from skblab import __version__, develop, labroot, paths
+from skblab.bench.cli import bench
 from skblab.boot import boot
 from skblab.demo.cli import demo
 from skblab.doctor.cli import doctor
@@ -23,6 +24,8 @@ from skblab.errors import EXIT_NO, SkblabError, Stopped, one_line
 from skblab.kernel.cli import kernel
 from skblab.report import report
 from skblab.reporter import Reporter
+from skblab.selftests.cli import kselftest
+from skblab.soak.cli import soak
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -60,9 +63,12 @@ def lab_root() -> None:
 
 app.command()(doctor)
 app.add_typer(kernel, name="kernel")
+app.add_typer(bench, name="bench")
 app.command()(boot)
 app.command()(demo)
 app.command()(report)
+app.command()(kselftest)
+app.command()(soak)
 app.command("lint", hidden=True)(develop.lint)
 app.command("format", hidden=True)(develop.format_)
 app.command("native-tests", hidden=True)(develop.native_tests)

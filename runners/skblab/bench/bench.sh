@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh disable=SC2154  # variables without a value here are set by the caller.
+# Instructions per packet with and without a reader of the path, in `exact` mode, where the
+# guest's clock counts instructions.
+#
+#   gen:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     forward
+#   gen:u0 ──────────────────────────── rcv:v0      receive: into a socket's queue; then read
+#   gen:c0 ──────────────────────────── sink:s1     tester: generator, veth, sink
+#
+# The sink drops at tc ingress: it answers nothing, and it counts. One CPU, never idle between
+# pktgen's first and last packet, so pktgen's elapsed time is instructions / 1000. Packets are not
+# shared with the generator (pktgen's SHARED off), as those of a network card are not.
+# Prints a line a trial: row repeat part family packets delivered nanoseconds
+# those outside the counts after a word that says what they are for. What a row's reader saw is in
+# files of $out.
+set -eu
+
+pair() { # name namespace mac  peer namespace mac
+	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"
+	ip -n "$2" link set "$1" up
+	ip -n "$5" link set "$4" up
+}
+
+sink() { # device
+	tc -n sink qdisc add dev "$1" clsact
+	tc -n sink filter add dev "$1" ingress matchall action drop
+}
+
+# Packets that the sink's filter dropped so far.
+dropped() { # device
+	tc -n sink -s -j filter show dev "$1" ingress |
+		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
+}
+
+# Prints elapsed microseconds.
+# shellcheck disable=SC2016  # the inner shell expands
+generate() { # family device destination-mac destination-address packets
+	ip netns exec gen sh -euc '
+		thread=/proc/net/pktgen/kpktgend_0
+		device=/proc/net/pktgen/$2
+		echo rem_device_all >$thread
+		echo "add_device $2" >$thread
+		if [ "$1" = 4 ]; then
+			echo "pkt_size 60" >"$device"
+			echo "dst $4" >"$device"
+			echo "src_min 198.18.0.2" >"$device"
+			echo "src_max 198.18.0.2" >"$device"
+		else
+			# The smallest that holds the generator'\''s own header.
+			echo "pkt_size 78" >"$device"
+			echo "dst6 $4" >"$device"
+			echo "src6 2001:2:0:1::2" >"$device"
+		fi
+		for setting in "count $5" "clone_skb 0" "delay 0" "dst_mac $3" \
+			"udp_src_min 1024" "udp_src_max 1024" "udp_dst_min 1024" "udp_dst_max 1024" \
+			"flag UDPCSUM" "flag !SHARED"; do
+			echo "$setting" >"$device"
+		done
+		echo start >/proc/net/pktgen/pgctrl
+		sed -n "s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
+	' sh "$@"
+}
+
+through() { # part family device destination-mac destination-address sink-device
+	before=$(dropped "$6")
+	elapsed=$(generate "$2" "$3" "$4" "$5" "$packets")
+	echo "$row $repeat $1 $2 $packets $(($(dropped "$6") - before)) $((elapsed * 1000))"
+}
+
+receive() { # family destination-address
+	rm -f /tmp/ask /tmp/answer
+	mkfifo /tmp/ask /tmp/answer
+	ip netns exec rcv "$programs/drain" "$2" 1024 </tmp/ask >/tmp/answer &
+	exec 8>/tmp/ask 9</tmp/answer
+	read -r answer <&9
+	[ "$answer" = ready ]
+	elapsed=$(generate "$1" u0 02:00:00:00:00:08 "$2" "$packets")
+	echo go >&8
+	read -r count nanoseconds <&9
+	exec 8>&- 9<&-
+	wait $!
+	echo "$row $repeat queue $1 $packets $count $((elapsed * 1000))"
+	echo "$row $repeat read $1 $packets $count $nanoseconds"
+}
+
+# Every experiment of the row once.
+round() {
+	for family in 4 6; do
+		if [ "$family" = 4 ]; then
+			far=198.19.0.2 here=198.20.0.1
+		else
+			far=2001:2:0:2::2 here=2001:2:0:3::1
+		fi
+		for part in $parts; do
+			case $part in
+			tester) through tester "$family" c0 02:00:00:00:00:06 "$far" s1 ;;
+			forward) through forward "$family" g0 02:00:00:00:00:02 "$far" s0 ;;
+			receive) receive "$family" "$here" ;;
+			esac
+		done
+	done
+}
+
+# The same with a few packets and outside the counts: `warm-up` fills the caches of memory, routes
+# and neighbours, `proof` is for those whose figures come from a run of their own.
+aside() { # name packets
+	counted=$packets
+	packets=$2
+	round | sed "s/^/$1 /"
+	packets=$counted
+}
+
+# Wait until a reader in the background says that it is attached.
+ready() {
+	tries=0
+	until grep -q '^ready' "$seen"; do
+		tries=$((tries + 1))
+		if [ "$tries" -gt 600 ] || ! kill -0 "$reading" 2>/dev/null; then
+			echo "$row: its reader did not start: $(tail -n 1 "$seen")" >&2
+			exit 1
+		fi
+		sleep 1
+	done
+	sleep 1
+}
+
+load() { # object
+	bpftool prog loadall "$programs/$1.bpf.o" /sys/fs/bpf/reader pinmaps /sys/fs/bpf/maps autoattach
+}
+
+unload() {
+	rm -r /sys/fs/bpf/reader /sys/fs/bpf/maps
+}
+
+dump() { # map
+	bpftool -j map dump pinned "/sys/fs/bpf/maps/_bss_$1"
+	echo
+}
+
+reader_on() {
+	case $reader in
+	bpf:*) load "${reader#bpf:}" ;;
+	bpftrace:*)
+		BPFTRACE_MAX_MAP_KEYS=65536 bpftrace "$sources/${reader#bpftrace:}" >"$seen" 2>&1 &
+		reading=$!
+		ready
+		;;
+	systemtap)
+		staprun "$programs/skblab_path.ko" >"$seen" 2>&1 &
+		reading=$!
+		ready
+		;;
+	pathlat)
+		pathlat --output "$out/$name.json" 2>"$seen" &
+		reading=$!
+		ready
+		;;
+	esac
+}
+
+reader_off() {
+	case $reader in
+	bpf:*) unload ;;
+	bpftrace:* | systemtap | pathlat)
+		kill -INT "$reading"
+		wait "$reading" || [ $? = 130 ]
+		;;
+	esac
+}
+
+# What shows that the row did its work, in $out/$name.json or, if the reader writes text, .txt.
+proof() {
+	case $proof in
+	hists) dump hists >"$out/$name.json" ;;
+	debugfs) cp /sys/kernel/debug/net_path/histograms "$seen" ;;
+	witness)
+		load sample-count
+		aside proof 500
+		{
+			dump ends
+			dump points
+		} >"$out/$name.json"
+		unload
+		;;
+	runs)
+		sysctl -q -w kernel.bpf_stats_enabled=1
+		aside proof 500
+		sysctl -q -w kernel.bpf_stats_enabled=0
+		bpftool -j prog show >"$out/$name.json"
+		;;
+	esac
+}
+
+# `trace` is a value of net.core.path_trace; none: there must not be such a setting.
+run() { # row trace reader proof parts...
+	row=$1 trace=$2 reader=$3 proof=$4
+	shift 4
+	parts=$*
+	name=$row-$boot-$repeat
+	seen=$out/$name.txt
+	: >"$seen"
+	if [ "$trace" = none ]; then
+		[ ! -e /proc/sys/net/core/path_trace ]
+	else
+		sysctl -q -w "net.core.path_trace=$trace"
+		[ "$(sysctl -n net.core.path_trace)" = "$trace" ]
+	fi
+	reader_on
+	aside warm-up 2000
+	round
+	proof
+	reader_off
+	[ "$trace" = none ] || sysctl -q -w net.core.path_trace=0
+}
+
+for name in gen rtr rcv sink; do
+	ip netns add "$name"
+	# Nothing but the generator may send: no router solicitation, no detection of duplicates.
+	ip netns exec "$name" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
+		net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.default.accept_ra=0 \
+		net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.addr_gen_mode=1
+done
+pair g0 gen 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
+pair r1 rtr 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
+pair c0 gen 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
+pair u0 gen 02:00:00:00:00:07 v0 rcv 02:00:00:00:00:08
+for device in rtr:r0 rtr:r1 rcv:v0; do
+	ip netns exec "${device%:*}" sysctl -q -w "net.ipv6.conf.${device#*:}.disable_ipv6=0"
+done
+ip -n rtr address add 198.18.0.1/24 dev r0
+ip -n rtr address add 198.19.0.1/24 dev r1
+ip -n rtr address add 2001:2:0:1::1/64 dev r0 nodad
+ip -n rtr address add 2001:2:0:2::1/64 dev r1 nodad
+ip -n rcv address add 198.20.0.1/24 dev v0
+ip -n rcv address add 2001:2:0:3::1/64 dev v0 nodad
+ip -n rcv route add 198.18.0.0/24 dev v0
+ip -n rcv route add 2001:2:0:1::/64 dev v0
+ip -n rtr neighbour replace 198.19.0.2 lladdr 02:00:00:00:00:04 nud permanent dev r1
+ip -n rtr neighbour replace 2001:2:0:2::2 lladdr 02:00:00:00:00:04 nud permanent dev r1
+ip netns exec rtr sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+ip netns exec rcv sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
+sink s0
+sink s1
+# Multicast reports of the new addresses go out by and by; an idle guest's clock jumps there.
+sleep 60

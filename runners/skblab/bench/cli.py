@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab bench` commands."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from skblab import kernel, labroot, paths, tools
+from skblab.bench import measure, plan, programs, wall
+from skblab.bench.plan import Row
+from skblab.boot import make_spec
+from skblab.demo.environment import describe, describe_guest
+from skblab.errors import EXIT_NO, Stopped, UsageError
+from skblab.guest import Guest
+from skblab.labroot import Bind, LabRoot
+from skblab.reporter import Reporter
+from skblab.store import write_whole
+from skblab_analysis import bench as records
+from skblab_analysis import tables
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Environment, Plan, Timing
+
+bench = typer.Typer(help="What the patches cost, and the tools beside them.", no_args_is_help=True)
+
+GAPS = (
+    "One frame size, one flow, one CPU and veth devices, no hardware; every packet alone (no GRO).",
+    "The reader never sleeps while packets come, so the cost of waking it is not in the figures.",
+    "Instructions say nothing of cache misses and mispredicted branches.",
+)
+DOCUMENT = "bench.json"
+
+
+@bench.command("patch")
+def patch(
+    rows: Annotated[
+        str, typer.Option(help="Only these rows, apart by commas; see docs/cost.md.")
+    ] = "",
+    packets: Annotated[
+        int, typer.Option(min=500, max=100_000, help="Packets per counted trial.")
+    ] = 20_000,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Trials of each in a boot.")] = 2,
+    boots: Annotated[int, typer.Option(min=1, max=16, help="Guests of each kernel, at once.")] = 2,
+    pairs: Annotated[
+        int, typer.Option(min=0, max=1000, help="Throughput pairs, wall clock; 0: none.")
+    ] = 8,
+    alternative: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FOLDER: a finished kernel that keeps its stamps elsewhere."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Compile jobs (default: CPUs).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Count what the patches and other tools cost per packet, and print one table.
+
+    Instructions per packet of forwarding and of UDP receive, IPv4 and IPv6, in exact mode: the
+    patched kernel switched off and on, with readers, beside bpftrace, SystemTap and BPF on an
+    unpatched one. A row whose reader did not see every packet at every point is refused, and
+    the exit status is 1. Leaves results/bench-patch-<time>/.
+    """
+    reporter = Reporter()
+    others = _alternatives(alternative or [])
+    wanted = plan.choose([name.strip() for name in rows.split(",") if name.strip()], others)
+    root = labroot.ensure(reporter)
+    run = _Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs)
+    folder = RunFolder.create(paths.results(), "bench-patch", _plan(run, rows))
+    try:
+        document = run.go(folder)
+    except BaseException as error:
+        reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
+        with contextlib.suppress(OSError):
+            folder.fail(reason, run.last, reporter.timings)
+        reporter.say(f"what was recorded until then: {folder.path}")
+        raise
+    assert run.last is not None
+    folder.finish(run.last, reporter.timings, versions=document.versions, commands=[], gaps=GAPS)
+    write_whole(folder.path / DOCUMENT, document.model_dump_json(indent=1, by_alias=True) + "\n")
+    if as_json:
+        typer.echo(document.model_dump_json(indent=1, by_alias=True))
+    else:
+        console = Console(highlight=False)
+        for table in tables.of_bench(document):
+            console.print(table)
+            console.print()
+        console.print(f"Records: {folder.path}", soft_wrap=True)
+    refused = [row for row in document.rows if row.refused]
+    for row in refused:
+        reporter.say(f"skblab: row {row.name} is refused: {row.refused}")
+    if refused:
+        raise typer.Exit(EXIT_NO)
+
+
+def _alternatives(given: list[str]) -> dict[str, kernel.Kernel]:
+    """Return the kernels of --alternative by name."""
+    found = {}
+    for text in given:
+        name, equals, place = text.partition("=")
+        folder = Path(place).expanduser().resolve()
+        if not equals or not name.isidentifier() or not name.islower():
+            raise UsageError(
+                f"--alternative {text}: expected NAME=FOLDER with a lower-case word as NAME"
+            )
+        if not (folder / "bzImage").is_file() or not (folder / "kernel.json").is_file():
+            raise UsageError(
+                f"--alternative {text}: {folder} holds no finished kernel; "
+                "expected a folder that `skblab kernel build` printed"
+            )
+        found[name] = kernel.Kernel(folder, folder.name)
+    return found
+
+
+def _plan(run: _Run, rows: str) -> Plan:
+    again = (
+        f"./skblab bench patch --packets {run.packets} --repeats {run.repeats} "
+        f"--boots {run.boots} --pairs {run.pairs}" + (f" --rows {rows}" if rows else "")
+    )
+    return Plan(
+        experiment="bench-patch",
+        question="What do the path stamps cost per packet, and what do other tools cost?",
+        seed=0,
+        packets=run.packets,
+        baseline=plan.BASELINE,
+        again=again,
+        parameters={"rows": ",".join(row.name for row in run.rows), "repeats": run.repeats},
+    )
+
+
+class _Run:
+    """One run of the benchmark: its kernels, its guests, and what they gave."""
+
+    def __init__(
+        self,
+        root: LabRoot,
+        reporter: Reporter,
+        rows: tuple[Row, ...],
+        packets: int,
+        repeats: int,
+        boots: int,
+        pairs: int,
+        others: dict[str, kernel.Kernel],
+        jobs: int | None,
+    ) -> None:
+        self.root, self.reporter, self.rows = root, reporter, rows
+        self.packets, self.repeats, self.boots, self.pairs = packets, repeats, boots, pairs
+        self.others, self.jobs = others, jobs
+        self.environments: dict[str, Environment] = {}
+        self.last: Environment | None = None
+
+    def go(self, folder: RunFolder) -> records.BenchDocument:
+        """Run every row; return the document, refused rows named in it."""
+        found = measure.Found()
+        releases: dict[str, str] = {}
+        wall_pairs: list[records.WallPair] = []
+        for name in plan.kernels(self.rows):
+            built = self._kernel(name)
+            releases[name] = built.release
+            own = [row for row in self.rows if row.kernel == name]
+            folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
+            one = self._exact(folder, name, built, own)
+            found.trials += one.trials
+            found.proofs += one.proofs
+            found.polls |= one.polls
+            if name == plan.PATCHED and self.pairs:
+                folder.journal("attempt", kernel=built.release, pairs=self.pairs)
+                wall_pairs = self._wall(folder, built)
+        versions = self._versions()
+        return records.BenchDocument(
+            again=folder.document.plan.again,
+            baseline=plan.BASELINE,
+            packets=self.packets,
+            repeats=self.repeats,
+            rows=tuple(self._row(row, releases[row.kernel], found, versions) for row in self.rows),
+            trials=tuple(found.trials),
+            proofs=tuple(found.proofs),
+            polls=_polls(self.rows, found),
+            against={row.name: row.against for row in self.rows if row.group == "napi"},
+            wall=tuple(wall_pairs),
+            versions=versions,
+            environments=self.environments,
+            timings=tuple(Timing(step=s, seconds=t) for s, t in self.reporter.timings.items()),
+        )
+
+    def _kernel(self, name: str) -> kernel.Kernel:
+        if name in self.others:
+            return self.others[name]
+        patches, trace = name != plan.PLAIN, name != plan.OFF
+        request = kernel.Request(patches=patches, trace=trace)
+        if self.jobs is not None:
+            request = kernel.Request(patches=patches, trace=trace, jobs=self.jobs)
+        return kernel.ensure(request, self.root, self.reporter)
+
+    def _exact(
+        self, folder: RunFolder, name: str, built: kernel.Kernel, rows: list[Row]
+    ) -> measure.Found:
+        """Run the rows of one kernel in guests that count instructions, all boots at once."""
+        kinds = {row.tool for row in rows}
+        made = [programs.ensure(self.root, self.reporter)]
+        if "systemtap" in kinds:
+            made.append(programs.ensure_module(self.root, built, self.reporter))
+        with tempfile.TemporaryDirectory(prefix="skblab-") as scratch:
+            inside = programs.gather(made, Path(scratch) / "programs")
+            shares = [
+                Bind(paths.tree(), "tree"),
+                Bind(inside, "build"),
+                Bind(folder.logs, "out", writable=True),
+            ]
+            if "pathlat" in kinds:
+                shares.append(Bind(tools.ensure(self.root, built, self.reporter), "tools"))
+            self.reporter.say(
+                f"counting instructions on {built.release}: {len(rows)} rows, {self.boots} boots"
+            )
+            with self.reporter.step(f"exact: {name}"), contextlib.ExitStack() as stack:
+                guests = [
+                    stack.enter_context(
+                        Guest.boot(
+                            make_spec(exact=True),
+                            built,
+                            self.root,
+                            shares=shares,
+                            log=folder.logs / f"console-{name}-{boot}.log",
+                            wait=False,
+                        )
+                    )
+                    for boot in range(self.boots)
+                ]
+                for guest in guests:
+                    guest.connect()
+                self.last = describe(built, {"exact": describe_guest(guests[0])})
+                self.environments[built.release] = self.last
+                return measure.measure(guests, rows, self.packets, self.repeats, name, folder.logs)
+
+    def _wall(self, folder: RunFolder, built: kernel.Kernel) -> list[records.WallPair]:
+        """Run the throughput pairs in a guest whose clock is the wall's."""
+        self.reporter.say(f"throughput off and on, {self.pairs} pairs, wall clock")
+        with (
+            self.reporter.step("wall: pairs"),
+            Guest.boot(
+                make_spec(), built, self.root, log=folder.logs / "console-wall.log"
+            ) as guest,
+        ):
+            return wall.measure(guest, self.pairs, folder.logs)
+
+    def _row(
+        self, row: Row, release: str, found: measure.Found, versions: dict[str, str]
+    ) -> records.Row:
+        reasons = records.faults(row.name, found.trials, found.proofs)
+        points = 0 if row.name == plan.BASELINE or row.group == "napi" else plan.POINTS
+        tool = f"{row.tool} {versions.get(row.tool, '')}".strip()
+        return records.Row(
+            name=row.name,
+            title=row.title,
+            group=row.group,
+            kernel=release,
+            tool=tool,
+            points={"forward": points, "receive": points} if points else {},
+            refused="; ".join(reasons[:3]) + (" …" if len(reasons) > 3 else ""),
+        )
+
+    def _versions(self) -> dict[str, str]:
+        packages = {"bpftrace": "bpftrace", "systemtap": "systemtap", "bpf": "libbpf1"}
+        more = ("clang", "bpftool", "qemu-system-x86", "gcc")
+        wanted = packages | {name: name for name in more}
+        have = self.root.versions
+        return {name: have[package] for name, package in wanted.items() if package in have}
+
+
+def _polls(rows: tuple[Row, ...], found: measure.Found) -> dict[str, float]:
+    """Return polls per packet of each NAPI row; one that nobody counted has as many as others."""
+    known = [found.polls[row.name] for row in rows if row.name in found.polls]
+    return {
+        row.name: found.polls.get(row.name, known[0])
+        for row in rows
+        if row.group == "napi" and known
+    }

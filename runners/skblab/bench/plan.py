@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The rows of the benchmark: which kernel, what is switched on, who reads, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from skblab.errors import UsageError
+from skblab_analysis.bench import Group
+
+Boot = str
+# The three kernels of the series; any other name is that of an alternative.
+PLAIN, OFF, PATCHED = "plain", "off", "patched"
+Proof = Literal["none", "hists", "debugfs", "witness", "runs", "text", "pathlat"]
+
+BASELINE = "unpatched"
+ALL = ("tester", "forward", "receive")
+NAPI = ("tester",)
+# driver stack ip route forward output queue xmit done, or driver stack ip route local transport
+# socket wake user. The same for the patches and for every tool.
+POINTS = 9
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: `kernel` is one of the three above or an alternative's name.
+
+    `trace` is the value of net.core.path_trace, None for a kernel that lacks it. `reader` and
+    `proof` are as bench.sh understands them. A NAPI row is compared with row `against`.
+    """
+
+    name: str
+    title: str
+    kernel: Boot
+    group: Group = "patch"
+    trace: int | None = None
+    reader: str = "none"
+    proof: Proof = "none"
+    parts: tuple[str, ...] = ALL
+    against: str = BASELINE
+    stamped: bool = False
+
+    @property
+    def tool(self) -> str:
+        """The tool's name, as versions are listed by; empty for none."""
+        kind = self.reader.partition(":")[0]
+        return "" if kind == "none" else kind
+
+    def words(self) -> list[str]:
+        """Return the arguments of bench.sh's `run`."""
+        trace = "none" if self.trace is None else str(self.trace)
+        return [self.name, trace, self.reader, self.proof, *self.parts]
+
+
+def _stamps(name: str, title: str, reader: str = "none", **more: object) -> Row:
+    settings: dict[str, object] = {"trace": 1, "proof": "witness", "stamped": True, **more}
+    return Row(name, title, PATCHED, reader=reader, **settings)  # type: ignore[arg-type]
+
+
+ROWS: tuple[Row, ...] = (
+    Row(BASELINE, "unpatched kernel", PLAIN),
+    Row("config-off", "patched, option off in the configuration", OFF),
+    _stamps("off", "patched, off at run time", trace=0, stamped=False),
+    _stamps("on", "on, nobody reads"),
+    _stamps("histograms", "on, histograms in the kernel", trace=2, proof="debugfs"),
+    _stamps("empty", "on, a BPF program that does nothing", "bpf:sample-empty", proof="runs"),
+    _stamps("bpf", "on, the least BPF histograms", "bpf:sample-hist", proof="hists"),
+    _stamps("pathlat", "on, BPF histograms of pathlat", "pathlat", proof="pathlat"),
+    Row("bpf-map", "BPF, fentry and a map", PLAIN, "tool", None, "bpf:path", "hists"),
+    Row("bpftrace", "bpftrace, fentry", PLAIN, "tool", None, "bpftrace:path-fentry.bt", "text"),
+    Row(
+        *("bpftrace-kprobe", "bpftrace, kprobes", PLAIN, "tool"),
+        reader="bpftrace:path-kprobe.bt",
+        proof="text",
+    ),
+    Row("systemtap", "SystemTap", PLAIN, "tool", None, "systemtap", "text"),
+    Row("napi-off", "patched, nobody reads", OFF, "napi", parts=NAPI),
+    Row(
+        *("napi-sample", "napi_poll_sample, a BPF program that does nothing", PATCHED, "napi", 0),
+        reader="bpf:napi-sample-empty",
+        proof="runs",
+        parts=NAPI,
+        against="off",
+    ),
+    Row(
+        *("napi-poll", "mainline's napi_poll, a BPF program that does nothing", PLAIN, "napi"),
+        reader="bpf:napi-poll-empty",
+        proof="runs",
+        parts=NAPI,
+    ),
+)
+
+
+def alternative(name: str) -> tuple[Row, Row]:
+    """Return the rows of a kernel that keeps its stamps elsewhere: off and on."""
+    return (
+        Row(f"{name}-off", f"{name}, off at run time", name, "alternative", 0, "none", "witness"),
+        Row(
+            *(f"{name}-on", f"{name}, on, nobody reads", name, "alternative", 1),
+            proof="witness",
+            stamped=True,
+        ),
+    )
+
+
+def choose(wanted: Sequence[str], alternatives: Iterable[str] = ()) -> tuple[Row, ...]:
+    """Return the rows asked for, all if none, with every row that one is compared with.
+
+    Raises UsageError for a name that is none.
+    """
+    known = {row.name: row for row in (*ROWS, *(r for a in alternatives for r in alternative(a)))}
+    if not wanted:
+        return tuple(known.values())
+    names = {BASELINE}
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"--rows {name}: no such row; known are: {', '.join(known)}")
+        names |= {name, known[name].against}
+    return tuple(row for row in known.values() if row.name in names)
+
+
+def kernels(rows: Iterable[Row]) -> list[str]:
+    """Return the kernels that the rows need, in the order first needed."""
+    return list(dict.fromkeys(row.kernel for row in rows))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The benchmark on a small scale: two rows of the patched kernel, every packet accounted for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skblab.bench import measure, plan, programs
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.reporter import Reporter
+from skblab_analysis import bench
+
+pytestmark = pytest.mark.guest
+
+PACKETS = 500
+
+
+def test_stamps_off_and_histogrammed(lab: LabRoot, stock: Kernel, tmp_path: Path) -> None:
+    rows = [row for row in plan.ROWS if row.name in ("off", "histograms")]
+    shares = [
+        Bind(Path(__file__).resolve().parents[2], "tree"),
+        Bind(programs.ensure(lab, Reporter(quiet=True)), "build"),
+        Bind(tmp_path, "out", writable=True),
+    ]
+    with Guest.boot(make_spec(exact=True), stock, lab, shares=shares) as guest:
+        found = measure.measure([guest], rows, PACKETS, 1, "stock", tmp_path)
+        assert guest.console.warnings() == []
+    assert len(found.trials) == len(rows) * len(bench.PARTS) * len(bench.FAMILIES)
+    for row in rows:
+        assert bench.faults(row.name, found.trials, found.proofs) == []
+    cells = bench.cells(found.trials)
+    for family in bench.FAMILIES:
+        off, on = (
+            cells[name, "forward", family].mean - cells[name, "tester", family].mean
+            for name in ("off", "histograms")
+        )
+        assert 0 < on - off < off, "histograms cost something, and not twice the path"
