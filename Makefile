@@ -44,6 +44,18 @@ patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, ke
 bench-patch: setup ## what the patches and other tools cost, instructions per packet
 	@$(SKBLAB) bench patch $(BENCH_ARGS)
 
+.PHONY: kselftest
+kselftest: setup ## the series' kernel selftests in a guest (FLAVOUR=stock|rt|debug)
+	@$(SKBLAB) kselftest --flavour $(or $(FLAVOUR),stock)
+
+.PHONY: kselftest-compare
+kselftest-compare: setup ## the kernel's own network selftests, unpatched against patched
+	@$(SKBLAB) kselftest --compare
+
+.PHONY: kernel-soak
+kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLAVOUR=, SOAK_ARGS=)
+	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(SOAK_ARGS)
+
 .PHONY: test
 test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
 	@$(VENV)/bin/python -m pytest -m 'not slow' $(TEST_ARGS)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernel's selftests as a guest needs them: C helpers compiled, other tools beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab import paths, store
+from skblab.errors import SkblabError
+from skblab.kernel import source
+from skblab.kernel.series import Series
+from skblab.labroot import Bind, LabRoot
+from skblab.reporter import Reporter
+
+KIND = "selftests"
+# Raise when the steps below make another folder from the same input.
+RECIPE = "1"
+NET = "tools/testing/selftests/net"
+# What the tests of NET need of the tree, at the same places as there.
+KEPT = (
+    NET,
+    "tools/testing/selftests/kselftest",
+    "tools/testing/selftests/lib.mk",
+    "tools/net/ynl",
+    "Documentation/netlink/specs",
+)
+# What the kernel's own tests call and no part of the lab needs.
+PACKAGES = ("conntrack", "iperf3", "iputils-ping", "jq", "net-tools", "socat", "traceroute")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A folder with NET and its neighbours; `uncompiled` names the programs that would not."""
+
+    path: Path
+
+    @property
+    def net(self) -> Path:
+        """The folder of the networking tests."""
+        return self.path / NET
+
+    @property
+    def uncompiled(self) -> tuple[str, ...]:
+        """Programs of NET whose compile failed, for want of a library or otherwise."""
+        return tuple((self.path / "uncompiled").read_text().split())
+
+
+def added(series: Series) -> list[str]:
+    """Return the tests that a series adds: the new executable scripts below NET."""
+    found: list[str] = []
+    for patch in series.patches:
+        found += added_by(patch.read_text(errors="replace"))
+    return sorted(set(found))
+
+
+def added_by(patch: str) -> list[str]:
+    """Return the names of the executable scripts that a patch adds to NET."""
+    pattern = rf"^diff --git a/{NET}/(\S+) b/\S+\nnew file mode 100755$"
+    return [name for name in re.findall(pattern, patch, re.M) if name.endswith((".py", ".sh"))]
+
+
+def ensure(
+    origin: source.Source, series: Series | None, labroot: LabRoot, reporter: Reporter
+) -> Tree:
+    """Return the selftests of a source with a series applied (or without), made if needed."""
+    tree = source.ensure_tree(origin, series, labroot, reporter)
+    key = store.digest([RECIPE, labroot.key, tree.name])
+
+    def build(folder: Path) -> None:
+        reporter.say("compiling the kernel's networking selftests")
+        with reporter.step("selftests"):
+            _build(tree, folder, labroot, key)
+
+    return Tree(store.ensure(KIND, key, reporter, build))
+
+
+def _build(tree: Path, folder: Path, labroot: LabRoot, key: str) -> None:
+    log = paths.cache() / "logs" / f"selftests-{key}.log"
+    whole = folder / "whole"
+    whole.mkdir()
+    source.link_copy(tree, whole)
+    binds = [Bind(whole, "build", writable=True)]
+    jobs = f"-j{os.cpu_count() or 1}"
+    _private(whole)
+    labroot.run(
+        ["nice", "make", "-s", jobs, "headers"],
+        binds=binds,
+        workdir="/skblab/build",
+        log=log,
+        what="making the kernel's headers",
+    )
+    # What lacks a library or does not compile is left out and named; the rest goes on.
+    labroot.run(
+        ["sh", "-c", f"nice make -k {jobs} -C {NET} || true"],
+        binds=binds,
+        workdir="/skblab/build",
+        log=log,
+        what="compiling the selftests",
+    )
+    failed = re.findall(rf"^make.*\*\*\* \[\S+: /skblab/build/{NET}/(\S+)\]", log.read_text(), re.M)
+    (folder / "uncompiled").write_text("".join(f"{name}\n" for name in sorted(set(failed))))
+    for name in KEPT:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        _copy(whole / name, folder / name)
+    store.remove(whole)
+
+
+def _private(whole: Path) -> None:
+    """Make the links to what a build may write into files of their own."""
+    for name in KEPT:
+        part = whole / name
+        copy = part.with_name(f"{part.name}.own")
+        _copy(part, copy)
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
+        copy.rename(part)
+
+
+def _copy(origin: Path, target: Path) -> None:
+    if origin.is_dir():
+        shutil.copytree(origin, target, symlinks=True)
+    elif origin.exists():
+        shutil.copy2(origin, target)
+    else:
+        raise SkblabError(f"{origin} does not exist: this is no tree with networking selftests")
+
+
+def extra_packages(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the unpacked PACKAGES, to be laid over a guest's root."""
+    return store.ensure(
+        "selftest-packages",
+        store.digest([RECIPE, labroot.key, *PACKAGES]),
+        reporter,
+        lambda folder: _fetch(folder, labroot, reporter),
+    )
+
+
+def _fetch(folder: Path, labroot: LabRoot, reporter: Reporter) -> None:
+    reporter.say(f"fetching what the kernel's own tests call: {', '.join(PACKAGES)}")
+    with reporter.step("packages"):
+        labroot.run(
+            ["sh", "-ec", fetch_script(PACKAGES)],
+            binds=[Bind(folder, "out", writable=True)],
+            network=True,
+            log=paths.cache() / "logs" / "selftest-packages.log",
+            what="fetching Debian packages",
+        )
+
+
+def fetch_script(packages: Sequence[str]) -> str:
+    """Return the script that fetches packages into /skblab/out; the root itself stays as it is."""
+    return f"""
+        mkdir -p /tmp/lists/partial /tmp/cache/archives/partial
+        set -- -qq -o Dir::State::lists=/tmp/lists -o Dir::Cache=/tmp/cache -o Debug::NoLocking=1
+        apt-get "$@" update
+        apt-get "$@" --no-install-recommends --download-only --yes install {" ".join(packages)}
+        for package in /tmp/cache/archives/*.deb; do dpkg-deb -x "$package" /skblab/out; done
+    """

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the stirrer of a soak does when: pure, the same for the same seed and length."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+# Shares of the whole, in order. During faults the stirring goes on.
+PHASES: tuple[tuple[str, float], ...] = (
+    ("stir", 0.35),
+    ("fail slab", 0.15),
+    ("stir again", 0.20),
+    ("fail pages", 0.10),
+    ("stir at last", 0.20),
+)
+# Steps a second that are planned; a slow guest does fewer, and says how many.
+RATE = 15
+# The devices that the stirrer may touch, as `guest/topology.py` makes them.
+DEVICES = ("d0", "d1", "r0", "r1", "q0", "q1", "p0", "p1")
+EVENTS = ("net_path/net_path_sample", "net_path/net_path_point", "napi/napi_poll_sample")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do, `at` seconds after the beginning."""
+
+    at: float
+    action: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of the soak, in seconds from its beginning."""
+
+    name: str
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a soak will do; `seed` and `seconds` say it all again."""
+
+    seed: int
+    seconds: float
+    phases: tuple[Phase, ...]
+    steps: tuple[Step, ...]
+
+    def json(self) -> str:
+        """Return the plan as the guest reads it."""
+        return json.dumps(asdict(self))
+
+
+def _path_trace(r: random.Random) -> tuple[str, ...]:
+    return (str(r.choice((0, 1, 1, 2, 2))),)
+
+
+def _event(r: random.Random) -> tuple[str, ...]:
+    return r.choice(EVENTS), str(r.randrange(2))
+
+
+def _device(r: random.Random) -> str:
+    return r.choice(DEVICES)
+
+
+def _napi(r: random.Random) -> tuple[str, ...]:
+    # Never a real-time thread that polls for ever: it would starve the guest by design.
+    kind, value = r.choice(
+        (
+            ("threaded", "disabled"),
+            ("threaded", "enabled"),
+            ("threaded", "busy-poll"),
+            ("thread-cpus", r.choice(("0", "1", "0-1", "all"))),
+            ("thread-nice", str(r.randrange(-5, 6))),
+            ("fifo", str(r.randrange(1, 11))),
+            ("other", "0"),
+        )
+    )
+    return _device(r), kind, value
+
+
+def _qdisc(r: random.Random) -> tuple[str, ...]:
+    return (
+        r.choice(("q0", "q1", "d0")),
+        r.choice(
+            (
+                *("netem delay 2ms 1ms limit 200", "netem loss 2% duplicate 2%", "fq_codel"),
+                *("tbf rate 20mbit burst 20k limit 100k", "pfifo limit 50", "fq", "noqueue", "sfq"),
+            )
+        ),
+    )
+
+
+# How often, relative to the others, and with which words.
+ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
+    "path_trace": (10, _path_trace),
+    "histograms_read": (4, lambda r: ()),
+    "histograms_reset": (2, lambda r: ()),
+    "event": (6, _event),
+    "trigger": (2, lambda r: (str(r.randrange(2)),)),
+    "threaded": (4, lambda r: (_device(r), str(r.randrange(2)))),
+    "napi": (6, _napi),
+    "device": (3, lambda r: (str(r.randrange(2)),)),
+    "namespace": (2, lambda r: ()),
+    "cpu": (2, lambda r: (str(r.randrange(2)),)),
+    "rps": (3, lambda r: (_device(r), r.choice(("0", "1", "2", "3")))),
+    "gro": (3, lambda r: (_device(r), r.choice(("on", "off")))),
+    "offload": (2, lambda r: (r.choice(("d0", "p0", "r0")), r.choice(("on", "off")))),
+    "qdisc": (3, _qdisc),
+    "link": (2, lambda r: (r.choice(("d0", "p0", "p1")),)),
+    "mtu": (2, lambda r: (r.choice(("d0", "q0")), r.choice(("1500", "1400", "1300")))),
+    "queues": (1, lambda r: ("d0", str(1 + r.randrange(2)))),
+    "bridge_port": (1, lambda r: ()),
+    "rules": (2, lambda r: (r.choice(("drop", "reject", "none")),)),
+}
+
+
+def make(seed: int, seconds: float) -> Plan:
+    """Return the plan for a seed and a length in seconds."""
+    choose = random.Random(seed)
+    phases: list[Phase] = []
+    begin = 0.0
+    for name, share in PHASES:
+        phases.append(Phase(name, begin, begin + share * seconds))
+        begin += share * seconds
+    names = list(ACTIONS)
+    weights = [ACTIONS[name][0] for name in names]
+    steps: list[Step] = []
+    # Each once first, so that even a short soak does everything.
+    order = choose.sample(names, len(names))
+    at = 0.0
+    while at < seconds:
+        action = order.pop() if order else choose.choices(names, weights)[0]
+        steps.append(Step(round(at, 3), action, ACTIONS[action][1](choose)))
+        at += choose.expovariate(RATE)
+    return Plan(seed, seconds, tuple(phases), tuple(steps))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a soak's guest reports, and whether that is good."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skblab.errors import SkblabError, one_line
+
+Count = Annotated[int, Field(ge=0)]
+# A packet from one namespace by a router to another is sent, forwarded, received.
+LEGS = 3
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Counts(_Model):
+    """One kind of load: packets (KiB of streams, sockets of sniffers), and calls that failed."""
+
+    sent: Count
+    received: Count
+    errors: Count
+
+
+class PhaseResult(_Model):
+    """One phase: `faults` says in words what was made to fail."""
+
+    name: str
+    seconds: float
+    faults: str
+    steps: Count
+    left_out: Count
+    loads: dict[str, Counts]
+
+
+class Calm(_Model):
+    """The count in peace after it all; `samples` by path and end, None without stamps."""
+
+    sent: Count
+    received: Count
+    samples: dict[str, int] | None
+
+
+class SoakResult(_Model):
+    """What the guest reports at its end."""
+
+    phases: tuple[PhaseResult, ...]
+    done: dict[str, int]
+    refused: dict[str, int]
+    absent: dict[str, int]
+    examples: dict[str, str]
+    stuck: tuple[str, ...]
+    calm: Calm
+    left_devices: tuple[str, ...]
+    leaks: str | None
+    taint: tuple[str, str]
+
+
+def parse(text: str) -> SoakResult:
+    """Return the guest's report; SkblabError if it is none."""
+    last = text.strip().splitlines()[-1:] or [""]
+    try:
+        return SoakResult.model_validate_json(last[0])
+    except ValidationError as error:
+        raise SkblabError(f"the soak's report is damaged: {one_line(str(error), 200)}") from error
+
+
+def complaints(result: SoakResult, kernel: list[str], patched: bool) -> list[str]:
+    """Return everything that speaks against a soak, `kernel` being what its console told."""
+    found = [f"the kernel said: {text}" for text in kernel]
+    before, after = result.taint
+    if before != after:
+        found.append(f"the kernel's taint went from {before} to {after}")
+    if result.leaks:
+        first = result.leaks.strip().splitlines()
+        found.append(f"kmemleak: {sum('unreferenced' in line for line in first)} objects")
+    if result.left_devices:
+        found.append(f"devices left: {', '.join(result.left_devices)}")
+    if result.stuck:
+        found.append(f"loads that hang: {', '.join(result.stuck)}")
+    for phase in result.phases:
+        silent = [name for name, counts in phase.loads.items() if counts.received == 0]
+        # Sniffers may sleep through a short phase; packets that nobody got are another thing.
+        silent = [name for name in silent if name != "packet sockets" or phase.seconds > 20]
+        if silent:
+            found.append(f"in the phase {phase.name!r} nothing arrived by: {', '.join(silent)}")
+    return found + _calm(result.calm, patched)
+
+
+def _calm(calm: Calm, patched: bool) -> list[str]:
+    found = []
+    if calm.received != calm.sent:
+        found.append(f"in peace {calm.sent} packets were sent and {calm.received} received")
+    if calm.samples is None:
+        if patched:
+            found.append("the patched kernel has no path stamps")
+        return found
+    total = sum(calm.samples.values())
+    if total < LEGS * calm.sent:
+        found.append(f"in peace {calm.sent} packets made {total} samples, not {LEGS} each")
+    return found
