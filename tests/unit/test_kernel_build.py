@@ -116,6 +116,16 @@ def test_names_and_fragments(
     assert request_.fragments == fragments
 
 
+def test_an_alternative_is_a_patch_more(tmp_path: Path) -> None:
+    patch = tmp_path / "table.patch"
+    with pytest.raises(UsageError, match=r"table\.patch: expected a patch to apply after"):
+        kernel.Request(alternative=patch)
+    patch.write_text("")
+    assert kernel.Request(alternative=patch).local_version == "-skblab-table"
+    with pytest.raises(UsageError, match="after our series"):
+        kernel.Request(alternative=patch, patches=False)
+
+
 def fake_lab(folder: Path) -> LabRoot:
     (folder / "skblab").mkdir(parents=True, exist_ok=True)
     versions = {"gcc-14": "14.2.0-19", "gnuplot-nox": "6.0"}
@@ -139,6 +149,9 @@ def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, t
     (tree / "net" / "dev.c").write_text("int other;\n")
     keys.append(key())
     (lab.path / "skblab" / "versions.json").write_text('{"gcc-14": "14.3.0-1"}')
+    more = project / "patches" / "v6.12" / "table.patch"
+    more.write_text("more")
+    keys.append(key(alternative=more))
     keys.append(key())
     assert len(set(keys)) == len(keys)
     (lab.path / "skblab" / "versions.json").write_text('{"gcc-14": "14.3.0-1", "less": "6"}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,9 @@ GAPS = (
 )
 DOCUMENT = "bench.json"
 
+# Kernels that keep their stamps elsewhere: finished ones, or a patch after the series.
+Others = dict[str, kernel.Kernel | Path]
+
 
 @bench.command("patch")
 def patch(
@@ -64,7 +68,7 @@ def patch(
     the exit status is 1. Leaves results/bench-patch-<time>/.
     """
     reporter = Reporter()
-    others = _alternatives(alternative or [])
+    others: Others = {**_patches(), **_alternatives(alternative or [])}
     wanted = plan.choose([name.strip() for name in rows.split(",") if name.strip()], others)
     root = labroot.ensure(reporter)
     run = _Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs)
@@ -93,6 +97,12 @@ def patch(
         reporter.say(f"skblab: row {row.name} is refused: {row.refused}")
     if refused:
         raise typer.Exit(EXIT_NO)
+
+
+def _patches() -> dict[str, Path]:
+    """Return the alternatives that are patches of this tree, by name."""
+    folder = paths.tree() / "patches" / "v6.12" / "alternatives"
+    return {patch.stem: patch for patch in sorted(folder.glob("*.patch"))}
 
 
 def _alternatives(given: list[str]) -> dict[str, kernel.Kernel]:
@@ -142,7 +152,7 @@ class _Run:
         repeats: int,
         boots: int,
         pairs: int,
-        others: dict[str, kernel.Kernel],
+        others: Others,
         jobs: int | None,
     ) -> None:
         self.root, self.reporter, self.rows = root, reporter, rows
@@ -186,12 +196,14 @@ class _Run:
         )
 
     def _kernel(self, name: str) -> kernel.Kernel:
-        if name in self.others:
-            return self.others[name]
-        patches, trace = name != plan.PLAIN, name != plan.OFF
-        request = kernel.Request(patches=patches, trace=trace)
+        other = self.others.get(name)
+        if isinstance(other, kernel.Kernel):
+            return other
+        request = kernel.Request(
+            patches=name != plan.PLAIN, trace=name != plan.OFF, alternative=other
+        )
         if self.jobs is not None:
-            request = kernel.Request(patches=patches, trace=trace, jobs=self.jobs)
+            request = replace(request, jobs=self.jobs)
         return kernel.ensure(request, self.root, self.reporter)
 
     def _exact(

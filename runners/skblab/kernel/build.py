@@ -65,7 +65,7 @@ class Plan:
 def plan(request: Request, labroot: LabRoot) -> Plan:
     """Return what will be built; raises UsageError for what can be known to be wrong now."""
     origin = source.find(request.source, labroot)
-    series = source.series_for(origin) if request.patches else None
+    series = source.series_for(origin, request.alternative) if request.patches else None
     versions = labroot.versions
     toolchain = {name: versions[name] for name in sorted(versions) if TOOLCHAIN.match(name)}
     fragments = [config.fragment(name) for name in request.fragments]

@@ -33,6 +33,7 @@ class Request:
     """The kernel somebody wants. `source` None means Debian's from the lab root.
 
     `trace` False: with the series, but its option off in the configuration.
+    `alternative`: one more patch after the series, another way of doing a thing.
     `jobs` compilers run at once; it has no influence on the result.
     """
 
@@ -40,6 +41,7 @@ class Request:
     source: Path | None = None
     patches: bool = True
     trace: bool = True
+    alternative: Path | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
@@ -49,6 +51,8 @@ class Request:
             raise UsageError(
                 f"--source {self.source}: no such folder; expected a Linux source tree"
             )
+        if self.alternative is not None and not (self.patches and self.alternative.is_file()):
+            raise UsageError(f"{self.alternative}: expected a patch to apply after our series")
         if self.jobs < 1:
             raise UsageError(f"--jobs {self.jobs}: at least 1 is needed")
 
@@ -56,6 +60,8 @@ class Request:
     def local_version(self) -> str:
         """What `uname -r` adds: -skblab, -skblab-rt, -skblab-off, -plain, -plain-debug …"""
         base = ("-skblab" if self.trace else "-skblab-off") if self.patches else "-plain"
+        if self.alternative is not None:
+            base += f"-{self.alternative.stem}"
         return base if self.flavour == "stock" else f"{base}-{self.flavour}"
 
     @property

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -33,6 +34,10 @@ class Series:
     def name(self) -> str:
         """The folder's name, e.g. v6.12."""
         return self.folder.name
+
+    def followed_by(self, patch: Path) -> Series:
+        """Return the series with one more patch at its end."""
+        return Series(self.folder, (*self.patches, patch))
 
     def records(self) -> tuple[PatchRecord, ...]:
         """Name and sha256 of each patch."""
@@ -112,7 +117,7 @@ def apply(series: Series, tree: Path, patcher: Patcher, version: str) -> None:
         status, output = patcher(patch, tree)
         if status != 0:
             raise SkblabError(
-                f"{series.name}/{patch.relative_to(series.folder)} does not apply to "
+                f"{series.name}/{os.path.relpath(patch, series.folder)} does not apply to "
                 f"Linux {version}: {explain(output)}"
             )
 

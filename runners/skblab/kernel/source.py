@@ -100,11 +100,15 @@ def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                 yield path.removeprefix(top), os.lstat(path)
 
 
-def series_for(source: Source) -> Series:
-    """Return our patch series for this source; UsageError naming both when none fits."""
+def series_for(source: Source, alternative: Path | None = None) -> Series:
+    """Return our patch series for this source; UsageError naming both when none fits.
+
+    An `alternative` is one more patch, applied last.
+    """
     folder = paths.tree() / "patches" / f"v{source.line}"
     if folder.is_dir():
-        return quilt.read(folder)
+        series = quilt.read(folder)
+        return series if alternative is None else series.followed_by(alternative)
     have = sorted(entry.name for entry in folder.parent.glob("v*") if entry.is_dir())
     named = ", ".join(f"patches/{name} (for Linux {name[1:]}.x)" for name in have)
     raise UsageError(
