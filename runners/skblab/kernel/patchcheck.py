@@ -253,9 +253,9 @@ class _Run:
         }
 
     def _targets(self, files: Sequence[str]) -> list[str]:
-        """Return what to build: everything, linked into one object, or only touched folders."""
+        """Return what to build: all into one object, with modpost's checks, or touched folders."""
         if not self.quick:
-            return ["vmlinux.o"]
+            return ["modpost"]
         folders = {str(Path(name).parent) for name in objects.sources(files) if name[-1] == "c"}
         there = sorted(name for name in folders if (self.tree / name / "Makefile").is_file())
         return ["prepare", *(f"{name}/" for name in there)]
