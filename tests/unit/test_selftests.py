@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How a selftest is judged, which tests are ours, and when two kernels differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skblab.selftests import compare, tree
+from skblab.selftests.guestrun import Said, judge
+from skblab.selftests.ktap import Result
+
+GOOD = "KTAP version 1\n1..2\nok 1 a\nok 2 b # SKIP no sctp\n"
+BAD = "KTAP version 1\n1..2\nok 1 a\nnot ok 2 b\n"
+SKIPPED = "KTAP version 1\n1..1\nok 1 a # SKIP no stamps here\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict", "why"),
+    [
+        (Said(0, GOOD), "pass", ""),
+        (Said(1, BAD), "fail", "1 of 2 cases failed"),
+        (Said(0, BAD), "fail", "it ended with status 0, but cases failed"),
+        (Said(1, GOOD), "fail", "it ended with status 1, but no case failed"),
+        (Said(0, ""), "fail", "it printed no KTAP"),
+        (Said(139, GOOD), "fail", "it ended with status 139"),
+        (Said(124, "KTAP version 1\n1..2\nok 1 a\n"), "fail", "it did not end within 300 s"),
+        (Said(0, "KTAP version 1\n1..2\nok 1 a\n"), "fail", "planned 2 cases and reported 1"),
+        (Said(0, "KTAP version 1\n1..0\n"), "skip", "no reason given"),
+        (Said(0, SKIPPED), "skip", "no stamps here"),
+        (Said(4, "# needs root\n"), "skip", "needs root"),
+        (Said(0, GOOD, warnings=("WARNING: CPU: 0",)), "fail", "the kernel warned"),
+        (Said(0, GOOD, left=("namespace a",)), "fail", "left behind: namespace a"),
+    ],
+)
+def test_a_test_is_judged_by_all_that_can_be_seen(said: Said, verdict: str, why: str) -> None:
+    outcome = judge("x.py", said, 1.0, 300, Path("log"))
+    assert outcome.verdict == verdict, outcome.why
+    assert why in outcome.why
+
+
+def test_what_a_guests_death_adds() -> None:
+    outcome = judge("x.py", Said(0, GOOD), 1.0, 300, Path("log")).failed("afterwards: panic")
+    assert (outcome.verdict, outcome.why) == ("fail", "afterwards: panic")
+    assert outcome.count(Result.SKIP) == 1
+
+
+def test_our_tests_are_the_new_executable_scripts() -> None:
+    def new(name: str, mode: str) -> str:
+        return f"diff --git a/{name} b/{name}\nnew file mode {mode}\nindex 000..abc\n"
+
+    patch = (
+        new(f"{tree.NET}/net_path.py", "100755")
+        + new(f"{tree.NET}/net_path_lib.py", "100644")
+        + new(f"{tree.NET}/lib/helper.c", "100644")
+        + new("tools/other/x.py", "100755")
+        + f"diff --git a/{tree.NET}/old.sh b/{tree.NET}/old.sh\nindex 1..2 100755\n"
+    )
+    assert tree.added_by(patch) == ["net_path.py"]
+
+
+def test_equal_results_make_no_difference() -> None:
+    same = {"": "status 0", "a": "pass", "b": "fail"}
+    assert compare.differences("t", same, dict(same)) == []
+
+
+def test_each_difference_is_named_and_absence_is_one() -> None:
+    found = compare.differences("t", {"": "status 0", "a": "pass"}, {"": "status 1", "b": "pass"})
+    assert [(d.name, d.unpatched, d.patched) for d in found] == [
+        ("", "status 0", "status 1"),
+        ("a", "pass", "absent"),
+        ("b", "absent", "pass"),
+    ]
+
+
+def test_only_what_differs_in_every_run_counts() -> None:
+    flaky = [({"a": "pass"}, {"a": "fail"}), ({"a": "fail"}, {"a": "fail"})]
+    real = [({"a": "pass"}, {"a": "fail"}), ({"a": "pass"}, {"a": "fail"})]
+    assert compare.steady("t", flaky) == []
+    assert [d.name for d in compare.steady("t", real)] == ["a"]
+
+
+def test_the_list_of_own_tests_is_whole() -> None:
+    names = compare.tests()
+    assert len(names) == len(set(names)) > 40
+    assert all(limit > 0 for limit in compare.limits().values())
+    reasons = compare.excluded()
+    assert all(len(reason) > 20 for reason in reasons.values())
+    assert not reasons.keys() & set(names)
+
+
+def test_packages_are_fetched_without_touching_the_root() -> None:
+    script = tree.fetch_script(["ping", "jq"])
+    assert "install ping jq" in script
+    assert "Dir::Cache=/tmp/cache" in script

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A soak's plan is pure and whole; its verdict overlooks nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skblab.errors import SkblabError
+from skblab.soak import plan, verdict
+from skblab.soak.guest.stir import Stirrer
+
+
+def test_the_same_seed_makes_the_same_plan() -> None:
+    assert plan.make(7, 60) == plan.make(7, 60)
+    assert plan.make(7, 60) != plan.make(8, 60)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**32), st.integers(10, 300))
+def test_phases_follow_each_other_and_steps_keep_to_the_time(seed: int, seconds: int) -> None:
+    made = plan.make(seed, seconds)
+    assert made.phases[0].begin == 0
+    assert made.phases[-1].end == pytest.approx(seconds)
+    for one, following in zip(made.phases, made.phases[1:], strict=False):
+        assert one.end == following.begin
+    times = [step.at for step in made.steps]
+    assert times == sorted(times)
+    assert times[-1] < seconds
+
+
+def test_every_action_is_done_early_and_known_to_the_guest() -> None:
+    made = plan.make(1, 30)
+    first = {step.action for step in made.steps[: len(plan.ACTIONS)]}
+    assert first == set(plan.ACTIONS)
+    for action in plan.ACTIONS:
+        assert callable(getattr(Stirrer, f"_{action}"))
+
+
+def test_no_real_time_thread_polls_for_ever() -> None:
+    for step in plan.make(3, 600).steps:
+        if step.action == "napi" and step.words[1] == "fifo":
+            assert 1 <= int(step.words[2]) <= 10
+
+
+def test_a_plan_goes_through_json() -> None:
+    made = plan.make(1, 20)
+    read = json.loads(made.json())
+    assert len(read["steps"]) == len(made.steps)
+    assert [phase["name"] for phase in read["phases"]] == [name for name, _ in plan.PHASES]
+
+
+def _report(**changes: object) -> dict[str, Any]:
+    counts = {"sent": 100, "received": 90, "errors": 1}
+    phase = {"name": "stir", "seconds": 10.0, "faults": "", "steps": 5, "left_out": 0}
+    report: dict[str, Any] = {
+        "phases": [{**phase, "loads": {"udp4": counts, "tcp4": {**counts}}}],
+        "done": {"path_trace": 3},
+        "refused": {},
+        "absent": {},
+        "examples": {},
+        "stuck": [],
+        "calm": {"sent": 500, "received": 500, "samples": {"path 0 end 0": 1500}},
+        "left_devices": [],
+        "leaks": "",
+        "taint": ["0", "0"],
+    }
+    return {**report, **changes}
+
+
+def _wrong(*kernel: str, patched: bool = True, **changes: object) -> list[str]:
+    result = verdict.parse("progress\n" + json.dumps(_report(**changes)))
+    return verdict.complaints(result, list(kernel), patched)
+
+
+def test_a_good_soak_has_no_complaint() -> None:
+    assert _wrong() == []
+    assert _wrong(leaks=None) == []
+    calm = {"sent": 500, "received": 500, "samples": None}
+    assert _wrong(calm=calm, patched=False) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"taint": ["0", "512"]}, "taint went from 0 to 512"),
+        ({"leaks": "unreferenced object 0x1\nunreferenced object 0x2\n"}, "kmemleak: 2 objects"),
+        ({"left_devices": ["x3"]}, "devices left: x3"),
+        ({"stuck": ["sctp4"]}, "loads that hang: sctp4"),
+        ({"calm": {"sent": 500, "received": 499, "samples": {"a": 1500}}}, "499 received"),
+        ({"calm": {"sent": 500, "received": 500, "samples": {"a": 1499}}}, "1499 samples"),
+        ({"calm": {"sent": 500, "received": 500, "samples": None}}, "no path stamps"),
+    ],
+)
+def test_each_trouble_is_told(changes: dict[str, object], words: str) -> None:
+    assert any(words in text for text in _wrong(**changes)), _wrong(**changes)
+
+
+def test_a_kind_that_does_not_flow_is_told_with_its_phase() -> None:
+    report = _report()
+    report["phases"][0]["loads"]["udp4"]["received"] = 0
+    assert _wrong(phases=report["phases"]) == ["in the phase 'stir' nothing arrived by: udp4"]
+
+
+def test_what_the_kernel_said_comes_first() -> None:
+    assert _wrong("WARNING: CPU: 1")[0] == "the kernel said: WARNING: CPU: 1"
+
+
+def test_a_damaged_report_is_an_error() -> None:
+    with pytest.raises(SkblabError, match="damaged"):
+        verdict.parse("Traceback\nKeyError: 1\n")
