@@ -30,6 +30,9 @@ _STAMP = r"^(?:<\d+>)?\[\s*\d+\.\d+\](?:\[[^]]*\])? "
 _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE|KCSAN|KMSAN)|UBSAN: "),
     (Kind.SANITIZER, r"WARNING: possible (?:circular|recursive|irq lock|deadlock)"),
+    (Kind.SANITIZER, r"WARNING: (?:suspicious RCU|inconsistent lock|bad unlock|held lock freed)"),
+    (Kind.SANITIZER, r"WARNING: (?:lock held when|Nested lock was|still has locks held)"),
+    (Kind.SANITIZER, r"ODEBUG: "),
     (Kind.SANITIZER, r"BUG: (?:sleeping function|scheduling while|Invalid wait)|INFO: trying to"),
     (Kind.LOCKUP, r"(?:watchdog: )?BUG: (?:soft|hard) lockup|Watchdog detected hard LOCKUP"),
     (Kind.OOPS, r"BUG: |Oops: |kernel BUG at |general protection fault|Internal error: "),
@@ -37,6 +40,8 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (Kind.HUNG, r"INFO: task .* blocked for more than"),
     (Kind.PANIC, r"Kernel panic - not syncing"),
     (Kind.WARNING, r"WARNING: CPU: |WARNING: .* at "),
+    # A slow guest may say it without a fault; one that lost a reference does.
+    (Kind.WARNING, r"unregister_netdevice: waiting for"),
 )
 _COMPILED = tuple((kind, re.compile(_STAMP + f".*?((?:{text}).*)")) for kind, text in _PATTERNS)
 _INIT_FAILED = re.compile(r"^(skblab-init: failed)")
