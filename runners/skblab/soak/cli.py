@@ -15,7 +15,7 @@ from rich.table import Table
 
 from skblab import kernel, labroot, paths
 from skblab.boot import make_spec
-from skblab.errors import SkblabError
+from skblab.errors import GuestError, SkblabError
 from skblab.guest import Guest
 from skblab.kernel import source as sources
 from skblab.labroot import Bind, LabRoot
@@ -63,8 +63,12 @@ def soak(
     plan = planner.make(seed, seconds)
     log = paths.cache() / "logs" / f"soak-{built.release}-{time.strftime('%Y%m%d-%H%M%S')}.log"
     reporter.say(f"soak of {built.release}: {seconds} s, seed {seed}, {len(plan.steps)} steps")
-    with reporter.step("soak"):
-        result, said = run(plan, built, root, source_tree, log, reporter)
+    try:
+        with reporter.step("soak"):
+            result, said = run(plan, built, root, source_tree, log, reporter)
+    except GuestError as error:
+        # That its guest died is what a soak is there to find out: a no, like any other.
+        raise SkblabError(f"trouble: {error}") from error
     wrong = verdict.complaints(result, said, patches)
     if as_json:
         document = {
