@@ -9,10 +9,11 @@ queue     the tester's generator and link, then the way into a UDP socket's queu
 read      reading that queue empty
 polls     as tester, for NAPI rows: the unit is a poll
 
-A row is a kernel and what looks into it; every row has its own tester, so that what a row adds to
-the path under test is (part - tester) less the same of the baseline: what it adds to the tester
-(which is a packet's path, too) cancels. `read` needs no tester. A row is refused unless each point
-of the path was seen exactly once for every packet sent.
+A row is a kernel and what looks into it. Where a packet comes to the sink it begins a path of its
+own, which is traced, too, and ends in a drop. So the path of forwarding is forward - tester of the
+same row: what the row adds to the sink's path cancels. A packet for the socket never comes to the
+sink: the path of receiving is queue + read - tester of the baseline, and all that a row adds is its.
+A row is refused unless each point was seen exactly once for every packet sent.
 """
 
 from __future__ import annotations
@@ -40,9 +41,6 @@ Family = Literal[4, 6]
 FAMILIES: tuple[Family, ...] = (4, 6)
 RowName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
 Group = Literal["patch", "tool", "napi", "alternative"]
-
-# The project's own promise for repeats of the same trial.
-SPREAD_LIMIT = 0.001
 CONFIDENCE = 0.95
 
 
@@ -151,11 +149,6 @@ class Cell:
     high: float
     trials: int
 
-    @property
-    def spread(self) -> float:
-        """(high - low) / mean."""
-        return (self.high - self.low) / self.mean
-
 
 @dataclass(frozen=True)
 class Figures:
@@ -163,7 +156,8 @@ class Figures:
 
     `whole` holds the tester, `path` does not. `difference` and its `share` of the baseline's
     whole are between paths; None in the baseline itself. `seeable` is the smallest difference
-    that could have been seen: the ranges of all trials that it was computed from, added.
+    that could have been seen: the ranges of all trials that it was computed from, added; None where
+    nothing was repeated.
     """
 
     row: Row
@@ -173,8 +167,7 @@ class Figures:
     difference: float | None
     share: float | None
     per_point: float | None
-    seeable: float
-    spread: float
+    seeable: float | None
     # Receive alone: into the queue (without the tester), and out of it.
     queue: float | None = None
     read: float | None = None
@@ -188,7 +181,7 @@ class Poll:
     baseline: str
     polls_per_packet: float
     per_poll: float
-    seeable: float
+    seeable: float | None
 
 
 @dataclass(frozen=True)
@@ -257,12 +250,17 @@ def _figures(
         raise RefusedError(f"no row {document.baseline!r} to compare with")
     made: list[Figures] = []
     for row in rows:
-        tester = found[row.name, "tester", family]
+        # Whose tester: see the head of this file.
+        whose = row.name if path == "forward" else document.baseline
+        tester = found[whose, "tester", family]
         own = [found[row.name, part, family] for part in parts]
         whole = sum(cell.mean for cell in own)
         own_path = whole - tester.mean
         range_ = sum(cell.high - cell.low for cell in (tester, *own))
         first = made[0] if made else None
+        # The baseline's own tester cancels in a difference from it.
+        if first and path == "receive":
+            range_ -= tester.high - tester.low
         difference = own_path - first.path if first else None
         points = row.points.get(path, 0)
         made.append(
@@ -274,13 +272,19 @@ def _figures(
                 difference=difference,
                 share=None if difference is None or first is None else difference / first.whole,
                 per_point=difference / points if difference is not None and points else None,
-                seeable=range_ + (first.seeable if first else 0),
-                spread=max(cell.spread for cell in (tester, *own)),
+                seeable=_seeable(range_, first, min(cell.trials for cell in (tester, *own))),
                 queue=own[0].mean - tester.mean if path == "receive" else None,
                 read=own[1].mean if path == "receive" else None,
             )
         )
     return made
+
+
+def _seeable(range_: float, first: Figures | None, trials: int) -> float | None:
+    """Return the smallest difference that could have been seen; None without repeats."""
+    if trials < 2 or (first and first.seeable is None):
+        return None
+    return range_ + ((first.seeable or 0) if first else 0)
 
 
 def polls(document: BenchDocument) -> list[Poll]:
@@ -299,8 +303,10 @@ def polls(document: BenchDocument) -> list[Poll]:
         ]
         if pairs:
             added = mean(one.mean - two.mean for one, two in pairs)
-            seeable = max(one.high - one.low + two.high - two.low for one, two in pairs)
-            made.append(Poll(row, other, each, added / each, seeable / each))
+            ranges = [one.high - one.low + two.high - two.low for one, two in pairs]
+            repeated = min(min(one.trials, two.trials) for one, two in pairs) > 1
+            seeable = max(ranges) / each if repeated else None
+            made.append(Poll(row, other, each, added / each, seeable))
     return made
 
 

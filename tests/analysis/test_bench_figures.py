@@ -70,7 +70,9 @@ def test_receive_is_the_queue_and_the_read() -> None:
     first, on = bench.receive(document(), 6)
     assert first.queue == pytest.approx(2000)
     assert first.read == pytest.approx(1500.15)
-    assert on.difference == pytest.approx(700, abs=1)
+    assert first.path == pytest.approx(2000 + 1500.15)
+    # No packet for the socket comes to the sink, whose cost must not be taken off.
+    assert on.difference == pytest.approx(1200, abs=1)
 
 
 def test_refused_rows_have_no_figures() -> None:

@@ -129,7 +129,7 @@ load() { # object
 }
 
 unload() {
-	rm -r /sys/fs/bpf/reader /sys/fs/bpf/maps
+	rm -rf /sys/fs/bpf/reader /sys/fs/bpf/maps
 }
 
 dump() { # map

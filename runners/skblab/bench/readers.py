@@ -108,7 +108,7 @@ def sample_map(text: str) -> dict[str, int]:
 
 def witness(text: str) -> dict[str, int]:
     """Return samples by end and packets by point, as sample-count.bpf.c counted them."""
-    lines = text.splitlines()
+    lines = [line for line in text.splitlines() if line]
     if len(lines) != 2:
         raise SkblabError(f"the witness left {len(lines)} lines, expected 2")
     ends, points = (
