@@ -12,7 +12,7 @@ polls     as tester, for NAPI rows: the unit is a poll
 A row is a kernel and what looks into it. Where a packet comes to the sink it begins a path of its
 own, which is traced, too, and ends in a drop. So the path of forwarding is forward - tester of the
 same row: what the row adds to the sink's path cancels. A packet for the socket never comes to the
-sink: the path of receiving is queue + read - tester of the baseline, and all that a row adds is its.
+sink: the path of receiving is queue + read - tester of the baseline, and all that is added counts.
 A row is refused unless each point was seen exactly once for every packet sent.
 """
 
