@@ -52,7 +52,7 @@ def test_alternatives_need_a_finished_kernel(tmp_path: Path) -> None:
 
 def test_the_script_runs_every_row_and_every_other_round_backwards() -> None:
     rows = plan.choose(["bpf-map"])
-    lines = measure.script(rows, 1, 500, 2).splitlines()
+    lines = measure.script(rows, 2, 500, 2).splitlines()
     runs = [line for line in lines if line.startswith(("run ", "repeat="))]
     assert runs == [
         "repeat=1",
@@ -62,7 +62,8 @@ def test_the_script_runs_every_row_and_every_other_round_backwards() -> None:
         "run bpf-map none bpf:path hists tester forward receive",
         "run unpatched none none none tester forward receive",
     ]
-    assert "boot=1" in lines
+    assert "boot=2" in lines
+    assert "repeat=1\nrun bpf-map" in measure.script(rows, 1, 500, 1)
 
 
 def test_lines() -> None:

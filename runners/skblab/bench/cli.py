@@ -48,7 +48,7 @@ def patch(
     packets: Annotated[
         int, typer.Option(min=500, max=100_000, help="Packets per counted trial.")
     ] = 20_000,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="Trials of each in a boot.")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Trials of each in a boot.")] = 1,
     boots: Annotated[int, typer.Option(min=1, max=16, help="Guests of each kernel, at once.")] = 2,
     pairs: Annotated[
         int, typer.Option(min=0, max=1000, help="Throughput pairs, wall clock; 0: none.")

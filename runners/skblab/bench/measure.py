@@ -84,7 +84,7 @@ class Found:
 
 
 def script(rows: Sequence[Row], boot: int, packets: int, repeats: int) -> str:
-    """Return what a guest runs: the set-up, then every row, every other round backwards."""
+    """Return what a guest runs: the set-up, then every row, as often as there are repeats."""
     settings = {
         "boot": str(boot),
         "packets": str(packets),
@@ -96,8 +96,8 @@ def script(rows: Sequence[Row], boot: int, packets: int, repeats: int) -> str:
     lines.append(resources.files(__package__).joinpath("bench.sh").read_text())
     for repeat in range(1, repeats + 1):
         lines.append(f"repeat={repeat}")
-        # A drift would not look like a difference.
-        order = rows if repeat % 2 else tuple(reversed(rows))
+        # A drift would not look like a difference: every other round runs backwards.
+        order = rows if (boot + repeat) % 2 else tuple(reversed(rows))
         lines += [f"run {shlex.join(row.words())}" for row in order]
     return "\n".join(lines) + "\n"
 
