@@ -115,6 +115,9 @@ def run(
 def show(result: SoakResult, wrong: list[str], log: Path) -> None:
     """Print what was done, what flowed, and the verdict."""
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        # A file or a pipe has no width of its own; folded columns would be hard to read.
+        console.width = 160
     table = Table(box=None, pad_edge=False)
     for title in ("action", "done", "refused", "not here"):
         table.add_column(title, justify="left" if title == "action" else "right")
@@ -124,7 +127,7 @@ def show(result: SoakResult, wrong: list[str], log: Path) -> None:
     console.print(table)
     console.print()
     table = Table(box=None, pad_edge=False)
-    table.add_column("received of sent (errors)")
+    table.add_column("received of sent (errors)", no_wrap=True)
     for phase in result.phases:
         table.add_column(phase.name, justify="right", no_wrap=True)
     for name in result.phases[0].loads:

@@ -112,10 +112,10 @@ ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
     "offload": (2, lambda r: (r.choice(("d0", "p0", "r0")), r.choice(("on", "off")))),
     "qdisc": (3, _qdisc),
     "link": (2, lambda r: (r.choice(("d0", "p0", "p1")),)),
-    "mtu": (2, lambda r: (r.choice(("d0", "q0")), r.choice(("1500", "1400", "1300")))),
+    "mtu": (2, lambda r: (r.choice(("d0", "r0")), r.choice(("1500", "1400", "1300")))),
     "queues": (1, lambda r: ("d0", str(1 + r.randrange(2)))),
     "bridge_port": (1, lambda r: ()),
-    "rules": (2, lambda r: (r.choice(("drop", "reject", "none")),)),
+    "rules": (2, lambda r: (r.choice(("drop", "limit", "none")),)),
 }
 
 

@@ -227,12 +227,13 @@ def _stream(load: Load, client: socket.socket, server: socket.socket) -> None:
     server.setblocking(False)
     end = time.monotonic() + load.random.uniform(0.5, 4)
     idle = time.monotonic()
-    got = 0
+    gone = got = 0
     while time.monotonic() < end and time.monotonic() - idle < 2:
         with contextlib.suppress(BlockingIOError):
             for _ in range(8):
-                sent = client.send(b"b" * load.random.choice((100, 1000, 1 << 14)))
-                load.sent(max(1, sent >> 10))
+                gone += client.send(b"b" * load.random.choice((100, 1000, 1 << 14)))
+                load.sent(gone >> 10)
+                gone &= 1023
         if select.select([server], [], [], 0.05)[0]:
             data = server.recv(1 << 17)
             if not data:

@@ -194,9 +194,10 @@ class Stirrer:
     def _rules(self, what: str) -> None:
         text = "flush ruleset\n"
         if what != "none":
+            rule = "limit rate over 300/second" if what == "limit" else "numgen random mod 20 == 0"
             text += (
                 "table inet s { chain f { type filter hook forward priority 0; "
-                f"meta l4proto udp numgen random mod 20 == 0 {what}; }} "
+                f"meta l4proto udp {rule} drop; }} "
                 "chain i { type filter hook input priority 0; ct state invalid drop; }; }\n"
             )
         run("ip", "netns", "exec", "sr", "nft", "-f", "-", text=text)
