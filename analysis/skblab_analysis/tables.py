@@ -198,7 +198,7 @@ def exact_table(exact: ExactSummary) -> Table:
 
 def of_bench(document: bench.BenchDocument) -> list[Table]:
     """Return the tables of a benchmark of the patches, those that it has figures for."""
-    made = []
+    made = [_row_table(document)]
     for path, title in ((bench.forwarding, "Forwarding"), (bench.receive, "UDP receive")):
         sections = [(family, path(document, family)) for family in bench.FAMILIES]
         sections = [(family, figures) for family, figures in sections if figures]
@@ -212,51 +212,56 @@ def of_bench(document: bench.BenchDocument) -> list[Table]:
     return made
 
 
+def _row_table(document: bench.BenchDocument) -> Table:
+    table = _table("Rows")
+    table.add_column("row", no_wrap=True)
+    for name in ("what it is", "kernel", "read by"):
+        table.add_column(name, overflow="fold")
+    group = None
+    for row in document.rows:
+        if group not in (None, row.group):
+            table.add_section()
+        group = row.group
+        what = f"[red]refused:[/red] {escape(row.refused)}" if row.refused else escape(row.title)
+        table.add_row(row.name, what, escape(row.kernel), escape(row.tool))
+    return table
+
+
 def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures]]]) -> Table:
     table = _table(f"{title} (exact, instructions per packet)")
-    table.add_column("row", overflow="fold", ratio=1)
+    table.add_column("row", no_wrap=True)
     receive = sections[0][1][0].queue is not None
-    split = ("queue", "read") if receive else ()
-    for name in ("whole", *split, "path", "difference", "of whole", "per point", "+-"):
+    # The two parts of receiving stand in the place of the whole, which would be one too wide.
+    split = ("queue", "read") if receive else ("whole",)
+    for name in (*split, "path", "more", "of whole", "a point", "+-"):
         table.add_column(name, justify="right", no_wrap=True)
     for family, figures in sections:
-        table.add_section()
         table.add_row(f"[bold]IPv{family}[/bold]")
-        group = figures[0].row.group
         for one in figures:
-            if one.row.group != group:
-                table.add_row(f"[dim]{_GROUPS[one.row.group]}[/dim]")
-                group = one.row.group
             table.add_row(
-                escape(one.row.title),
-                number(one.whole),
-                *((number(one.queue), number(one.read)) if receive else ()),
+                one.row.name,
+                *((number(one.queue), number(one.read)) if receive else (number(one.whole),)),
                 number(one.path),
-                "baseline" if one.difference is None else signed(one.difference, 1),
+                "baseline" if one.difference is None else signed(one.difference),
                 ""
                 if one.share is None
                 else share(one.share, 1, sign=True).replace(FIXED_SPACE, ""),
                 "" if one.per_point is None else signed(one.per_point, 1),
                 number(one.seeable, 1),
+                end_section=one is figures[-1],
             )
     return table
 
 
-_GROUPS = {
-    "patch": "the patches",
-    "tool": "the unpatched kernel with the same points and",
-    "alternative": "the stamps kept elsewhere",
-}
-
-
 def _poll_table(polls: Sequence[bench.Poll]) -> Table:
     table = _table("NAPI (exact, instructions per poll)")
-    table.add_column("row", overflow="fold", ratio=1)
-    for name in ("compared with", "polls a packet", "difference", "+-"):
+    for name in ("row", "compared with"):
+        table.add_column(name, no_wrap=True)
+    for name in ("polls a packet", "more", "+-"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in polls:
         table.add_row(
-            escape(one.row.title),
+            one.row.name,
             one.baseline,
             number(one.polls_per_packet, 2),
             signed(one.per_poll, 1),
