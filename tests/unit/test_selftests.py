@@ -46,18 +46,15 @@ def test_what_a_guests_death_adds() -> None:
     assert outcome.count(Result.SKIP) == 1
 
 
-def test_our_tests_are_the_new_executable_scripts() -> None:
-    def new(name: str, mode: str) -> str:
-        return f"diff --git a/{name} b/{name}\nnew file mode {mode}\nindex 000..abc\n"
-
+def test_our_tests_are_those_that_patches_add_to_the_makefile() -> None:
     patch = (
-        new(f"{tree.NET}/net_path.py", "100755")
-        + new(f"{tree.NET}/net_path_lib.py", "100644")
-        + new(f"{tree.NET}/lib/helper.c", "100644")
-        + new("tools/other/x.py", "100755")
-        + f"diff --git a/{tree.NET}/old.sh b/{tree.NET}/old.sh\nindex 1..2 100755\n"
+        f"diff --git a/{tree.NET}/Makefile b/{tree.NET}/Makefile\nindex 1..2 100644\n"
+        "@@ -1,3 +1,5 @@\n TEST_PROGS += old.sh\n+TEST_PROGS += net_path.py napi.sh\n"
+        "+TEST_PROGS += more.py\n+TEST_FILES += net_path_lib.py\n"
+        f"diff --git a/{tree.NET}/net_path.py b/{tree.NET}/net_path.py\n"
+        "new file mode 100755\n+TEST_PROGS += said.in.a.test\n"
     )
-    assert tree.added_by(patch) == ["net_path.py"]
+    assert tree.added_by(patch) == ["net_path.py", "napi.sh", "more.py"]
 
 
 def test_equal_results_make_no_difference() -> None:

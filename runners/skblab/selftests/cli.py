@@ -98,7 +98,9 @@ def _series(root: LabRoot) -> Series:
 def _pick(wanted: Sequence[str] | None, names: Sequence[str]) -> list[str]:
     """Return the wanted names, or all; UsageError for an unknown one."""
     if not names:
-        raise UsageError("the series adds no selftest: expected new executable files in a patch")
+        raise UsageError(
+            "the series adds no selftest: expected TEST_PROGS in a patch of net/Makefile"
+        )
     for name in wanted or ():
         if name not in names:
             raise UsageError(f"unknown selftest {name!r}; known are: {', '.join(names)}")

@@ -51,7 +51,7 @@ class Tree:
 
 
 def added(series: Series) -> list[str]:
-    """Return the tests that a series adds: the new executable scripts below NET."""
+    """Return the tests that a series adds to NET, as its Makefile is to run them."""
     found: list[str] = []
     for patch in series.patches:
         found += added_by(patch.read_text(errors="replace"))
@@ -59,9 +59,13 @@ def added(series: Series) -> list[str]:
 
 
 def added_by(patch: str) -> list[str]:
-    """Return the names of the executable scripts that a patch adds to NET."""
-    pattern = rf"^diff --git a/{NET}/(\S+) b/\S+\nnew file mode 100755$"
-    return [name for name in re.findall(pattern, patch, re.M) if name.endswith((".py", ".sh"))]
+    """Return the tests that a patch adds to TEST_PROGS of NET's Makefile."""
+    found: list[str] = []
+    for part in re.split(r"^diff --git ", patch, flags=re.M):
+        if part.startswith(f"a/{NET}/Makefile "):
+            for words in re.findall(r"^\+TEST_PROGS \+?= (.*)$", part, re.M):
+                found += words.split()
+    return found
 
 
 def ensure(
