@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from skblab.selftests.ktap import Case, Result, loose, parse
 
@@ -113,3 +115,32 @@ Plain words that are no verdict
 def test_loose_numbers_equal_names_and_drops_what_a_clock_said() -> None:
     text = "PASS: took 12 ms\nPASS: took 13 ms\nPASS: ns ab-Xy12Zq\n"
     assert list(loose(text)) == ["took …", "took … (2)", "ns …"]
+
+
+_NAMES = st.from_regex(r"[a-z][a-z0-9_.]{0,20}", fullmatch=True)
+_CASES = st.lists(st.tuples(_NAMES, st.sampled_from(Result)), min_size=1, max_size=20)
+_NOISE = st.sampled_from(["# Check| said", "a program's own words", "", "#", "   indented"])
+
+
+@given(_CASES, st.lists(_NOISE, max_size=5))
+@settings(deadline=None)
+def test_what_was_reported_is_read_whatever_stands_between(
+    cases: list[tuple[str, Result]], noise: list[str]
+) -> None:
+    lines = ["KTAP version 1", f"1..{len(cases)}"]
+    for number, (name, result) in enumerate(cases, 1):
+        mark = "not ok" if result is Result.FAIL else "ok"
+        why = {Result.SKIP: " # SKIP why", Result.XFAIL: " # XFAIL why"}.get(result, "")
+        lines += [*noise, f"{mark} {number} {name}{why}"]
+    report = parse("\n".join(lines))
+    assert report.faults == ()
+    assert [(case.name, case.result) for case in report.cases] == cases
+    # A test that dies half-way is never taken for a whole one.
+    assert parse("\n".join(lines[:-1])).faults
+
+
+@given(st.text(max_size=300))
+@settings(deadline=None)
+def test_nothing_that_a_test_prints_stops_the_reader(text: str) -> None:
+    parse(text)
+    loose(text)

@@ -30,7 +30,7 @@ PROGRAM = (
     *("-m", "skblab.soak.guest.soak", "/tmp/plan.json", "/skblab/src"),
 )
 # Beside the plan itself: set-up, the count in peace, two leak scans, under emulation.
-EXTRA_SECONDS = {"stock": 240, "rt": 360, "debug": 1500}
+EXTRA_SECONDS = {"stock": 600, "rt": 900, "debug": 2400}
 MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096}
 
 

@@ -57,6 +57,8 @@ def faults(phase: str) -> str:
             with contextlib.suppress(OSError):
                 Path(f"/sys/kernel/slab/{name}/failslab").write_text("1")
         common = {"cache-filter": "Y", "task-filter": "N", "interval": "1", "verbose": "0"}
+        # Allocations that may sleep, too: sendmsg() then says so, and the loads count it.
+        common["ignore-gfp-wait"] = "N"
         _set(slab, {**common, "times": "-1", "probability": str(PROBABILITY)})
         return f"{PROBABILITY} % of the packets' slab objects"
     if phase == "fail pages" and page.exists():
