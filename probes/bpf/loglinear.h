@@ -5,8 +5,7 @@
  * the kernel (BPF) and reads in user space.
  *
  * index = v for v < 16, else (e - 3) * 16 + ((v >> (e - 4)) & 15) with
- * e = floor(log2(v)). Both are (s << 4) + (v >> s) with s = log2(v | 16) - 4,
- * for v >> s keeps the leading one that 16 stands for.
+ * e = floor(log2(v)).
  */
 #ifndef SKBLAB_LOGLINEAR_H
 #define SKBLAB_LOGLINEAR_H
@@ -16,47 +15,46 @@
 #define LOGLINEAR_SUB 16
 /* Buckets of all 32-bit values. */
 #define LOGLINEAR_BUCKETS 464
-/* Array size; a power of two lets the BPF verifier see that a mask suffices. */
+/* Array size; a power of two, so that a mask bounds an index. */
 #define LOGLINEAR_ROOM 512
 
-#define LOGLINEAR_4(e)	e, e, e, e
-#define LOGLINEAR_16(e) LOGLINEAR_4(e), LOGLINEAR_4(e), LOGLINEAR_4(e), LOGLINEAR_4(e)
-#define LOGLINEAR_64(e) LOGLINEAR_16(e), LOGLINEAR_16(e), LOGLINEAR_16(e), LOGLINEAR_16(e)
+/* A bucket b for each of 1, 2, 4 … values, and the 16 buckets of a power of two. */
+#define LOGLINEAR_1(b)	 b
+#define LOGLINEAR_2(b)	 b, b
+#define LOGLINEAR_4(b)	 LOGLINEAR_2(b), LOGLINEAR_2(b)
+#define LOGLINEAR_8(b)	 LOGLINEAR_4(b), LOGLINEAR_4(b)
+#define LOGLINEAR_16(b)	 LOGLINEAR_8(b), LOGLINEAR_8(b)
+#define LOGLINEAR_32(b)	 LOGLINEAR_16(b), LOGLINEAR_16(b)
+#define LOGLINEAR_64(b)	 LOGLINEAR_32(b), LOGLINEAR_32(b)
+#define LOGLINEAR_128(b) LOGLINEAR_64(b), LOGLINEAR_64(b)
+#define LOGLINEAR_OCTAVE(b, width)                                                                 \
+	width(b), width(b + 1), width(b + 2), width(b + 3), width(b + 4), width(b + 5),            \
+		width(b + 6), width(b + 7), width(b + 8), width(b + 9), width(b + 10),             \
+		width(b + 11), width(b + 12), width(b + 13), width(b + 14), width(b + 15)
 
-/* floor(log2) of a byte: BPF has no instruction for it, and three branches
- * around one load are the cheapest way. 0 is never looked up.
+/* The buckets of the values below 2^12. BPF has no instruction for the logarithm,
+ * most intervals are that short, and most of one kind share a few cache lines here.
  */
-static const __u8 loglinear_log2[256] = {
-	0,
-	0,
-	1,
-	1,
-	LOGLINEAR_4(2),
-	LOGLINEAR_4(3),
-	LOGLINEAR_4(3),
-	LOGLINEAR_16(4),
-	LOGLINEAR_16(5),
-	LOGLINEAR_16(5),
-	LOGLINEAR_64(6),
-	LOGLINEAR_64(7),
-	LOGLINEAR_64(7),
+static const __u8 loglinear_short[1 << 12] = {
+	LOGLINEAR_OCTAVE(0, LOGLINEAR_1),     LOGLINEAR_OCTAVE(16, LOGLINEAR_1),
+	LOGLINEAR_OCTAVE(32, LOGLINEAR_2),    LOGLINEAR_OCTAVE(48, LOGLINEAR_4),
+	LOGLINEAR_OCTAVE(64, LOGLINEAR_8),    LOGLINEAR_OCTAVE(80, LOGLINEAR_16),
+	LOGLINEAR_OCTAVE(96, LOGLINEAR_32),   LOGLINEAR_OCTAVE(112, LOGLINEAR_64),
+	LOGLINEAR_OCTAVE(128, LOGLINEAR_128),
 };
 
 static inline __attribute__((always_inline)) __u32 loglinear_index(__u32 v)
 {
-	__u32 w = v | LOGLINEAR_SUB;
-	__u32 s;
-
-	if (w < 1 << 8)
-		s = loglinear_log2[w] - 4;
-	else if (w < 1 << 16)
-		s = loglinear_log2[w >> 8] + 4;
-	else if (w < 1 << 24)
-		s = loglinear_log2[w >> 16] + 12;
-	else
-		s = loglinear_log2[w >> 24] + 20;
-
-	return (s << 4) + (v >> s);
+	/* 16 buckets fewer for each bit shifted out. The mask changes nothing; it shows
+	 * to the BPF verifier what is below LOGLINEAR_ROOM.
+	 */
+	if (__builtin_expect(v < 1 << 12, 1))
+		return loglinear_short[v];
+	if (v < 1 << 20)
+		return loglinear_short[v >> 8] + 8 * LOGLINEAR_SUB;
+	if (v < 1 << 28)
+		return loglinear_short[v >> 16] + 16 * LOGLINEAR_SUB;
+	return (loglinear_short[v >> 20] + 20 * LOGLINEAR_SUB) & (LOGLINEAR_ROOM - 1);
 }
 
 /* Smallest value of a bucket. */
