@@ -1,38 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel's types as far as the probe reads them. Offsets, enum values and
- * array lengths are taken from the running kernel's BTF when the probe is
- * loaded (CO-RE), so the object is built without any kernel's vmlinux.h: in
- * parallel with the kernel, once for all kernels. `pathlat --check` compares
- * what is named here with a kernel's BTF.
+ * The kernel's types as far as the probe reads them. Offsets are taken from the
+ * running kernel's BTF when the probe is loaded (CO-RE), so the object is built
+ * without any kernel's vmlinux.h: in parallel with the kernel, once for all
+ * kernels. What is named here is compared with a kernel's BTF before that, and
+ * by `pathlat --check`.
  */
 #ifndef SKBLAB_KERNEL_TYPES_H
 #define SKBLAB_KERNEL_TYPES_H
 
 #include <linux/types.h>
 
-/* sample->seen is a 16-bit mask, so there cannot be more points. */
-#define MAX_POINTS   16
 #define MAX_CONTEXTS 8
+
+/* The probe is written for these points, paths and ends; a kernel that numbers
+ * them otherwise is refused (names.c).
+ */
+enum net_path_point {
+	NET_PATH_DRIVER,
+	NET_PATH_SEND,
+	NET_PATH_STACK,
+	NET_PATH_IP,
+	NET_PATH_ROUTE,
+	NET_PATH_LOCAL,
+	NET_PATH_TRANSPORT,
+	NET_PATH_SOCKET,
+	NET_PATH_WAKE,
+	NET_PATH_USER,
+	NET_PATH_FORWARD,
+	NET_PATH_OUTPUT,
+	NET_PATH_QUEUE,
+	NET_PATH_DEQUEUE,
+	NET_PATH_XMIT,
+	NET_PATH_DONE,
+	NET_PATH_NR
+};
+
+enum net_path_kind { NET_PATH_RECEIVE, NET_PATH_FORWARDING, NET_PATH_SENDING, NET_PATH_KINDS };
+
+enum net_path_end {
+	NET_PATH_DELIVERED,
+	NET_PATH_DROPPED,
+	NET_PATH_TRANSMITTED,
+	NET_PATH_CONSUMED,
+	NET_PATH_ENDS
+};
 
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Values here are never used, only looked up by name. */
-enum net_path_point {
-	NET_PATH_DRIVER = 0,
-	NET_PATH_USER = 5,
-	NET_PATH_NR = 6,
-};
-
-enum net_path_end {
-	NET_PATH_DELIVERED = 0,
-	NET_PATH_DROPPED = 1,
-};
-
 struct net_path_sample {
-	__u32 ns[MAX_POINTS];
+	__u64 total_ns;
+	__u32 before_ns;
+	__u32 ns[NET_PATH_NR];
 	__u16 seen;
+	__u16 merged;
+	__u8 path;
 	__u8 end;
 	__u8 flags;
 };

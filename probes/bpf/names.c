@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Reading names out of BTF, so that a kernel with more points needs no new probe. */
+/* Comparing a kernel's BTF with what the probe reads, and taking names out of it. */
 #include <bpf/btf.h>
 #include <ctype.h>
 #include <errno.h>
@@ -8,6 +8,30 @@
 #include <string.h>
 
 #include "names.h"
+
+const char *const point_names[NET_PATH_NR] = {
+	[NET_PATH_DRIVER] = "driver",	    [NET_PATH_SEND] = "send",
+	[NET_PATH_STACK] = "stack",	    [NET_PATH_IP] = "ip",
+	[NET_PATH_ROUTE] = "route",	    [NET_PATH_LOCAL] = "local",
+	[NET_PATH_TRANSPORT] = "transport", [NET_PATH_SOCKET] = "socket",
+	[NET_PATH_WAKE] = "wake",	    [NET_PATH_USER] = "user",
+	[NET_PATH_FORWARD] = "forward",	    [NET_PATH_OUTPUT] = "output",
+	[NET_PATH_QUEUE] = "queue",	    [NET_PATH_DEQUEUE] = "dequeue",
+	[NET_PATH_XMIT] = "xmit",	    [NET_PATH_DONE] = "done",
+};
+
+const char *const path_names[NET_PATH_KINDS] = {
+	[NET_PATH_RECEIVE] = "receive",
+	[NET_PATH_FORWARDING] = "forward",
+	[NET_PATH_SENDING] = "send",
+};
+
+const char *const end_names[NET_PATH_ENDS] = {
+	[NET_PATH_DELIVERED] = "delivered",
+	[NET_PATH_DROPPED] = "dropped",
+	[NET_PATH_TRANSMITTED] = "transmitted",
+	[NET_PATH_CONSUMED] = "consumed",
+};
 
 static int names_set(struct names *names, size_t value, const char *text, int lower)
 {
@@ -100,16 +124,57 @@ struct wanted {
 	const char *tracepoint;
 	const char *system;
 	const char *type;
-	const char *members[8];
+	const char *members[9];
 };
 
 static const struct wanted wanted[] = {
-	{ "net_path_sample", "net_path", "net_path_sample", { "ns", "seen", "end", "flags" } },
+	{ "net_path_sample",
+	  "net_path",
+	  "net_path_sample",
+	  { "total_ns", "before_ns", "ns", "seen", "merged", "path", "end", "flags" } },
 	{ "napi_poll_sample",
 	  "napi",
 	  "napi_poll_sample",
 	  { "delay_ns", "time_ns", "work", "context", "flags" } },
 };
+
+struct wanted_value {
+	const char *type;
+	const char *name;
+	int value;
+};
+
+#define VALUE(type, name) { #type, #name, name }
+
+static const struct wanted_value wanted_values[] = {
+	VALUE(net_path_point, NET_PATH_DRIVER),	   VALUE(net_path_point, NET_PATH_SEND),
+	VALUE(net_path_point, NET_PATH_STACK),	   VALUE(net_path_point, NET_PATH_IP),
+	VALUE(net_path_point, NET_PATH_ROUTE),	   VALUE(net_path_point, NET_PATH_LOCAL),
+	VALUE(net_path_point, NET_PATH_TRANSPORT), VALUE(net_path_point, NET_PATH_SOCKET),
+	VALUE(net_path_point, NET_PATH_WAKE),	   VALUE(net_path_point, NET_PATH_USER),
+	VALUE(net_path_point, NET_PATH_FORWARD),   VALUE(net_path_point, NET_PATH_OUTPUT),
+	VALUE(net_path_point, NET_PATH_QUEUE),	   VALUE(net_path_point, NET_PATH_DEQUEUE),
+	VALUE(net_path_point, NET_PATH_XMIT),	   VALUE(net_path_point, NET_PATH_DONE),
+	VALUE(net_path_point, NET_PATH_NR),	   VALUE(net_path_kind, NET_PATH_RECEIVE),
+	VALUE(net_path_kind, NET_PATH_FORWARDING), VALUE(net_path_kind, NET_PATH_SENDING),
+	VALUE(net_path_kind, NET_PATH_KINDS),	   VALUE(net_path_end, NET_PATH_DELIVERED),
+	VALUE(net_path_end, NET_PATH_DROPPED),	   VALUE(net_path_end, NET_PATH_TRANSMITTED),
+	VALUE(net_path_end, NET_PATH_CONSUMED),	   VALUE(net_path_end, NET_PATH_ENDS),
+};
+
+static int check_value(const struct btf *btf, const struct wanted_value *w, const char *kernel,
+		       char *why, size_t size)
+{
+	const struct btf_type *type = find(btf, w->type, BTF_KIND_ENUM);
+
+	if (type && enum_value(btf, type, w->name) == w->value)
+		return 0;
+	snprintf(why, size,
+		 "%s: %s is not %d in its enum %s; build the probe and the kernel from the same "
+		 "skblab",
+		 kernel, w->name, w->value, w->type);
+	return -1;
+}
 
 static int check_tracepoint(const struct btf *btf, const struct wanted *w, const char *kernel,
 			    char *why, size_t size)
@@ -141,39 +206,29 @@ static int check_tracepoint(const struct btf *btf, const struct wanted *w, const
 int kernel_names_read(struct kernel_names *names, const struct btf *btf, const char *kernel,
 		      char *why, size_t why_size)
 {
-	const struct btf_type *points, *contexts, *reasons;
+	const struct btf_type *contexts, *reasons;
 
 	memset(names, 0, sizeof(*names));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
 		if (check_tracepoint(btf, &wanted[i], kernel, why, why_size))
 			return -1;
+	for (size_t i = 0; i < sizeof(wanted_values) / sizeof(*wanted_values); i++)
+		if (check_value(btf, &wanted_values[i], kernel, why, why_size))
+			return -1;
 
-	points = find(btf, "net_path_point", BTF_KIND_ENUM);
 	contexts = find(btf, "napi_poll_context", BTF_KIND_ENUM);
 	reasons = find(btf, "skb_drop_reason", BTF_KIND_ENUM);
-	if (!points || !contexts || !reasons || !find(btf, "net_path_end", BTF_KIND_ENUM)) {
+	if (!contexts || !reasons) {
 		snprintf(why, why_size,
-			 "%s: its BTF lacks one of the enums net_path_point, net_path_end, "
-			 "napi_poll_context, skb_drop_reason",
+			 "%s: its BTF lacks enum napi_poll_context or enum skb_drop_reason",
 			 kernel);
-		return -1;
-	}
-	names->nr_points = enum_value(btf, points, "NET_PATH_NR");
-	names->user_point = enum_value(btf, points, "NET_PATH_USER");
-	if (enum_value(btf, points, "NET_PATH_DRIVER") != 0 || names->user_point < 1 ||
-	    names->nr_points > MAX_POINTS || names->user_point >= names->nr_points) {
-		snprintf(why, why_size,
-			 "%s: enum net_path_point must begin with NET_PATH_DRIVER, hold "
-			 "NET_PATH_USER and have at most %d points",
-			 kernel, MAX_POINTS);
 		return -1;
 	}
 
 	/* The probe reads only core drop reasons; "not dropped" and "consumed" lack the
 	 * prefix of the others.
 	 */
-	if (read_enum(&names->points, btf, points, "NET_PATH_", names->nr_points, 1) ||
-	    read_enum(&names->contexts, btf, contexts, "NAPI_POLL_", MAX_CONTEXTS, 1) ||
+	if (read_enum(&names->contexts, btf, contexts, "NAPI_POLL_", MAX_CONTEXTS, 1) ||
 	    read_enum(&names->reasons, btf, reasons, "SKB_DROP_REASON_", 1 << 16, 0) ||
 	    read_enum(&names->reasons, btf, reasons, "SKB_", 1 << 16, 0)) {
 		snprintf(why, why_size, "out of memory");
@@ -185,7 +240,6 @@ int kernel_names_read(struct kernel_names *names, const struct btf *btf, const c
 
 void kernel_names_free(struct kernel_names *names)
 {
-	names_free(&names->points);
 	names_free(&names->contexts);
 	names_free(&names->reasons);
 }

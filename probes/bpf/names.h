@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a kernel calls its points, contexts and drop reasons, read from its BTF. */
+/* What the points are called, and what a kernel calls its contexts and drop reasons. */
 #ifndef SKBLAB_NAMES_H
 #define SKBLAB_NAMES_H
 
@@ -9,6 +9,10 @@
 
 struct btf;
 
+extern const char *const point_names[NET_PATH_NR];
+extern const char *const path_names[NET_PATH_KINDS];
+extern const char *const end_names[NET_PATH_ENDS];
+
 /* Names by value, in lower case without their common prefix; NULL where no
  * value has a name. Owned by the table.
  */
@@ -17,12 +21,10 @@ struct names {
 	size_t room;
 };
 
+/* Read from the kernel's BTF. */
 struct kernel_names {
-	struct names points;
 	struct names contexts;
 	struct names reasons;
-	int nr_points;
-	int user_point;
 };
 
 /* Check that the kernel of @btf has both tracepoints in the form that the probe

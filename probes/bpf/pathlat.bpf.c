@@ -23,7 +23,7 @@ const volatile struct config config;
 /* A stretch for each CPU, made as long as need be by the loader. Plain memory
  * costs one bounds check per sample, a per-CPU array map one look-up per interval.
  */
-struct hist path_hists[1] SEC(".bss.path");
+struct path_hists path_hists[1] SEC(".bss.path");
 struct napi_hists napi_hists[1] SEC(".bss.napi");
 
 struct {
@@ -60,51 +60,37 @@ static __noinline int widen(struct hist *hist, __u32 value)
 
 static __always_inline void place(struct hist *hist, __u32 value)
 {
-	/* The index is below LOGLINEAR_BUCKETS; the mask shows it to the verifier. */
-	hist->buckets[loglinear_index(value) & (LOGLINEAR_ROOM - 1)]++;
+	hist->buckets[loglinear_index(value)]++;
 	hist->sum += value;
 	if (unlikely(value - hist->low > hist->span))
 		widen(hist, value);
 }
 
-/* An interval between two distances from the entry. In samples that the kernel
- * @marked, a distance may have been cut to 0 or to the largest value.
+/* What nearly all packets of a path pass, and what some pass as well. */
+#define RECEIVE_POINTS                                                                             \
+	(1 << NET_PATH_DRIVER | 1 << NET_PATH_STACK | 1 << NET_PATH_IP | 1 << NET_PATH_ROUTE |     \
+	 1 << NET_PATH_LOCAL | 1 << NET_PATH_TRANSPORT | 1 << NET_PATH_SOCKET |                    \
+	 1 << NET_PATH_WAKE | 1 << NET_PATH_USER)
+#define FORWARD_POINTS                                                                             \
+	(1 << NET_PATH_DRIVER | 1 << NET_PATH_STACK | 1 << NET_PATH_IP | 1 << NET_PATH_ROUTE |     \
+	 1 << NET_PATH_FORWARD | 1 << NET_PATH_OUTPUT | 1 << NET_PATH_QUEUE | 1 << NET_PATH_XMIT | \
+	 1 << NET_PATH_DONE)
+#define SEND_POINTS                                                                                \
+	(1 << NET_PATH_SEND | 1 << NET_PATH_TRANSPORT | 1 << NET_PATH_OUTPUT |                     \
+	 1 << NET_PATH_QUEUE | 1 << NET_PATH_XMIT | 1 << NET_PATH_DONE)
+#define QDISC_POINTS (1 << NET_PATH_DEQUEUE)
+
+/* The intervals that end at the points of @all, and at those of @some that were
+ * seen; both are constants. Written out, because an index into a kernel structure
+ * must be constant.
  */
-static __always_inline void place_interval(struct hist *hist, __u32 from, __u32 to,
-					   const bool marked)
+static __always_inline void place_points(struct path_hists *hists,
+					 const struct net_path_sample *sample, __u32 seen,
+					 const __u32 all, const __u32 some)
 {
-	if (unlikely(to < from) || (marked && !to))
-		hist->negative++;
-	else if (marked && to == (__u32)-1)
-		hist->overflow++;
-	else
-		place(hist, to - from);
-}
-
-/* All intervals of a packet that was delivered whole, and the total. */
-static __always_inline void place_path(const struct net_path_sample *sample, __u32 seen,
-				       const bool marked)
-{
-	const int points = bpf_core_enum_value(enum net_path_point, NET_PATH_NR);
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u32 from = 0, before = 0;
-	struct hist *hists;
-
-	if (cpu >= config.cpus)
-		return;
-	hists = &path_hists[cpu * config.path_slots];
-
-	/* Written out, because an index into a kernel structure must be constant. The
-	 * verifier removes what lies beyond the running kernel's number of points.
-	 */
 #define POINT(p)                                                                                   \
-	if ((p) < points && seen & 1 << (p)) {                                                     \
-		__u32 at = sample->ns[p];                                                          \
-		place_interval(&hists[PATH_SLOT(from, p)], before, at, marked);                    \
-		before = at;                                                                       \
-		from = p;                                                                          \
-	}
-	POINT(1)
+	if (all & 1 << (p) || (some & 1 << (p) && seen & 1 << (p)))                                \
+		place(&hists->interval[(p) - FIRST_INTERVAL], sample->ns[p]);
 	POINT(2)
 	POINT(3)
 	POINT(4)
@@ -120,56 +106,94 @@ static __always_inline void place_path(const struct net_path_sample *sample, __u
 	POINT(14)
 	POINT(15)
 #undef POINT
-	place_interval(&hists[PATH_TOTAL], 0, before, marked);
 }
 
-/* Apart from the usual case, which is spared these checks. */
-static __noinline int place_marked(const struct net_path_sample *sample, __u32 seen)
+/* A packet that came to the usual end of its path. */
+static __always_inline void place_path(const struct net_path_sample *sample, __u32 path, __u32 seen,
+				       __u32 total, bool reentered)
 {
-	place_path(sample, seen, true);
-	return 0;
-}
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct path_hists *hists;
 
-static __always_inline void count_flags(__u8 flags)
-{
-	struct counts *c = get_counts();
-
-	if (!c)
+	if (cpu >= config.cpus)
 		return;
-	c->flag_negative += !!(flags & NET_PATH_F_NEGATIVE);
-	c->flag_overflow += !!(flags & NET_PATH_F_OVERFLOW);
-	c->flag_copy += !!(flags & NET_PATH_F_COPY);
-	c->flag_reentered += !!(flags & NET_PATH_F_REENTERED);
+	hists = &path_hists[cpu * NET_PATH_KINDS + path];
+
+	if (path == NET_PATH_FORWARDING && (seen & ~QDISC_POINTS) == FORWARD_POINTS)
+		place_points(hists, sample, seen, FORWARD_POINTS, QDISC_POINTS);
+	else if (path == NET_PATH_RECEIVE && seen == RECEIVE_POINTS)
+		place_points(hists, sample, seen, RECEIVE_POINTS, 0);
+	else if (path == NET_PATH_SENDING && (seen & ~QDISC_POINTS) == SEND_POINTS)
+		place_points(hists, sample, seen, SEND_POINTS, QDISC_POINTS);
+	else
+		place_points(hists, sample, seen, 0, ~0);
+
+	if (reentered) {
+		place(&hists->again, total - sample->before_ns);
+		place(&hists->again_total, total);
+	} else {
+		place(&hists->only, total);
+	}
 }
 
-static __always_inline void count_seen(__u64 *per_point, __u16 seen)
+static __always_inline void count_seen(__u64 *per_point, __u32 seen)
 {
-	for (int p = 0; p < MAX_POINTS; p++)
+	for (int p = 0; p < NET_PATH_NR; p++)
 		per_point[p] += seen >> p & 1;
 }
 
-static __noinline int count_incomplete(__u16 seen)
+/* What few packets have. */
+static __noinline int count_marks(__u8 flags, __u16 merged)
 {
 	struct counts *c = get_counts();
 
 	if (!c)
 		return 0;
-	c->incomplete++;
-	c->no_entry += !(seen & 1);
-	count_seen(c->incomplete_seen, seen);
+	c->merged += merged;
+	c->flag_negative += !!(flags & NET_PATH_F_NEGATIVE);
+	c->flag_overflow += !!(flags & NET_PATH_F_OVERFLOW);
+	c->flag_copy += !!(flags & NET_PATH_F_COPY);
 	return 0;
 }
 
-static __noinline int count_dropped(__u16 seen, __u32 reason)
+/* A packet that came to the usual end of its path, but not with times to place. */
+static __noinline int count_unplaced(__u8 path, __u8 end, __u8 flags, __u16 seen)
 {
-	struct counts *c = get_counts();
+	struct counts *counts = get_counts();
+	struct path_counts *c;
 
-	if (!c)
+	if (!counts || path >= NET_PATH_KINDS || end >= NET_PATH_ENDS)
 		return 0;
-	c->dropped++;
-	c->no_entry += !(seen & 1);
-	c->reasons[reason < MAX_REASONS ? reason : MAX_REASONS - 1]++;
-	count_seen(c->dropped_seen, seen);
+	c = &counts->paths[path];
+	c->ends[end]++;
+	if (flags & NET_PATH_F_NEGATIVE)
+		c->negative++;
+	else
+		c->overflow++;
+	c->reentered += !!(flags & NET_PATH_F_REENTERED);
+	count_seen(c->unplaced_seen, seen);
+	return 0;
+}
+
+static __noinline int count_end(__u8 path, __u8 end, __u8 flags, __u16 seen, __u32 reason)
+{
+	struct counts *counts = get_counts();
+	struct path_counts *c;
+
+	if (!counts)
+		return 0;
+	if (path >= NET_PATH_KINDS || end >= NET_PATH_ENDS) {
+		counts->unknown++;
+		return 0;
+	}
+	c = &counts->paths[path];
+	c->ends[end]++;
+	c->reentered += !!(flags & NET_PATH_F_REENTERED);
+	if (end == NET_PATH_DROPPED) {
+		c->reasons[reason < MAX_REASONS ? reason : MAX_REASONS - 1]++;
+		/* Only to say that the path ended. */
+		count_seen(c->dropped_seen, seen & ~(1 << NET_PATH_DONE));
+	}
 	return 0;
 }
 
@@ -177,33 +201,29 @@ SEC("tp_btf/net_path_sample")
 int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sample *sample,
 	     __u32 reason)
 {
+	__u64 total = sample->total_ns;
+	__u16 merged = sample->merged;
 	__u16 seen = sample->seen;
 	__u8 flags = sample->flags;
+	__u8 path = sample->path;
 	__u8 end = sample->end;
-	struct counts *c;
 
 	if (config.ifindex && config.ifindex != skb->skb_iif) {
-		c = get_counts();
+		struct counts *c = get_counts();
+
 		if (c)
 			c->filtered++;
 		return 0;
 	}
 
-	if (unlikely(flags))
-		count_flags(flags);
-	if (unlikely(end != bpf_core_enum_value(enum net_path_end, NET_PATH_DELIVERED))) {
-		if (end == bpf_core_enum_value(enum net_path_end, NET_PATH_DROPPED))
-			return count_dropped(seen, reason);
-		c = get_counts();
-		if (c)
-			c->other_end++;
-		return 0;
-	}
-	if (unlikely((seen & config.whole) != config.whole))
-		return count_incomplete(seen);
-	if (unlikely(flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW)))
-		return place_marked(sample, seen);
-	place_path(sample, seen, false);
+	if (unlikely(merged || flags & ~NET_PATH_F_REENTERED))
+		count_marks(flags, merged);
+	if (unlikely(path >= NET_PATH_KINDS ||
+		     end != (path == NET_PATH_RECEIVE ? NET_PATH_DELIVERED : NET_PATH_TRANSMITTED)))
+		return count_end(path, end, flags, seen, reason);
+	if (unlikely(flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW) || total > (__u32)-1))
+		return count_unplaced(path, end, flags, seen);
+	place_path(sample, path, seen, total, flags & NET_PATH_F_REENTERED);
 
 	return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * pathlat: where the time of received packets goes, from the kernel's path and
- * NAPI poll samples. Loads and attaches the BPF programs, waits, prints JSON.
+ * pathlat: where the time of packets goes, from the kernel's path and NAPI poll
+ * samples. Loads and attaches the BPF programs, waits, prints JSON.
  *
  * Exit code 0: the document is complete. 2: bad usage, a kernel without the
  * tracepoints, no permission, or an output that cannot be written.
@@ -48,8 +48,9 @@
 const char *argp_program_version = "pathlat " PATHLAT_VERSION;
 
 static const char doc[] =
-	"Count where the time of received packets goes: intervals between the points of their path "
-	"and delays of NAPI polls, in histograms with 16 buckets per power of two. Needs a kernel "
+	"Count where the time of received, forwarded and sent packets goes: intervals between the "
+	"points of their paths and delays of NAPI polls, in histograms with 16 buckets per power of "
+	"two. Needs a kernel "
 	"with the skblab patches, and net.core.path_trace = 1 for the packets.\v"
 	"Prints \"ready\" on standard error once attached, and one JSON document when the time is "
 	"up, on SIGINT or SIGTERM, or when the parent process ends.";
@@ -220,7 +221,8 @@ static int read_stamps(void)
 	if (read(fd, &text, 1) != 1)
 		text = 0;
 	close(fd);
-	return text == '0' || text == '1' ? text - '0' : -1;
+	/* 2 is 1, with histograms of the kernel's own. */
+	return text >= '0' && text <= '2' ? text != '0' : -1;
 }
 
 static int read_kernel(struct kernel_names *names, const char *path, const char *kernel)
@@ -241,23 +243,21 @@ static int read_kernel(struct kernel_names *names, const char *path, const char 
 }
 
 /* Give each CPU its stretch of histograms and say so in the configuration. */
-static int size_probe(struct pathlat_bpf *probe, const struct kernel_names *names, int cpus)
+static int size_probe(struct pathlat_bpf *probe, int cpus)
 {
 	volatile struct config *config = (volatile struct config *)&probe->rodata->config;
 
 	config->cpus = cpus;
-	config->path_slots = PATH_SLOTS(names->nr_points);
-	config->whole = 1 << 0 | 1 << names->user_point;
 	return bpf_map__set_value_size(probe->maps.bss_path,
-				       cpus * config->path_slots * sizeof(struct hist))
+				       cpus * NET_PATH_KINDS * sizeof(struct path_hists))
 		       ?: bpf_map__set_value_size(probe->maps.bss_napi,
 						  cpus * MAX_CONTEXTS * sizeof(struct napi_hists));
 }
 
-static void init_hists(struct pathlat_bpf *probe, const struct kernel_names *names, int cpus)
+static void init_hists(struct pathlat_bpf *probe, int cpus)
 {
-	for (int i = 0; i < cpus * PATH_SLOTS(names->nr_points); i++)
-		hist_init(&probe->bss_path->path_hists[i]);
+	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
+		path_init(&probe->bss_path->path_hists[i]);
 	for (int i = 0; i < cpus * MAX_CONTEXTS; i++) {
 		hist_init(&probe->bss_napi->napi_hists[i].delay);
 		hist_init(&probe->bss_napi->napi_hists[i].time);
@@ -265,7 +265,7 @@ static void init_hists(struct pathlat_bpf *probe, const struct kernel_names *nam
 }
 
 /* Returns the loaded and attached probe, or NULL with the reason printed. */
-static struct pathlat_bpf *start_probe(int ifindex, const struct kernel_names *names, int cpus)
+static struct pathlat_bpf *start_probe(int ifindex, int cpus)
 {
 	struct pathlat_bpf *probe = pathlat_bpf__open();
 	int err;
@@ -275,9 +275,9 @@ static struct pathlat_bpf *start_probe(int ifindex, const struct kernel_names *n
 		return NULL;
 	}
 	probe->rodata->config.ifindex = ifindex;
-	err = size_probe(probe, names, cpus) ?: pathlat_bpf__load(probe);
+	err = size_probe(probe, cpus) ?: pathlat_bpf__load(probe);
 	if (!err) {
-		init_hists(probe, names, cpus);
+		init_hists(probe, cpus);
 		err = pathlat_bpf__attach(probe);
 	}
 	if (!err)
@@ -391,10 +391,8 @@ static int read_counts(const struct bpf_map *map, struct counts *joined, int cpu
 
 static int read_probe(const struct pathlat_bpf *probe, struct report *report, int cpus)
 {
-	int slots = PATH_SLOTS(report->names->nr_points);
-
-	for (int i = 0; i < cpus * slots; i++)
-		hist_join(&report->path[i % slots], &probe->bss_path->path_hists[i]);
+	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
+		path_join(&report->paths[i % NET_PATH_KINDS], &probe->bss_path->path_hists[i]);
 	for (int i = 0; i < cpus * MAX_CONTEXTS; i++)
 		napi_join(&report->napi[i % MAX_CONTEXTS], &probe->bss_napi->napi_hists[i]);
 	return read_counts(probe->maps.counts, &report->counts, cpus) ?:
@@ -462,7 +460,7 @@ static int measure(const struct arguments *a, struct report *report, int signals
 
 	if (cpus < 0)
 		return fail("cannot count the CPUs: %s", strerror(-cpus));
-	probe = start_probe(report->ifindex, report->names, cpus);
+	probe = start_probe(report->ifindex, cpus);
 	if (!probe)
 		return EXIT_BAD;
 	report->seconds = -now();

@@ -9,8 +9,6 @@
 struct config {
 	__s32 ifindex; /* 0: every device */
 	__u32 cpus;
-	__u32 path_slots; /* histograms of a CPU */
-	__u32 whole;	  /* points that a delivered packet must have */
 };
 
 /* One histogram on one CPU. The count is the sum of the buckets. A multiple of
@@ -31,13 +29,20 @@ struct hist {
 
 #define HIST_EMPTY ((__u32) - 1)
 
-/* Path histograms of a CPU: the total first, then for each point the intervals
- * that end there, one for every earlier point they may begin at.
+/* Every path begins at the driver or at send, so no interval ends there. */
+#define FIRST_INTERVAL NET_PATH_STACK
+#define INTERVALS      (NET_PATH_NR - FIRST_INTERVAL)
+
+/* The packets of one path on one CPU that came to its usual end: delivered if
+ * received, else transmitted. Most have one leg; those that came back into the
+ * stack have what was before apart from their total.
  */
-#define PATH_TOTAL	    0
-#define PATH_SLOT(from, to) (1 + (to) * ((to) - 1) / 2 + (from))
-#define PATH_SLOTS(points)  PATH_SLOT(0, points)
-#define PATH_SLOTS_MAX	    PATH_SLOTS(MAX_POINTS)
+struct path_hists {
+	struct hist only;	 /* total of a packet's only or first leg */
+	struct hist again;	 /* a later leg */
+	struct hist again_total; /* a later leg and all before it */
+	struct hist interval[INTERVALS];
+};
 
 /* Polls in one context on one CPU. */
 struct napi_hists {
@@ -49,22 +54,28 @@ struct napi_hists {
 
 #define MAX_REASONS 512
 
+/* Packets of one path that are not in its histograms, on one CPU. */
+struct path_counts {
+	__u64 ends[NET_PATH_ENDS]; /* for the usual end: those not placed */
+	__u64 negative;		   /* not placed: a point lies before the previous */
+	__u64 overflow;		   /* not placed: does not fit 32 bits of nanoseconds */
+	__u64 reentered;
+	__u64 unplaced_seen[NET_PATH_NR];
+	__u64 dropped_seen[NET_PATH_NR];
+	__u64 reasons[MAX_REASONS]; /* the last place is for all others */
+};
+
 /* What is not in the histograms, on one CPU. None of it is touched by a packet
- * that is delivered whole: such packets are counted by the total's buckets.
+ * that takes the usual way: such packets are counted by the buckets.
  */
 struct counts {
-	__u64 incomplete; /* delivered, but without first or last point */
-	__u64 no_entry;	  /* any end, without first point */
-	__u64 dropped;
-	__u64 other_end;
+	struct path_counts paths[NET_PATH_KINDS];
+	__u64 unknown; /* path or end */
 	__u64 filtered;
+	__u64 merged; /* packets that were merged into another one */
 	__u64 flag_negative;
 	__u64 flag_overflow;
 	__u64 flag_copy;
-	__u64 flag_reentered;
-	__u64 incomplete_seen[MAX_POINTS];
-	__u64 dropped_seen[MAX_POINTS];
-	__u64 reasons[MAX_REASONS]; /* the last place is for all others */
 	__u64 polls_filtered;
 	__u64 polls_without_delay;
 	__u64 polls_again;

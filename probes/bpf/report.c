@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The JSON document `skblab.pathlat/1`. */
+/* The JSON document `skblab.pathlat/2`. */
 
 #include <string.h>
 
@@ -9,6 +9,15 @@ void hist_init(struct hist *hist)
 {
 	memset(hist, 0, sizeof(*hist));
 	hist->low = HIST_EMPTY;
+}
+
+void path_init(struct path_hists *hists)
+{
+	hist_init(&hists->only);
+	hist_init(&hists->again);
+	hist_init(&hists->again_total);
+	for (int i = 0; i < INTERVALS; i++)
+		hist_init(&hists->interval[i]);
 }
 
 void hist_join(struct hist *sum, const struct hist *part)
@@ -29,6 +38,15 @@ void hist_join(struct hist *sum, const struct hist *part)
 	sum->span = high - sum->low;
 }
 
+void path_join(struct path_hists *sum, const struct path_hists *part)
+{
+	hist_join(&sum->only, &part->only);
+	hist_join(&sum->again, &part->again);
+	hist_join(&sum->again_total, &part->again_total);
+	for (int i = 0; i < INTERVALS; i++)
+		hist_join(&sum->interval[i], &part->interval[i]);
+}
+
 void napi_join(struct napi_hists *sum, const struct napi_hists *part)
 {
 	hist_join(&sum->delay, &part->delay);
@@ -39,8 +57,8 @@ void napi_join(struct napi_hists *sum, const struct napi_hists *part)
 void report_init(struct report *report)
 {
 	memset(report, 0, sizeof(*report));
-	for (int i = 0; i < PATH_SLOTS_MAX; i++)
-		hist_init(&report->path[i]);
+	for (int path = 0; path < NET_PATH_KINDS; path++)
+		path_init(&report->paths[path]);
 	for (int context = 0; context < MAX_CONTEXTS; context++) {
 		hist_init(&report->napi[context].delay);
 		hist_init(&report->napi[context].time);
@@ -106,117 +124,177 @@ static void add_hist(struct json_object *to, const struct hist *hist)
 	json_object_object_add(to, "buckets", buckets);
 }
 
-static const struct hist *path_hist(const struct report *report, int from, int to)
+/* The points that packets of each path are expected at. */
+static const __u16 path_points[NET_PATH_KINDS] = {
+	[NET_PATH_RECEIVE] = 1 << NET_PATH_DRIVER | 1 << NET_PATH_STACK | 1 << NET_PATH_IP |
+			     1 << NET_PATH_ROUTE | 1 << NET_PATH_LOCAL | 1 << NET_PATH_TRANSPORT |
+			     1 << NET_PATH_SOCKET | 1 << NET_PATH_WAKE | 1 << NET_PATH_USER,
+	[NET_PATH_FORWARDING] = 1 << NET_PATH_DRIVER | 1 << NET_PATH_STACK | 1 << NET_PATH_IP |
+				1 << NET_PATH_ROUTE | 1 << NET_PATH_FORWARD | 1 << NET_PATH_OUTPUT |
+				1 << NET_PATH_QUEUE | 1 << NET_PATH_DEQUEUE | 1 << NET_PATH_XMIT |
+				1 << NET_PATH_DONE,
+	[NET_PATH_SENDING] = 1 << NET_PATH_SEND | 1 << NET_PATH_TRANSPORT | 1 << NET_PATH_OUTPUT |
+			     1 << NET_PATH_QUEUE | 1 << NET_PATH_DEQUEUE | 1 << NET_PATH_XMIT |
+			     1 << NET_PATH_DONE,
+};
+
+static const enum net_path_end usual_ends[NET_PATH_KINDS] = {
+	[NET_PATH_RECEIVE] = NET_PATH_DELIVERED,
+	[NET_PATH_FORWARDING] = NET_PATH_TRANSMITTED,
+	[NET_PATH_SENDING] = NET_PATH_TRANSMITTED,
+};
+
+static enum net_path_point first_point(int path)
 {
-	return &report->path[PATH_SLOT(from, to)];
+	return path == NET_PATH_SENDING ? NET_PATH_SEND : NET_PATH_DRIVER;
 }
 
-static const char *point_name(const struct report *report, int point, char *room, size_t size)
+static enum net_path_point last_point(int path)
 {
-	return names_get(&report->names->points, point, room, size);
+	return path == NET_PATH_RECEIVE ? NET_PATH_USER : NET_PATH_DONE;
 }
 
-static struct json_object *layer(const struct report *report, int from, int to,
-				 const struct hist *hist)
+static __u64 placed(const struct report *report, int path)
+{
+	return hist_count(&report->paths[path].only) + hist_count(&report->paths[path].again);
+}
+
+/* Packets with the usual end that passed a point. */
+static __u64 seen(const struct report *report, int path, int point)
+{
+	__u64 count = report->counts.paths[path].unplaced_seen[point];
+
+	if (point == (int)first_point(path))
+		return count + placed(report, path);
+	if (point < FIRST_INTERVAL)
+		return count;
+	return count + hist_count(&report->paths[path].interval[point - FIRST_INTERVAL]);
+}
+
+static struct json_object *layer(int from, int to, const struct hist *hist)
 {
 	struct json_object *row = json_object_new_object();
-	char room[32];
 
-	add_text(row, "from", point_name(report, from, room, sizeof(room)));
-	add_text(row, "to", point_name(report, to, room, sizeof(room)));
+	add_text(row, "from", point_names[from]);
+	add_text(row, "to", point_names[to]);
 	add_hist(row, hist);
 	return row;
 }
 
-/* Intervals between neighbours always, others where a packet skipped a point,
- * the total last. A packet that skipped all between is in the total only.
- */
-static struct json_object *layers(const struct report *report)
+/* Named by the point before in the order of the path, of those seen at all. */
+static struct json_object *layers(const struct report *report, int path)
 {
-	int user = report->names->user_point;
 	struct json_object *rows = json_object_new_array();
-	struct json_object *total;
+	int from = first_point(path);
 
-	for (int to = 1; to < report->names->nr_points; to++) {
-		for (int from = 0; from < to; from++) {
-			const struct hist *hist = path_hist(report, from, to);
+	for (int to = FIRST_INTERVAL; to < NET_PATH_NR; to++) {
+		const struct hist *hist = &report->paths[path].interval[to - FIRST_INTERVAL];
 
-			if (from == 0 && to == user)
-				continue;
-			if (from == to - 1 || hist_samples(hist))
-				json_object_array_add(rows, layer(report, from, to, hist));
-		}
+		if (!hist_count(hist))
+			continue;
+		json_object_array_add(rows, layer(from, to, hist));
+		from = to;
 	}
-	total = layer(report, 0, user, &report->path[PATH_TOTAL]);
-	json_object_object_add(total, "total", json_object_new_boolean(1));
-	add_u64(total, "direct", hist_samples(path_hist(report, 0, user)));
-	json_object_array_add(rows, total);
 	return rows;
 }
 
-/* Whole packets with a point are those of which an interval ends there. */
-static __u64 seen(const struct report *report, int point)
-{
-	__u64 count = report->counts.incomplete_seen[point];
-
-	if (point == 0)
-		return count + hist_samples(&report->path[PATH_TOTAL]);
-	for (int from = 0; from < point; from++)
-		count += hist_samples(path_hist(report, from, point));
-	return count;
-}
-
-static struct json_object *samples(const struct report *report)
-{
-	const struct counts *c = &report->counts;
-	struct json_object *o = json_object_new_object();
-
-	add_u64(o, "delivered", hist_samples(&report->path[PATH_TOTAL]) + c->incomplete);
-	add_u64(o, "dropped", c->dropped);
-	add_u64(o, "other_end", c->other_end);
-	add_u64(o, "filtered", c->filtered);
-	add_u64(o, "incomplete", c->incomplete);
-	return o;
-}
-
-static struct json_object *flags(const struct counts *c)
+static struct json_object *ends(const struct report *report, int path)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_u64(o, "negative", c->flag_negative);
-	add_u64(o, "overflow", c->flag_overflow);
-	add_u64(o, "copy", c->flag_copy);
-	add_u64(o, "reentered", c->flag_reentered);
+	for (int end = 0; end < NET_PATH_ENDS; end++)
+		add_u64(o, end_names[end],
+			report->counts.paths[path].ends[end] +
+				(end == (int)usual_ends[path] ? placed(report, path) : 0));
 	return o;
 }
 
-static struct json_object *unplaced(const struct report *report)
+static struct json_object *drop_reasons(const struct report *report, int path)
 {
-	struct json_object *o = json_object_new_object();
-	__u64 negative = 0, overflow = 0;
-
-	for (int i = 0; i < PATH_SLOTS(report->names->nr_points); i++) {
-		negative += report->path[i].negative;
-		overflow += report->path[i].overflow;
-	}
-	add_u64(o, "negative", negative);
-	add_u64(o, "no_entry", report->counts.no_entry);
-	add_u64(o, "overflow", overflow);
-	add_u64(o, "missed", report->missed);
-	return o;
-}
-
-static struct json_object *drop_reasons(const struct report *report)
-{
+	const __u64 *counts = report->counts.paths[path].reasons;
 	struct json_object *o = json_object_new_object();
 	char room[32];
 
 	for (int i = 0; i < MAX_REASONS - 1; i++)
-		if (report->counts.reasons[i])
+		if (counts[i])
 			add_u64(o, names_get(&report->names->reasons, i, room, sizeof(room)),
-				report->counts.reasons[i]);
-	if (report->counts.reasons[MAX_REASONS - 1])
-		add_u64(o, "other", report->counts.reasons[MAX_REASONS - 1]);
+				counts[i]);
+	if (counts[MAX_REASONS - 1])
+		add_u64(o, "other", counts[MAX_REASONS - 1]);
+	return o;
+}
+
+static void add_joined(struct json_object *to, const char *key, int path, const struct hist *one,
+		       const struct hist *other)
+{
+	struct hist both = *one;
+
+	hist_join(&both, other);
+	json_object_object_add(to, key, layer(first_point(path), last_point(path), &both));
+}
+
+static struct json_object *one_path(const struct report *report, int path)
+{
+	const struct path_hists *hists = &report->paths[path];
+	const struct path_counts *c = &report->counts.paths[path];
+	struct json_object *o = json_object_new_object();
+	struct json_object *by_point = json_object_new_object();
+	struct json_object *by_point_dropped = json_object_new_object();
+
+	for (int point = 0; point < NET_PATH_NR; point++) {
+		__u64 count = seen(report, path, point);
+
+		if (!(path_points[path] >> point & 1) && !count && !c->dropped_seen[point])
+			continue;
+		add_u64(by_point, point_names[point], count);
+		add_u64(by_point_dropped, point_names[point], c->dropped_seen[point]);
+	}
+	add_text(o, "path", path_names[path]);
+	add_text(o, "usual_end", end_names[usual_ends[path]]);
+	json_object_object_add(o, "ends", ends(report, path));
+	json_object_object_add(o, "seen", by_point);
+	json_object_object_add(o, "seen_dropped", by_point_dropped);
+	json_object_object_add(o, "drop_reasons", drop_reasons(report, path));
+	add_u64(o, "negative", c->negative);
+	add_u64(o, "overflow", c->overflow);
+	add_u64(o, "reentered", c->reentered + hist_count(&hists->again));
+	json_object_object_add(o, "layers", layers(report, path));
+	add_joined(o, "leg", path, &hists->only, &hists->again);
+	add_joined(o, "total", path, &hists->only, &hists->again_total);
+	return o;
+}
+
+static struct json_object *paths(const struct report *report)
+{
+	struct json_object *rows = json_object_new_array();
+
+	for (int path = 0; path < NET_PATH_KINDS; path++)
+		json_object_array_add(rows, one_path(report, path));
+	return rows;
+}
+
+static struct json_object *samples(const struct report *report)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_u64(o, "filtered", report->counts.filtered);
+	add_u64(o, "unknown", report->counts.unknown);
+	add_u64(o, "missed", report->missed);
+	return o;
+}
+
+static struct json_object *flags(const struct report *report)
+{
+	const struct counts *c = &report->counts;
+	struct json_object *o = json_object_new_object();
+	__u64 reentered = 0;
+
+	for (int path = 0; path < NET_PATH_KINDS; path++)
+		reentered += c->paths[path].reentered + hist_count(&report->paths[path].again);
+	add_u64(o, "negative", c->flag_negative);
+	add_u64(o, "overflow", c->flag_overflow);
+	add_u64(o, "copy", c->flag_copy);
+	add_u64(o, "reentered", reentered);
 	return o;
 }
 
@@ -284,17 +362,8 @@ static struct json_object *seconds(double value)
 struct json_object *report_json(const struct report *report)
 {
 	struct json_object *o = json_object_new_object();
-	struct json_object *by_point = json_object_new_object();
-	struct json_object *by_point_dropped = json_object_new_object();
 	struct json_object *stamps = json_object_new_object();
 
-	for (int point = 0; point < report->names->nr_points; point++) {
-		char room[32];
-		const char *name = point_name(report, point, room, sizeof(room));
-
-		add_u64(by_point, name, seen(report, point));
-		add_u64(by_point_dropped, name, report->counts.dropped_seen[point]);
-	}
 	json_object_object_add(stamps, "start", flag_or_null(report->stamps_on_start));
 	json_object_object_add(stamps, "end", flag_or_null(report->stamps_on_end));
 
@@ -307,12 +376,9 @@ struct json_object *report_json(const struct report *report)
 			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
 	json_object_object_add(o, "stamps_on", stamps);
 	json_object_object_add(o, "samples", samples(report));
-	json_object_object_add(o, "seen", by_point);
-	json_object_object_add(o, "seen_dropped", by_point_dropped);
-	json_object_object_add(o, "drop_reasons", drop_reasons(report));
-	json_object_object_add(o, "flags", flags(&report->counts));
-	json_object_object_add(o, "unplaced", unplaced(report));
-	json_object_object_add(o, "layers", layers(report));
+	add_u64(o, "merged", report->counts.merged);
+	json_object_object_add(o, "flags", flags(report));
+	json_object_object_add(o, "paths", paths(report));
 	json_object_object_add(o, "polls", polls(report));
 	json_object_object_add(o, "napi", napi(report));
 	return o;

@@ -8,7 +8,7 @@
 #include "names.h"
 #include "pathlat.h"
 
-#define REPORT_SCHEMA "skblab.pathlat/1"
+#define REPORT_SCHEMA "skblab.pathlat/2"
 
 /* Everything a report says, all CPUs joined; begun by report_init(). */
 struct report {
@@ -21,15 +21,17 @@ struct report {
 	__u64 missed; /* path samples the program was not run for */
 	__u64 polls_missed;
 	struct counts counts;
-	struct hist path[PATH_SLOTS_MAX];
+	struct path_hists paths[NET_PATH_KINDS];
 	struct napi_hists napi[MAX_CONTEXTS];
 };
 
 /* A histogram without values is not all zero. */
 void hist_init(struct hist *hist);
+void path_init(struct path_hists *hists);
 
 /* Add one CPU's part. */
 void hist_join(struct hist *sum, const struct hist *part);
+void path_join(struct path_hists *sum, const struct path_hists *part);
 void napi_join(struct napi_hists *sum, const struct napi_hists *part);
 void counts_join(struct counts *sum, const struct counts *part);
 

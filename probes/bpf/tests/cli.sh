@@ -30,6 +30,7 @@ refuses 'needs a --device' --netns nowhere
 refuses 'cannot read BTF' --check --btf /nonexistent
 # The object's own types are a kernel without our tracepoints.
 refuses 'no tracepoint net_path:net_path_sample' --check --btf "$out/pathlat.bpf.o"
+refuses 'net_path_sample has no member total_ns' --check --btf "$out/older_kernel.o"
 "$out/pathlat" --version | grep -q '^pathlat [0-9]'
 "$out/pathlat" --help | grep -q -- '--seconds'
 echo "ok cli"

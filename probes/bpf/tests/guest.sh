@@ -7,7 +7,7 @@ set -eu
 pathlat=$(readlink -f "${1:?usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS]}")
 traffic=$(readlink -f "${2:?usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS]}")
 packets=${3:-100003}
-a=skbp-a-$$ b=skbp-b-$$
+a=skbp-a-$$ b=skbp-b-$$ c=skbp-c-$$
 work=$(mktemp -d)
 running=
 
@@ -17,6 +17,7 @@ cleanup() {
 	done
 	ip netns del "$a" 2>/dev/null || true
 	ip netns del "$b" 2>/dev/null || true
+	ip netns del "$c" 2>/dev/null || true
 	rm -rf "$work"
 }
 trap cleanup EXIT
@@ -73,12 +74,13 @@ end_probe() {
 	wait "$probe" || die "pathlat ended with $?: $(cat "$work/$name.err")"
 }
 
-# pair NAME ADDRESS COUNT RATE RCVBUF [OPTION...]: packets from a to b
+# pair NAME ADDRESS COUNT RATE RCVBUF [OPTION...]: packets from a to $reader
+reader=$b
 pair() {
 	pair=$1 address=$2 count=$3 rate=$4 rcvbuf=$5
 	shift 5
 	: >"$work/$pair.ready"
-	ip netns exec "$b" "$traffic" receive --bind "$address:5000" --expect "$count" --idle 2 \
+	ip netns exec "$reader" "$traffic" receive --bind "$address:5000" --expect "$count" --idle 2 \
 		--rcvbuf "$rcvbuf" >"$work/$pair.receive" 2>"$work/$pair.ready" &
 	receiver=$!
 	running="$running $receiver"
@@ -101,12 +103,21 @@ p, r, s = (
     json.loads(Path(name + end).read_text() or "{}") if Path(name + end).exists() else {}
     for end in (".json", ".receive", ".send")
 )
-total = next(row for row in p["layers"] if row.get("total"))
-parts = [row for row in p["layers"] if not row.get("total")]
-lost = {key: value for key, value in p["unplaced"].items() if value} | {
-    key: value for key, value in p["flags"].items() if value
-}
-for row in p["layers"] + p["napi"]:
+for path in p["paths"]:
+    parts, leg, points = path["layers"], path["leg"], path["seen"]
+    # Every interval is rounded for itself.
+    slack = (len(parts) + 1) * leg["count"]
+    if abs(sum(row["sum"] for row in parts) - leg["sum"]) > slack:
+        sys.exit(f"guest.sh: {Path(name).name}: the layers do not add up to the leg: {path}")
+    for row in parts + [leg, path["total"]]:
+        row["buckets"] = len(row["buckets"])
+receive, forward, send = p["paths"]
+lost = {
+    f"{where} {key}": path[key]
+    for path in p["paths"] for where in [path["path"]] for key in ("negative", "overflow")
+    if path[key]
+} | {key: p["samples"][key] for key in ("unknown", "missed") if p["samples"][key]}
+for row in p["napi"]:
     row["buckets"] = len(row["buckets"])
 for expression in expressions:
     if not eval(expression):
@@ -135,10 +146,13 @@ done
 sysctl -q -w net.core.path_trace=1
 big=134217728
 
-all='p["samples"]["delivered"] == r["received"] == s["sent"] and not lost'
-each='set(p["seen"].values()) == {r["received"]}'
-closed='sum(row["sum"] for row in parts) == total["sum"]'
-counts='{row["count"] for row in p["layers"]} == {r["received"]}'
+all='receive["ends"]["delivered"] == r["received"] == s["sent"] and not lost'
+each='set(receive["seen"].values()) == {r["received"]} and len(receive["seen"]) == 9'
+counts='[row["count"] for row in receive["layers"]] == [r["received"]] * 8'
+# They come by veth, so the sender's path ends where theirs begins, and is in their total.
+sent='send["ends"]["transmitted"] == s["sent"] == receive["reentered"]'
+way='[row["to"] for row in send["layers"]] == ["transport", "output", "queue", "xmit", "done"]'
+whole='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * send["leg"]["sum"]'
 on='p["stamps_on"] == {"start": True, "end": True}'
 # veth polls by the backlog, which has no device.
 polled='p["polls"]["counted"] > 0 and p["polls"]["missed"] == p["polls"]["filtered"] == 0'
@@ -149,11 +163,36 @@ filtered='p["polls"]["filtered"] > 0 and p["polls"]["counted"] == 0'
 probe ipv4
 pair ipv4 198.18.0.2 "$packets" 20000 "$big" --flows 8
 end_probe
-check ipv4 "$all" "$each" "$closed" "$counts" "$on" "$polled" "$figures"
+check ipv4 "$all" "$each" "$counts" "$sent" "$way" "$whole" "$on" "$polled" "$figures"
+# What is sent from here came in by no device.
+unsent='not any(send["ends"].values()) and p["samples"]["filtered"] == s["sent"]'
 probe ipv6 --device peer0 --netns "$b"
 pair ipv6 '[2001:2::2]' "$packets" 20000 "$big" --flows 8
 end_probe
-check ipv6 "$all" "$each" "$closed" "$counts" "$on" "$filtered"
+check ipv6 "$all" "$each" "$counts" "$unsent" "$on" "$filtered"
+
+# Through b to c: three paths, each of which ends where the next begins.
+ip netns add "$c"
+ip -n "$b" link add veth1 type veth peer name peer1 netns "$c"
+ip -n "$b" addr add 198.18.0.5/30 dev veth1
+ip -n "$c" addr add 198.18.0.6/30 dev peer1
+ip -n "$b" link set veth1 up
+ip -n "$c" link set peer1 up
+ip -n "$a" route add 198.18.0.4/30 via 198.18.0.2
+ip -n "$b" neighbour replace 198.18.0.6 lladdr "$(mac "$c" peer1)" nud permanent dev veth1
+ip netns exec "$b" sysctl -q -w net.ipv4.ip_forward=1
+forwarded='forward["ends"]["transmitted"] == forward["reentered"] == r["received"]'
+through='[row["to"] for row in forward["layers"]] == ["stack", "ip", "route", "forward", "output", "queue", "xmit", "done"]'
+eight='[row["count"] for row in forward["layers"]] == [r["received"]] * 8'
+# Drops are the devices' own ICMPv6.
+mostly='receive["ends"]["delivered"] == r["received"] == s["sent"] == send["ends"]["transmitted"]'
+longer='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * (send["leg"]["sum"] + forward["leg"]["sum"])'
+reader=$c
+probe forward
+pair forward 198.18.0.6 "$packets" 10000 "$big"
+end_probe
+check forward "$mostly" "$forwarded" "$through" "$eight" "$each" "$longer" 'not lost'
+reader=$b
 
 # A receiver with a tiny buffer: what the socket drops must be told, and why.
 probe drops --device peer0 --netns "$b"
@@ -161,24 +200,26 @@ pair drops 198.18.0.2 20000 0 4096
 end_probe
 # A drop may interrupt the program at work on a delivery: then it is missed, and counted as that.
 # The device's own ICMPv6 (neighbours, listeners) may end as drops too, with other reasons.
+rcvbuff='receive["drop_reasons"]["SOCKET_RCVBUFF"]'
 check drops \
-	'0 < p["drop_reasons"]["SOCKET_RCVBUFF"] == p["seen_dropped"]["transport"]' \
-	'p["samples"]["dropped"] == sum(p["drop_reasons"].values())' \
-	'r["lost"] == p["drop_reasons"]["SOCKET_RCVBUFF"] + p["unplaced"]["missed"]' \
+	"0 < $rcvbuff == receive['seen_dropped']['transport']" \
+	'receive["ends"]["dropped"] == sum(receive["drop_reasons"].values())' \
+	"r['lost'] == $rcvbuff + p['samples']['missed']" \
 	'r["lost"] == r["socket"]["drops"]' \
-	'p["samples"]["delivered"] == r["received"]' \
-	'p["seen_dropped"]["user"] == 0'
+	'receive["ends"]["delivered"] == r["received"]' \
+	'receive["seen_dropped"]["user"] == receive["seen_dropped"]["socket"] == 0'
 
 # Another device: everything is filtered, nothing counted.
 probe other --device lo
 pair other 198.18.0.2 1000 20000 "$big"
 end_probe
-check other 'p["samples"] == dict.fromkeys(p["samples"], 0) | {"filtered": r["received"]}'
+check other 'p["samples"] == {"filtered": s["sent"] + r["received"], "unknown": 0, "missed": 0}' \
+	'not any(count for path in p["paths"] for count in path["ends"].values())'
 
 # Switched off, there is nothing to count, and the document says so.
 sysctl -q -w net.core.path_trace=0
 "$pathlat" --seconds 0.2 --output "$work/off.json" 2>"$work/off.err"
-check off 'p["stamps_on"] == {"start": False, "end": False} and not any(p["seen"].values())'
+check off 'p["stamps_on"] == {"start": False, "end": False} and not any(receive["seen"].values())'
 grep -q 'path_trace is 0' "$work/off.err" || die "no warning: $(cat "$work/off.err")"
 sysctl -q -w net.core.path_trace=1
 

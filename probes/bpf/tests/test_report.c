@@ -6,16 +6,12 @@
 #include "check.h"
 #include "report.h"
 
-static char *point_names[] = { "driver", "stack", "ip", "user" };
 static char *context_names[] = { "softirq", NULL, "kthread" };
 static char *reason_names[] = { "NOT_DROPPED_YET", "CONSUMED", "NOT_SPECIFIED" };
 
 static const struct kernel_names names = {
-	.points = { point_names, 4 },
 	.contexts = { context_names, 3 },
 	.reasons = { reason_names, 3 },
-	.nr_points = 4,
-	.user_point = 3,
 };
 
 static void place(struct hist *hist, __u32 value)
@@ -52,79 +48,120 @@ static void check_text(struct json_object *o, const char *key, const char *expec
 	check(!strcmp(value, expected), "%s is %s, not %s", key, value, expected);
 }
 
-/* A whole packet on one CPU: each point at its distance, 0 for a skipped one. */
-static void add_packet(struct report *cpu, __u32 stack, __u32 ip, __u32 user)
+/* A delivered packet: the interval that ends at each point, 0 for a skipped one. */
+static void add_packet(struct report *cpu, __u32 before, __u32 stack, __u32 ip, __u32 user)
 {
-	__u32 at[] = { 0, stack, ip, user };
-	int from = 0;
+	struct path_hists *hists = &cpu->paths[NET_PATH_RECEIVE];
+	__u32 leg = stack + ip + user;
 
-	for (int p = 1; p < 4; p++) {
-		if (!at[p])
-			continue;
-		place(&cpu->path[PATH_SLOT(from, p)], at[p] - at[from]);
-		from = p;
+	place(&hists->interval[NET_PATH_STACK - FIRST_INTERVAL], stack);
+	if (ip)
+		place(&hists->interval[NET_PATH_IP - FIRST_INTERVAL], ip);
+	place(&hists->interval[NET_PATH_USER - FIRST_INTERVAL], user);
+	if (before) {
+		place(&hists->again, leg);
+		place(&hists->again_total, before + leg);
+	} else {
+		place(&hists->only, leg);
 	}
-	place(&cpu->path[PATH_TOTAL], user);
 }
 
 static void join(struct report *sum, const struct report *cpu)
 {
-	for (int i = 0; i < PATH_SLOTS_MAX; i++)
-		hist_join(&sum->path[i], &cpu->path[i]);
+	for (int i = 0; i < NET_PATH_KINDS; i++)
+		path_join(&sum->paths[i], &cpu->paths[i]);
 	for (int i = 0; i < MAX_CONTEXTS; i++)
 		napi_join(&sum->napi[i], &cpu->napi[i]);
 	counts_join(&sum->counts, &cpu->counts);
 }
 
-static void check_layers(struct json_object *document)
+static void check_row(struct json_object *row, const char *from, const char *to, __u64 count,
+		      __u64 sum, __u64 max)
 {
-	struct json_object *layers = get(document, "layers"), *row, *bucket;
+	check_text(row, "from", from);
+	check_text(row, "to", to);
+	check_number(row, "count", count);
+	check_number(row, "sum", sum);
+	check_number(row, "max", max);
+}
 
-	/* driver-stack, stack-ip, ip-user, stack-user (skipped ip), total */
-	check(json_object_array_length(layers) == 5, "%s", json_object_to_json_string(layers));
+static void check_layers(struct json_object *receive)
+{
+	struct json_object *layers = get(receive, "layers"), *row, *bucket;
+
+	/* No row for points that nobody passed; the next begins at the one before. */
+	check(json_object_array_length(layers) == 3, "%s", json_object_to_json_string(layers));
 	row = json_object_array_get_idx(layers, 0);
-	check_text(row, "from", "driver");
-	check_text(row, "to", "stack");
-	check_number(row, "count", 3);
-	check_number(row, "sum", 100 + 7 + 100);
+	check_row(row, "driver", "stack", 3, 100 + 7 + 100, 100);
 	check_number(row, "min", 7);
-	check_number(row, "max", 100);
 	check(json_object_array_length(get(row, "buckets")) == 2, "buckets of 7 and 100");
 	bucket = json_object_array_get_idx(get(row, "buckets"), 1);
 	check(json_object_get_int(json_object_array_get_idx(bucket, 0)) == 57, "index of 100");
 	check(json_object_get_int(json_object_array_get_idx(bucket, 1)) == 2, "count of 100");
+	check_row(json_object_array_get_idx(layers, 1), "stack", "ip", 2, 100, 50);
+	check_row(json_object_array_get_idx(layers, 2), "ip", "user", 3, 0xf0000000 + 1700ULL,
+		  0xf0000000);
+	check_row(get(receive, "leg"), "driver", "user", 3, 0xf0000000 + 2007ULL, 0xf0000007);
+	check_row(get(receive, "total"), "driver", "user", 3, 0xf0000000 + 2407ULL, 0xf0000007);
+}
 
-	row = json_object_array_get_idx(layers, 4);
-	check(json_object_get_boolean(get(row, "total")), "total comes last");
-	check_text(row, "from", "driver");
-	check_text(row, "to", "user");
-	check_number(row, "count", 3);
-	check_number(row, "negative", 1);
-	check_number(row, "max", 0xfffffffe);
-	check_number(row, "direct", 0);
+static void check_receive(struct json_object *receive)
+{
+	struct json_object *seen = get(receive, "seen");
+
+	check_text(receive, "path", "receive");
+	check_text(receive, "usual_end", "delivered");
+	check_layers(receive);
+	check_number(get(receive, "ends"), "delivered", 4);
+	check_number(get(receive, "ends"), "dropped", 2);
+	check_number(get(receive, "ends"), "consumed", 5);
+	check_number(receive, "reentered", 2);
+	check_number(receive, "negative", 1);
+	check_number(receive, "overflow", 0);
+
+	/* Three placed, one of them without ip, and one with a negative interval. */
+	check(json_object_object_length(seen) == 10, "%s", json_object_to_json_string(seen));
+	check_number(seen, "driver", 4);
+	check_number(seen, "stack", 4);
+	check_number(seen, "ip", 2);
+	check_number(seen, "route", 0);
+	check_number(seen, "queue", 1);
+	check_number(seen, "user", 4);
+	check_number(get(receive, "seen_dropped"), "stack", 1);
+	check_number(get(receive, "drop_reasons"), "NOT_SPECIFIED", 1);
+	check_number(get(receive, "drop_reasons"), "number_300", 1);
 }
 
 int main(void)
 {
 	static struct report cpus[2], sum;
-	struct json_object *document, *seen, *napi, *row;
+	struct json_object *document, *paths, *napi, *row;
+	struct path_counts *receive;
 
 	report_init(&cpus[0]);
 	report_init(&cpus[1]);
 	report_init(&sum);
-	add_packet(&cpus[0], 100, 150, 1000);
-	add_packet(&cpus[1], 7, 0, 0xfffffffe);
-	add_packet(&cpus[1], 100, 150, 1000);
-	cpus[0].path[PATH_SLOT(0, 1)].negative = 1;
-	cpus[0].path[PATH_TOTAL].negative = 1;
-	cpus[1].counts.dropped = 2;
-	cpus[1].counts.dropped_seen[0] = 2;
-	cpus[1].counts.dropped_seen[1] = 1;
-	cpus[1].counts.reasons[2] = 1;
-	cpus[1].counts.reasons[300] = 1;
-	cpus[0].counts.incomplete = 1;
-	cpus[0].counts.no_entry = 1;
-	cpus[0].counts.incomplete_seen[3] = 1;
+	add_packet(&cpus[0], 400, 100, 50, 850);
+	add_packet(&cpus[1], 0, 7, 0, 0xf0000000);
+	add_packet(&cpus[1], 0, 100, 50, 850);
+	receive = &cpus[1].counts.paths[NET_PATH_RECEIVE];
+	receive->ends[NET_PATH_DROPPED] = 2;
+	receive->ends[NET_PATH_CONSUMED] = 5;
+	receive->dropped_seen[NET_PATH_DRIVER] = 2;
+	receive->dropped_seen[NET_PATH_STACK] = 1;
+	receive->reasons[2] = 1;
+	receive->reasons[300] = 1;
+	receive = &cpus[0].counts.paths[NET_PATH_RECEIVE];
+	receive->ends[NET_PATH_DELIVERED] = 1;
+	receive->negative = 1;
+	receive->reentered = 1;
+	receive->unplaced_seen[NET_PATH_DRIVER] = 1;
+	receive->unplaced_seen[NET_PATH_STACK] = 1;
+	receive->unplaced_seen[NET_PATH_QUEUE] = 1;
+	receive->unplaced_seen[NET_PATH_USER] = 1;
+	cpus[0].counts.flag_negative = 1;
+	cpus[0].counts.merged = 40;
+	cpus[1].counts.merged = 4;
 	place(&cpus[0].napi[2].delay, 5);
 	place(&cpus[0].napi[2].time, 0);
 	place(&cpus[1].napi[1].time, 5);
@@ -138,27 +175,24 @@ int main(void)
 	sum.stamps_on_end = -1;
 	document = report_json(&sum);
 
-	check_text(document, "schema", "skblab.pathlat/1");
+	check_text(document, "schema", "skblab.pathlat/2");
 	check_text(document, "clock_unit", "ns");
 	check_number(document, "sub_buckets", 16);
 	check(!get(document, "ifindex"), "no device was asked for");
 	check(!get(get(document, "stamps_on"), "end"), "unknown is null");
-	check_number(get(document, "samples"), "delivered", 5);
-	check_number(get(document, "samples"), "dropped", 2);
-	check_layers(document);
+	check_number(get(document, "samples"), "missed", 4);
+	check_number(document, "merged", 44);
+	check_number(get(document, "flags"), "negative", 1);
+	check_number(get(document, "flags"), "reentered", 2);
 
-	/* Three whole ones, one with a negative first interval, one without entry. */
-	seen = get(document, "seen");
-	check_number(seen, "driver", 4);
-	check_number(seen, "stack", 4);
-	check_number(seen, "ip", 2);
-	check_number(seen, "user", 4);
-	check_number(get(document, "seen_dropped"), "stack", 1);
-	check_number(get(document, "drop_reasons"), "NOT_SPECIFIED", 1);
-	check_number(get(document, "drop_reasons"), "number_300", 1);
-	check_number(get(document, "unplaced"), "negative", 2);
-	check_number(get(document, "unplaced"), "no_entry", 1);
-	check_number(get(document, "unplaced"), "missed", 4);
+	paths = get(document, "paths");
+	check(json_object_array_length(paths) == NET_PATH_KINDS, "every path, also an empty one");
+	check_receive(json_object_array_get_idx(paths, 0));
+	row = json_object_array_get_idx(paths, 2);
+	check_text(row, "path", "send");
+	check(json_object_array_length(get(row, "layers")) == 0, "nothing was sent");
+	check_number(get(row, "leg"), "count", 0);
+	check_number(get(row, "seen"), "xmit", 0);
 
 	napi = get(document, "napi");
 	check(json_object_array_length(napi) == 4, "two rows for each of two contexts");
