@@ -135,9 +135,16 @@ def runs(text: str) -> dict[str, int]:
 
 
 def pathlat(text: str) -> dict[str, int]:
-    """Return packets by point and by end from pathlat's document."""
-    document = json.loads(text)
-    return {f"receive {name}": count for name, count in document["seen"].items() if count}
+    """Return packets by point and in total from pathlat's document."""
+    found = {
+        f"{path['path']} {name}": count
+        for path in json.loads(text)["paths"]
+        for name, count in [
+            *((layer["to"], layer["count"]) for layer in path["layers"]),
+            ("total", path["leg"]["count"]),
+        ]
+    }
+    return {name: count for name, count in found.items() if count}
 
 
 def debugfs(text: str) -> dict[str, int]:
