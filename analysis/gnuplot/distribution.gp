@@ -9,7 +9,10 @@
 head = 44
 panel = head + 300
 legend = 44 + 20 * series
-wide_height = panel + 70
+# In three columns, or the longest names would be cut.
+legend_rows = (series + 2) / 3
+wide_legend = 26 + 22 * legend_rows
+wide_height = panel + wide_legend
 narrow_height = 2 * panel + legend
 thick(i) = i == heavy ? 3 : 1.8
 
@@ -45,8 +48,8 @@ set logscale y
 set yrange [rarest:1]
 set ytics (@rare_ticks)
 set label 1 what." slower than this time"
-set key textcolor rgb ink samplen 2 spacing 1.2 left Left reverse maxrows (narrow ? series : 2)
-set key at screen 60 / width, screen (narrow ? legend - 16.0 : 58.0) / height
+set key textcolor rgb ink samplen 2 spacing 1.2 left Left reverse maxrows (narrow ? series : legend_rows)
+set key at screen 60 / width, screen (narrow ? legend - 16.0 : wide_legend - 12.0) / height
 plot for [i = 1:series] data index i - 1 using 1:($3 > 0 ? $3 : NaN) with lines \
        lc rgb colours[i] lw thick(i) title titles[i]
 

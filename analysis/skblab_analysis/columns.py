@@ -51,15 +51,29 @@ class Table:
 
 _TRIAL = Column("trial", pa.int64(), NO_UNIT, "Number of the trial in the run, from 0.")
 _SERIES = (
-    Column("kind", pa.string(), NO_UNIT, "`layer`, `total` (the whole path) or `napi`."),
-    Column("layer", pa.string(), NO_UNIT, "Name of the interval, unique within kind and trial."),
+    Column(
+        "path",
+        pa.string(),
+        NO_UNIT,
+        "Path of the packets: `receive`, `forward` or `send`; null for `napi`.",
+        null=True,
+    ),
+    Column(
+        "kind",
+        pa.string(),
+        NO_UNIT,
+        "`layer`, `total` (the whole path), `entry` (whole path and what was before) or `napi`.",
+    ),
+    Column(
+        "layer", pa.string(), NO_UNIT, "Name of the interval, unique within trial, path and kind."
+    ),
     Column("from_point", pa.string(), NO_UNIT, "Point where the interval begins."),
     Column("to_point", pa.string(), NO_UNIT, "Point where the interval ends."),
     Column(
         "context",
         pa.string(),
         NO_UNIT,
-        "For `napi`: where the poll ran (softirq, ksoftirqd, kthread, busy_poll).",
+        "For `napi`: where the poll ran (softirq, ksoftirqd, kthread, busy_poll, netpoll).",
         null=True,
     ),
     Column("counted", pa.string(), NO_UNIT, "What one count is: `packet` or `poll`."),

@@ -8,7 +8,7 @@ reader reads a newer tool; a field that is missing or contradicts another is ref
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -24,6 +24,7 @@ from skblab_analysis.loglinear import SUB_BUCKETS, Histogram
 
 # Names travel into pictures and pages, so they are kept plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
+PathName = Literal["receive", "forward", "send"]
 Bucket = tuple[NonNegativeInt, Annotated[int, Field(gt=0)]]
 
 
@@ -66,16 +67,14 @@ class _Distribution(_Tool):
 
 
 class LayerDistribution(_Distribution):
-    """Time from one point to the next one the packet passed; `total` marks the whole path.
+    """Time from one point to another; `from` is the point before in the order of the path.
 
-    A packet that skipped a point is in the interval that spans it; one that skipped all between
-    first and last is in the total only, where `direct` counts such packets.
+    A packet that skipped that point began at an earlier one: the counts of both in `seen` show
+    how many did.
     """
 
     from_point: Name = Field(alias="from")
     to_point: Name = Field(alias="to")
-    total: bool = False
-    direct: NonNegativeInt = 0
 
 
 class NapiDistribution(_Distribution):
@@ -89,17 +88,75 @@ class NapiDistribution(_Distribution):
     context: Name
 
 
-class Samples(_Tool):
-    """Sample events by outcome, in packets.
-
-    `incomplete` of the delivered ones lack the first or the last point and are in no layer.
-    """
+class Ends(_Tool):
+    """How the packets of a path ended."""
 
     delivered: NonNegativeInt
     dropped: NonNegativeInt
-    other_end: NonNegativeInt = 0
+    transmitted: NonNegativeInt
+    consumed: NonNegativeInt
+
+
+class PathDocument(_Tool):
+    """The packets of one path. Histograms and `seen` are about those that came to its usual end.
+
+    `leg` is the time from the first point of `seen` to the last one that its layers reach, `total`
+    the time since the packet's first entry: longer for those that are `reentered`, which came
+    back into the stack through a virtual device. `negative` and `overflow` packets have times
+    that cannot be placed: they are in no histogram.
+    """
+
+    path: PathName
+    usual_end: Literal["delivered", "transmitted"]
+    ends: Ends
+    seen: Mapping[Name, NonNegativeInt]
+    seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
+    drop_reasons: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
+    negative: NonNegativeInt
+    overflow: NonNegativeInt
+    reentered: NonNegativeInt
+    layers: tuple[LayerDistribution, ...]
+    leg: LayerDistribution
+    total: LayerDistribution
+
+    @property
+    def ended(self) -> int:
+        """Packets that came to the path's usual end."""
+        return int(getattr(self.ends, self.usual_end))
+
+    @model_validator(mode="after")
+    def _agrees(self) -> PathDocument:
+        for layer in (*self.layers, self.leg, self.total):
+            for point in (layer.from_point, layer.to_point):
+                if point not in self.seen:
+                    raise ValueError(f"layer point {point!r} is not among the points of `seen`")
+        ends = [layer.to_point for layer in self.layers]
+        if len(set(ends)) != len(ends):
+            raise ValueError("two layers end at the same point")
+        for point, count in self.seen.items():
+            if count > self.ended:
+                raise ValueError(
+                    f"point {point} was seen by {count} of {self.ended} {self.usual_end}"
+                )
+        placed = self.ended - self.negative - self.overflow
+        for name, whole in (("leg", self.leg), ("total", self.total)):
+            if whole.count != placed:
+                raise ValueError(
+                    f"the {name} holds {whole.count} packets of {self.ended} {self.usual_end} "
+                    f"less {self.negative + self.overflow} not placed"
+                )
+        return self
+
+
+class Samples(_Tool):
+    """Sample events that are of no path: `filtered` of other devices, `unknown` in form.
+
+    `missed`: the program was not run, because it was at work on that CPU already.
+    """
+
     filtered: NonNegativeInt = 0
-    incomplete: NonNegativeInt = 0
+    unknown: NonNegativeInt = 0
+    missed: NonNegativeInt = 0
 
 
 class StampsOn(_Tool):
@@ -110,43 +167,29 @@ class StampsOn(_Tool):
 
 
 class PathlatDocument(_Tool):
-    """One run of `pathlat`: layer histograms and the counts for the ledger."""
+    """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets."""
 
-    schema_: Literal["skblab.pathlat/1"] = Field(alias="schema")
+    schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]
     stamps_on: StampsOn = StampsOn()
     samples: Samples
-    seen: Mapping[Name, NonNegativeInt]
-    seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
-    drop_reasons: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
-    unplaced: Mapping[Name, NonNegativeInt]
-    layers: tuple[LayerDistribution, ...]
+    merged: NonNegativeInt
+    flags: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
+    paths: tuple[PathDocument, ...]
     napi: tuple[NapiDistribution, ...] = ()
 
     @model_validator(mode="after")
     def _agrees(self) -> PathlatDocument:
-        for layer in self.layers:
-            for point in (layer.from_point, layer.to_point):
-                if point not in self.seen:
-                    raise ValueError(f"layer point {point!r} is not among the points of `seen`")
-        pairs = [(layer.from_point, layer.to_point) for layer in self.layers]
-        if len(set(pairs)) != len(pairs):
-            raise ValueError("a layer is given twice")
-        if sum(layer.total for layer in self.layers) != 1:
-            raise ValueError("not exactly one layer is marked as the total")
-        for point, count in self.seen.items():
-            if count > self.samples.delivered:
-                raise ValueError(
-                    f"point {point} was seen by {count} of {self.samples.delivered} delivered"
-                )
+        names = sorted(path.path for path in self.paths)
+        if names != sorted(get_args(PathName)):
+            raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
         return self
 
-    @property
-    def total(self) -> LayerDistribution:
-        """The interval that is the whole path."""
-        return next(layer for layer in self.layers if layer.total)
+    def path(self, name: PathName) -> PathDocument:
+        """Return one of the paths."""
+        return next(path for path in self.paths if path.path == name)
 
 
 class Late(_Tool):

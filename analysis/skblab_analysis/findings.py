@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from skblab_analysis.documents import PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import Run
@@ -47,12 +48,12 @@ def headline(run: Run) -> str:
     return "This run holds no result"
 
 
-def timed(run: Run, clock: Clock) -> list[Series]:
+def timed(run: Run, clock: Clock, path: PathName = "receive") -> list[Series]:
     """Return layers and whole path of the clock's last good trial, those with a value."""
     ledger = run.ledger(clock)
     if ledger is None:
         return []
-    return [one for one in run.of_trial(ledger.trial) if one.kind != "napi" and _filled(one)]
+    return [one for one in run.of_trial(ledger.trial) if one.path == path and _filled(one)]
 
 
 def polls(run: Run, ledger: Ledger) -> list[Series]:
@@ -66,7 +67,7 @@ def sentences(run: Run) -> list[str]:
     ledger = run.ledger("wall") or run.ledger("exact")
     if ledger is not None:
         found = timed(run, "wall") or timed(run, "exact")
-        said += [*_whole(found), *_longest(found), _account(ledger)]
+        said += [*_whole(found), *_longest(found), *_sender(run, ledger), _account(ledger)]
     exact = run.exact()
     if exact is not None:
         said += _costs(exact)
@@ -74,8 +75,9 @@ def sentences(run: Run) -> list[str]:
 
 
 def _whole(found: Sequence[Series]) -> list[str]:
+    said = []
     for one in found:
-        if one.kind != "total":
+        if one.kind == "layer":
             continue
         histogram, unit = one.histogram, one.unit
         parts = []
@@ -86,8 +88,11 @@ def _whole(found: Sequence[Series]) -> list[str]:
             parts.append(f"one in a hundred took {quantity(p99, unit)} or more")
         parts.append(f"the slowest took {quantity(histogram.maximum, unit)}")
         count = number(histogram.count, 0, NARROW_SPACE)
-        return [f"From {one.from_point} to {one.to_point}, of {count} packets, {joined(parts)}."]
-    return []
+        where = f"From {one.from_point} to {one.to_point}, of {count} packets"
+        if one.kind == "entry":
+            where = "With what was before, since they first entered the stack"
+        said.append(f"{where}, {joined(parts)}.")
+    return said
 
 
 def _longest(found: Sequence[Series]) -> list[str]:
@@ -120,6 +125,23 @@ def _longest(found: Sequence[Series]) -> list[str]:
             + (f" ({what})." if what else ".")
         )
     return [" ".join(said)] if said else []
+
+
+def _sender(run: Run, ledger: Ledger) -> list[str]:
+    found = [one for one in run.of_trial(ledger.trial) if one.path == "send" and _filled(one)]
+    top = _largest([one for one in found if one.kind == "layer"], lambda one: one.histogram.mean)
+    part = share_of_total(top, found) if top is not None else None
+    if top is None or part is None:
+        return []
+    what = about(top)
+    return [
+        f"The sender’s own path takes {quantity(_mean_of_whole(found), top.unit)} on average, "
+        f"{share(part, 0)} of it in {label(top)}" + (f" ({what})." if what else ".")
+    ]
+
+
+def _mean_of_whole(found: Sequence[Series]) -> float | None:
+    return next((one.histogram.mean for one in found if one.kind == "total"), None)
 
 
 def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None]) -> Series | None:
@@ -229,10 +251,11 @@ def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
         said.append(
             f"No packet was stamped at {joined(absent)}: absent in this kernel, or not on the path."
         )
-    if ledger.incomplete:
-        said.append(
-            f"{_count(ledger.incomplete)} packets lack the first or the last point: in no layer."
-        )
+    skipped = [count.point for count in ledger.sent_points if not count.seen]
+    if skipped:
+        said.append(f"No packet was stamped at {joined(skipped)} on the sender’s path.")
+    if ledger.merged:
+        said.append(f"{_count(ledger.merged)} packets were merged into others and timed as these.")
     for cause, count in ledger.unplaced.items():
         if count:
             said.append(f"{_count(count)} samples could not be placed: {cause}.")

@@ -3,8 +3,8 @@
 
 Equalities (packets): sent = received + lost; read = received + duplicates + other; for every
 point seen + not seen = read. Limits: at most MAX_UNSEEN_SHARE of the packets read may lack a
-sample, and at most MAX_MISPLACED_SHARE of the samples may be misplaced (negative delta, no entry
-stamp, too long to store, event missed). A ledger that breaks any is refused, with the reason.
+sample, and at most MAX_MISPLACED_SHARE of the samples may be misplaced (negative delta, too long
+to store, event missed or unknown). A ledger that breaks any is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validat
 
 from skblab_analysis.documents import (
     Name,
+    PathDocument,
     PathlatDocument,
     ReceiverDocument,
     SenderDocument,
@@ -28,7 +29,7 @@ Unit = Literal["ns", "instructions"]
 
 
 class PointCount(BaseModel):
-    """One point of the path: packets read that had it stamped, and those that had not."""
+    """One point of a path: packets that had it stamped, and those that had not."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,10 +57,19 @@ class Ledger(BaseModel):
     dropped: NonNegativeInt = Field(description="packets whose sample event says dropped")
     filtered: NonNegativeInt = Field(description="sample events of other traffic, left out")
     incomplete: NonNegativeInt = Field(
-        description="packets delivered without first or last point, in no layer"
+        description="packets delivered that are in no layer: a time is negative or too long"
     )
-    other_end: NonNegativeInt = Field(description="sample events neither delivered nor dropped")
+    other_end: NonNegativeInt = Field(
+        description="received packets that ended neither delivered nor dropped"
+    )
+    reentered: NonNegativeInt = Field(
+        default=0, description="received packets that came through a virtual device of this kernel"
+    )
+    merged: NonNegativeInt = Field(default=0, description="packets that went up in another one")
     points: tuple[PointCount, ...] = Field(description="packets read, by point of the path")
+    sent_points: tuple[PointCount, ...] = Field(
+        default=(), description="packets sent, by point of the sender's path; empty: not seen"
+    )
     dropped_points: dict[Name, NonNegativeInt] = Field(
         description="dropped packets that had passed the point"
     )
@@ -133,7 +143,8 @@ def build_ledger(
     else:
         unsent = max(receiver.expected - sender.sent, 0)
         lost = receiver.lost - unsent
-    delivered = pathlat.samples.delivered
+    received, sent = pathlat.path("receive"), pathlat.path("send")
+    delivered = received.ends.delivered
     faults = _impossible(pathlat, sender, receiver)
     if not faults:
         ledger = Ledger.model_construct(
@@ -148,22 +159,40 @@ def build_ledger(
             reordered=receiver.reordered,
             delivered=delivered,
             unsampled=receiver.received - delivered,
-            dropped=pathlat.samples.dropped,
+            dropped=received.ends.dropped,
             filtered=pathlat.samples.filtered,
-            incomplete=pathlat.samples.incomplete,
-            other_end=pathlat.samples.other_end,
+            incomplete=received.negative + received.overflow,
+            other_end=received.ends.transmitted + received.ends.consumed,
+            reentered=received.reentered,
+            merged=pathlat.merged,
             points=tuple(
                 PointCount(point=point, seen=seen, not_seen=receiver.received - seen)
-                for point, seen in pathlat.seen.items()
+                for point, seen in received.seen.items()
             ),
-            dropped_points=dict(pathlat.seen_dropped),
-            drop_reasons=dict(pathlat.drop_reasons),
-            unplaced=dict(pathlat.unplaced),
+            sent_points=_sent_points(sent, sender.sent),
+            dropped_points=dict(received.seen_dropped),
+            drop_reasons=dict(received.drop_reasons),
+            unplaced={
+                "negative": received.negative,
+                "overflow": received.overflow,
+                "unknown": pathlat.samples.unknown,
+                "missed": pathlat.samples.missed,
+            },
         )
         faults = ledger.faults()
         if not faults:
             return ledger
     raise RefusedError("the ledger does not close, so no result is given: " + "; ".join(faults))
+
+
+def _sent_points(path: PathDocument, sent: int) -> tuple[PointCount, ...]:
+    """Points of the sender's path; none where the sender is elsewhere, or others send as well."""
+    if not 0 < path.ended <= sent:
+        return ()
+    return tuple(
+        PointCount(point=point, seen=seen, not_seen=sent - seen)
+        for point, seen in path.seen.items()
+    )
 
 
 def _impossible(
@@ -172,39 +201,43 @@ def _impossible(
     """Faults that leave no ledger to write down, and those of the layers."""
     found = []
     read = receiver.received
+    received = pathlat.path("receive")
     if sender.sent == 0:
         found.append("no packet was sent")
     if receiver.distinct > sender.sent:
         found.append(f"received {receiver.distinct} is more than sent {sender.sent}")
-    if pathlat.samples.delivered > read:
+    if received.ends.delivered > read:
         found.append(
-            f"the probe saw {pathlat.samples.delivered} packets delivered "
+            f"the probe saw {received.ends.delivered} packets delivered "
             f"but the receiver read {read}: foreign packets passed the filter"
         )
-    if receiver.received and not pathlat.samples.delivered:
+    if receiver.received and not received.ends.delivered:
         found.append(f"{receiver.received} packets were received but the probe saw none")
-    if not pathlat.total.count:
+    if not received.leg.count:
         found.append("no packet was timed over the whole path")
     if pathlat.stamps_on.start is False or pathlat.stamps_on.end is False:
         found.append("the kernel did not stamp packets all the time (net.core.path_trace was 0)")
-    for layer in pathlat.layers:
-        placed = layer.count + layer.negative + layer.overflow
-        possible = min(pathlat.seen[layer.from_point], pathlat.seen[layer.to_point])
-        if placed > possible:
-            found.append(
-                f"layer {layer.from_point} to {layer.to_point} has {placed} packets "
-                f"but only {possible} passed both points"
-            )
-    found += _unequal_sums(pathlat)
+    for path in pathlat.paths:
+        found += _broken_layers(path)
     return found
 
 
-def _unequal_sums(pathlat: PathlatDocument) -> list[str]:
-    """Where every interval was placed, the layers' times add up to the total's exactly."""
-    total = pathlat.total
-    if total.direct or any(layer.negative or layer.overflow for layer in pathlat.layers):
-        return []
-    added = sum(layer.sum for layer in pathlat.layers if layer is not total)
-    if added != total.sum:
-        return [f"the layers add up to {added} but the whole path to {total.sum}"]
-    return []
+def _broken_layers(path: PathDocument) -> list[str]:
+    found = [
+        f"{path.path}: layer {layer.from_point} to {layer.to_point} has {layer.count} packets "
+        f"but only {path.seen[layer.to_point]} passed its last point"
+        for layer in path.layers
+        if layer.count > path.seen[layer.to_point]
+    ]
+    # Each interval is rounded to nanoseconds for itself, and so is the leg.
+    slack = path.leg.count + sum(layer.count for layer in path.layers)
+    added = sum(layer.sum for layer in path.layers)
+    if abs(added - path.leg.sum) > slack:
+        found.append(
+            f"{path.path}: the layers add up to {added} but the whole path to {path.leg.sum}"
+        )
+    if path.total.sum < path.leg.sum:
+        found.append(
+            f"{path.path}: packets took {path.leg.sum} but only {path.total.sum} since their entry"
+        )
+    return found

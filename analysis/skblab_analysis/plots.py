@@ -17,7 +17,7 @@ from skblab_analysis import files
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import ExactSummary
 from skblab_analysis.series import Series
-from skblab_analysis.words import TIME_UNITS, label, number, quantity, share, signed
+from skblab_analysis.words import PATHS, TIME_UNITS, label, number, quantity, share, signed
 
 # Runs gnuplot with arguments in a folder; raises when gnuplot fails.
 GnuplotRunner = Callable[[Sequence[str], Path], None]
@@ -102,7 +102,7 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     low = min(_median(one) for one in shown)
     high = max(one.histogram.maximum for one in shown)
     tail_low, tail_high = _decades(low, high)
-    title = "Where a packet’s time goes"
+    title = f"Where {PATHS[found[0].path or 'receive']} goes"
     return Picture(
         name=name,
         template="share",

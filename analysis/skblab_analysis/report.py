@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from skblab_analysis import files, findings, plots, svg, words
+from skblab_analysis.documents import PathName
 from skblab_analysis.errors import RecordError
 from skblab_analysis.exact import SPREAD_LIMIT, ExactSummary
 from skblab_analysis.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
@@ -51,17 +52,26 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """All that is shown of one timed trial."""
+class PathShown:
+    """What is shown of each path of a timed trial."""
 
-    clock: Clock
+    name: PathName
+    title: str
     unit: str
-    ledger: Ledger
-    rates: str
     layers: tuple[Cells, ...]
     share: Figure
     others: Figure | None
     left_out: str
+
+
+@dataclass(frozen=True)
+class Timed:
+    """All that is shown of one timed trial, the path that it is about first."""
+
+    clock: Clock
+    ledger: Ledger
+    rates: str
+    paths: tuple[PathShown, ...]
     distribution: Figure
     polls: tuple[Cells, ...]
     polls_unit: str
@@ -135,15 +145,14 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     ledger = run.ledger(clock)
     if ledger is None:
         return None
-    found = findings.timed(run, clock)
     polls = findings.polls(run, ledger)
     suffix = "" if clock == "wall" else f"-{clock}"
-    shared = _figure(plots.share_picture(f"share{suffix}", found), folder, gnuplot)
-    rest = findings.dominant(found)
-    others = None
-    if rest is not None:
-        others = _figure(plots.share_picture(f"others{suffix}", found, rest), folder, gnuplot)
+    by_path = {path: findings.timed(run, clock, path) for path in words.PATHS}
+    paths = tuple(
+        _path(path, found, suffix, folder, gnuplot) for path, found in by_path.items() if found
+    )
     title = "How the times are distributed"
+    found = _on_the_path(by_path["receive"])
     picture = plots.distribution_picture(
         f"distribution{suffix}", "Packets", title, _with_shape(found) or found
     )
@@ -155,13 +164,9 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     trial = run.trials[ledger.trial]
     return Timed(
         clock=clock,
-        unit=scale_of(found).name,
         ledger=ledger,
         rates=_rates(trial["send_rate"], trial["receive_rate"]),
-        layers=tuple(_layer(one, found) for one in found),
-        share=shared,
-        others=others,
-        left_out=label(rest) if rest is not None else "",
+        paths=paths,
         distribution=distribution,
         polls=tuple(_poll(one, polls) for one in polls),
         polls_unit=scale_of(polls).name if polls else "",
@@ -169,6 +174,33 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
         lost=lost_words(ledger),
         rest=tuple(rest_of(ledger)),
     )
+
+
+def _path(
+    path: PathName, found: list[Series], suffix: str, folder: Path, gnuplot: GnuplotRunner
+) -> PathShown:
+    # Names of files and of anchors; the path that a run is about has none.
+    name = suffix if path == "receive" else f"-{path}{suffix}"
+    shown = _on_the_path(found)
+    shared = _figure(plots.share_picture(f"share{name}", shown), folder, gnuplot)
+    rest = findings.dominant(shown)
+    others = None
+    if rest is not None:
+        others = _figure(plots.share_picture(f"others{name}", shown, rest), folder, gnuplot)
+    return PathShown(
+        name=path,
+        title=f"Where {words.PATHS[path]} goes",
+        unit=scale_of(found).name,
+        layers=tuple(_layer(one, found) for one in found),
+        share=shared,
+        others=others,
+        left_out=label(rest) if rest is not None else "",
+    )
+
+
+def _on_the_path(found: Sequence[Series]) -> list[Series]:
+    """Those that add up, without the time that includes what was before."""
+    return [one for one in found if one.kind != "entry"]
 
 
 def _with_shape(found: Sequence[Series]) -> list[Series]:
@@ -181,7 +213,10 @@ def _layer(one: Series, found: Sequence[Series]) -> Cells:
     return Cells(
         name="whole path" if total else label(one),
         about=label(one) if total else about(one),
-        figures=(share(share_of_total(one, found)), *_figures(one, found)),
+        figures=(
+            "" if one.kind == "entry" else share(share_of_total(one, found)),
+            *_figures(one, found),
+        ),
         strong=total,
     )
 

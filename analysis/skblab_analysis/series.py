@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One named histogram of a trial: a layer, the whole path, or a figure of NAPI polls."""
+"""One named histogram of a trial: a layer, a whole path, or a figure of NAPI polls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from skblab_analysis.documents import NapiDistribution, PathlatDocument
+from skblab_analysis.documents import (
+    LayerDistribution,
+    NapiDistribution,
+    PathDocument,
+    PathlatDocument,
+    PathName,
+)
 from skblab_analysis.ledger import Unit
 from skblab_analysis.loglinear import Histogram, index
 
-Kind = Literal["layer", "total", "napi"]
+Kind = Literal["layer", "total", "entry", "napi"]
 Row = dict[str, Any]
 
 # Column of layers_summary to quantile.
@@ -26,12 +32,15 @@ NAPI_SPANS = {
 
 @dataclass(frozen=True)
 class Series:
-    """A histogram with its name and units. `context` is None but for NAPI figures.
+    """A histogram with its name and units. `context` is None but for NAPI figures, `path` for them.
 
+    Of kind `total` is the path that the layers add up to; of kind `entry` the same packets' time
+    since they first entered the stack, where that was before this path.
     `work`: packets that the counted polls handled in all; None where it is not known.
     """
 
     trial: int
+    path: PathName | None
     kind: Kind
     layer: str
     from_point: str
@@ -47,6 +56,7 @@ class Series:
     def _head(self) -> Row:
         return {
             "trial": self.trial,
+            "path": self.path,
             "kind": self.kind,
             "layer": self.layer,
             "from_point": self.from_point,
@@ -87,10 +97,19 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
 
     `unit` is "instructions" where the guest's clock counts them, else "ns".
     """
-    layers = [
-        Series(
+    found: list[Series] = []
+    for path in document.paths:
+        if path.leg.count:
+            found += _path(trial, unit, path)
+    return found + [_napi(trial, unit, figure) for figure in document.napi]
+
+
+def _path(trial: int, unit: Unit, path: PathDocument) -> list[Series]:
+    def series(kind: Kind, layer: LayerDistribution) -> Series:
+        return Series(
             trial=trial,
-            kind="total" if layer.total else "layer",
+            path=path.path,
+            kind=kind,
             layer=f"{layer.from_point}-{layer.to_point}",
             from_point=layer.from_point,
             to_point=layer.to_point,
@@ -101,15 +120,19 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
             overflow=layer.overflow,
             histogram=layer.histogram(),
         )
-        for layer in document.layers
-    ]
-    return layers + [_napi(trial, unit, figure) for figure in document.napi]
+
+    found = [series("layer", layer) for layer in path.layers]
+    found.append(series("total", path.leg))
+    if path.reentered:
+        found.append(replace(series("entry", path.total), layer="entry", from_point="entry"))
+    return found
 
 
 def _napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
     start, end = NAPI_SPANS.get(figure.name, (f"{figure.name}_start", f"{figure.name}_end"))
     return Series(
         trial=trial,
+        path=None,
         kind="napi",
         layer=f"{figure.name}-{figure.context}",
         from_point=start,
@@ -129,13 +152,12 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
 
     ValueError when the two tables contradict each other.
     """
-    held: dict[tuple[int, str, str], dict[int, int]] = {}
+    held: dict[tuple[int, PathName | None, str, str], dict[int, int]] = {}
     for row in buckets:
-        key = (row["trial"], row["kind"], row["layer"])
-        held.setdefault(key, {})[index(row["lower"])] = row["count"]
+        held.setdefault(_key(row), {})[index(row["lower"])] = row["count"]
     series = []
     for row in summaries:
-        found = held.pop((row["trial"], row["kind"], row["layer"]), {})
+        found = held.pop(_key(row), {})
         histogram = Histogram(found, row["sum"], row["min"] or 0, row["max"] or 0)
         if histogram.count != row["count"]:
             raise ValueError(
@@ -145,6 +167,7 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
         series.append(
             Series(
                 trial=row["trial"],
+                path=_path_of(row),
                 kind=row["kind"],
                 layer=row["layer"],
                 from_point=row["from_point"],
@@ -159,6 +182,16 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
             )
         )
     if held:
-        trial, _, layer = next(iter(held))
+        trial, _, _, layer = next(iter(held))
         raise ValueError(f"trial {trial}, {layer}: buckets without a summary")
     return series
+
+
+def _key(row: Row) -> tuple[int, PathName | None, str, str]:
+    return row["trial"], _path_of(row), row["kind"], row["layer"]
+
+
+def _path_of(row: Row) -> PathName | None:
+    """Return the path of a row; before there was such a column, all packets were received."""
+    path: PathName | None = row["path"]
+    return "receive" if path is None and row["kind"] != "napi" else path

@@ -21,6 +21,7 @@ from skblab_analysis.records import load
 from skblab_analysis.series import Series
 from skblab_analysis.words import (
     FIXED_SPACE,
+    PATHS,
     Scale,
     label,
     number,
@@ -39,8 +40,10 @@ def of_run(folder: Path) -> list[Table]:
     made: list[Table] = []
     for ledger in run.document.ledgers:
         found = run.of_trial(ledger.trial)
-        packets = [one for one in found if one.kind != "napi"]
-        made.append(layer_table([one for one in packets if one.histogram.buckets]))
+        for path in PATHS:
+            packets = [one for one in found if one.path == path and one.histogram.buckets]
+            if packets:
+                made.append(layer_table(packets))
         polls = [one for one in found if one.kind == "napi"]
         if polls:
             made.append(napi_table(polls))
@@ -65,7 +68,8 @@ def scale_of(found: Sequence[Series]) -> Scale:
 def layer_table(found: Sequence[Series]) -> Table:
     """Return the table of layers and whole path, one row each."""
     scaled = scale_of(found)
-    table = _table(f"Where a packet's time goes ({scaled.name})")
+    what = PATHS[found[0].path or "receive"].replace("’", "'")
+    table = _table(f"Where {what} goes ({scaled.name})")
     # The only column that may fold: a number that is cut short would be a wrong one.
     table.add_column("layer", overflow="fold")
     for name in ("packets", "mean", *PERCENTILES, "max", "share"):
@@ -73,9 +77,11 @@ def layer_table(found: Sequence[Series]) -> Table:
     for one in found:
         total = one.kind == "total"
         table.add_row(
-            "whole path" if total else label(one).replace(" ", ""),
+            "whole path" if total else label(one).replace(" → ", "→"),
             *_figures(one, scaled),
-            share(share_of_total(one, found)).replace(FIXED_SPACE, ""),
+            ""
+            if one.kind == "entry"
+            else share(share_of_total(one, found)).replace(FIXED_SPACE, ""),
             style="bold" if total else None,
         )
     return table
@@ -124,6 +130,15 @@ def ledger_table(ledger: Ledger) -> Table:
             number(count.not_seen),
             "seen + not = received" if ledger.read == ledger.received else "seen + not = read",
         )
+    if ledger.sent_points:
+        table.add_section()
+    for count in ledger.sent_points:
+        table.add_row(
+            f"sender at {count.point}",
+            number(count.seen),
+            number(count.not_seen),
+            "seen + not = sent" if count.seen else "not on the path",
+        )
     return table
 
 
@@ -138,7 +153,8 @@ def rest_of(ledger: Ledger) -> list[tuple[str, int]]:
         ("never sent", ledger.unsent),
         ("foreign datagrams read", ledger.other),
         ("read without a sample", ledger.unsampled),
-        ("sampled without first or last point", ledger.incomplete),
+        ("sampled but in no layer", ledger.incomplete),
+        ("merged into others", ledger.merged),
         ("samples of other ends", ledger.other_end),
         ("samples of other traffic, left out", ledger.filtered),
         ("drops of other traffic", ledger.dropped_elsewhere),

@@ -17,10 +17,24 @@ from skblab_analysis.loglinear import Histogram
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Command, Environment, Guest, Host, Kernel, Plan
 
-POINTS = ("driver", "stack", "ip", "transport", "socket", "user")
+POINTS = ("driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user")
+FORWARD_POINTS = ("driver", "stack", "ip", "route", "forward", "output", "queue", "xmit", "done")
+SEND_POINTS = ("send", "transport", "output", "queue", "xmit", "done")
 
 # Median in ns and spread of the log-normal each layer is drawn from.
-SHAPES = ((900, 0.25), (1_400, 0.2), (2_600, 0.3), (1_900, 0.22), (31_000, 0.8))
+SHAPES = (
+    (900, 0.25),
+    (1_400, 0.2),
+    (1_700, 0.3),
+    (600, 0.3),
+    (300, 0.2),
+    (1_900, 0.22),
+    (31_000, 0.8),
+    (1_200, 0.3),
+)
+SEND_SHAPES = ((4_000, 0.3), (900, 0.2), (700, 0.2), (800, 0.2), (500, 0.4))
+# The layer that has the slow ones: in the queue until the reader runs.
+WAIT = 6
 
 Json = dict[str, Any]
 
@@ -38,6 +52,43 @@ def _distribution(values: list[int]) -> Json:
     }
 
 
+def _drawn(rng: random.Random, shapes: Sequence[tuple[float, float]]) -> list[int]:
+    return [round(median * rng.lognormvariate(0, spread)) for median, spread in shapes]
+
+
+def _ends(**counts: int) -> Json:
+    return dict.fromkeys(("delivered", "dropped", "transmitted", "consumed"), 0) | counts
+
+
+def _path(
+    name: str,
+    points: Sequence[str],
+    end: str,
+    rows: Sequence[Sequence[int]],
+    leg: list[int],
+    total: list[int] | None = None,
+) -> Json:
+    whole = {"from": points[0], "to": points[-1]}
+    layers = [
+        {"from": start, "to": stop, **_distribution([row[number] for row in rows])}
+        for number, (start, stop) in enumerate(pairwise(points))
+    ]
+    return {
+        "path": name,
+        "usual_end": end,
+        "ends": _ends(**{end: len(rows)}),
+        "seen": dict.fromkeys(points, len(rows)),
+        "seen_dropped": dict.fromkeys(points, 0),
+        "drop_reasons": {},
+        "negative": 0,
+        "overflow": 0,
+        "reentered": 0,
+        "layers": layers if rows else [],
+        "leg": whole | _distribution(leg),
+        "total": whole | _distribution(leg if total is None else total),
+    }
+
+
 def pathlat(
     packets: int = 20_000,
     seed: int = 1,
@@ -46,47 +97,40 @@ def pathlat(
 ) -> Json:
     """A pathlat document whose layers add up to its total, packet by packet."""
     rng = random.Random(seed)
+    sent = [_drawn(rng, SEND_SHAPES) for _ in range(packets + dropped)]
     rows = []
     for _ in range(packets):
-        row = [round(median * rng.lognormvariate(0, spread)) for median, spread in shapes]
+        row = _drawn(rng, shapes)
         if rng.random() < 0.004:
-            row[4] += rng.randrange(400_000, 3_000_000)
+            row[WAIT] += rng.randrange(400_000, 3_000_000)
         rows.append(row)
-    layers: list[Json] = [
-        {
-            "from": start,
-            "to": end,
-            **_distribution([row[number] for row in rows]),
-        }
-        for number, (start, end) in enumerate(pairwise(POINTS))
-    ]
-    total = [sum(row) for row in rows]
-    layers.append(
-        {"from": "driver", "to": "user", **_distribution(total), "total": True, "direct": 0}
-    )
+    leg = [sum(row) for row in rows]
+    total = [one + sum(before) for one, before in zip(leg, sent, strict=False)]
     polls = [round(7_000 * rng.lognormvariate(0, 0.6)) for _ in range(packets // 8)]
     work = [round(21_000 * rng.lognormvariate(0, 0.5)) for _ in range(packets // 8)]
     rare = [round(60_000 * rng.lognormvariate(0, 0.9)) for _ in range(packets // 400)]
     return {
-        "schema": "skblab.pathlat/1",
+        "schema": "skblab.pathlat/2",
         "kernel": "6.12.48-skblab",
         "clock_unit": "ns",
         "sub_buckets": 16,
         "stamps_on": {"start": True, "end": True},
-        "samples": {
-            "delivered": packets,
-            "dropped": dropped,
-            "other_end": 0,
-            "filtered": 12,
-            "incomplete": 0,
-        },
-        "seen": dict.fromkeys(POINTS, packets),
-        "seen_dropped": {
-            point: dropped if number < 4 else 0 for number, point in enumerate(POINTS)
-        },
-        "drop_reasons": {"SOCKET_RCVBUFF": dropped} if dropped else {},
-        "unplaced": {"negative": 0, "no_entry": 0, "overflow": 0, "missed": 0},
-        "layers": layers,
+        "samples": {"filtered": 12, "unknown": 0, "missed": 0},
+        "merged": 0,
+        "flags": {"negative": 0, "overflow": 0, "copy": 0, "reentered": packets + dropped},
+        "paths": [
+            _path("receive", POINTS, "delivered", rows, leg, total)
+            | {
+                "ends": _ends(delivered=packets, dropped=dropped),
+                "reentered": packets + dropped,
+                "seen_dropped": {
+                    point: dropped if number < 7 else 0 for number, point in enumerate(POINTS)
+                },
+                "drop_reasons": {"SOCKET_RCVBUFF": dropped} if dropped else {},
+            },
+            _path("forward", FORWARD_POINTS, "transmitted", [], [], []),
+            _path("send", SEND_POINTS, "transmitted", sent, [sum(row) for row in sent]),
+        ],
         "napi": [
             {"name": "delay", "context": "softirq", **_distribution(polls)},
             {"name": "delay", "context": "ksoftirqd", **_distribution(rare)},

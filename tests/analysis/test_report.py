@@ -73,7 +73,7 @@ def test_page_with_real_pictures_stands_alone(tmp_path: Path, real_gnuplot: Gnup
     path = build_report(synthetic_run.finished_run(tmp_path), real_gnuplot)
     page = page_checks.check(path)
     made = {one.name for one in path.parent.iterdir()}
-    for name in ("share", "others", "distribution", "napi", "exact"):
+    for name in ("share", "others", "share-send", "distribution", "napi", "exact"):
         assert {
             f"{name}.gp",
             f"{name}.dat",
@@ -81,11 +81,11 @@ def test_page_with_real_pictures_stands_alone(tmp_path: Path, real_gnuplot: Gnup
             f"{name}-narrow.svg",
             f"{name}.png",
         } <= made
-    assert len(page.all("svg")) == 10
+    assert len(page.all("svg")) == 12
     body = re.sub(r"<style>.*?</style>", "", path.read_text(), flags=re.S)
     left = set(re.findall(r"""(?:fill|stroke|color)=["'](?:rgb|#|black)[^"']*""", body))
     assert left == set(), "a colour of gnuplot is not the page's: it would not follow the scheme"
-    for text in ("socket → user", "whole path", "Median ●", "1 in 1 000", "rp_filter=1", "+350"):
+    for text in ("socket → wake", "whole path", "Median ●", "1 in 1 000", "rp_filter=1", "+350"):
         assert text in body
 
 
@@ -111,7 +111,7 @@ def test_pictures_of_few_packets_and_of_extreme_times(
 ) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(packets), synthetic=True)
     folder.record_wall(
-        synthetic_run.pathlat(packets, shapes=[(median, 0.2)] * 5) | {"napi": []},
+        synthetic_run.pathlat(packets, shapes=[(median, 0.2)] * 8) | {"napi": []},
         synthetic_run.sender(packets),
         synthetic_run.receiver(packets),
     )
@@ -208,26 +208,26 @@ def test_words_of_a_run_are_escaped(tmp_path: Path) -> None:
 
 def test_tail_in_another_layer_is_said(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(2_000), synthetic=True)
-    shapes = ((900, 2.5), *synthetic_run.SHAPES[1:4], (31_000, 0.1))
+    shapes = ((900, 2.5), *synthetic_run.SHAPES[1:6], (31_000, 0.1), (1_200, 0.3))
     folder.record_wall(
         synthetic_run.pathlat(2_000, shapes=shapes),
         synthetic_run.sender(2_000),
         synthetic_run.receiver(2_000),
     )
     page = page_checks.read(build_report(folder.path, fake_gnuplot))
-    assert "At the median the longest layer is socket → user" in page.text
+    assert "At the median the longest layer is socket → wake" in page.text
     assert "In the tail it is another one, driver → stack" in page.text
 
 
 def test_no_layer_is_left_out_where_none_hides_the_rest(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(2_000), synthetic=True)
     folder.record_wall(
-        synthetic_run.pathlat(2_000, shapes=[(20_000, 0.1)] * 5),
+        synthetic_run.pathlat(2_000, shapes=[(20_000, 0.1)] * 8),
         synthetic_run.sender(2_000),
         synthetic_run.receiver(2_000),
     )
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
-    assert len(page.all("svg")) == 6
+    assert len(page.all("svg")) == 8
     assert "hides the rest" not in page.text
 
 

@@ -59,7 +59,7 @@ def test_command_names_what_is_not_current(tmp_path: Path) -> None:
 def test_schema_takes_what_the_tools_print_and_no_less(name: str, document: dict[str, Any]) -> None:
     validator = schema(name)
     validator.validate(document)
-    for field in ("sent", "received", "layers"):
+    for field in ("sent", "received", "paths"):
         if field in document:
             missing = {key: value for key, value in document.items() if key != field}
             assert not validator.is_valid(missing)
