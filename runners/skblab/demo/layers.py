@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The receive experiment: UDP packets between two namespaces, timed layer by layer."""
+"""The receive experiment: UDP packets between two namespaces, timed layer by layer at both."""
 
 from __future__ import annotations
 
