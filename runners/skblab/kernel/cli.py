@@ -178,6 +178,9 @@ def patches_check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Build the touched folders only, not the kernel.")
     ] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="Build nothing: apply, checkpatch, kernel-doc.")
+    ] = False,
     source: Annotated[
         Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
     ] = None,
@@ -195,7 +198,7 @@ def patches_check(
         source=source,
         only=tuple(patch or ()),
         first=first,
-        quick=quick,
+        depth="text" if text else "quick" if quick else "full",
         jobs=(os.cpu_count() or 1) if jobs is None else jobs,
     )
     results = patchcheck.check(request, labroot.ensure(reporter), reporter)
@@ -218,11 +221,7 @@ VERDICTS: dict[patchcheck.Verdict, str] = {
 
 def _show_checks(results: list[patchcheck.PatchResult]) -> None:
     table = Table(box=None, pad_edge=False)
-    shown = [
-        name
-        for name in (*patchcheck.CHECKS, *patchcheck.WHOLE)
-        if any(name in one.outcomes for one in results)
-    ]
+    shown = [name for name in patchcheck.CHECKS if any(name in one.outcomes for one in results)]
     for title in ("patch", *shown, "took"):
         table.add_column(title, no_wrap=title in ("patch", "took"))
     for one in results:

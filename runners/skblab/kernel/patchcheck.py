@@ -31,16 +31,17 @@ from skblab.reporter import Reporter
 KIND = "checks"
 RESULT = "result.json"
 # Raise when a check below becomes another one.
-RECIPE = "2"
+RECIPE = "3"
 NEEDS = ("sparse", "perl", "python3-minimal", "python3-yaml")
 MIN_FREE_GIB = 12
 
 # In the order in which they are made. `on` and `off`: with and without the series' options.
-CHECKS = (
-    *("applies", "checkpatch", "kernel-doc", "generated"),
-    *("build on", "build off", "W=1 on", "W=1 off", "sparse on", "sparse off"),
-)
+TEXT = ("applies", "checkpatch", "kernel-doc", "generated")
+BUILT = ("build on", "build off", "W=1 on", "W=1 off", "sparse on", "sparse off")
 WHOLE = ("whole on", "whole off")
+CHECKS = (*TEXT, *BUILT, *WHOLE)
+# How much is compiled: the whole kernel at each patch, touched folders, or nothing.
+Depth = Literal["full", "quick", "text"]
 Verdict = Literal["ok", "failed", "nothing to check", "as off", "not reached"]
 SIDES: tuple[Literal["off", "on"], ...] = ("off", "on")
 
@@ -74,12 +75,12 @@ class PatchResult(BaseModel):
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Which patches to check (numbers from 1), of which source; `quick`: touched folders only."""
+    """Which patches to check (numbers from 1), of which source, and how deeply."""
 
     source: Path | None = None
     only: tuple[int, ...] = ()
     first: int = 1
-    quick: bool = False
+    depth: Depth = "full"
     jobs: int = 1
 
     def selected(self, count: int) -> list[int]:
@@ -103,22 +104,22 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
     assert wanted.series is not None
     patches = wanted.series.patches
     selected = request.selected(len(patches))
-    keys = _keys(wanted, labroot, request.quick)
+    keys = _keys(wanted, labroot, request.depth)
     results = {n: _cached(keys[n]) for n in selected}
     if any(result is None for result in results.values()):
         with store.locked("patches-check", reporter), _work(reporter) as work:
-            run = _Run(wanted, wanted.series, labroot, reporter, request.quick, work)
+            run = _Run(wanted, wanted.series, labroot, reporter, request.depth, work)
             run.through(keys, {n for n, result in results.items() if result is None})
         results = {n: _cached(keys[n]) or _not_reached(patches[n - 1], keys[n]) for n in selected}
     return [result for _, result in sorted(results.items()) if result is not None]
 
 
-def _keys(wanted: build.Plan, labroot: LabRoot, quick: bool) -> dict[int, str]:
+def _keys(wanted: build.Plan, labroot: LabRoot, depth: Depth) -> dict[int, str]:
     """Return the key of each patch's result: it and all before it, and what checks them."""
     assert wanted.series is not None
     parts = [
         RECIPE,
-        str(quick),
+        depth,
         wanted.source.digest,
         *(config.fragment(name).read_text() for name in wanted.request.fragments),
         *(f"{name} {version}" for name, version in wanted.toolchain.items()),
@@ -141,7 +142,7 @@ def _cached(key: str) -> PatchResult | None:
 
 
 def _not_reached(patch: Path, key: str) -> PatchResult:
-    missed = dict.fromkeys(CHECKS, Outcome(verdict="not reached"))
+    missed = dict.fromkeys(TEXT, Outcome(verdict="not reached"))
     return PatchResult(patch=patch.name, key=key, outcomes=missed, seconds=0)
 
 
@@ -171,7 +172,7 @@ class _Run:
     series: Series
     labroot: LabRoot
     reporter: Reporter
-    quick: bool
+    depth: Depth
     work: Path
     known: dict[str, Findings] = field(default_factory=dict)
     # The sides whose options no longer fit the tree: a patch changed a Kconfig file.
@@ -213,7 +214,8 @@ class _Run:
 
     def _store(self, key: str, patch: Path, outcomes: Mapping[str, Outcome], start: float) -> None:
         """Keep a patch's outcomes and their logs."""
-        whole = {name: outcomes.get(name, Outcome(verdict="not reached")) for name in CHECKS}
+        due = TEXT if self.depth == "text" else (*TEXT, *BUILT)
+        whole = {name: outcomes.get(name, Outcome(verdict="not reached")) for name in due}
         whole |= {name: outcomes[name] for name in WHOLE if name in outcomes}
         final = store.entry(KIND, key)
 
@@ -240,21 +242,23 @@ class _Run:
         self.tree.mkdir()
         source.link_copy(plain, self.tree)
         files = sorted({file for patch in patches for file in _touched(patch)})
+        self.known = {"kernel-doc": self._kernel_doc(files)}
+        if self.depth == "text":
+            return
         self.reporter.say("building the unpatched tree, to know what it says already")
         self._configure("off")
         make = self._make("off", "plain")
         output = make.run(self._targets(files), "building the unpatched tree")
         choice = objects.choose(files, objects.users(make.output, files))
-        self.known = {
+        self.known |= {
             "build": findings.read(output) + self._undefined("off"),
             "W=1": _complaints(make, ["W=1", "-k", *choice.objects]),
             "sparse": _complaints(make, [*_SPARSE, "-k", *choice.objects]),
-            "kernel-doc": self._kernel_doc(files),
         }
 
     def _targets(self, files: Sequence[str]) -> list[str]:
         """Return what to build: all into one object, with modpost's checks, or touched folders."""
-        if not self.quick:
+        if self.depth == "full":
             return ["modpost"]
         folders = {str(Path(name).parent) for name in objects.sources(files) if name[-1] == "c"}
         there = sorted(name for name in folders if (self.tree / name / "Makefile").is_file())
@@ -282,14 +286,16 @@ class _Run:
             "kernel-doc", self._kernel_doc(files) if objects.sources(files) else None
         )
         found["generated"] = self._generated(files)
+        if self.depth == "text":
+            return found
         if not any(_built(file) for file in files):
             # Only documentation and tools: the kernel is the one before.
             nothing = Outcome(verdict="nothing to check")
-            found |= dict.fromkeys(CHECKS[4:], nothing)
+            found |= dict.fromkeys(BUILT, nothing)
         else:
             for side in SIDES:
                 found |= self._side(side, files)
-        if last and not self.quick:
+        if last and self.depth == "full":
             for side in SIDES:
                 found[f"whole {side}"] = self._whole(side)
         return found
@@ -351,7 +357,7 @@ class _Run:
 
     def _undefined(self, side: str) -> Findings:
         """Return the symbols that the linked objects lack; the linker script has the usual ones."""
-        if self.quick:
+        if self.depth != "full":
             return Findings()
         bind = Bind(self.work / side, "build")
         call = ["nm", "-u", f"{bind.inside}/vmlinux.o"]
