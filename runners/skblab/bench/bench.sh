@@ -67,6 +67,7 @@ through() { # part family device destination-mac destination-address sink-device
 	echo "$row $repeat $1 $2 $packets $(($(dropped "$6") - before)) $((elapsed * 1000))"
 }
 
+# In batches: a queue that grows without end would measure how memory is found for it.
 receive() { # family destination-address
 	rm -f /tmp/ask /tmp/answer
 	mkfifo /tmp/ask /tmp/answer
@@ -74,13 +75,19 @@ receive() { # family destination-address
 	exec 8>/tmp/ask 9</tmp/answer
 	read -r answer <&9
 	[ "$answer" = ready ]
-	elapsed=$(generate "$1" u0 02:00:00:00:00:08 "$2" "$packets")
-	echo go >&8
-	read -r count nanoseconds <&9
+	sent=0 got=0 into=0 out_of=0
+	while [ "$sent" -lt "$packets" ]; do
+		batch=$((packets - sent > 1000 ? 1000 : packets - sent))
+		elapsed=$(generate "$1" u0 02:00:00:00:00:08 "$2" "$batch")
+		echo go >&8
+		read -r count nanoseconds <&9
+		sent=$((sent + batch)) got=$((got + count))
+		into=$((into + elapsed * 1000)) out_of=$((out_of + nanoseconds))
+	done
 	exec 8>&- 9<&-
 	wait $!
-	echo "$row $repeat queue $1 $packets $count $((elapsed * 1000))"
-	echo "$row $repeat read $1 $packets $count $nanoseconds"
+	echo "$row $repeat queue $1 $packets $got $into"
+	echo "$row $repeat read $1 $packets $got $out_of"
 }
 
 # Every experiment of the row once.
