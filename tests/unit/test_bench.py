@@ -159,6 +159,18 @@ def test_the_kernels_own_histograms() -> None:
     assert readers.debugfs(text) == {"forward transmitted": 20, "forward ip": 20}
 
 
+def test_pathlat_with_intervals_too_long_to_place() -> None:
+    path = {
+        "path": "receive",
+        "overflow": 3,
+        "negative": 0,
+        "layers": [{"to": "stack", "count": 7}, {"to": "user", "count": 7}],
+        "leg": {"count": 7},
+    }
+    seen = readers.pathlat(json.dumps({"paths": [path]}))
+    assert seen == {"receive stack": 10, "receive user": 10, "receive total": 10}
+
+
 def test_throughput_pairs() -> None:
     (pair,) = measure.wall_pairs("4 1 off 1000000 1250000 100000\n")
     assert (pair.off_kpps, pair.on_kpps, pair.ratio) == (100, 80, 0.8)
