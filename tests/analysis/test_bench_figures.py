@@ -58,7 +58,7 @@ def test_what_a_row_adds_to_the_tester_cancels() -> None:
     first, on = bench.forwarding(document(), 4)
     assert (first.row.name, first.difference) == ("unpatched", None)
     assert first.path == pytest.approx(3000)
-    assert on.whole == pytest.approx(7400.3)
+    assert on.whole == pytest.approx(7400.2)
     assert on.difference == pytest.approx(900)
     assert on.per_point == pytest.approx(100)
     assert on.share == pytest.approx(900 / 6000, rel=1e-3)
@@ -69,8 +69,8 @@ def test_what_a_row_adds_to_the_tester_cancels() -> None:
 def test_receive_is_the_queue_and_the_read() -> None:
     first, on = bench.receive(document(), 6)
     assert first.queue == pytest.approx(2000)
-    assert first.read == pytest.approx(1500.15)
-    assert first.path == pytest.approx(2000 + 1500.15)
+    assert first.read == pytest.approx(1500.1)
+    assert first.path == pytest.approx(2000 + 1500.1)
     # No packet for the socket comes to the sink, whose cost must not be taken off.
     assert on.difference == pytest.approx(1200, abs=1)
 
@@ -81,6 +81,15 @@ def test_refused_rows_have_no_figures() -> None:
     assert [one.row.name for one in figures] == ["unpatched"]
     with pytest.raises(RefusedError, match="no row 'unpatched'"):
         bench.forwarding(document(rows=(row("on"),)), 4)
+
+
+def test_a_pause_in_one_trial_moves_no_figure_but_the_range() -> None:
+    slow = trials("on", ADDED)
+    slow[2] = slow[2].model_copy(update={"instructions": slow[2].instructions + 4_000_000})
+    assert (slow[2].part, slow[2].family) == ("forward", 4)
+    on = bench.forwarding(document(trials=(*trials("unpatched", {}), *slow)), 4)[1]
+    assert on.difference == pytest.approx(900)
+    assert on.seeable == pytest.approx(4000)
 
 
 def test_faults() -> None:

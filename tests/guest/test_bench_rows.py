@@ -36,7 +36,7 @@ def test_stamps_off_and_histogrammed(lab: LabRoot, stock: Kernel, tmp_path: Path
     cells = bench.cells(found.trials)
     for family in bench.FAMILIES:
         off, on = (
-            cells[name, "forward", family].mean - cells[name, "tester", family].mean
+            cells[name, "forward", family].low - cells[name, "tester", family].low
             for name in ("off", "histograms")
         )
         assert 0 < on - off < off, "histograms cost something, and not twice the path"
