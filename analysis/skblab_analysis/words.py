@@ -148,7 +148,7 @@ def scale(unit: str, largest: int) -> Scale:
     """Return one scale for a table whose largest value is `largest`."""
     if unit != "ns" or largest < 100_000:
         return Scale(1, unit)
-    return Scale(1_000, "µs") if largest < 1_000_000_000 else Scale(1_000_000, "ms")
+    return Scale(1_000, "µs") if largest < 10_000_000_000 else Scale(1_000_000, "ms")
 
 
 def _decimals(value: float) -> int:
