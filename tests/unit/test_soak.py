@@ -56,7 +56,7 @@ def test_a_plan_goes_through_json() -> None:
 
 def _report(**changes: object) -> dict[str, Any]:
     counts = {"sent": 100, "received": 90, "errors": 1}
-    phase = {"name": "stir", "seconds": 10.0, "faults": "", "steps": 5, "left_out": 0}
+    phase = {"name": "stir", "seconds": 30.0, "faults": "", "steps": 5, "left_out": 0}
     report: dict[str, Any] = {
         "phases": [{**phase, "loads": {"udp4": counts, "tcp4": {**counts}}}],
         "done": {"path_trace": 3},
@@ -100,10 +100,27 @@ def test_each_trouble_is_told(changes: dict[str, object], words: str) -> None:
     assert any(words in text for text in _wrong(**changes)), _wrong(**changes)
 
 
+def _phases(*seconds: float, silent: int) -> list[dict[str, Any]]:
+    """Phases of these lengths; in that with the number `silent` no packet of udp4 arrives."""
+    phases = []
+    for number, length in enumerate(seconds):
+        phase = json.loads(json.dumps(_report()["phases"][0]))
+        phase |= {"name": f"phase {number}", "seconds": length}
+        if number == silent:
+            phase["loads"]["udp4"]["received"] = 0
+        phases.append(phase)
+    return phases
+
+
 def test_a_kind_that_does_not_flow_is_told_with_its_phase() -> None:
-    report = _report()
-    report["phases"][0]["loads"]["udp4"]["received"] = 0
-    assert _wrong(phases=report["phases"]) == ["in the phase 'stir' nothing arrived by: udp4"]
+    told = _wrong(phases=_phases(30, 30, silent=1))
+    assert told == ["in the phase 'phase 1' nothing arrived by: udp4"]
+
+
+def test_a_short_phase_is_not_judged_but_the_whole_is() -> None:
+    assert _wrong(phases=_phases(30, 2, silent=1)) == []
+    assert _wrong(phases=_phases(2, silent=0)) == []
+    assert _wrong(phases=_phases(50, silent=0)) == ["nothing ever arrived by: udp4"]
 
 
 def test_what_the_kernel_said_comes_first() -> None:

@@ -12,6 +12,9 @@ from skblab.errors import SkblabError, one_line
 Count = Annotated[int, Field(ge=0)]
 # A packet from one namespace by a router to another is sent, forwarded, received.
 LEGS = 3
+# Twenty loads share an emulated guest: in a phase shorter than this, or a soak shorter than
+# twice this, one of them may not have had its turn.
+JUDGED_SECONDS = 20
 
 
 class _Model(BaseModel):
@@ -82,13 +85,24 @@ def complaints(result: SoakResult, kernel: list[str], patched: bool) -> list[str
         found.append(f"devices left: {', '.join(result.left_devices)}")
     if result.stuck:
         found.append(f"loads that hang: {', '.join(result.stuck)}")
-    for phase in result.phases:
-        silent = [name for name, counts in phase.loads.items() if counts.received == 0]
-        # Sniffers may sleep through a short phase; packets that nobody got are another thing.
-        silent = [name for name in silent if name != "packet sockets" or phase.seconds > 20]
+    return found + _silent(result.phases) + _calm(result.calm, patched)
+
+
+def _silent(phases: tuple[PhaseResult, ...]) -> list[str]:
+    """Return which kinds of load did not get through, in a phase or in the whole soak."""
+    found = []
+    kinds = phases[0].loads if phases else {}
+    never = [name for name in kinds if not any(phase.loads[name].received for phase in phases)]
+    if never and sum(phase.seconds for phase in phases) >= 2 * JUDGED_SECONDS:
+        found.append(f"nothing ever arrived by: {', '.join(never)}")
+    for phase in phases:
+        if phase.seconds < JUDGED_SECONDS:
+            continue
+        silent = [name for name, counts in phase.loads.items() if not counts.received]
+        silent = [name for name in silent if name not in never]
         if silent:
             found.append(f"in the phase {phase.name!r} nothing arrived by: {', '.join(silent)}")
-    return found + _calm(result.calm, patched)
+    return found
 
 
 def _calm(calm: Calm, patched: bool) -> list[str]:
