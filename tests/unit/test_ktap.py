@@ -99,6 +99,8 @@ ok 1 - from.plan
 no offload                                       ok
 [ OK ]
 1.2 tcp - forwarding.................... PASS
+        - peer gro flag                                      ok
+ bad GRO lookup                          fail
 Plain words that are no verdict
 """
     found = loose(text)
@@ -109,6 +111,8 @@ Plain words that are no verdict
     assert found["from.plan"] is Result.PASS
     assert found["IPv4 address"] is Result.PASS
     assert found["1.2 tcp - forwarding"] is Result.PASS
+    assert found["- peer gro flag"] is Result.PASS
+    assert found["bad GRO lookup"] is Result.FAIL
     assert not any("Plain" in name for name in found)
 
 

@@ -174,6 +174,7 @@ _LOOSE = (
     re.compile(r"^\s*()(PASS|FAIL|SKIP|XFAIL|ok|Ok|fail|FAILED):\s*(\S.*)$"),
     re.compile(r"^\s*\[\s*(PASS|FAIL|SKIP|OK|FAILED)\s*\]()\s*(.*)$"),
     re.compile(r"^\s*(\S.*?)[: .]+\s*(PASS|FAIL|SKIP|PASSED|FAILED|OK)\s*$"),
+    re.compile(r"^\s*(\S.*?)\s{2,}(ok|fail|failed|skip)\s*$"),
 )
 _WORDS = {"PASS": Result.PASS, "OK": Result.PASS, "PASSED": Result.PASS, "FAIL": Result.FAIL}
 _WORDS |= {"FAILED": Result.FAIL, "SKIP": Result.SKIP, "XFAIL": Result.XFAIL}
