@@ -91,14 +91,15 @@ def since(now: dict[str, dict[str, int]], then: dict[str, dict[str, int]]) -> di
 def stir(plan: dict[str, Any], loads: list[Load], stirrer: Stirrer) -> list[dict[str, Any]]:
     """Do the plan; return each phase with its counts."""
     phases: list[dict[str, Any]] = []
-    steps = list(plan["steps"])
-    start = time.monotonic()
     for phase in plan["phases"]:
+        steps = [step for step in plan["steps"] if phase["begin"] <= step["at"] < phase["end"]]
         injected = faults(phase["name"])
-        before, begun, done = counts(loads), time.monotonic() - start, 0
+        before, done = counts(loads), 0
         for load in loads:
             if not load.alive():
                 load.start()
+        # Each phase has its whole length, however late the one before it ended.
+        start = time.monotonic() - phase["begin"]
         while (now := time.monotonic() - start) < phase["end"]:
             if steps and steps[0]["at"] <= now:
                 step = steps.pop(0)
@@ -106,16 +107,14 @@ def stir(plan: dict[str, Any], loads: list[Load], stirrer: Stirrer) -> list[dict
                 done += 1
             else:
                 time.sleep(0.01)
-        # What was planned for this phase and had no time is left out, so that phases keep theirs.
-        late = len([step for step in steps if step["at"] < phase["end"]])
-        steps = [step for step in steps if step["at"] >= phase["end"]]
         phases.append(
             {
                 "name": phase["name"],
-                "seconds": round(time.monotonic() - start - begun, 1),
+                "seconds": round(now - phase["begin"], 1),
                 "faults": injected,
                 "steps": done,
-                "left_out": late,
+                # What had no time is left out, so that the next phase keeps its own.
+                "left_out": len(steps),
                 "loads": since(counts(loads), before),
             }
         )
