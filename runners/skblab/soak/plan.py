@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -135,6 +136,6 @@ def make(seed: int, seconds: float) -> Plan:
     at = 0.0
     while at < seconds:
         action = order.pop() if order else choose.choices(names, weights)[0]
-        steps.append(Step(round(at, 3), action, ACTIONS[action][1](choose)))
+        steps.append(Step(math.floor(at * 1000) / 1000, action, ACTIONS[action][1](choose)))
         at += choose.expovariate(RATE)
     return Plan(seed, seconds, tuple(phases), tuple(steps))
