@@ -101,6 +101,7 @@ ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
     "path_trace": (10, _path_trace),
     "histograms_read": (4, lambda r: ()),
     "histograms_reset": (2, lambda r: ()),
+    "napi_histograms": (3, lambda r: (str(r.randrange(2)),)),
     "event": (6, _event),
     "trigger": (2, lambda r: (str(r.randrange(2)),)),
     "threaded": (4, lambda r: (_device(r), str(r.randrange(2)))),

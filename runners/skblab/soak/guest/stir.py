@@ -20,6 +20,7 @@ TRACEFS = Path("/sys/kernel/tracing")
 PATH_TRACE = Path("/proc/sys/net/core/path_trace")
 HISTOGRAMS = Path("/sys/kernel/debug/net_path/histograms")
 RESET = Path("/sys/kernel/debug/net_path/reset")
+NAPI_HISTOGRAMS = Path("/sys/kernel/debug/net_path/napi")
 CPU = Path("/sys/devices/system/cpu/cpu1/online")
 TRIGGER = "hist:keys=end,reason,path"
 
@@ -63,6 +64,8 @@ class Stirrer:
         """Put back what outlives the namespaces."""
         if PATH_TRACE.exists():
             PATH_TRACE.write_text("0")
+        if NAPI_HISTOGRAMS.exists():
+            NAPI_HISTOGRAMS.write_text("0")
         if CPU.exists():
             CPU.write_text("1")
         self._trigger("0")
@@ -77,6 +80,9 @@ class Stirrer:
 
     def _histograms_reset(self) -> None:
         _have(RESET).write_text("1")
+
+    def _napi_histograms(self, value: str) -> None:
+        _have(NAPI_HISTOGRAMS).write_text(value)
 
     def _event(self, name: str, value: str) -> None:
         (_have(self._instance / "events" / name) / "enable").write_text(value)
