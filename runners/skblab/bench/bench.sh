@@ -162,6 +162,7 @@ reader_on() {
 		reading=$!
 		ready
 		;;
+	polls) echo 1 >/sys/kernel/debug/net_path/napi ;;
 	esac
 }
 
@@ -172,6 +173,7 @@ reader_off() {
 		kill -INT "$reading"
 		wait "$reading" || [ $? = 130 ]
 		;;
+	polls) echo 0 >/sys/kernel/debug/net_path/napi ;;
 	esac
 }
 
@@ -180,6 +182,11 @@ proof() {
 	case $proof in
 	hists) dump hists >"$out/$name.json" ;;
 	debugfs) cp /sys/kernel/debug/net_path/histograms "$seen" ;;
+	polls)
+		echo 1 >/sys/kernel/debug/net_path/reset
+		aside proof 500
+		cp /sys/kernel/debug/net_path/histograms "$seen"
+		;;
 	witness)
 		load sample-count
 		aside proof 500

@@ -157,6 +157,9 @@ def _proof(row: Row, boot: int, repeat: int, lines: Sequence[Line], logs: Path) 
         parse, suffix, how = readers.runs, "json", "the kernel's count of its runs, in a run apart"
         samples = readers.ends_expected(apart) if row.stamped else apart
         expected = {"runs": sum(samples.values())}
+    elif row.proof == "polls":
+        parse, suffix, how = readers.polls, "txt", "the histograms themselves, in a run apart"
+        expected = {"runs": sum(apart.values())}
     elif row.proof == "debugfs":
         parse, suffix, how = readers.debugfs, "txt", "the histograms themselves"
         expected = {**readers.stamps_expected(counted), **readers.ends_expected(counted)}

@@ -13,7 +13,7 @@ from skblab_analysis.bench import Group
 Boot = str
 # The three kernels of the series; any other name is that of an alternative.
 PLAIN, OFF, PATCHED = "plain", "off", "patched"
-Proof = Literal["none", "hists", "debugfs", "witness", "runs", "text", "pathlat"]
+Proof = Literal["none", "hists", "debugfs", "witness", "runs", "polls", "text", "pathlat"]
 
 BASELINE = "unpatched"
 ALL = ("tester", "forward", "receive")
@@ -81,6 +81,12 @@ ROWS: tuple[Row, ...] = (
         *("napi-sample", "napi_poll_sample, a BPF program that does nothing", PATCHED, "napi", 0),
         reader="bpf:napi-sample-empty",
         proof="runs",
+        parts=NAPI,
+        against="off",
+    ),
+    Row(
+        *("napi-histograms", "NAPI polls in histograms of the kernel", PATCHED, "napi", 0, "polls"),
+        proof="polls",
         parts=NAPI,
         against="off",
     ),

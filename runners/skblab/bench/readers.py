@@ -161,6 +161,11 @@ def debugfs(text: str) -> dict[str, int]:
     return seen
 
 
+def polls(text: str) -> dict[str, int]:
+    """Return how many NAPI polls the kernel's own histograms counted."""
+    return {"runs": debugfs(text).get("napi poll", 0)}
+
+
 def _variable(text: str, name: str) -> Any:  # noqa: ANN401  # bpftool's JSON
     """Return a global variable of a BPF object from bpftool's dump of its map."""
     try:
