@@ -46,6 +46,8 @@ class GuestSpec(BaseModel):
     numa: Annotated[int, Field(ge=1, le=8)] = 1
     accel: Accel = "tcg"
     arguments: tuple[str, ...] = ()
+    # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
+    plugin: str | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -56,6 +58,8 @@ class GuestSpec(BaseModel):
             )
         if self.exact and self.accel != "tcg":
             raise ValueError("--exact counts instructions under TCG; it cannot use KVM")
+        if self.plugin is not None and self.accel != "tcg":
+            raise ValueError("a plugin sees what TCG translates; it cannot see into KVM")
         if self.numa > self.cpus:
             raise ValueError(
                 f"--numa {self.numa} nodes need as many CPUs, --cpus is {self.cpus}; "
@@ -69,6 +73,7 @@ class GuestSpec(BaseModel):
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *self.machine(),
+            *(("-plugin", self.plugin) if self.plugin is not None else ()),
             *self._numa_nodes(),
             *("-kernel", "/skblab/kernel/bzImage", "-append", " ".join(self.kernel_arguments())),
             *("-chardev", "file,id=console,path=/skblab/run/console.log"),
