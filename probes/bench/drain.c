@@ -10,6 +10,7 @@
 #include <err.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +53,16 @@ static int bind_socket(const char *address, const char *port)
 
 int main(int argc, char **argv)
 {
+	const struct sched_param first = { .sched_priority = 1 };
 	char line[16], buffer[2048];
 	int fd;
 
 	if (argc != 3)
 		errx(2, "usage: drain ADDRESS PORT");
 	fd = bind_socket(argv[1], argv[2]);
+	/* No other thread in between: who counts instructions from outside cannot tell it. */
+	if (sched_setscheduler(0, SCHED_FIFO, &first))
+		err(1, "cannot run before all other threads");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	puts("ready");
 	while (fgets(line, sizeof(line), stdin)) {
