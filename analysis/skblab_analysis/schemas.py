@@ -19,6 +19,7 @@ from skblab_analysis.bench import BenchDocument
 from skblab_analysis.columns import TABLES, Table
 from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.files import Event
+from skblab_analysis.functions import FunctionsDocument
 from skblab_analysis.run import RunDocument
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
@@ -28,6 +29,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "results-schema"
 MODELS: dict[str, type[BaseModel]] = {
     "run": RunDocument,
     "bench": BenchDocument,
+    "functions": FunctionsDocument,
     "journal-event": Event,
     "pathlat": PathlatDocument,
     "traffic-sender": SenderDocument,

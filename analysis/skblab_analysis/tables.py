@@ -14,7 +14,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis import bench
+from skblab_analysis import bench, functions
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
@@ -226,6 +226,34 @@ def of_bench(document: bench.BenchDocument) -> list[Table]:
     if document.wall:
         made.append(_wall_table(document.wall))
     return made
+
+
+CASE_TITLES: dict[functions.Case, str] = {
+    "forward": "Forwarding",
+    "receive": "UDP receive",
+    "poll": "A NAPI poll a packet",
+}
+
+
+def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
+    """Return what each function executes in two rows, those apart by less than `least` in one."""
+    table = _table(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
+    table.add_column("function", no_wrap=True)
+    for name in (document.a.name, document.b.name, "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+
+    def add(one: functions.Function, *, end: bool = False) -> None:
+        values = (number(one.a, 1), number(one.b, 1), signed(one.difference, 1))
+        table.add_row(escape(one.name), *values, end_section=end)
+
+    shown, rest = functions.cut(document.functions, least)
+    for one in shown:
+        add(one)
+    add(functions.total(rest, f"others ({len(rest)})"), end=True)
+    add(functions.total(document.functions, "total"))
+    clock = document.clock
+    add(functions.Function(name="by the clock", a=clock["a"], b=clock["b"]))
+    return table
 
 
 def _row_table(document: bench.BenchDocument) -> Table:

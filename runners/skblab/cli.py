@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from skblab import __version__, develop, labroot, paths
 from skblab.bench.cli import bench
+from skblab.bench.functions import functions
 from skblab.boot import boot
 from skblab.demo.cli import demo
 from skblab.doctor.cli import doctor
@@ -63,6 +64,7 @@ def lab_root() -> None:
 
 app.command()(doctor)
 app.add_typer(kernel, name="kernel")
+bench.command("functions")(functions)
 app.add_typer(bench, name="bench")
 app.command()(boot)
 app.command()(demo)

@@ -67,7 +67,8 @@ through() { # part family device destination-mac destination-address sink-device
 	echo "$row $repeat $1 $2 $packets $(($(dropped "$6") - before)) $((elapsed * 1000))"
 }
 
-# In batches: a queue that grows without end would measure how memory is found for it.
+# In batches ($batch, or 1000): a queue that grows without end would measure how memory is found
+# for it.
 receive() { # family destination-address
 	rm -f /tmp/ask /tmp/answer
 	mkfifo /tmp/ask /tmp/answer
@@ -77,11 +78,11 @@ receive() { # family destination-address
 	[ "$answer" = ready ]
 	sent=0 got=0 into=0 out_of=0
 	while [ "$sent" -lt "$packets" ]; do
-		batch=$((packets - sent > 1000 ? 1000 : packets - sent))
-		elapsed=$(generate "$1" u0 02:00:00:00:00:08 "$2" "$batch")
+		now=$((packets - sent > ${batch:-1000} ? ${batch:-1000} : packets - sent))
+		elapsed=$(generate "$1" u0 02:00:00:00:00:08 "$2" "$now")
 		echo go >&8
 		read -r count nanoseconds <&9
-		sent=$((sent + batch)) got=$((got + count))
+		sent=$((sent + now)) got=$((got + count))
 		into=$((into + elapsed * 1000)) out_of=$((out_of + nanoseconds))
 	done
 	exec 8>&- 9<&-
@@ -90,9 +91,9 @@ receive() { # family destination-address
 	echo "$row $repeat read $1 $packets $got $out_of"
 }
 
-# Every experiment of the row once.
+# Every experiment of the row once, for $families, or both.
 round() {
-	for family in 4 6; do
+	for family in ${families:-4 6}; do
 		if [ "$family" = 4 ]; then
 			far=198.19.0.2 here=198.20.0.1
 		else
@@ -223,6 +224,8 @@ run() { # row trace reader proof parts...
 	aside warm-up 2000
 	round
 	proof
+	# Of what has no place in System.map.
+	[ -z "${symbols:-}" ] || grep ']$' /proc/kallsyms >"$out/symbols-$name.txt" || :
 	reader_off
 	[ "$trace" = none ] || sysctl -q -w net.core.path_trace=0
 }

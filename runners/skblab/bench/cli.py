@@ -68,7 +68,7 @@ def patch(
     the exit status is 1. Leaves results/bench-patch-<time>/.
     """
     reporter = Reporter()
-    others: Others = {**_patches(), **_alternatives(alternative or [])}
+    others: Others = {**patches(), **_alternatives(alternative or [])}
     wanted = plan.choose([name.strip() for name in rows.split(",") if name.strip()], others)
     root = labroot.ensure(reporter)
     run = _Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs)
@@ -99,7 +99,7 @@ def patch(
         raise typer.Exit(EXIT_NO)
 
 
-def _patches() -> dict[str, Path]:
+def patches() -> dict[str, Path]:
     """Return the alternatives that are patches of this tree, by name."""
     folder = paths.tree() / "patches" / "v6.12" / "alternatives"
     return {patch.stem: patch for patch in sorted(folder.glob("*.patch"))}
@@ -110,18 +110,23 @@ def _alternatives(given: list[str]) -> dict[str, kernel.Kernel]:
     found = {}
     for text in given:
         name, equals, place = text.partition("=")
-        folder = Path(place).expanduser().resolve()
         if not equals or not name.isidentifier() or not name.islower():
             raise UsageError(
                 f"--alternative {text}: expected NAME=FOLDER with a lower-case word as NAME"
             )
-        if not (folder / "bzImage").is_file() or not (folder / "kernel.json").is_file():
-            raise UsageError(
-                f"--alternative {text}: {folder} holds no finished kernel; "
-                "expected a folder that `skblab kernel build` printed"
-            )
-        found[name] = kernel.Kernel(folder, folder.name)
+        found[name] = finished(place, f"--alternative {text}")
     return found
+
+
+def finished(place: str, option: str) -> kernel.Kernel:
+    """Return the finished kernel in a folder; UsageError that begins with `option` if none is."""
+    folder = Path(place).expanduser().resolve()
+    if not (folder / "bzImage").is_file() or not (folder / "kernel.json").is_file():
+        raise UsageError(
+            f"{option}: {folder} holds no finished kernel; "
+            "expected a folder that `skblab kernel build` printed"
+        )
+    return kernel.Kernel(folder, folder.name)
 
 
 def _plan(run: _Run, rows: str) -> Plan:
@@ -199,9 +204,7 @@ class _Run:
         other = self.others.get(name)
         if isinstance(other, kernel.Kernel):
             return other
-        request = kernel.Request(
-            patches=name != plan.PLAIN, trace=name != plan.OFF, alternative=other
-        )
+        request = plan.request(name, other)
         if self.jobs is not None:
             request = replace(request, jobs=self.jobs)
         return kernel.ensure(request, self.root, self.reporter)

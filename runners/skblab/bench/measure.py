@@ -85,21 +85,27 @@ class Found:
 
 def script(rows: Sequence[Row], boot: int, packets: int, repeats: int) -> str:
     """Return what a guest runs: the set-up, then every row, as often as there are repeats."""
-    settings = {
-        "boot": str(boot),
-        "packets": str(packets),
-        "out": OUT,
-        "programs": "/skblab/build",
-        "sources": "/skblab/tree/probes/bench",
-    }
-    lines = ["#!/bin/sh", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())]
-    lines.append(resources.files(__package__).joinpath("bench.sh").read_text())
+    lines = head(boot, packets)
     for repeat in range(1, repeats + 1):
         lines.append(f"repeat={repeat}")
         # A drift would not look like a difference: every other round runs backwards.
         order = rows if (boot + repeat) % 2 else tuple(reversed(rows))
         lines += [f"run {shlex.join(row.words())}" for row in order]
     return "\n".join(lines) + "\n"
+
+
+def head(boot: int, packets: int, **more: str) -> list[str]:
+    """Return the lines that come before any row: settings, `more` of them too, and the set-up."""
+    settings = {
+        "boot": str(boot),
+        "packets": str(packets),
+        "out": OUT,
+        "programs": "/skblab/build",
+        "sources": "/skblab/tree/probes/bench",
+        **more,
+    }
+    lines = ["#!/bin/sh", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())]
+    return [*lines, resources.files(__package__).joinpath("bench.sh").read_text()]
 
 
 def measure(

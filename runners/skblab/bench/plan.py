@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from skblab import kernel
 from skblab.errors import UsageError
 from skblab_analysis.bench import Group
 
@@ -130,3 +132,8 @@ def choose(wanted: Sequence[str], alternatives: Iterable[str] = ()) -> tuple[Row
 def kernels(rows: Iterable[Row]) -> list[str]:
     """Return the kernels that the rows need, in the order first needed."""
     return list(dict.fromkeys(row.kernel for row in rows))
+
+
+def request(name: str, patch: Path | None = None) -> kernel.Request:
+    """Return the kernel of that name as it is asked for, with the patch of an alternative."""
+    return kernel.Request(patches=name != PLAIN, trace=name != OFF, alternative=patch)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Instructions by function on a small scale: they add up, and stamps show where they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from skblab.kernel import Kernel
+
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
+
+Skblab = Callable[..., CompletedProcess[str]]
+
+
+def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path: Path) -> None:
+    words = ["bench", "functions", "--row", "on", "--against", "off", "--case", "receive"]
+    ran = skblab(
+        *(*words, "--packets", "2000", "--kernel", f"patched={stock.path}", "--json"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=1500,
+    )
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    for side in "ab":
+        counted = sum(one[side] for one in document["functions"])
+        assert counted == pytest.approx(document["clock"][side], rel=0.001)
+    by_name = {one["name"]: (one["a"], one["b"]) for one in document["functions"]}
+    # Each packet enters once, and only where stamps are on.
+    assert by_name["__net_path_enter"][0] == 0
+    assert by_name["__net_path_enter"][1] > 5
+    off, on = by_name["ip_rcv_core"]
+    assert off == int(off)
+    assert off < on < off + 30
+    (folder,) = tmp_path.iterdir()
+    assert json.loads((folder / "functions.json").read_text()) == document
+    assert "ip_rcv_core+0x" in (folder / "instructions-on.tsv").read_text()

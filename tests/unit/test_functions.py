@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Counting by function: symbols, counts, marks, arithmetic, and what is refused."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from skblab import functions as counting
+from skblab.bench import functions as command
+from skblab.bench import plan
+from skblab.bench.measure import Line
+from skblab.errors import SkblabError, UsageError
+from skblab.functions import Mark, Section, Symbols
+from skblab_analysis import bench, functions, tables
+from skblab_analysis.errors import RefusedError
+from skblab_analysis.functions import Cost, Counted, Function, Run
+
+SYSTEM_MAP = """\
+0000000000000000 D __per_cpu_start
+0000000000004000 T in_no_code_at_all
+ffffffff81000000 T _text
+ffffffff81000000 T startup_64
+ffffffff81000100 t __pfx_ip_rcv_core
+ffffffff81000110 t ip_rcv_core
+ffffffff81000200 t ip_stop.isra.0
+ffffffff81000280 t twice
+ffffffff81000300 t twice
+ffffffff81000400 t ip_rcv_core.cold
+ffffffff81000480 t ip_stop.isra.0.cold
+ffffffff81000500 D data
+"""
+LOADED = "ffffffffc0000000 t bpf_prog_6d_on_sample\t[bpf]\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (0x4000, None),
+        (0xFFFFFFFF80FFFFFF, None),
+        (0xFFFFFFFF81000000, "startup_64"),
+        (0xFFFFFFFF81000100, "ip_rcv_core"),
+        (0xFFFFFFFF810001FF, "ip_rcv_core"),
+        (0xFFFFFFFF81000200, "ip_stop"),
+        (0xFFFFFFFF81000410, "ip_rcv_core"),
+        (0xFFFFFFFF81000500, None),
+        (0xFFFFFFFFC0000010, "bpf_prog_6d_on_sample [bpf]"),
+    ],
+)
+def test_functions_by_address(address: int, name: str | None) -> None:
+    assert Symbols.parse(SYSTEM_MAP, LOADED).name_of(address) == name
+
+
+def test_of_two_names_always_the_same_one() -> None:
+    two = "ffffffff81000000 T __memset\nffffffff81000000 W memset\nffffffff81000000 T _etext\n"
+    turned = "\n".join(reversed(two.splitlines()))
+    assert Symbols.parse(two).names == Symbols.parse(turned).names == ("memset",)
+
+
+def test_addresses_by_function() -> None:
+    symbols = Symbols.parse(SYSTEM_MAP)
+    assert symbols.address_of("ip_rcv_core") == 0xFFFFFFFF81000110
+    assert symbols.address_of("ip_stop") == 0xFFFFFFFF81000200
+    assert symbols.offset_of(0xFFFFFFFF81000204) == ("ip_stop.isra.0", 4)
+    for name, count in (("twice", 2), ("data", 0), ("away", 0)):
+        with pytest.raises(SkblabError, match=f"{count} functions {name}, expected 1"):
+            symbols.address_of(name)
+
+
+def test_a_list_of_symbols_that_is_none() -> None:
+    with pytest.raises(SkblabError, match="has 'what is this': expected address"):
+        Symbols.parse("what is this\n")
+
+
+COUNTS = """\
+section 0 30
+ffffffff81000110 10
+ffffffff81000115 10
+ffffffffa0000000 5
+user 3
+elsewhere 2
+section 1 7
+ffffffff81000410 7
+"""
+
+
+def test_counts_by_function() -> None:
+    symbols = Symbols.parse(SYSTEM_MAP, LOADED)
+    one, two = counting.parse(COUNTS)
+    assert (one.number, one.total, two.number, two.total) == (0, 30, 1, 7)
+    # Behind the kernel's last symbol there is no code that is known.
+    assert one.by_function(symbols) == {"ip_rcv_core": 20, counting.USER: 3, counting.UNKNOWN: 7}
+    assert two.by_function(symbols) == {"ip_rcv_core": 7}
+    assert counting.parse("") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["ffffffff81000110 10", "section 0", "section 0 1\nxyz 1", "section 0 1\n8 1 1", "\n"]
+)
+def test_counts_that_are_none(text: str) -> None:
+    with pytest.raises(SkblabError, match="the counts have"):
+        counting.parse(text)
+
+
+def test_counts_that_were_cut_off() -> None:
+    with pytest.raises(SkblabError, match="add up to 20 instructions, its head says 30"):
+        counting.parse("\n".join(COUNTS.splitlines()[:3]))
+
+
+def test_the_plugins_argument() -> None:
+    text = counting.argument("/p.so", "/out", [Mark(0xFFFFFFFF81000110, 0x20), Mark(1, 1)])
+    assert text == "/p.so,out=/out,section=ffffffff81000110:20,section=1:1"
+
+
+def _counted(row: str, part: bench.Part, packets: int, clock: int, **names: int) -> Counted:
+    run = Run(
+        row=row,
+        repeat=1,
+        part=part,
+        packets=packets,
+        delivered=packets,
+        instructions=clock,
+        counted=sum(names.values()),
+    )
+    return Counted(run, names)
+
+
+FORWARD = [
+    _counted("on", "tester", 100, 1000 + 400, rx=400, start=1000),
+    _counted("on", "tester", 500, 1000 + 2000, rx=2000, start=1000),
+    _counted("on", "forward", 100, 1000 + 1100, rx=800, route=300, start=1000),
+    _counted("on", "forward", 500, 1000 + 5500, rx=4000, route=1500, start=1000),
+]
+
+
+def test_what_begins_a_run_cancels_and_the_tester_is_taken_off() -> None:
+    found = functions.cost(FORWARD, "forward")
+    assert found.clock == 11 - 4
+    assert found.by_name == {"rx": 4, "route": 3, "start": 0}
+    assert functions.cost(FORWARD, "poll").by_name == {"rx": 4, "start": 0}
+
+
+def test_of_several_runs_the_least_counts() -> None:
+    disturbed = _counted("on", "tester", 500, 9000, rx=2000, start=1000, tick=6000)
+    assert functions.cost([*FORWARD, disturbed], "poll") == functions.cost(FORWARD, "poll")
+
+
+def test_functions_that_do_not_add_up_to_the_clock_are_refused() -> None:
+    bad = [*FORWARD[:3], _counted("on", "forward", 500, 1000 + 5505, rx=4000, route=1500, s=1000)]
+    with pytest.raises(RefusedError, match=r"row on, forward: .* clock says 11.0, further apart"):
+        functions.cost(bad, "forward")
+
+
+def test_lost_packets_and_a_single_size_are_refused() -> None:
+    lost = Counted(FORWARD[0].run.model_copy(update={"delivered": 99}), FORWARD[0].by_name)
+    with pytest.raises(RefusedError, match="99 of 100 packets arrived"):
+        functions.cost([lost, FORWARD[1]], "poll")
+    with pytest.raises(RefusedError, match="tester was run with 1 numbers of packets"):
+        functions.cost(FORWARD[:1], "poll")
+
+
+A = Cost(10.0, {"same": 4.0, "more": 1.0, "gone": 5.0, "never": 0.0})
+B = Cost(11.5, {"same": 4.2, "more": 3.0, "new": 4.3, "never": 0.0})
+
+
+def test_the_largest_difference_comes_first() -> None:
+    found = functions.compare(A, B)
+    assert [one.name for one in found] == ["gone", "new", "more", "same"]
+    shown, rest = functions.cut(found, 2.0)
+    assert [one.name for one in shown] == ["gone", "new", "more"]
+    assert functions.total(rest, "others") == Function(name="others", a=4.0, b=4.2)
+
+
+def test_the_table_has_others_total_and_clock() -> None:
+    row = bench.Row(name="off", title="off", group="patch", kernel="k")
+    document = functions.FunctionsDocument(
+        again="skblab",
+        case="forward",
+        family=4,
+        a=row,
+        b=row.model_copy(update={"name": "on"}),
+        clock={"a": A.clock, "b": B.clock},
+        functions=functions.compare(A, B),
+        runs=(),
+    )
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(tables.of_functions(document, 2.0))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["gone", "5.0", "0.0", "−5.0"] in lines
+    assert ["others", "(1)", "4.0", "4.2", "+0.2"] in lines
+    assert ["total", "10.0", "11.5", "+1.5"] in lines
+    assert ["by", "the", "clock", "10.0", "11.5", "+1.5"] in lines
+
+
+def _line(part: bench.Part, packets: int, repeat: int) -> Line:
+    return Line("", "on", repeat, part, 4, packets, packets, 1)
+
+
+def test_each_line_gets_its_sections() -> None:
+    lines = [
+        *(_line("tester", 2000, 2), _line("forward", 2000, 2)),
+        *(_line("queue", 2000, 2), _line("read", 2000, 2)),
+        *(_line("queue", 300, 1), _line("read", 300, 1)),
+    ]
+    numbers = [0, 0, *(0, 1, 0, 1), *(0, 1, 0, 1)]
+    sections = [Section(number, total) for total, number in enumerate(numbers)]
+    found = [[s.total for s in own] for _, own in command.attribute(lines, sections)]
+    assert found == [[0], [1], [2, 4], [3, 5], [6, 8], [7, 9]]
+    for wrong in (sections[:-1], sections[1:], [*sections, Section(0, 1)]):
+        with pytest.raises(SkblabError, match="sections"):
+            list(command.attribute(lines, wrong))
+
+
+def _asked(**more: object) -> command.Asked:
+    given = {"row": "on", "against": "off", "case": "forward", "family": 4, "packets": 2000}
+    return command._asked(**{**given, "repeats": 2, "others": {}, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"row": "onn"}, "--row onn: no such row; known are: unpatched, "),
+        ({"against": "of"}, "--against of: no such row"),
+        ({"against": "on"}, "--against on: the row itself"),
+        ({"case": "away"}, "--case away: no such case; known are: forward, receive, poll"),
+        ({"family": 5}, "--family 5: expected 4 or 6"),
+        ({"packets": 1500}, "--packets 1500: expected whole thousands"),
+        ({"row": "napi-sample"}, "row napi-sample counts polls; give --case poll"),
+    ],
+)
+def test_bad_requests_are_one_line_and_usage_errors(more: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        _asked(**more)
+    assert words in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["plain", "other=/tmp", "=x"])
+def test_kernels_need_a_known_name(text: str) -> None:
+    with pytest.raises(UsageError, match="expected NAME=FOLDER, NAME one of plain, off, patched"):
+        command._kernels([text])
+
+
+def test_the_script_runs_few_packets_and_many() -> None:
+    asked = _asked(case="receive")
+    lines = command.script(asked.rows, 1, asked).splitlines()
+    runs = [line for line in lines if line.startswith(("run ", "repeat="))]
+    assert runs[:6] == [
+        "repeat=1 packets=400 batch=200",
+        "run on 1 none witness receive",
+        "run off 0 none witness receive",
+        "repeat=2 packets=2000 batch=1000",
+        "run on 1 none witness receive",
+        "run off 0 none witness receive",
+    ]
+    assert runs[6:8] == ["repeat=3 packets=400 batch=200", "run off 0 none witness receive"]
+    assert "families=4" in lines
+    assert plan.request(plan.PLAIN).patches is False
+
+
+def test_instructions_name_function_and_offset() -> None:
+    text = command.instructions(
+        {"ffffffff81000204": 1.5, "ffffffff81000208": 0.0, "(user space)": 2.0},
+        Symbols.parse(SYSTEM_MAP),
+    )
+    assert text.splitlines()[1:] == [
+        "(user space)\t(unknown)\t2.000",
+        "ffffffff81000204\tip_stop.isra.0+0x4\t1.500",
+    ]
