@@ -25,8 +25,8 @@ from skblab.transport import SshTransport
 
 # Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
 BOOT_SECONDS = 120
-# The debug flavour looks at each access to memory, and under emulation.
-DEBUG_BOOT_SECONDS = 600
+# The debug flavour looks at each access to memory, a plugin at each instruction.
+SLOW_BOOT_SECONDS = 600
 POWEROFF_SECONDS = 15
 KEPT_LOGS = 50
 
@@ -144,8 +144,8 @@ class Guest:
 
     def connect(self) -> None:
         """Wait until the guest is up and its connection open."""
-        debug = self.kernel.record.flavour == "debug"
-        deadline = time.monotonic() + (DEBUG_BOOT_SECONDS if debug else BOOT_SECONDS)
+        slow = self.kernel.record.flavour == "debug" or self.spec.plugin is not None
+        deadline = time.monotonic() + (SLOW_BOOT_SECONDS if slow else BOOT_SECONDS)
         while not (self.folder / "sock" / "ssh").exists():
             self.raise_if_dead()
             if time.monotonic() > deadline:
@@ -267,7 +267,7 @@ def _ssh_options(socket: str) -> list[str]:
         "StrictHostKeyChecking": "yes",
         "KexAlgorithms": "curve25519-sha256",
         "LogLevel": "ERROR",
-        "ConnectTimeout": str(DEBUG_BOOT_SECONDS),
+        "ConnectTimeout": str(SLOW_BOOT_SECONDS),
         # A guest that answers nothing for two minutes hangs.
         "ServerAliveInterval": "20",
         "ServerAliveCountMax": "6",
