@@ -37,6 +37,8 @@ def test_alternatives_make_rows_of_their_own() -> None:
     names = [row.name for row in plan.choose(["table-on"], ["table"])]
     assert names == ["unpatched", "table-on"]
     assert plan.kernels(plan.choose(["table-on"], ["table"])) == ["plain", "table"]
+    every = [row.name for row in plan.choose([], ["table"])]
+    assert every[-3:] == ["table-off", "table-on", "table-histograms"]
 
 
 @pytest.mark.parametrize("text", ["table", "=x", "Table=/tmp", "a-b=/tmp"])

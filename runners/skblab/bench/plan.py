@@ -101,13 +101,18 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def alternative(name: str) -> tuple[Row, Row]:
-    """Return the rows of a kernel that keeps its stamps elsewhere: off and on."""
+def alternative(name: str) -> tuple[Row, Row, Row]:
+    """Return the rows of a kernel that keeps its stamps elsewhere: off, on, with histograms."""
     return (
         Row(f"{name}-off", f"{name}, off at run time", name, "alternative", 0, "none", "witness"),
         Row(
             *(f"{name}-on", f"{name}, on, nobody reads", name, "alternative", 1),
             proof="witness",
+            stamped=True,
+        ),
+        Row(
+            *(f"{name}-histograms", f"{name}, histograms in the kernel", name, "alternative", 2),
+            proof="debugfs",
             stamped=True,
         ),
     )
