@@ -10,11 +10,13 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from skblab.errors import SkblabError, one_line
 from skblab.transport.base import Done, Running, TransportError
@@ -103,8 +105,12 @@ class SshTransport:
 
     def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
         """Run one command to its end. Raises TransportError if the machine goes away."""
-        with _popen(self._session(argv, "-T")) as process:
-            return self._finish(process, argv, stdin, seconds)
+        # A file, not a pipe: communicate() forgets what it has not yet written when it times out.
+        with tempfile.TemporaryFile() as text:
+            text.write(stdin.encode())
+            text.seek(0)
+            with _popen(self._session(argv, "-T"), text) as process:
+                return self._finish(process, argv, seconds)
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
         """Run a shell script given as text, with `set -eu`."""
@@ -148,17 +154,13 @@ class SshTransport:
             done = subprocess.run(call, stdout=data, stderr=subprocess.PIPE, text=True, check=False)
         Done(done.returncode, "", done.stderr).check(f"copying {source} from the machine")
 
-    def _finish(
-        self, process: subprocess.Popen[str], argv: Sequence[str], stdin: str, seconds: float
-    ) -> Done:
+    def _finish(self, process: subprocess.Popen[str], argv: Sequence[str], seconds: float) -> Done:
         deadline = time.monotonic() + seconds
-        send: str | None = stdin
         while True:
             try:
-                out, err = process.communicate(send, timeout=POLL_SECONDS)
+                out, err = process.communicate(timeout=POLL_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                send = None
                 complaint = self.trouble()
                 if complaint is None and time.monotonic() > deadline:
                     complaint = f"`{_name(argv)}` did not end within {seconds:.0f} s"
@@ -253,10 +255,10 @@ class _SshRunning:
         return Done(self._process.returncode, "".join(self._chunks["out"]), self._said())
 
 
-def _popen(call: Sequence[str]) -> subprocess.Popen[str]:
+def _popen(call: Sequence[str], stdin: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[str]:
     return subprocess.Popen(
         call,
-        stdin=subprocess.PIPE,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
