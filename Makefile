@@ -44,6 +44,10 @@ patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, ke
 bench-patch: setup ## what the patches and other tools cost, instructions per packet
 	@$(SKBLAB) bench patch $(BENCH_ARGS)
 
+.PHONY: bench-functions
+bench-functions: setup ## where its instructions go (BENCH_ARGS='--row on --against off')
+	@$(SKBLAB) bench functions $(BENCH_ARGS)
+
 .PHONY: kselftest
 kselftest: setup ## the series' kernel selftests in a guest (FLAVOUR=stock|rt|debug)
 	@$(SKBLAB) kselftest --flavour $(or $(FLAVOUR),stock)
