@@ -117,6 +117,13 @@ def test_a_kind_that_does_not_flow_is_told_with_its_phase() -> None:
     assert told == ["in the phase 'phase 1' nothing arrived by: udp4"]
 
 
+@pytest.mark.parametrize(("sent", "trouble"), [(0, True), (50, False), (100, True)])
+def test_a_kind_that_hardly_tried_is_not_judged(sent: int, *, trouble: bool) -> None:
+    phases = _phases(30, 30, silent=1)
+    phases[1]["loads"]["udp4"]["sent"] = sent
+    assert bool(_wrong(phases=phases)) is trouble
+
+
 def test_a_short_phase_is_not_judged_but_the_whole_is() -> None:
     assert _wrong(phases=_phases(30, 2, silent=1)) == []
     assert _wrong(phases=_phases(2, silent=0)) == []

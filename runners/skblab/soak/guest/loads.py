@@ -29,6 +29,8 @@ BATCH = 16
 PATIENCE = 0.3
 # A load rests this many times as long as it ran: twenty of them share the guest with the stirrer.
 REST = 20
+# In seconds: on the debug flavour a batch takes long, and the stirrer must get on.
+LONGEST_REST = 4.0
 
 Work = Callable[["Load"], None]
 Counts = tuple[int, int, int]
@@ -79,7 +81,7 @@ class Load:
     def rest(self) -> None:
         """Leave the processors to the others for as long as is fair."""
         now = time.process_time()
-        time.sleep(min(1.0, max(0.02, REST * (now - self._ran))))
+        time.sleep(min(LONGEST_REST, max(0.02, REST * (now - self._ran))))
         self._ran = now
 
     def alive(self) -> bool:
