@@ -158,7 +158,10 @@ def test_runs_of_our_own_programs_only() -> None:
 def test_the_kernels_own_histograms() -> None:
     text = "# comment\ncount entered 3\nend forward transmitted 20\nend send dropped 0\n"
     text += "sum forward ip 20 123.456\nbucket forward ip 1 2 20\n"
+    # Those of polls have a switch of their own, and may be from an earlier row.
+    text += "sum napi delay 6 1.000\nsum napi poll 7 9.000\n"
     assert readers.debugfs(text) == {"forward transmitted": 20, "forward ip": 20}
+    assert readers.polls(text) == {"runs": 7}
 
 
 def test_pathlat_with_intervals_too_long_to_place() -> None:

@@ -153,6 +153,10 @@ def pathlat(text: str) -> dict[str, int]:
 
 def debugfs(text: str) -> dict[str, int]:
     """Return packets by point and by end from the kernel's own histograms."""
+    return {name: number for name, number in _sums(text).items() if not name.startswith("napi ")}
+
+
+def _sums(text: str) -> dict[str, int]:
     seen: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
@@ -163,7 +167,7 @@ def debugfs(text: str) -> dict[str, int]:
 
 def polls(text: str) -> dict[str, int]:
     """Return how many NAPI polls the kernel's own histograms counted."""
-    return {"runs": debugfs(text).get("napi poll", 0)}
+    return {"runs": _sums(text).get("napi poll", 0)}
 
 
 def _variable(text: str, name: str) -> Any:  # noqa: ANN401  # bpftool's JSON
