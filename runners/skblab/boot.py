@@ -56,7 +56,13 @@ def boot(
     """
     reporter = Reporter()
     spec = make_spec(
-        cpus=cpus, memory=memory, exact=exact, numa=numa, tcg=tcg, arguments=append or []
+        cpus=cpus,
+        memory=memory,
+        exact=exact,
+        numa=numa,
+        tcg=tcg,
+        arguments=append or [],
+        flavour=flavour,
     )
     if share is not None and not share.is_dir():
         raise UsageError(f"--share {share}: no such folder; make it first")
@@ -82,8 +88,12 @@ def make_spec(
     numa: int = 1,
     tcg: bool = False,
     arguments: list[str] | None = None,
+    flavour: str = "stock",
 ) -> GuestSpec:
-    """Return the guest's spec, with KVM where it works. Raises UsageError for a bad one."""
+    """Return the guest's spec, with KVM where it works. Raises UsageError for a bad one.
+
+    `flavour` is that of the kernel to boot.
+    """
     use_kvm = not tcg and not exact and kvm.verdict().works
     try:
         return GuestSpec(
@@ -93,6 +103,7 @@ def make_spec(
             numa=numa,
             accel="kvm" if use_kvm else "tcg",
             arguments=tuple(arguments or ()),
+            patient=flavour == "debug",
         )
     except ValidationError as error:
         raise UsageError(spec_complaint(error)) from error

@@ -144,7 +144,7 @@ class Guest:
 
     def connect(self) -> None:
         """Wait until the guest is up and its connection open."""
-        slow = self.kernel.record.flavour == "debug" or self.spec.plugin is not None
+        slow = self.spec.patient or self.spec.plugin is not None
         deadline = time.monotonic() + (SLOW_BOOT_SECONDS if slow else BOOT_SECONDS)
         while not (self.folder / "sock" / "ssh").exists():
             self.raise_if_dead()

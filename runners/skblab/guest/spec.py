@@ -46,6 +46,8 @@ class GuestSpec(BaseModel):
     numa: Annotated[int, Field(ge=1, le=8)] = 1
     accel: Accel = "tcg"
     arguments: tuple[str, ...] = ()
+    # A kernel with debugging options takes minutes to boot under emulation.
+    patient: bool = False
     # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
     plugin: str | None = None
 

@@ -86,7 +86,9 @@ def booter(built: kernel.Kernel, root: LabRoot, folder: tree.Tree, *more: Bind) 
 
     def boot(log: Path) -> AbstractContextManager[Guest]:
         shares = [Bind(folder.path, "src"), *more]
-        return Guest.boot(make_spec(), built, root, shares=shares, log=log)
+        return Guest.boot(
+            make_spec(flavour=built.record.flavour), built, root, shares=shares, log=log
+        )
 
     return boot
 
