@@ -17,9 +17,10 @@ from skblab.bench import measure, plan, programs, wall
 from skblab.bench.plan import Row
 from skblab.boot import make_spec
 from skblab.demo.environment import describe, describe_guest
-from skblab.errors import EXIT_NO, Stopped, UsageError
+from skblab.errors import EXIT_NO, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
+from skblab.recording import recording
 from skblab.reporter import Reporter
 from skblab.store import write_whole
 from skblab_analysis import bench as records
@@ -73,14 +74,8 @@ def patch(
     root = labroot.ensure(reporter)
     run = _Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs)
     folder = RunFolder.create(paths.results(), "bench-patch", _plan(run, rows))
-    try:
+    with recording(folder, lambda: run.last, reporter):
         document = run.go(folder)
-    except BaseException as error:
-        reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
-        with contextlib.suppress(OSError):
-            folder.fail(reason, run.last, reporter.timings)
-        reporter.say(f"what was recorded until then: {folder.path}")
-        raise
     assert run.last is not None
     folder.finish(run.last, reporter.timings, versions=document.versions, commands=[], gaps=GAPS)
     write_whole(folder.path / DOCUMENT, document.model_dump_json(indent=1, by_alias=True) + "\n")
@@ -129,6 +124,19 @@ def finished(place: str, option: str) -> kernel.Kernel:
     return kernel.Kernel(folder, folder.name)
 
 
+def ensure_kernel(
+    name: str, others: Others, root: LabRoot, reporter: Reporter, jobs: int | None = None
+) -> kernel.Kernel:
+    """Return the kernel of that name: a finished one that was given, or one built with `jobs`."""
+    other = others.get(name)
+    if isinstance(other, kernel.Kernel):
+        return other
+    request = plan.request(name, other)
+    if jobs is not None:
+        request = replace(request, jobs=jobs)
+    return kernel.ensure(request, root, reporter)
+
+
 def _plan(run: _Run, rows: str) -> Plan:
     again = (
         f"./skblab bench patch --packets {run.packets} --repeats {run.repeats} "
@@ -172,7 +180,7 @@ class _Run:
         releases: dict[str, str] = {}
         wall_pairs: list[records.WallPair] = []
         for name in plan.kernels(self.rows):
-            built = self._kernel(name)
+            built = ensure_kernel(name, self.others, self.root, self.reporter, self.jobs)
             releases[name] = built.release
             own = [row for row in self.rows if row.kernel == name]
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
@@ -199,15 +207,6 @@ class _Run:
             environments=self.environments,
             timings=tuple(Timing(step=s, seconds=t) for s, t in self.reporter.timings.items()),
         )
-
-    def _kernel(self, name: str) -> kernel.Kernel:
-        other = self.others.get(name)
-        if isinstance(other, kernel.Kernel):
-            return other
-        request = plan.request(name, other)
-        if self.jobs is not None:
-            request = replace(request, jobs=self.jobs)
-        return kernel.ensure(request, self.root, self.reporter)
 
     def _exact(
         self, folder: RunFolder, name: str, built: kernel.Kernel, rows: list[Row]

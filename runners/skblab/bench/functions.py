@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,15 +16,16 @@ from rich.console import Console
 from skblab import functions as counting
 from skblab import kernel, labroot, paths, tools
 from skblab.bench import measure, plan, programs
-from skblab.bench.cli import GAPS, Others, finished, patches
+from skblab.bench.cli import GAPS, Others, ensure_kernel, finished, patches
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.boot import make_spec
 from skblab.demo.environment import describe, describe_guest
-from skblab.errors import SkblabError, Stopped, UsageError
+from skblab.errors import SkblabError, UsageError
 from skblab.functions import Mark, Section, Symbols
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
+from skblab.recording import recording
 from skblab.reporter import Reporter
 from skblab.store import write_whole
 from skblab_analysis import bench as records
@@ -78,14 +78,8 @@ def functions(
     others: Others = {**patches(), **_kernels(given or [])}
     run = _Run(_asked(row, against, case, family, packets, repeats, others), others, reporter)
     folder = RunFolder.create(paths.results(), "bench-functions", _plan(run.asked))
-    try:
+    with recording(folder, lambda: run.last, reporter):
         document = run.go(folder)
-    except BaseException as error:
-        reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
-        with contextlib.suppress(OSError):
-            folder.fail(reason, run.last, reporter.timings)
-        reporter.say(f"what was recorded until then: {folder.path}")
-        raise
     assert run.last is not None
     gaps = (*GAPS, "Functions of one name in different files are one.")
     folder.finish(run.last, reporter.timings, versions=document.versions, commands=[], gaps=gaps)
@@ -274,7 +268,7 @@ class _Run:
         costs: dict[str, figures.Cost] = {}
         described: dict[str, records.Row] = {}
         for boot, name in enumerate(plan.kernels(rows)):
-            built = self._kernel(name)
+            built = ensure_kernel(name, self.others, self.root, self.reporter)
             own = [row for row in rows if row.kernel == name]
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
@@ -305,12 +299,6 @@ class _Run:
                 Timing(step=step, seconds=s) for step, s in self.reporter.timings.items()
             ),
         )
-
-    def _kernel(self, name: str) -> kernel.Kernel:
-        other = self.others.get(name)
-        if isinstance(other, kernel.Kernel):
-            return other
-        return kernel.ensure(plan.request(name, other), self.root, self.reporter)
 
     def _guest(
         self, folder: RunFolder, boot: int, name: str, built: kernel.Kernel, rows: Sequence[Row]

@@ -15,9 +15,9 @@ from skblab import kernel, labroot, paths, tools
 from skblab.boot import make_spec
 from skblab.demo import forwarding, layers
 from skblab.demo.environment import describe, describe_guest
-from skblab.errors import Stopped
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
+from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
 from skblab_analysis import tables
@@ -74,16 +74,9 @@ def demo(
     folder = RunFolder.create(paths.results(), "demo", plan)
     guests: dict[Clock, GuestRecord] = {}
     shares = [Bind(programs, "tools")]
-    try:
+    with recording(folder, lambda: describe(built, guests), reporter):
         guests["wall"] = _layers(folder, built, root, shares, packets, rate, reporter)
         guests["exact"] = _forwarding(folder, built, root, shares, exact_packets, reporter)
-    except BaseException as error:
-        # Whatever stopped it, what was recorded stays readable and says why it ends here.
-        reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
-        with contextlib.suppress(OSError):
-            folder.fail(reason, describe(built, guests), reporter.timings)
-        reporter.say(f"what was recorded until then: {folder.path}")
-        raise
     folder.finish(
         describe(built, guests),
         reporter.timings,

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,15 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab import kernel, labroot, paths
-from skblab.boot import make_spec
 from skblab.errors import UsageError
-from skblab.guest import Guest
 from skblab.kernel import source as sources
 from skblab.kernel.series import Series
-from skblab.labroot import Bind, LabRoot
+from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.selftests import compare, tree
-from skblab.selftests.guestrun import Boot, Outcome, run_all
+from skblab.selftests.guestrun import Outcome, booter, run_all
 from skblab.selftests.ktap import Result
 
 # Far above what any test needs under emulation: for what hangs.
@@ -79,18 +75,6 @@ def kselftest(
         show(outcomes, built.release)
     if any(one.verdict == "fail" for one in outcomes):
         raise typer.Exit(1)
-
-
-def booter(built: kernel.Kernel, root: LabRoot, folder: tree.Tree, *more: Bind) -> Boot:
-    """Return what boots a guest that has the selftests at /skblab/src."""
-
-    def boot(log: Path) -> AbstractContextManager[Guest]:
-        shares = [Bind(folder.path, "src"), *more]
-        return Guest.boot(
-            make_spec(flavour=built.record.flavour), built, root, shares=shares, log=log
-        )
-
-    return boot
 
 
 def _series(root: LabRoot) -> Series:

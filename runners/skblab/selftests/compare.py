@@ -7,7 +7,6 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -17,14 +16,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from skblab import kernel, labroot, paths
-from skblab.boot import make_spec
 from skblab.errors import SkblabError
-from skblab.guest import Guest
 from skblab.kernel import source as sources
 from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab.selftests import tree
-from skblab.selftests.guestrun import Outcome, run_all
+from skblab.selftests.guestrun import Outcome, booter, run_all
 from skblab.selftests.ktap import loose
 
 LIST = "own-tests.toml"
@@ -121,10 +118,7 @@ class Side:
         """Run tests on this kernel."""
         allowed = limits()
 
-        def boot(log: Path) -> AbstractContextManager[Guest]:
-            shares = [Bind(self.folder.path, "src"), Bind(self.extra, "tools")]
-            return Guest.boot(make_spec(), self.built, self.root, shares=shares, log=log)
-
+        boot = booter(self.built, self.root, self.folder, Bind(self.extra, "tools"))
         found: dict[str, Outcome] = {}
         with_all = (logs / self.name, NET, allowed.__getitem__, PREPARE, AFTER)
         for one in run_all(names, boot, *with_all):

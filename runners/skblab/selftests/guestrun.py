@@ -11,12 +11,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from skblab.boot import make_spec
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.selftests import tree
 from skblab.selftests.ktap import Case, Result, parse
 
 Verdict = Literal["pass", "fail", "skip"]
 Boot = Callable[[Path], AbstractContextManager[Guest]]
+
+
+def booter(built: Kernel, root: LabRoot, folder: tree.Tree, *more: Bind) -> Boot:
+    """Return what boots a guest that has the selftests at /skblab/src."""
+
+    def boot(log: Path) -> AbstractContextManager[Guest]:
+        shares = [Bind(folder.path, "src"), *more]
+        return Guest.boot(
+            make_spec(flavour=built.record.flavour), built, root, shares=shares, log=log
+        )
+
+    return boot
+
 
 # Statuses of kselftest and of timeout(1).
 STATUS_SKIP = 4
