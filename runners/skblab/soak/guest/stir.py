@@ -201,11 +201,17 @@ class Stirrer:
         text = "flush ruleset\n"
         if what != "none":
             rule = "limit rate over 300/second" if what == "limit" else "numgen random mod 20 == 0"
-            text += (
-                "table inet s { chain f { type filter hook forward priority 0; "
-                f"meta l4proto udp {rule} drop; }} "
-                "chain i { type filter hook input priority 0; ct state invalid drop; }; }\n"
-            )
+            text += f"""table inet s {{
+                chain f {{
+                    type filter hook forward priority 0
+                    meta l4proto udp {rule} drop
+                }}
+                chain i {{
+                    type filter hook input priority 0
+                    ct state invalid drop
+                }}
+            }}
+            """
         run("ip", "netns", "exec", "sr", "nft", "-f", "-", text=text)
 
 
