@@ -86,8 +86,9 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 	@$(SKBLAB) format
 
 .PHONY: schemas
-schemas: dev ## write results-schema/ anew from the models
+schemas: dev ## write results-schema/ anew from the models, and docs/catalogue.md
 	@$(VENV)/bin/python -m skblab_analysis.schemas
+	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
 
 .PHONY: lock
 lock: ## pin the Python packages anew (needs uv)

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from skblab.store import write_whole
 from skblab_analysis.bench import BenchDocument
+from skblab_analysis.catalogue import Catalogue
 from skblab_analysis.columns import TABLES, Table
 from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.files import Event
@@ -28,6 +29,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "results-schema"
 
 MODELS: dict[str, type[BaseModel]] = {
     "run": RunDocument,
+    "catalogue": Catalogue,
     "bench": BenchDocument,
     "functions": FunctionsDocument,
     "journal-event": Event,

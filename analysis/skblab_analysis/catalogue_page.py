@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Writes docs/catalogue.md from probes/catalogue.toml, so that they cannot drift apart.
+
+python -m skblab_analysis.catalogue_page            write
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skblab.store import write_whole
+from skblab_analysis.catalogue import OLDEST, PROTOCOLS, Catalogue, Hook, PathOfPoints, load
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "catalogue.md"
+
+HEAD = f"""<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
+<!-- Made from probes/catalogue.toml by `make schemas`; change that instead. -->
+# The catalogue of layers
+
+A point is a place that packets pass. A layer is the interval that ends at a point and begins at the
+one before that the same packet passed; it has the name of the point at its end. What is counted
+there is a packet as on the wire, a bundle (what GRO may have made of several, or segmentation has
+yet to cut), a segment of a TCP connection, a message of `sendmsg()`, or a poll.
+
+A kernel with our series tells every point by itself, in one event for each path of a packet. On
+others, from {OLDEST} on, probes hook the places below; a point without one is reported as absent.
+"""
+
+
+def page(catalogue: Catalogue) -> str:
+    """Return the page's text."""
+    lines = [HEAD]
+    for path in catalogue.paths:
+        lines += _path(catalogue, path)
+    lines += ["## Places to hook", "", "Of kernels without our series.", ""]
+    lines += ["| point | place | packet or NAPI | when |", "| --- | --- | --- | --- |"]
+    for point in catalogue.points:
+        lines += [_hook(point.name, hook) for hook in point.hooks]
+        if point.absent:
+            lines.append(f"| `{point.name}` | none: {point.absent} | | |")
+    lines += ["", "A packet ends, and its address is soon another's:", ""]
+    lines += ["| end | place | packet | when |", "| --- | --- | --- | --- |"]
+    for end in catalogue.ends:
+        lines += [_hook(end.name, hook) for hook in end.hooks]
+    return "\n".join(lines) + "\n"
+
+
+def _path(catalogue: Catalogue, path: PathOfPoints) -> list[str]:
+    lines = [f"## {path.name}", "", path.sentence + f" Its usual end is {path.usual_end}.", ""]
+    lines += ["| point | counted | what it is | what the layer up to it contains |"]
+    lines += ["| --- | --- | --- | --- |"]
+    for name in path.points:
+        point = catalogue.point(name)
+        layer = point.layer or "the path begins"
+        lines.append(f"| `{name}` | {point.unit} | {point.sentence} | {layer} |")
+    return [*lines, ""]
+
+
+def _hook(name: str, hook: Hook) -> str:
+    kind, rest = hook.at.split(":", 1)
+    what = {
+        "tracepoint": f"tracepoint `{rest}`",
+        "entry": f"`{rest}()`",
+        "return": f"return of `{rest}()`",
+    }[kind]
+    subject = hook.skb or hook.napi
+    assert subject is not None
+    argument = "what it returns" if subject.index is None else f"`{subject.name}` ({subject.index})"
+    argument += ", the first of the list" if subject.list else ""
+    when = []
+    if hook.families != (4, 6):
+        when.append("IPv4" if hook.families == (4,) else "IPv6")
+    if hook.protocols != PROTOCOLS:
+        when.append(", ".join(name.upper() for name in hook.protocols))
+    if hook.since != OLDEST:
+        when.append(f"from {hook.since}")
+    if hook.before:
+        when.append(f"before {hook.before}")
+    if hook.note:
+        when.append(hook.note)
+    return f"| `{name}` | {what} | {argument} | {'; '.join(when)} |"
+
+
+if __name__ == "__main__":
+    write_whole(PAGE, page(load()))
