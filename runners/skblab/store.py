@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from skblab.errors import SkblabError
 from skblab.reporter import Reporter
 
 KEY_LENGTH = 16
+# How long a killed build's last processes may take to go.
+DYING_SECONDS = 5
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -108,7 +111,10 @@ def full_disk(where: Path) -> SkblabError:
 
 
 def remove(folder: Path, *, quiet: bool = False) -> None:
-    """Remove `folder` if it exists; refuse while anything is mounted below it."""
+    """Remove `folder` if it exists; refuse while anything is mounted below it.
+
+    `quiet`: after a build was killed. What it ran may write there until it has died, too.
+    """
     if not folder.exists():
         return
     with Path("/proc/self/mounts").open() as mounts:
@@ -116,6 +122,10 @@ def remove(folder: Path, *, quiet: bool = False) -> None:
     if below:
         raise SkblabError(f"{below[0]} is still mounted; unmount it, then remove {folder}")
     shutil.rmtree(folder, ignore_errors=quiet)
+    deadline = time.monotonic() + DYING_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_whole(path: Path, data: str | bytes) -> None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cache: an entry is whole or absent, whatever happens while it is built."""
 
+import contextlib
 import errno
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -49,6 +51,29 @@ def test_a_failed_build_leaves_nothing(error: BaseException) -> None:
 
     with pytest.raises(type(error)):
         store.ensure("kind", "key", QUIET, build)
+    assert list((cache() / "kind").iterdir()) == []
+
+
+def test_what_still_writes_while_it_is_killed_leaves_nothing() -> None:
+    writers = []
+
+    def build(folder: Path) -> None:
+        def write() -> None:
+            end = time.monotonic() + 0.5
+            number = 0
+            while time.monotonic() < end:
+                number += 1
+                with contextlib.suppress(FileNotFoundError):
+                    (folder / str(number)).write_text("")
+
+        writers.append(threading.Thread(target=write))
+        writers[0].start()
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.ensure("kind", "key", QUIET, build)
+    writers[0].join()
     assert list((cache() / "kind").iterdir()) == []
 
 
