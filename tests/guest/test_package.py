@@ -87,7 +87,8 @@ def made(
     )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    # If they were made before, the record names the file that they were made from then.
+    return document | {"config": str(own)}
 
 
 @pytest.fixture(scope="module")
