@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from functools import total_ordering
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -34,29 +33,18 @@ Protocol = Literal["udp", "tcp", "sctp"]
 PROTOCOLS: tuple[Protocol, ...] = ("udp", "tcp", "sctp")
 Family = Literal[4, 6]
 Kind = Literal["tracepoint", "entry", "return"]
-KINDS: dict[str, Kind] = {"tracepoint": "tracepoint", "entry": "entry", "return": "return"}
 
 
-@total_ordering
-class Version:
-    """A kernel's version as two numbers, from "6.12" or a release such as "6.12.117-skblab"."""
+def version(text: str) -> tuple[int, int]:
+    """Return the two numbers of "6.12" or of a release such as "6.12.117-skblab".
 
-    def __init__(self, text: str) -> None:
-        """Raise RecordError if `text` does not begin with two numbers."""
-        head = text.split("-")[0].split(".")
-        try:
-            self.numbers = (int(head[0]), int(head[1]))
-        except (ValueError, IndexError) as error:
-            raise RecordError(f"{text!r} is no kernel version; expected such as 6.12") from error
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self.numbers == other.numbers
-
-    def __lt__(self, other: Version) -> bool:
-        return self.numbers < other.numbers
-
-    def __hash__(self) -> int:
-        return hash(self.numbers)
+    RecordError if `text` does not begin with two numbers.
+    """
+    head = text.split("-")[0].split(".")
+    try:
+        return int(head[0]), int(head[1])
+    except (ValueError, IndexError) as error:
+        raise RecordError(f"{text!r} is no kernel version; expected such as 6.12") from error
 
 
 class _Part(BaseModel):
@@ -102,27 +90,31 @@ class Hook(_Part):
     def _one_subject(self) -> Self:
         if (self.skb is None) == (self.napi is None):
             raise ValueError(f"{self.at}: expected either skb or napi")
-        subject = self.skb or self.napi
-        if subject and subject.name == "return" and self.kind != "return":
+        if self.subject.name == "return" and self.kind != "return":
             raise ValueError(f"{self.at}: only return: hooks know what a function returned")
-        if self.before and Version(self.before) <= Version(self.since):
+        if self.before and version(self.before) <= version(self.since):
             raise ValueError(f"{self.at}: before {self.before} is not after since {self.since}")
         return self
 
     @property
     def kind(self) -> Kind:
         """What kind of place it is."""
-        return KINDS[self.at.split(":")[0]]
+        return cast(Kind, self.at.split(":")[0])
+
+    @property
+    def subject(self) -> Argument:
+        """The argument that it is about: the packet, or the NAPI instance."""
+        return cast(Argument, self.skb or self.napi)
 
     @property
     def target(self) -> str:
         """The function's or the tracepoint's name, without its group."""
         return self.at.split(":")[-1]
 
-    def fits(self, kernel: Version) -> bool:
+    def fits(self, kernel: tuple[int, int]) -> bool:
         """Tell whether kernels of this version have it."""
-        return kernel >= Version(self.since) and (
-            self.before is None or kernel < Version(self.before)
+        return version(self.since) <= kernel and (
+            self.before is None or kernel < version(self.before)
         )
 
 

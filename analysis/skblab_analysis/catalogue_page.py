@@ -57,14 +57,13 @@ def _path(catalogue: Catalogue, path: PathOfPoints) -> list[str]:
 
 
 def _hook(name: str, hook: Hook) -> str:
-    kind, rest = hook.at.split(":", 1)
+    rest = hook.at.split(":", 1)[1]
     what = {
         "tracepoint": f"tracepoint `{rest}`",
         "entry": f"`{rest}()`",
         "return": f"return of `{rest}()`",
-    }[kind]
-    subject = hook.skb or hook.napi
-    assert subject is not None
+    }[hook.kind]
+    subject = hook.subject
     argument = "what it returns" if subject.index is None else f"`{subject.name}` ({subject.index})"
     argument += ", the first of the list" if subject.list else ""
     when = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skblab_analysis import catalogue_page
-from skblab_analysis.catalogue import FILE, Version, load
+from skblab_analysis.catalogue import FILE, load, version
 from skblab_analysis.errors import RecordError
 
 TREE = Path(__file__).resolve().parents[2]
@@ -79,18 +79,18 @@ def test_an_unknown_point() -> None:
     ("text", "numbers"), [("6.12", (6, 12)), ("6.12.117-skblab", (6, 12)), ("5.15-rc1", (5, 15))]
 )
 def test_versions(text: str, numbers: tuple[int, int]) -> None:
-    assert Version(text).numbers == numbers
+    assert version(text) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "6", "six.twelve", "v6.12"])
 def test_no_version(text: str) -> None:
     with pytest.raises(RecordError, match="no kernel version"):
-        Version(text)
+        version(text)
 
 
 def test_hooks_by_version() -> None:
     hooks = load().point("driver").hooks
-    old = {hook.target for hook in hooks if hook.fits(Version("5.15"))}
-    new = {hook.target for hook in hooks if hook.fits(Version("6.12"))}
+    old = {hook.target for hook in hooks if hook.fits(version("5.15"))}
+    new = {hook.target for hook in hooks if hook.fits(version("6.12"))}
     assert old - new == {"netif_rx_ni_entry"}
     assert "netif_rx_entry" in new

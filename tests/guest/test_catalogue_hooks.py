@@ -10,7 +10,7 @@ import pytest
 
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
-from skblab_analysis.catalogue import Hook, Version, load
+from skblab_analysis.catalogue import Hook, load, version
 
 TYPES_TO_PASS = ("CONST", "TYPEDEF", "VOLATILE")
 
@@ -56,15 +56,14 @@ HOOKS = [
     hook
     for one in (*load().points, *load().ends)
     for hook in one.hooks
-    if hook.fits(Version("6.12"))
+    if hook.fits(version("6.12"))
 ]
 
 
 @pytest.mark.labroot
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.at)
 def test_the_kernel_has_the_hook(hook: Hook, btf: Btf) -> None:
-    subject = hook.skb or hook.napi
-    assert subject
+    subject = hook.subject
     want = "napi_struct" if hook.napi else "sk_buff_head" if subject.list else "sk_buff"
     if subject.index is None:
         assert btf.returned(hook) == want
@@ -79,7 +78,7 @@ def test_the_kernel_has_the_hook(hook: Hook, btf: Btf) -> None:
 @pytest.mark.labroot
 def test_hooks_for_older_kernels_are_gone(btf: Btf) -> None:
     catalogue = load()
-    gone = [h for p in catalogue.points for h in p.hooks if not h.fits(Version("6.12"))]
+    gone = [h for p in catalogue.points for h in p.hooks if not h.fits(version("6.12"))]
     assert gone
     for hook in gone:
         assert f"btf_trace_{hook.target}" not in btf.typedefs

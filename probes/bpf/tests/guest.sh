@@ -48,18 +48,24 @@ gone() {
 	done
 }
 
+icmpv6_sent() {
+	for ns in "$a" "$b"; do
+		ip netns exec "$ns" grep '^Icmp6OutMsgs' /proc/net/snmp6
+	done
+}
+
 # until_quiet: wait until the devices of a and b have said all they say of themselves (listeners,
 # duplicate addresses). Solicitations of routers, which never end, are switched off.
 until_quiet() {
 	tries=0
 	before=
-	while now=$(for ns in "$a" "$b"; do
-		ip netns exec "$ns" grep '^Icmp6OutMsgs' /proc/net/snmp6
-	done) && [ "$now" != "$before" ]; do
+	now=$(icmpv6_sent)
+	while [ "$now" != "$before" ]; do
 		tries=$((tries + 1))
 		[ "$tries" -lt 20 ] || die "the devices go on sending ICMPv6: $now"
 		before=$now
 		sleep 3
+		now=$(icmpv6_sent)
 	done
 }
 

@@ -248,8 +248,6 @@ def _stream(load: Load, client: socket.socket, server: socket.socket) -> None:
                 got += len(data)
                 load.received(got >> 10)
                 got &= 1023
-                if idle > end:
-                    return
         load.rest()
 
 
