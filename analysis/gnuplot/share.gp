@@ -30,7 +30,7 @@ set style fill solid 1.0 noborder
 set tmargin at screen 1 - head / height
 set bmargin at screen 1 - (head + rows * row_height) / height
 set lmargin at screen (narrow ? 24 : 12) / width
-set rmargin at screen (narrow ? 376 : 490) / width
+set rmargin at screen (narrow ? 376 : 474) / width
 set xrange [0:mean_max]
 set xtics (@mean_ticks)
 set label 1 "Mean time, layer after layer" at graph 0, 1 offset 0, 1 left textcolor rgb muted
@@ -42,8 +42,8 @@ if (narrow) {
   set tmargin at screen 1 - (panel + head) / height
   set bmargin at screen 1 - (panel + head + rows * row_height) / height
 } else {
-  set lmargin at screen 522 / width
-  set rmargin at screen 838 / width
+  set lmargin at screen 530 / width
+  set rmargin at screen 846 / width
 }
 set logscale x
 # A little wider, or rounding drops what stands on the edge.
