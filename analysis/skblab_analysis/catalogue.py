@@ -78,6 +78,12 @@ class Hook(_Part):
     ] = Field(description="tracepoint:GROUP:NAME, entry:FUNCTION or return:FUNCTION")
     skb: Argument | None = Field(default=None, description="the packet")
     napi: Argument | None = Field(default=None, description="the NAPI instance")
+    task: bool = Field(
+        default=False, description="there is no packet yet: the running task is known, and the time"
+    )
+    paths: tuple[Name, ...] = Field(
+        default=(), description="paths that it is for; empty: all that have the point"
+    )
     families: tuple[Family, ...] = Field(default=(4, 6), description="4: IPv4, 6: IPv6")
     protocols: tuple[Protocol, ...] = Field(
         default=PROTOCOLS, description="transport protocols that pass here"
@@ -88,9 +94,9 @@ class Hook(_Part):
 
     @model_validator(mode="after")
     def _one_subject(self) -> Self:
-        if (self.skb is None) == (self.napi is None):
-            raise ValueError(f"{self.at}: expected either skb or napi")
-        if self.subject.name == "return" and self.kind != "return":
+        if [self.skb is None, self.napi is None, not self.task].count(False) != 1:
+            raise ValueError(f"{self.at}: expected either skb, napi or task = true")
+        if self.subject and self.subject.name == "return" and self.kind != "return":
             raise ValueError(f"{self.at}: only return: hooks know what a function returned")
         if self.before and version(self.before) <= version(self.since):
             raise ValueError(f"{self.at}: before {self.before} is not after since {self.since}")
@@ -102,9 +108,9 @@ class Hook(_Part):
         return cast(Kind, self.at.split(":")[0])
 
     @property
-    def subject(self) -> Argument:
+    def subject(self) -> Argument | None:
         """The argument that it is about: the packet, or the NAPI instance."""
-        return cast(Argument, self.skb or self.napi)
+        return self.skb or self.napi
 
     @property
     def target(self) -> str:
@@ -188,6 +194,14 @@ class Catalogue(_Part):
                     want = "what its layer contains" if number else "no layer"
                     raise ValueError(
                         f"point {name} is number {number} of path {path.name}: expected {want}"
+                    )
+        for point in self.points:
+            having = {path.name for path in self.paths if point.name in path.points}
+            for hook in point.hooks:
+                if not having.issuperset(hook.paths):
+                    raise ValueError(
+                        f"point {point.name}, {hook.at}: for paths {', '.join(hook.paths)}, "
+                        f"but the point is of {', '.join(sorted(having))}"
                     )
         return self
 

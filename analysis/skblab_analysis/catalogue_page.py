@@ -64,9 +64,13 @@ def _hook(name: str, hook: Hook) -> str:
         "return": f"return of `{rest}()`",
     }[hook.kind]
     subject = hook.subject
-    argument = "what it returns" if subject.index is None else f"`{subject.name}` ({subject.index})"
-    argument += ", the first of the list" if subject.list else ""
-    when = []
+    if subject is None:
+        argument = "none yet: the task"
+    else:
+        argument = f"`{subject.name}` ({subject.index})"
+        argument = "what it returns" if subject.index is None else argument
+        argument += ", the first of the list" if subject.list else ""
+    when = [f"path {', '.join(hook.paths)}"] if hook.paths else []
     if hook.families != (4, 6):
         when.append("IPv4" if hook.families == (4,) else "IPv6")
     if hook.protocols != PROTOCOLS:

@@ -43,10 +43,19 @@ def test_the_page_is_current() -> None:
         ('unit = "poll"', 'unit = "polls"', "point.0.unit: Input should be"),
         ("families = [4]", "families = [5]", "families"),
         ('before = "5.18"', 'before = "5.10"', "before 5.10 is not after since 5.15"),
-        ("hooks = []", 'hooks = [{ at = "entry:x" }]', "expected either skb or napi"),
+        (
+            'entry:udp_sendmsg", task = true',
+            'entry:udp_sendmsg"',
+            "expected either skb, napi or task",
+        ),
         (', name = "n" }', ', name = "return" }', "expected an index, or the name return"),
         ("usual_end", "usual", "usual_end: Field required"),
-        ("absent = ", "# absent = ", "send: expected hooks, or the reason"),
+        (
+            '{ at = "tracepoint:net:net_dev_start_xmit", skb = { index = 0, name = "skb" } },',
+            "",
+            "xmit: expected hooks, or the reason",
+        ),
+        ('paths = ["send"]', 'paths = ["forward"]', "the point is of receive, send"),
         ('layer = "The wait in', 'layer = ""\n# "', "is number 7 of path forward: expected what"),
     ],
 )
