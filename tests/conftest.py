@@ -35,6 +35,12 @@ def stock(lab: LabRoot) -> kernel.Kernel:
 
 
 @pytest.fixture(scope="session")
+def unpatched(lab: LabRoot) -> kernel.Kernel:
+    """Debian's kernel as it is."""
+    return kernel.ensure(kernel.Request(patches=False), lab, Reporter())
+
+
+@pytest.fixture(scope="session")
 def programs(lab: LabRoot, stock: kernel.Kernel) -> Path:
     """The folder of native tools."""
     return tools.ensure(lab, stock, Reporter())

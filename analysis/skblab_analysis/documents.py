@@ -166,10 +166,36 @@ class StampsOn(_Tool):
     end: bool | None = None
 
 
+class Hooks(_Tool):
+    """What hooks on a kernel without samples have to say of themselves; packets unless said.
+
+    `entered` and `began` at the first points of their paths; `continued` of the entered were on
+    their way already, in a tunnel, say; `in_flight` had no end yet when the probe stopped; at the
+    address of `replaced` another one was found; for `refused` there was no room; `filtered_late`
+    were unwanted at their end. `absent` are hooks that this kernel lacks.
+    """
+
+    by: Literal["fentry", "kprobe"]
+    attached: NonNegativeInt
+    absent: tuple[str, ...]
+    entered: NonNegativeInt
+    began: NonNegativeInt
+    continued: NonNegativeInt
+    filtered_late: NonNegativeInt
+    in_flight: NonNegativeInt
+    replaced: NonNegativeInt
+    refused: NonNegativeInt
+    sends_refused: NonNegativeInt
+    napis_refused: NonNegativeInt
+    bulk_cut: NonNegativeInt
+
+
 class PathlatDocument(_Tool):
     """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets."""
 
     schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
+    source: Literal["samples", "hooks"] = "samples"
+    hooks: Hooks | None = None
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]
@@ -185,6 +211,8 @@ class PathlatDocument(_Tool):
         names = sorted(path.path for path in self.paths)
         if names != sorted(get_args(PathName)):
             raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
+        if (self.source == "hooks") != (self.hooks is not None):
+            raise ValueError(f"the source is {self.source}: expected hooks with it if it is hooks")
         return self
 
     def path(self, name: PathName) -> PathDocument:

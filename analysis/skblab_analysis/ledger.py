@@ -4,7 +4,8 @@
 Equalities (packets): sent = received + lost; read = received + duplicates + other; for every
 point seen + not seen = read. Limits: at most MAX_UNSEEN_SHARE of the packets read may lack a
 sample, and at most MAX_MISPLACED_SHARE of the samples may be misplaced (negative delta, too long
-to store, event missed or unknown). A ledger that breaks any is refused, with the reason.
+to store, event missed or unknown; by hooks also: taken for another packet, no room). A ledger
+that breaks any is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -177,12 +178,20 @@ def build_ledger(
                 "overflow": received.overflow,
                 "unknown": pathlat.samples.unknown,
                 "missed": pathlat.samples.missed,
-            },
+            }
+            | _unhooked(pathlat),
         )
         faults = ledger.faults()
         if not faults:
             return ledger
     raise RefusedError("the ledger does not close, so no result is given: " + "; ".join(faults))
+
+
+def _unhooked(pathlat: PathlatDocument) -> dict[Name, int]:
+    """What hooks lost: packets taken for others, and those for which there was no room."""
+    if pathlat.hooks is None:
+        return {}
+    return {"replaced": pathlat.hooks.replaced, "refused": pathlat.hooks.refused}
 
 
 def _sent_points(path: PathDocument, sent: int) -> tuple[PointCount, ...]:

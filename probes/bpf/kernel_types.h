@@ -60,12 +60,66 @@ struct net_path_sample {
 	__u8 flags;
 };
 
-struct sk_buff {
-	int skb_iif;
+struct ns_common {
+	unsigned int inum;
 };
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
 
 struct net_device {
 	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct sock_common {
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct sk_buff {
+	struct sk_buff *next;
+	struct net_device *dev;
+	struct sock *sk;
+	unsigned int len;
+	__u8 cloned : 1;
+	__u8 fclone : 2;
+	int skb_iif;
+	__u16 network_header;
+	__u16 transport_header;
+	unsigned int end; /* from head, as on all 64-bit architectures */
+	unsigned char *head;
+};
+
+struct sk_buff_head {
+	struct sk_buff *next;
+	__u32 qlen;
+};
+
+struct softnet_data {
+	struct sk_buff_head input_pkt_queue;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct skb_shared_info {
+	atomic_t dataref;
+};
+
+struct task_struct {
+	unsigned int flags;
+	int pid;
+	char comm[16];
 };
 
 struct napi_struct {
@@ -82,6 +136,19 @@ struct napi_poll_sample {
 
 #pragma clang attribute pop
 #endif /* __bpf__ */
+
+/* Where a poll runs: the kernel's own numbers if it has them. */
+enum napi_poll_context {
+	NAPI_POLL_SOFTIRQ,
+	NAPI_POLL_KSOFTIRQD,
+	NAPI_POLL_KTHREAD,
+	NAPI_POLL_BUSY_POLL,
+	NAPI_POLL_NETPOLL,
+};
+
+#define PF_KTHREAD	 0x00200000 /* task_struct::flags */
+#define SKB_FCLONE_CLONE 2	    /* sk_buff::fclone */
+#define SKB_DATAREF_MASK 0xffff
 
 /* Flags are macros in the kernel, which BTF does not carry. */
 #define NET_PATH_F_NEGATIVE  (1 << 0)

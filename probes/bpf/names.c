@@ -203,34 +203,57 @@ static int check_tracepoint(const struct btf *btf, const struct wanted *w, const
 	return 0;
 }
 
-int kernel_names_read(struct kernel_names *names, const struct btf *btf, const char *kernel,
-		      char *why, size_t why_size)
+bool kernel_makes_samples(const struct btf *btf)
 {
-	const struct btf_type *contexts, *reasons;
+	return find(btf, "btf_trace_net_path_sample", BTF_KIND_TYPEDEF);
+}
 
-	memset(names, 0, sizeof(*names));
+static int check_samples(const struct btf *btf, const char *kernel, char *why, size_t why_size)
+{
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
 		if (check_tracepoint(btf, &wanted[i], kernel, why, why_size))
 			return -1;
 	for (size_t i = 0; i < sizeof(wanted_values) / sizeof(*wanted_values); i++)
 		if (check_value(btf, &wanted_values[i], kernel, why, why_size))
 			return -1;
+	if (find(btf, "napi_poll_context", BTF_KIND_ENUM) &&
+	    find(btf, "skb_drop_reason", BTF_KIND_ENUM))
+		return 0;
+	snprintf(why, why_size, "%s: its BTF lacks enum napi_poll_context or enum skb_drop_reason",
+		 kernel);
+	return -1;
+}
 
+/* What hooks find out by themselves has names of our own. */
+static int own_contexts(struct names *names)
+{
+	return names_set(names, NAPI_POLL_SOFTIRQ, "softirq", 0) ?:
+	       names_set(names, NAPI_POLL_KSOFTIRQD, "ksoftirqd", 0) ?:
+	       names_set(names, NAPI_POLL_KTHREAD, "kthread", 0);
+}
+
+int kernel_names_read(struct kernel_names *names, const struct btf *btf, bool samples,
+		      const char *kernel, char *why, size_t why_size)
+{
+	const struct btf_type *contexts, *reasons;
+	int err;
+
+	memset(names, 0, sizeof(*names));
+	if (samples && check_samples(btf, kernel, why, why_size))
+		return -1;
 	contexts = find(btf, "napi_poll_context", BTF_KIND_ENUM);
 	reasons = find(btf, "skb_drop_reason", BTF_KIND_ENUM);
-	if (!contexts || !reasons) {
-		snprintf(why, why_size,
-			 "%s: its BTF lacks enum napi_poll_context or enum skb_drop_reason",
-			 kernel);
-		return -1;
-	}
-
-	/* The probe reads only core drop reasons; "not dropped" and "consumed" lack the
-	 * prefix of the others.
+	if (samples)
+		err = read_enum(&names->contexts, btf, contexts, "NAPI_POLL_", MAX_CONTEXTS, 1);
+	else
+		err = own_contexts(&names->contexts);
+	/* Only core drop reasons; "not dropped" and "consumed" lack the prefix of the
+	 * others. A kernel may have none.
 	 */
-	if (read_enum(&names->contexts, btf, contexts, "NAPI_POLL_", MAX_CONTEXTS, 1) ||
-	    read_enum(&names->reasons, btf, reasons, "SKB_DROP_REASON_", 1 << 16, 0) ||
-	    read_enum(&names->reasons, btf, reasons, "SKB_", 1 << 16, 0)) {
+	if (!err && reasons)
+		err = read_enum(&names->reasons, btf, reasons, "SKB_DROP_REASON_", 1 << 16, 0)
+			      ?: read_enum(&names->reasons, btf, reasons, "SKB_", 1 << 16, 0);
+	if (err) {
 		snprintf(why, why_size, "out of memory");
 		kernel_names_free(names);
 		return -1;

@@ -3,6 +3,7 @@
 #ifndef SKBLAB_NAMES_H
 #define SKBLAB_NAMES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kernel_types.h"
@@ -27,12 +28,15 @@ struct kernel_names {
 	struct names reasons;
 };
 
-/* Check that the kernel of @btf has both tracepoints in the form that the probe
- * reads, and take its names along.
+/* Whether the kernel of @btf makes samples, in whatever form. */
+bool kernel_makes_samples(const struct btf *btf);
+
+/* Take the kernel's names along; with @samples, check first that it has both
+ * tracepoints in the form that the probe reads.
  * Returns 0, or -1 with one line of explanation in @why.
  */
-int kernel_names_read(struct kernel_names *names, const struct btf *btf, const char *kernel,
-		      char *why, size_t why_size);
+int kernel_names_read(struct kernel_names *names, const struct btf *btf, bool samples,
+		      const char *kernel, char *why, size_t why_size);
 void kernel_names_free(struct kernel_names *names);
 
 /* The name of @value, or @fallback written with the number. */

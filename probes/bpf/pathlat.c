@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * pathlat: where the time of packets goes, from the kernel's path and NAPI poll
- * samples. Loads and attaches the BPF programs, waits, prints JSON.
+ * samples, or by hooks on a kernel that makes none. Loads and attaches the BPF
+ * programs, waits, prints JSON.
  *
- * Exit code 0: the document is complete. 2: bad usage, a kernel without the
- * tracepoints, no permission, or an output that cannot be written.
+ * Exit code 0: the document is complete. 2: bad usage, a kernel without what is
+ * needed, no permission, or an output that cannot be written.
  */
 #include <argp.h>
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/membarrier.h>
 #include <math.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,13 +33,10 @@
 #include <unistd.h>
 
 #include "names.h"
-#include "pathlat.h"
-#include "pathlat.skel.h"
-#include "report.h"
+#include "source.h"
 
 #define VMLINUX_BTF   "/sys/kernel/btf/vmlinux"
 #define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
-#define EXIT_BAD      2
 
 #ifndef PATHLAT_VERSION
 #error "PATHLAT_VERSION comes from the Makefile"
@@ -50,63 +47,167 @@ const char *argp_program_version = "pathlat " PATHLAT_VERSION;
 static const char doc[] =
 	"Count where the time of received, forwarded and sent packets goes: intervals between the "
 	"points of their paths and delays of NAPI polls, in histograms with 16 buckets per power of "
-	"two. Needs a kernel "
-	"with the skblab patches, and net.core.path_trace = 1 for the packets.\v"
+	"two. On a kernel with the skblab patches from its own samples (net.core.path_trace = 1 "
+	"switches those of packets on), on others by hooks on its functions.\v"
 	"Prints \"ready\" on standard error once attached, and one JSON document when the time is "
 	"up, on SIGINT or SIGTERM, or when the parent process ends.";
 
-enum { OPT_CHECK = 256, OPT_BTF, OPT_NETNS };
+enum {
+	OPT_CHECK = 256,
+	OPT_BTF,
+	OPT_NETNS,
+	OPT_SOURCE,
+	OPT_KPROBES,
+	OPT_ROOM,
+	OPT_PATH,
+	OPT_FAMILY,
+	OPT_PROTOCOL,
+	OPT_PORT,
+	OPT_ADDRESS,
+	OPT_LATE,
+	OPT_RUN,
+	OPT_LATE_MAX,
+	OPT_STOP,
+};
 
 static const struct argp_option options[] = {
 	{ "seconds", 's', "SECONDS", 0, "Stop after so long [until a signal]", 0 },
+	{ "interval", 'i', "SECONDS", 0,
+	  "Also write a document, of all that was counted so far, each time so long has gone by",
+	  0 },
 	{ "output", 'o', "FILE", 0, "Write the document there instead of standard output", 0 },
 	{ "device", 'd', "DEVICE", 0,
 	  "Only packets that came in by this device (name or index), and its NAPI polls. An index "
 	  "is unique only within a network namespace",
 	  0 },
-	{ "netns", OPT_NETNS, "NAME", 0, "Look the device's name up in this namespace", 0 },
+	{ "netns", OPT_NETNS, "NAME", 0,
+	  "Only packets that entered the stack in this namespace, and look the device up there. The "
+	  "kernel's samples do not tell namespaces: with them only the second",
+	  0 },
+	{ "path", OPT_PATH, "PATH", 0, "Only receive, forward or send; may be repeated", 0 },
+	{ "family", OPT_FAMILY, "4|6", 0, "Only IPv4 or IPv6", 0 },
+	{ "protocol", OPT_PROTOCOL, "NAME", 0, "Only udp, tcp, sctp, or a number", 0 },
+	{ "port", OPT_PORT, "PORT", 0, "Only from or to this port", 0 },
+	{ "address", OPT_ADDRESS, "ADDRESS", 0, "Only from or to this address", 0 },
+	{ "late", OPT_LATE, "TIME", 0,
+	  "Record packets whole whose total is at least so long, such as 250us or 1.5ms", 0 },
+	{ "run", OPT_RUN, "N", 0, "With --late: only if so many in a row on a CPU are late [1]",
+	  0 },
+	{ "late-max", OPT_LATE_MAX, "N", 0, "With --late: record no more [1000]", 0 },
+	{ "stop", OPT_STOP, NULL, 0,
+	  "With --late: stop tracing (ftrace) when the first is recorded, so that its buffer still "
+	  "holds what was before",
+	  0 },
+	{ "source", OPT_SOURCE, "SOURCE", 0,
+	  "samples: the kernel's own; hooks: on its functions; auto: samples if it makes them "
+	  "[auto]",
+	  0 },
+	{ "kprobes", OPT_KPROBES, NULL, 0, "Hooks by kprobe, even where fentry works", 0 },
+	{ "room", OPT_ROOM, "PACKETS", 0, "Hooks: packets under way at once [65536]", 0 },
 	{ "verbose", 'v', NULL, 0, "Show what libbpf says", 0 },
-	{ "check", OPT_CHECK, NULL, 0, "Only check that the kernel has what the probe reads", 0 },
+	{ "check", OPT_CHECK, NULL, 0,
+	  "Only check that the kernel has what the probe reads, and say which source", 0 },
 	{ "btf", OPT_BTF, "FILE", 0, "With --check: the kernel is this vmlinux or BTF file", 0 },
 	{ 0 },
 };
 
 struct arguments {
-	double seconds; /* 0: no limit */
+	double seconds;	 /* 0: no limit */
+	double interval; /* 0: one document, at the end */
 	const char *output;
 	const char *device;
 	const char *netns;
 	const char *btf;
+	const struct source *source; /* NULL: whichever fits */
+	struct config config;	     /* filters, and how to hook */
+	unsigned int room;
+	bool stop;
 	bool check;
 	bool verbose;
 };
 
 static bool verbose;
 
-/* One line on standard error; returns the exit code for it. */
-static __attribute__((format(printf, 1, 2))) int fail(const char *format, ...)
+static double parse_seconds(struct argp_state *state, const char *option, const char *arg)
 {
-	va_list args;
+	char *end;
+	double seconds;
 
-	fputs("pathlat: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return EXIT_BAD;
+	errno = 0;
+	seconds = strtod(arg, &end);
+	if (errno || end == arg || *end || !(seconds > 0 && seconds <= 1e9))
+		argp_error(state, "%s %s: expected a number above 0", option, arg);
+	return seconds;
+}
+
+/* From 1 to @limit. */
+static unsigned long parse_number(struct argp_state *state, const char *option, const char *arg,
+				  unsigned long limit)
+{
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	number = strtoul(arg, &end, 10);
+	if (errno || end == arg || *end || number < 1 || number > limit)
+		argp_error(state, "%s %s: expected a number from 1 to %lu", option, arg, limit);
+	return number;
+}
+
+/* A time in nanoseconds, with its unit. */
+static __u64 parse_time(struct argp_state *state, const char *arg)
+{
+	static const struct {
+		const char *unit;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	char *end;
+	double value;
+
+	errno = 0;
+	value = strtod(arg, &end);
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (!errno && end != arg && !strcmp(end, units[i].unit) &&
+		    value * units[i].ns >= 1 && value * units[i].ns <= 1e12)
+			return value * units[i].ns;
+	argp_error(state, "--late %s: expected a time with its unit, such as 250us or 1.5ms", arg);
+	return 0;
+}
+
+static __u8 parse_protocol(struct argp_state *state, const char *arg)
+{
+	static const struct {
+		const char *name;
+		__u8 number;
+	} known[] = { { "udp", IPPROTO_UDP }, { "tcp", IPPROTO_TCP }, { "sctp", IPPROTO_SCTP } };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (!strcmp(arg, known[i].name))
+			return known[i].number;
+	if (*arg < '0' || *arg > '9')
+		argp_error(state, "--protocol %s: expected udp, tcp, sctp or a number", arg);
+	return parse_number(state, "--protocol", arg, 255);
+}
+
+static int index_of(const char *const *names, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return -1;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
-	char *end;
+	int number;
 
 	switch (key) {
 	case 's':
-		errno = 0;
-		a->seconds = strtod(arg, &end);
-		if (errno || end == arg || *end || !(a->seconds > 0 && a->seconds <= 1e9))
-			argp_error(state, "--seconds %s: expected a number above 0", arg);
+		a->seconds = parse_seconds(state, "--seconds", arg);
+		break;
+	case 'i':
+		a->interval = parse_seconds(state, "--interval", arg);
 		break;
 	case 'o':
 		a->output = arg;
@@ -116,6 +217,55 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_NETNS:
 		a->netns = arg;
+		break;
+	case OPT_PATH:
+		number = index_of(path_names, NET_PATH_KINDS, arg);
+		if (number < 0)
+			argp_error(state, "--path %s: expected receive, forward or send", arg);
+		a->config.paths |= 1 << number;
+		break;
+	case OPT_FAMILY:
+		if (strcmp(arg, "4") && strcmp(arg, "6"))
+			argp_error(state, "--family %s: expected 4 or 6", arg);
+		a->config.family = *arg - '0';
+		break;
+	case OPT_PROTOCOL:
+		a->config.protocol = parse_protocol(state, arg);
+		break;
+	case OPT_PORT:
+		a->config.port = htons(parse_number(state, "--port", arg, 65535));
+		break;
+	case OPT_ADDRESS:
+		a->config.has_address = true;
+		if (inet_pton(AF_INET, arg, a->config.address) != 1 &&
+		    inet_pton(AF_INET6, arg, a->config.address) != 1)
+			argp_error(state, "--address %s: expected an IPv4 or IPv6 address", arg);
+		break;
+	case OPT_LATE:
+		a->config.late_ns = parse_time(state, arg);
+		break;
+	case OPT_RUN:
+		a->config.late_run = parse_number(state, "--run", arg, 1 << 20);
+		break;
+	case OPT_LATE_MAX:
+		a->config.late_max = parse_number(state, "--late-max", arg, 1 << 20);
+		break;
+	case OPT_STOP:
+		a->stop = true;
+		break;
+	case OPT_SOURCE:
+		if (!strcmp(arg, samples_source.name))
+			a->source = &samples_source;
+		else if (!strcmp(arg, hooks_source.name))
+			a->source = &hooks_source;
+		else if (strcmp(arg, "auto"))
+			argp_error(state, "--source %s: expected samples, hooks or auto", arg);
+		break;
+	case OPT_ROOM:
+		a->room = parse_number(state, "--room", arg, 1 << 24);
+		break;
+	case OPT_KPROBES:
+		a->config.kprobes = true;
 		break;
 	case 'v':
 		a->verbose = true;
@@ -130,10 +280,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "%s: no argument expected besides options", arg);
 		break;
 	case ARGP_KEY_END:
+		if (!a->config.late_ns && (a->config.late_run || a->config.late_max || a->stop))
+			argp_error(state, "--run, --late-max and --stop are only for --late");
+		a->config.late_run = a->config.late_run ?: 1;
+		a->config.late_max = a->config.late_max ?: 1000;
 		if (a->btf && !a->check)
 			argp_error(state, "--btf is only for --check");
-		if (a->netns && !a->device)
-			argp_error(state, "--netns needs a --device to look up");
+		if (a->config.kprobes && a->source == &samples_source)
+			argp_error(state, "--kprobes is only for hooks");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -147,17 +301,45 @@ static int on_libbpf(enum libbpf_print_level level, const char *format, va_list 
 	return verbose ? vfprintf(stderr, format, args) : 0;
 }
 
-/* The index of a device in a namespace made by `ip netns`: 0 if there is no such
- * device, -1 if the namespace cannot be entered.
+/* Opens a namespace made by `ip netns`. */
+static int open_netns(const char *netns)
+{
+	char path[NAME_MAX + 16];
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int fail_netns(const char *netns)
+{
+	return fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is", netns,
+		    strerror(errno));
+}
+
+/* The inode of a namespace, or 0 with the reason printed. */
+static unsigned int find_netns(const char *netns)
+{
+	int fd = open_netns(netns);
+	struct stat status;
+	int ret = fd < 0 ? -1 : fstat(fd, &status);
+
+	if (fd >= 0)
+		close(fd);
+	if (!ret)
+		return status.st_ino;
+	fail_netns(netns);
+	return 0;
+}
+
+/* The index of a device in a namespace: 0 if there is no such device, -1 if the
+ * namespace cannot be entered.
  */
 static int index_in_netns(const char *device, const char *netns)
 {
-	char path[NAME_MAX + 16];
 	int here, there, index = -1;
 
-	snprintf(path, sizeof(path), "/run/netns/%s", netns);
 	here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	there = open(path, O_RDONLY | O_CLOEXEC);
+	there = open_netns(netns);
 	if (here >= 0 && there >= 0 && !setns(there, CLONE_NEWNET)) {
 		index = if_nametoindex(device);
 		if (setns(here, CLONE_NEWNET))
@@ -180,8 +362,7 @@ static int find_device(const struct arguments *a)
 	if (index > 0)
 		return index;
 	if (index < 0)
-		fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is",
-		     a->netns, strerror(errno));
+		fail_netns(a->netns);
 	else if (*a->device && !*end && number > 0 && number <= INT_MAX)
 		return number;
 	else
@@ -225,71 +406,31 @@ static int read_stamps(void)
 	return text >= '0' && text <= '2' ? text != '0' : -1;
 }
 
-static int read_kernel(struct kernel_names *names, const char *path, const char *kernel)
+/* Returns the kernel's types, or NULL with the reason printed. */
+static struct btf *read_btf(const char *path, const char *kernel)
 {
 	struct btf *btf = path ? btf__parse(path, NULL) : btf__load_vmlinux_btf();
-	char why[512];
-	int ret;
 
 	if (!btf && path)
-		return fail("--btf %s: cannot read BTF from it: %s", path, strerror(errno));
-	if (!btf)
-		return fail("%s shows no types in " VMLINUX_BTF "; mount /sys, or build the "
-			    "kernel with CONFIG_DEBUG_INFO_BTF=y",
-			    kernel);
-	ret = kernel_names_read(names, btf, kernel, why, sizeof(why));
-	btf__free(btf);
-	return ret ? fail("%s", why) : 0;
+		fail("--btf %s: cannot read BTF from it: %s", path, strerror(errno));
+	else if (!btf)
+		fail("%s shows no types in " VMLINUX_BTF "; mount /sys, or build the "
+		     "kernel with CONFIG_DEBUG_INFO_BTF=y",
+		     kernel);
+	return btf;
 }
 
-/* Give each CPU its stretch of histograms and say so in the configuration. */
-static int size_probe(struct pathlat_bpf *probe, int cpus)
+/* Choose where times come from, and read the kernel's names. */
+static int read_kernel(struct kernel_names *names, const struct btf *btf, const char *kernel,
+		       const struct source **source)
 {
-	volatile struct config *config = (volatile struct config *)&probe->rodata->config;
+	char why[512];
 
-	config->cpus = cpus;
-	return bpf_map__set_value_size(probe->maps.bss_path,
-				       cpus * NET_PATH_KINDS * sizeof(struct path_hists))
-		       ?: bpf_map__set_value_size(probe->maps.bss_napi,
-						  cpus * MAX_CONTEXTS * sizeof(struct napi_hists));
-}
-
-static void init_hists(struct pathlat_bpf *probe, int cpus)
-{
-	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
-		path_init(&probe->bss_path->path_hists[i]);
-	for (int i = 0; i < cpus * MAX_CONTEXTS; i++) {
-		hist_init(&probe->bss_napi->napi_hists[i].delay);
-		hist_init(&probe->bss_napi->napi_hists[i].time);
-	}
-}
-
-/* Returns the loaded and attached probe, or NULL with the reason printed. */
-static struct pathlat_bpf *start_probe(int ifindex, int cpus)
-{
-	struct pathlat_bpf *probe = pathlat_bpf__open();
-	int err;
-
-	if (!probe) {
-		fail("cannot open the BPF object: %s", strerror(errno));
-		return NULL;
-	}
-	probe->rodata->config.ifindex = ifindex;
-	err = size_probe(probe, cpus) ?: pathlat_bpf__load(probe);
-	if (!err) {
-		init_hists(probe, cpus);
-		err = pathlat_bpf__attach(probe);
-	}
-	if (!err)
-		return probe;
-
-	if (err == -EPERM)
-		fail("no permission to load BPF programs; run as root (CAP_BPF and CAP_PERFMON)");
-	else
-		fail("cannot load or attach the BPF programs: %s; --verbose shows why",
-		     strerror(-err));
-	pathlat_bpf__destroy(probe);
-	return NULL;
+	if (!*source)
+		*source = kernel_makes_samples(btf) ? &samples_source : &hooks_source;
+	if (!kernel_names_read(names, btf, *source == &samples_source, kernel, why, sizeof(why)))
+		return 0;
+	return fail("%s", why);
 }
 
 /* Watch the parent by a pidfd rather than by PR_SET_PDEATHSIG, which fires when
@@ -310,7 +451,8 @@ static int watch_parent(pid_t parent)
 	return fd;
 }
 
-static int open_timer(double seconds)
+/* Fires after so long, again and again if @repeat. */
+static int open_timer(double seconds, bool repeat)
 {
 	struct itimerspec when = {
 		.it_value = {
@@ -322,6 +464,8 @@ static int open_timer(double seconds)
 
 	if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)
 		when.it_value.tv_nsec = 1;
+	if (repeat)
+		when.it_interval = when.it_value;
 	if (fd >= 0 && timerfd_settime(fd, 0, &when, NULL)) {
 		close(fd);
 		return -1;
@@ -329,75 +473,55 @@ static int open_timer(double seconds)
 	return fd;
 }
 
-/* Wait for a signal, the time limit or the end of the parent. */
-static int wait_for_end(int signals, int parent, double seconds)
+/* What ends the wait, and what interrupts it; -1 for what there is not. */
+struct waits {
+	int signals;
+	int parent;
+	int limit;
+	int interval;
+	int late;
+};
+
+static void close_all(const struct waits *waits)
 {
-	int timer = seconds > 0 ? open_timer(seconds) : -1;
+	if (waits->parent >= 0)
+		close(waits->parent);
+	if (waits->limit >= 0)
+		close(waits->limit);
+	if (waits->interval >= 0)
+		close(waits->interval);
+}
+
+enum next { FAILED, OVER, DOCUMENT, LATE };
+
+/* Wait for something to do. */
+static enum next wait_for_next(const struct waits *waits)
+{
 	struct pollfd fds[] = {
-		{ .fd = signals, .events = POLLIN },
-		{ .fd = parent, .events = POLLIN },
-		{ .fd = timer, .events = POLLIN },
+		{ .fd = waits->signals, .events = POLLIN },
+		{ .fd = waits->parent, .events = POLLIN },
+		{ .fd = waits->limit, .events = POLLIN },
+		{ .fd = waits->late, .events = POLLIN },
+		{ .fd = waits->interval, .events = POLLIN },
 	};
+	__u64 fired;
 	int ret;
 
-	if (seconds > 0 && timer < 0)
-		return fail("cannot set a timer: %s", strerror(errno));
 	do {
 		ret = poll(fds, sizeof(fds) / sizeof(*fds), -1);
 	} while (ret < 0 && errno == EINTR);
-	if (timer >= 0)
-		close(timer);
-	return ret < 0 ? fail("cannot wait: %s", strerror(errno)) : 0;
-}
-
-/* Let programs that were running when they were detached come to their end:
- * they run with preemption disabled, which this waits out on every CPU.
- */
-static void drain(void)
-{
-	static const struct timespec long_enough = { .tv_nsec = 50 * 1000 * 1000 };
-
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
-		nanosleep(&long_enough, NULL);
-}
-
-static int read_missed(const struct bpf_program *program, __u64 *missed)
-{
-	struct bpf_prog_info info = {};
-	__u32 size = sizeof(info);
-
-	if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size))
-		return fail("cannot read how often a program was missed: %s", strerror(errno));
-	*missed = info.recursion_misses;
-	return 0;
-}
-
-/* Join the counts of all CPUs. */
-static int read_counts(const struct bpf_map *map, struct counts *joined, int cpus)
-{
-	struct counts *parts = calloc(cpus, sizeof(*parts));
-	__u32 key = 0;
-	int ret = 0;
-
-	if (!parts)
-		return fail("out of memory");
-	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * sizeof(*parts), 0))
-		ret = fail("cannot read the counts: %s", strerror(errno));
-	for (int cpu = 0; !ret && cpu < cpus; cpu++)
-		counts_join(joined, &parts[cpu]);
-	free(parts);
-	return ret;
-}
-
-static int read_probe(const struct pathlat_bpf *probe, struct report *report, int cpus)
-{
-	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
-		path_join(&report->paths[i % NET_PATH_KINDS], &probe->bss_path->path_hists[i]);
-	for (int i = 0; i < cpus * MAX_CONTEXTS; i++)
-		napi_join(&report->napi[i % MAX_CONTEXTS], &probe->bss_napi->napi_hists[i]);
-	return read_counts(probe->maps.counts, &report->counts, cpus) ?:
-	       read_missed(probe->progs.on_path_sample, &report->missed) ?:
-	       read_missed(probe->progs.on_poll_sample, &report->polls_missed);
+	if (ret < 0) {
+		fail("cannot wait: %s", strerror(errno));
+		return FAILED;
+	}
+	if (fds[0].revents || fds[1].revents || fds[2].revents)
+		return OVER;
+	if (fds[3].revents)
+		return LATE;
+	if (read(waits->interval, &fired, sizeof(fired)) == sizeof(fired))
+		return DOCUMENT;
+	fail("cannot read a timer: %s", strerror(errno));
+	return FAILED;
 }
 
 /* Beside the file first, then in its place: a reader sees all of it or nothing. */
@@ -452,36 +576,114 @@ static double now(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-static int measure(const struct arguments *a, struct report *report, int signals, pid_t parent_pid)
+/* What is to be measured with, all found and checked. */
+struct plan {
+	const struct arguments *arguments;
+	const struct source *source;
+	const struct btf *btf;
+	unsigned int netns;	/* 0: all */
+	struct late_list *late; /* NULL: none is looked for */
+	int signals;
+	pid_t parent;
+};
+
+/* All that was counted until now, in one document. */
+static int write_counts(const struct plan *plan, void *state, const struct report *base,
+			double begun)
 {
-	int cpus = libbpf_num_possible_cpus();
-	struct pathlat_bpf *probe;
-	int parent, ret;
+	struct report *report = malloc(sizeof(*report));
+	int ret;
+
+	if (!report)
+		return fail("out of memory");
+	*report = *base;
+	report->seconds = now() - begun;
+	report->stamps_on_end = plan->source == &samples_source ? read_stamps() : -1;
+	ret = plan->source->read(state, report) ?: write_report(report, plan->arguments->output);
+	free(report);
+	return ret;
+}
+
+/* Returns 0 once it is over, or EXIT_BAD. */
+static int serve(const struct plan *plan, const struct waits *waits, void *state,
+		 const struct report *base, double begun)
+{
+	for (;;) {
+		int ret = 0;
+
+		switch (wait_for_next(waits)) {
+		case FAILED:
+			return EXIT_BAD;
+		case OVER:
+			return 0;
+		case DOCUMENT:
+			ret = write_counts(plan, state, base, begun);
+			break;
+		case LATE:
+			ret = late_list_take(plan->late);
+			break;
+		}
+		if (ret)
+			return ret;
+	}
+}
+
+static int wait_and_write(const struct plan *plan, void *state, const struct report *base)
+{
+	const struct arguments *a = plan->arguments;
+	struct waits waits = {
+		.signals = plan->signals,
+		.parent = watch_parent(plan->parent),
+		.limit = a->seconds > 0 ? open_timer(a->seconds, false) : -1,
+		.interval = a->interval > 0 ? open_timer(a->interval, true) : -1,
+		.late = late_list_fd(plan->late),
+	};
+	double begun = now(), over;
+	int ret;
+
+	if ((a->seconds > 0 && waits.limit < 0) || (a->interval > 0 && waits.interval < 0))
+		ret = fail("cannot set a timer: %s", strerror(errno));
+	else
+		ret = serve(plan, &waits, state, base, begun);
+	over = now() - begun;
+	close_all(&waits);
+	if (ret)
+		return ret;
+	plan->source->stop(state);
+	ret = plan->late ? late_list_take(plan->late) : 0;
+	/* What stopping takes is not measured. */
+	return ret ?: write_counts(plan, state, base, now() - over);
+}
+
+static int measure(struct plan *plan, struct report *report)
+{
+	const struct arguments *a = plan->arguments;
+	struct settings settings = { .config = a->config, .flights = a->room };
+	int cpus = libbpf_num_possible_cpus(), ret;
+	void *state;
 
 	if (cpus < 0)
 		return fail("cannot count the CPUs: %s", strerror(-cpus));
-	probe = start_probe(report->ifindex, cpus);
-	if (!probe)
+	settings.config.cpus = cpus;
+	settings.config.ifindex = report->ifindex;
+	settings.config.netns = plan->netns;
+	state = plan->source->start(&settings, plan->btf, report);
+	if (!state)
 		return EXIT_BAD;
-	report->seconds = -now();
-	report->stamps_on_start = read_stamps();
+	report->stamps_on_start = plan->source == &samples_source ? read_stamps() : -1;
 	if (report->stamps_on_start == 0)
 		fputs("pathlat: no packet is stamped yet: net.core.path_trace is 0\n", stderr);
-	fputs("ready\n", stderr);
-
-	parent = watch_parent(parent_pid);
-	ret = wait_for_end(signals, parent, a->seconds);
-	if (parent >= 0)
-		close(parent);
-
-	report->seconds += now();
-	report->stamps_on_end = read_stamps();
-	pathlat_bpf__detach(probe);
+	report->config = &settings.config;
+	if (settings.config.late_ns)
+		plan->late = late_list_open(plan->source->late_packets(state), a->stop);
+	report->late_list = plan->late;
+	ret = settings.config.late_ns && !plan->late ? EXIT_BAD : 0;
 	if (!ret) {
-		drain();
-		ret = read_probe(probe, report, cpus);
+		fputs("ready\n", stderr);
+		ret = wait_and_write(plan, state, report);
 	}
-	pathlat_bpf__destroy(probe);
+	late_list_close(plan->late);
+	plan->source->destroy(state);
 	return ret;
 }
 
@@ -500,42 +702,58 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/* With the kernel known: measure and write. */
+static int run_on(const struct arguments *a, struct plan *plan, struct report *report)
+{
+	int ret = a->output ? check_output(a->output) : 0;
+
+	if (ret)
+		return ret;
+	if (a->device) {
+		report->ifindex = find_device(a);
+		if (!report->ifindex)
+			return EXIT_BAD;
+	}
+	if (a->netns && plan->source == &hooks_source) {
+		plan->netns = find_netns(a->netns);
+		if (!plan->netns)
+			return EXIT_BAD;
+	} else if (a->netns && !a->device) {
+		return fail(
+			"--netns %s: the kernel's samples do not tell namespaces; add a --device, "
+			"or --source hooks",
+			a->netns);
+	}
+	plan->signals = open_signals();
+	if (plan->signals < 0)
+		return fail("cannot handle signals: %s", strerror(errno));
+	ret = measure(plan, report);
+	close(plan->signals);
+	return ret;
+}
+
 static int run(const struct arguments *a, const char *kernel, pid_t parent)
 {
 	struct report *report = malloc(sizeof(*report));
+	struct plan plan = { .arguments = a, .source = a->source, .parent = parent };
 	struct kernel_names names;
-	int signals, ret;
+	struct btf *btf = NULL;
+	int ret;
 
 	if (!report)
 		return fail("out of memory");
 	report_init(report);
-	ret = read_kernel(&names, a->btf, a->btf ?: kernel);
-	if (ret)
-		goto free_report;
-	report->kernel = kernel;
-	report->names = &names;
-	if (a->check)
-		goto free_names;
-
-	ret = a->output ? check_output(a->output) : 0;
-	if (ret)
-		goto free_names;
-	if (a->device) {
-		report->ifindex = find_device(a);
-		ret = report->ifindex ? 0 : EXIT_BAD;
-		if (ret)
-			goto free_names;
+	btf = read_btf(a->btf, kernel);
+	ret = btf ? read_kernel(&names, btf, a->btf ?: kernel, &plan.source) : EXIT_BAD;
+	if (!ret) {
+		plan.btf = btf;
+		report->source = plan.source->name;
+		report->kernel = kernel;
+		report->names = &names;
+		ret = a->check ? plan.source->check(btf, report) : run_on(a, &plan, report);
+		kernel_names_free(&names);
 	}
-	signals = open_signals();
-	if (signals < 0) {
-		ret = fail("cannot handle signals: %s", strerror(errno));
-		goto free_names;
-	}
-	ret = measure(a, report, signals, parent) ?: write_report(report, a->output);
-	close(signals);
-free_names:
-	kernel_names_free(&names);
-free_report:
+	btf__free(btf);
 	free(report);
 	return ret;
 }
@@ -544,7 +762,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
 	pid_t parent = getppid();
-	struct arguments a = {};
+	struct arguments a = { .room = DEFAULT_FLIGHTS };
 	struct utsname uts;
 
 	argp_err_exit_status = EXIT_BAD;

@@ -3,12 +3,30 @@
 #ifndef SKBLAB_PATHLAT_H
 #define SKBLAB_PATHLAT_H
 
+#include <stdbool.h>
+
 #include "kernel_types.h"
 #include "loglinear.h"
 
 struct config {
-	__s32 ifindex; /* 0: every device */
 	__u32 cpus;
+	/* Which packets are wanted; 0: all. */
+	__s32 ifindex; /* of the device that they came in by */
+	__u32 netns;   /* inode of the namespace that they entered; only for hooks */
+	__u8 paths;    /* a bit for each net_path_kind */
+	__u8 family;   /* 4 or 6 */
+	__u8 protocol;
+	bool has_address;
+	__u8 address[16]; /* either end; IPv4 in the first four */
+	__be16 port;	  /* either end */
+	/* Which packets are late; 0: none is looked for. */
+	__u32 late_run; /* so many in a row */
+	__u64 late_ns;
+	__u64 late_max; /* recorded */
+	/* Only for hooks: what this kernel looks like. */
+	__u32 recv_udp_arguments; /* of __skb_recv_udp() */
+	bool drop_reasons;	  /* kfree_skb has them */
+	bool kprobes;		  /* no function's return is seen with its arguments */
 };
 
 /* One histogram on one CPU. The count is the sum of the buckets. A multiple of

@@ -57,6 +57,7 @@ void napi_join(struct napi_hists *sum, const struct napi_hists *part)
 void report_init(struct report *report)
 {
 	memset(report, 0, sizeof(*report));
+	report->source = "samples";
 	for (int path = 0; path < NET_PATH_KINDS; path++)
 		path_init(&report->paths[path]);
 	for (int context = 0; context < MAX_CONTEXTS; context++) {
@@ -65,14 +66,29 @@ void report_init(struct report *report)
 	}
 }
 
+static void add_counters(void *to, const void *from, size_t size)
+{
+	const __u64 *part = from;
+	__u64 *sum = to;
+
+	for (size_t i = 0; i < size / sizeof(*sum); i++)
+		sum[i] += part[i];
+}
+
+/* All members of these are __u64 counters. */
 void counts_join(struct counts *sum, const struct counts *part)
 {
-	/* All members are __u64 counters. */
-	const __u64 *from = (const __u64 *)part;
-	__u64 *to = (__u64 *)sum;
+	add_counters(sum, part, sizeof(*sum));
+}
 
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-		to[i] += from[i];
+void late_counts_join(struct late_counts *sum, const struct late_counts *part)
+{
+	add_counters(sum, part, sizeof(*sum));
+}
+
+void hook_counts_join(struct hook_counts *sum, const struct hook_counts *part)
+{
+	add_counters(sum, part, sizeof(*sum));
 }
 
 static __u64 hist_count(const struct hist *hist)
@@ -277,7 +293,8 @@ static struct json_object *samples(const struct report *report)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_u64(o, "filtered", report->counts.filtered);
+	add_u64(o, "filtered",
+		report->counts.filtered + report->hooks.filtered + report->hooks.filtered_late);
 	add_u64(o, "unknown", report->counts.unknown);
 	add_u64(o, "missed", report->missed);
 	return o;
@@ -359,6 +376,31 @@ static struct json_object *seconds(double value)
 	return o;
 }
 
+/* What only hooks have to tell. */
+static struct json_object *hooks(const struct report *report)
+{
+	const struct hook_counts *c = &report->hooks;
+	struct json_object *o = json_object_new_object();
+	struct json_object *absent = json_object_new_array();
+
+	for (size_t i = 0; i < report->absent_count; i++)
+		json_object_array_add(absent, json_object_new_string(report->absent[i]));
+	add_text(o, "by", report->hooks_kprobes ? "kprobe" : "fentry");
+	add_u64(o, "attached", report->hooks_attached);
+	json_object_object_add(o, "absent", absent);
+	add_u64(o, "entered", c->entered);
+	add_u64(o, "began", c->began);
+	add_u64(o, "continued", c->continued);
+	add_u64(o, "filtered_late", c->filtered_late);
+	add_u64(o, "in_flight", report->hooks_in_flight);
+	add_u64(o, "replaced", c->replaced);
+	add_u64(o, "refused", c->refused);
+	add_u64(o, "sends_refused", c->sends_refused);
+	add_u64(o, "napis_refused", c->napis_refused);
+	add_u64(o, "bulk_cut", c->bulk_cut);
+	return o;
+}
+
 struct json_object *report_json(const struct report *report)
 {
 	struct json_object *o = json_object_new_object();
@@ -368,6 +410,7 @@ struct json_object *report_json(const struct report *report)
 	json_object_object_add(stamps, "end", flag_or_null(report->stamps_on_end));
 
 	add_text(o, "schema", REPORT_SCHEMA);
+	add_text(o, "source", report->source);
 	add_text(o, "kernel", report->kernel);
 	add_text(o, "clock_unit", "ns");
 	json_object_object_add(o, "sub_buckets", json_object_new_int(LOGLINEAR_SUB));
@@ -376,9 +419,14 @@ struct json_object *report_json(const struct report *report)
 			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
 	json_object_object_add(o, "stamps_on", stamps);
 	json_object_object_add(o, "samples", samples(report));
-	add_u64(o, "merged", report->counts.merged);
+	json_object_object_add(o, "hooks", !strcmp(report->source, "hooks") ? hooks(report) : NULL);
+	add_u64(o, "merged", report->counts.merged + report->hooks.merged);
 	json_object_object_add(o, "flags", flags(report));
 	json_object_object_add(o, "paths", paths(report));
+	json_object_object_add(o, "late",
+			       report->late_list ? late_list_json(report->late_list, &report->late,
+								  report->config, report->names)
+						 : NULL);
 	json_object_object_add(o, "polls", polls(report));
 	json_object_object_add(o, "napi", napi(report));
 	return o;

@@ -5,10 +5,15 @@
 
 #include <json-c/json.h>
 
+#include "hooks.h"
+#include "late_list.h"
 #include "names.h"
 #include "pathlat.h"
 
 #define REPORT_SCHEMA "skblab.pathlat/2"
+
+/* More hooks than the probe has. */
+#define MAX_ABSENT 128
 
 /* Everything a report says, all CPUs joined; begun by report_init(). */
 struct report {
@@ -18,6 +23,16 @@ struct report {
 	int ifindex;	     /* 0: every device */
 	int stamps_on_start; /* net.core.path_trace, -1 if it cannot be read here */
 	int stamps_on_end;
+	const char *source; /* "samples", or "hooks", which have what follows */
+	bool hooks_kprobes;
+	size_t hooks_attached;
+	size_t absent_count;
+	char absent[MAX_ABSENT][64];
+	const struct config *config;
+	const struct late_list *late_list; /* NULL: no late packets are looked for */
+	struct late_counts late;
+	__u64 hooks_in_flight; /* packets not at their end at the end */
+	struct hook_counts hooks;
 	__u64 missed; /* path samples the program was not run for */
 	__u64 polls_missed;
 	struct counts counts;
@@ -34,6 +49,8 @@ void hist_join(struct hist *sum, const struct hist *part);
 void path_join(struct path_hists *sum, const struct path_hists *part);
 void napi_join(struct napi_hists *sum, const struct napi_hists *part);
 void counts_join(struct counts *sum, const struct counts *part);
+void late_counts_join(struct late_counts *sum, const struct late_counts *part);
+void hook_counts_join(struct hook_counts *sum, const struct hook_counts *part);
 
 void report_init(struct report *report);
 

@@ -20,14 +20,25 @@ def test_unit_and_property_tests_of_the_native_code(lab: LabRoot, run_skblab: Sk
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.guest
-def test_the_probe_in_a_guest(lab: LabRoot, stock: Kernel, programs: Path) -> None:
+def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) -> None:
     shares = [Bind(programs, "tools"), Bind(TREE, "tree")]
     script = "/skblab/tree/probes/bpf/tests/guest.sh"
     bin_folder = "/skblab/tools/bin"
-    with Guest.boot(make_spec(), stock, lab, shares=shares) as guest:
-        done = guest.transport.run(
-            ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "20011"]
-        )
+    call = ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "20011"]
+    with Guest.boot(make_spec(), kernel, lab, shares=shares) as guest:
+        done = guest.transport.run([*call, *options])
         assert guest.console.warnings() == []
     assert done.status == 0, done.stdout + done.stderr
+
+
+@pytest.mark.guest
+def test_the_probe_with_the_kernels_samples(lab: LabRoot, stock: Kernel, programs: Path) -> None:
+    probe_passes(lab, stock, programs)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("how", [[], ["--kprobes"]], ids=["fentry", "kprobe"])
+def test_the_probe_with_hooks_on_an_unpatched_kernel(
+    lab: LabRoot, unpatched: Kernel, programs: Path, how: list[str]
+) -> None:
+    probe_passes(lab, unpatched, programs, "--source", "hooks", *how)

@@ -25,11 +25,19 @@ refuses 'expected a number above 0' --seconds 1s
 refuses 'expected a number above 0' --seconds nan
 refuses 'unrecognized option' --frobnicate
 refuses 'no argument expected' eth0
-refuses 'only for --check' --btf "$out/pathlat.bpf.o"
-refuses 'needs a --device' --netns nowhere
+refuses 'only for --check' --btf "$out/samples.bpf.o"
+refuses 'expected receive, forward or send' --path up
+refuses 'expected 4 or 6' --family 5
+refuses 'expected udp, tcp, sctp or a number' --protocol http
+refuses 'expected a number from 1 to 65535' --port 65536
+refuses 'expected an IPv4 or IPv6 address' --address 198.18.0
 refuses 'cannot read BTF' --check --btf /nonexistent
 # The object's own types are a kernel without our tracepoints.
-refuses 'no tracepoint net_path:net_path_sample' --check --btf "$out/pathlat.bpf.o"
+refuses 'no tracepoint net_path:net_path_sample' --check --source samples --btf "$out/samples.bpf.o"
+refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/samples.bpf.o"
+refuses 'expected samples, hooks or auto' --source stamps
+refuses 'expected a number from 1' --room 0
+refuses 'only for hooks' --source samples --kprobes
 refuses 'net_path_sample has no member total_ns' --check --btf "$out/older_kernel.o"
 "$out/pathlat" --version | grep -q '^pathlat [0-9]'
 "$out/pathlat" --help | grep -q -- '--seconds'

@@ -1,12 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# pathlat on a patched kernel, with real packets: counts must be exact. Run it as root inside a
-# guest; it makes namespaces of its own and removes them.
-#   usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS]
+# pathlat with real packets: counts must be exact. Run it as root inside a guest; it makes
+# namespaces of its own and removes them. Options are pathlat's: "--source hooks" on a kernel
+# without the patches, with "--kprobes" or without.
+#   usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS [OPTION...]]
 set -eu
-pathlat=$(readlink -f "${1:?usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS]}")
-traffic=$(readlink -f "${2:?usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS]}")
+usage="usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS [OPTION...]]"
+pathlat=$(readlink -f "${1:?$usage}")
+traffic=$(readlink -f "${2:?$usage}")
 packets=${3:-100003}
+shift "$(($# < 3 ? $# : 3))"
+options=$*
+case "$options" in
+*hooks*) source=hooks ;;
+*) source=samples ;;
+esac
 a=skbp-a-$$ b=skbp-b-$$ c=skbp-c-$$
 work=$(mktemp -d)
 running=
@@ -71,7 +79,7 @@ until_quiet() {
 
 nothing_attached() {
 	tries=0
-	while bpftool prog show | grep -qE 'name on_(path|poll)_sample'; do
+	while bpftool prog show | grep -qE 'name (on_(path|poll)_sample|fentry_|kprobe_|netif_rx_entry)'; do
 		tries=$((tries + 1))
 		[ "$tries" -lt 50 ] || die "a program is still loaded $1"
 		sleep 0.1
@@ -84,7 +92,8 @@ probe() {
 	name=$1
 	shift
 	: >"$work/$name.err"
-	"$pathlat" "$@" >"$work/$name.json" 2>"$work/$name.err" &
+	# shellcheck disable=SC2086  # several words
+	"$pathlat" $options "$@" >"$work/$name.json" 2>"$work/$name.err" &
 	probe=$!
 	running="$running $probe"
 	until_line "$work/$name.err"
@@ -133,11 +142,16 @@ for path in p["paths"]:
     for row in parts + [leg, path["total"]]:
         row["buckets"] = len(row["buckets"])
 receive, forward, send = p["paths"]
+ended = sum(count for path in p["paths"] for count in path["ends"].values())
 lost = {
     f"{where} {key}": path[key]
     for path in p["paths"] for where in [path["path"]] for key in ("negative", "overflow")
     if path[key]
-} | {key: p["samples"][key] for key in ("unknown", "missed") if p["samples"][key]}
+} | {key: p["samples"][key] for key in ("unknown", "missed") if p["samples"][key]} | {
+    key: p["hooks"][key]
+    for key in ("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut", "in_flight")
+    if p["hooks"] and p["hooks"][key]
+}
 for row in p["napi"]:
     row["buckets"] = len(row["buckets"])
 for expression in expressions:
@@ -167,7 +181,8 @@ done
 for address in 198.18.0.1 2001:2::1; do
 	ip -n "$b" neighbour replace "$address" lladdr "$(mac "$a" veth0)" nud permanent dev peer0
 done
-sysctl -q -w net.core.path_trace=1
+stamps() { [ "$source" = hooks ] || sysctl -q -w net.core.path_trace="$1"; }
+stamps 1
 big=134217728
 
 all='receive["ends"]["delivered"] == r["received"] == s["sent"] and not lost'
@@ -178,6 +193,8 @@ sent='send["ends"]["transmitted"] == s["sent"] == receive["reentered"]'
 way='[row["to"] for row in send["layers"]] == ["transport", "output", "queue", "xmit", "done"]'
 whole='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * send["leg"]["sum"]'
 on='p["stamps_on"] == {"start": True, "end": True}'
+# What hooks saw begin they saw end.
+[ $source = samples ] || on='p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"]'
 # veth polls by the backlog, which has no device.
 polled='p["polls"]["counted"] > 0 and p["polls"]["missed"] == p["polls"]["filtered"] == 0'
 figures='sum(row["work"] for row in p["napi"] if row["name"] == "time") >= r["received"]'
@@ -230,13 +247,16 @@ pair drops 198.18.0.2 20000 0 4096
 end_probe
 # A drop may interrupt the program at work on a delivery: then it is missed, and counted as that.
 rcvbuff='receive["drop_reasons"]["SOCKET_RCVBUFF"]'
+# The kernel stamps what it queues; the hook sees what it is about to.
+not_queued='receive["seen_dropped"]["socket"] == 0'
+[ $source = samples ] || not_queued='receive["seen_dropped"]["socket"] == r["lost"]'
 check drops \
 	"0 < $rcvbuff == receive['seen_dropped']['transport']" \
 	'receive["ends"]["dropped"] == sum(receive["drop_reasons"].values())' \
 	"r['lost'] == $rcvbuff + p['samples']['missed']" \
 	'r["lost"] == r["socket"]["drops"]' \
 	'receive["ends"]["delivered"] == r["received"]' \
-	'receive["seen_dropped"]["user"] == receive["seen_dropped"]["socket"] == 0'
+	'receive["seen_dropped"]["user"] == receive["seen_dropped"]["wake"] == 0' "$not_queued"
 
 # Another device: everything is filtered, nothing counted.
 probe other --device lo
@@ -246,11 +266,14 @@ check other 'p["samples"] == {"filtered": s["sent"] + r["received"], "unknown": 
 	'not any(count for path in p["paths"] for count in path["ends"].values())'
 
 # Switched off, there is nothing to count, and the document says so.
-sysctl -q -w net.core.path_trace=0
-"$pathlat" --seconds 0.2 --output "$work/off.json" 2>"$work/off.err"
-check off 'p["stamps_on"] == {"start": False, "end": False} and not any(receive["seen"].values())'
-grep -q 'path_trace is 0' "$work/off.err" || die "no warning: $(cat "$work/off.err")"
-sysctl -q -w net.core.path_trace=1
+if [ $source = samples ]; then
+	stamps 0
+	"$pathlat" --seconds 0.2 --output "$work/off.json" 2>"$work/off.err"
+	check off \
+		'p["stamps_on"] == {"start": False, "end": False} and not any(receive["seen"].values())'
+	grep -q 'path_trace is 0' "$work/off.err" || die "no warning: $(cat "$work/off.err")"
+	stamps 1
+fi
 
 nothing_attached "after the document"
 probe killed
@@ -258,8 +281,8 @@ kill -9 "$probe"
 wait "$probe" 2>/dev/null || true
 nothing_attached "after kill -9"
 
-sh -c '"$1" --output "$2/orphan.json" 2>"$2/orphan.err" & echo $! >"$2/orphan.pid"
-	while ! grep -q "^ready$" "$2/orphan.err"; do sleep 0.1; done' sh "$pathlat" "$work"
+sh -c '"$1" $3 --output "$2/orphan.json" 2>"$2/orphan.err" & echo $! >"$2/orphan.pid"
+	while ! grep -q "^ready$" "$2/orphan.err"; do sleep 0.1; done' sh "$pathlat" "$work" "$options"
 gone "$(cat "$work/orphan.pid")"
 check orphan 'p["seconds"] > 0'
 nothing_attached "after the parent ended"
@@ -269,7 +292,8 @@ refuses() {
 	text=$1
 	shift
 	status=0
-	said=$("$pathlat" --seconds 1 "$@" 2>&1 >/dev/null) || status=$?
+	# shellcheck disable=SC2086
+	said=$("$pathlat" $options --seconds 1 "$@" 2>&1 >/dev/null) || status=$?
 	case "$status $said" in
 	"2 pathlat: "*"$text"*) echo "ok refused: $said" ;;
 	*) die "pathlat $*: exit $status: $said" ;;
@@ -278,12 +302,18 @@ refuses() {
 refuses 'no such device' --device nosuch0
 refuses 'no such device' --device nosuch0 --netns "$b"
 refuses 'cannot enter it' --device peer0 --netns nosuch
+if [ "$source" = samples ]; then
+	refuses 'do not tell namespaces' --netns "$b"
+else
+	refuses 'cannot enter it' --netns nosuch
+fi
 refuses 'cannot write there' --output /proc/nosuch/file
 nothing_attached "after refusals"
 
 status=0
+# shellcheck disable=SC2086
 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
-	"$pathlat" --seconds 1 2>"$work/nobody.err" || status=$?
+	"$pathlat" $options --seconds 1 2>"$work/nobody.err" || status=$?
 [ "$status" = 2 ] || die "exit $status without permission: $(cat "$work/nobody.err")"
 grep -q 'no permission' "$work/nobody.err" || die "$(cat "$work/nobody.err")"
 [ "$(wc -l <"$work/nobody.err")" = 1 ] || die "more than one line: $(cat "$work/nobody.err")"

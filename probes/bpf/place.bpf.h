@@ -1,11 +1,14 @@
-// SPDX-License-Identifier: GPL-2.0
+/* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Packet path and NAPI poll samples into per-CPU histograms.
+ * Placing what is known of a packet or a poll into per-CPU histograms: what the
+ * BPF programs share, whether the kernel measures or they do.
  *
- * The kernel has measured: what is left to do per sample is to find a bucket
- * for each interval. A program is not run again on a CPU where it is running
- * (the kernel counts such misses), so plain additions suffice.
+ * A program is not run again on a CPU where it is running (the kernel counts
+ * such misses), so plain additions suffice.
  */
+#ifndef SKBLAB_PLACE_BPF_H
+#define SKBLAB_PLACE_BPF_H
+
 #include <linux/bpf.h>
 #include <linux/types.h>
 #include <stdbool.h>
@@ -39,6 +42,15 @@ static __always_inline struct counts *get_counts(void)
 
 	return bpf_map_lookup_elem(&counts, &key);
 }
+
+/* One more of what is rare. */
+#define count(member)                                                                              \
+	do {                                                                                       \
+		struct counts *c__ = get_counts();                                                 \
+                                                                                                   \
+		if (c__)                                                                           \
+			c__->member++;                                                             \
+	} while (0)
 
 static __noinline int widen(struct hist *hist, __u32 value)
 {
@@ -84,13 +96,12 @@ static __always_inline void place(struct hist *hist, __u32 value)
  * seen; both are constants. Written out, because an index into a kernel structure
  * must be constant.
  */
-static __always_inline void place_points(struct path_hists *hists,
-					 const struct net_path_sample *sample, __u32 seen,
+static __always_inline void place_points(struct path_hists *hists, const __u32 *ns, __u32 seen,
 					 const __u32 all, const __u32 some)
 {
 #define POINT(p)                                                                                   \
 	if (all & 1 << (p) || (some & 1 << (p) && seen & 1 << (p)))                                \
-		place(&hists->interval[(p) - FIRST_INTERVAL], sample->ns[p]);
+		place(&hists->interval[(p) - FIRST_INTERVAL], ns[p]);
 	POINT(2)
 	POINT(3)
 	POINT(4)
@@ -109,8 +120,8 @@ static __always_inline void place_points(struct path_hists *hists,
 }
 
 /* A packet that came to the usual end of its path. */
-static __always_inline void place_path(const struct net_path_sample *sample, __u32 path, __u32 seen,
-				       __u32 total, bool reentered)
+static __always_inline void place_path(const __u32 *ns, __u32 path, __u32 seen, __u32 total,
+				       bool reentered, __u32 before)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct path_hists *hists;
@@ -120,16 +131,16 @@ static __always_inline void place_path(const struct net_path_sample *sample, __u
 	hists = &path_hists[cpu * NET_PATH_KINDS + path];
 
 	if (path == NET_PATH_FORWARDING && (seen & ~QDISC_POINTS) == FORWARD_POINTS)
-		place_points(hists, sample, seen, FORWARD_POINTS, QDISC_POINTS);
+		place_points(hists, ns, seen, FORWARD_POINTS, QDISC_POINTS);
 	else if (path == NET_PATH_RECEIVE && seen == RECEIVE_POINTS)
-		place_points(hists, sample, seen, RECEIVE_POINTS, 0);
+		place_points(hists, ns, seen, RECEIVE_POINTS, 0);
 	else if (path == NET_PATH_SENDING && (seen & ~QDISC_POINTS) == SEND_POINTS)
-		place_points(hists, sample, seen, SEND_POINTS, QDISC_POINTS);
+		place_points(hists, ns, seen, SEND_POINTS, QDISC_POINTS);
 	else
-		place_points(hists, sample, seen, 0, ~0);
+		place_points(hists, ns, seen, 0, ~0);
 
 	if (reentered) {
-		place(&hists->again, total - sample->before_ns);
+		place(&hists->again, total - before);
 		place(&hists->again_total, total);
 	} else {
 		place(&hists->only, total);
@@ -197,25 +208,10 @@ static __noinline int count_end(__u8 path, __u8 end, __u8 flags, __u16 seen, __u
 	return 0;
 }
 
-SEC("tp_btf/net_path_sample")
-int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sample *sample,
-	     __u32 reason)
+/* A path that ended, with @ns from each point seen to the one before it. */
+static __always_inline int place_end(const __u32 *ns, __u8 path, __u8 end, __u8 flags, __u16 seen,
+				     __u16 merged, __u64 total, __u32 before, __u32 reason)
 {
-	__u64 total = sample->total_ns;
-	__u16 merged = sample->merged;
-	__u16 seen = sample->seen;
-	__u8 flags = sample->flags;
-	__u8 path = sample->path;
-	__u8 end = sample->end;
-
-	if (config.ifindex && config.ifindex != skb->skb_iif) {
-		struct counts *c = get_counts();
-
-		if (c)
-			c->filtered++;
-		return 0;
-	}
-
 	if (unlikely(merged || flags & ~NET_PATH_F_REENTERED))
 		count_marks(flags, merged);
 	if (unlikely(path >= NET_PATH_KINDS ||
@@ -223,8 +219,7 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 		return count_end(path, end, flags, seen, reason);
 	if (unlikely(flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW) || total > (__u32)-1))
 		return count_unplaced(path, end, flags, seen);
-	place_path(sample, path, seen, total, flags & NET_PATH_F_REENTERED);
-
+	place_path(ns, path, seen, total, flags & NET_PATH_F_REENTERED, before);
 	return 0;
 }
 
@@ -247,30 +242,14 @@ static __noinline int count_poll(__u8 flags)
 	return 0;
 }
 
-SEC("tp_btf/napi_poll_sample")
-int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_poll_sample *sample)
+/* A poll. Returns 0, as all programs do. */
+static __always_inline int place_poll(__u8 context, __u8 flags, __u64 delay, __u64 time, int work)
 {
-	__u8 context = sample->context;
-	__u8 flags = sample->flags;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct napi_hists *hists;
-	struct counts *c;
 
-	if (config.ifindex) {
-		/* The backlog has no device. */
-		const struct net_device *dev = napi->dev;
-
-		if (!dev || config.ifindex != dev->ifindex) {
-			c = get_counts();
-			if (c)
-				c->polls_filtered++;
-			return 0;
-		}
-	}
 	if (unlikely(context >= MAX_CONTEXTS)) {
-		c = get_counts();
-		if (c)
-			c->polls_unknown_context++;
+		count(polls_unknown_context);
 		return 0;
 	}
 	if (cpu >= config.cpus)
@@ -280,13 +259,12 @@ int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_p
 	if (unlikely(flags != NAPI_SAMPLE_DELAY))
 		count_poll(flags);
 	if (flags & NAPI_SAMPLE_DELAY)
-		place_long(&hists->delay, sample->delay_ns);
+		place_long(&hists->delay, delay);
 	else if (flags & NAPI_SAMPLE_NEGATIVE)
 		hists->delay.negative++;
-	place_long(&hists->time, sample->time_ns);
-	hists->work += sample->work;
-
+	place_long(&hists->time, time);
+	hists->work += work;
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "GPL";
+#endif /* SKBLAB_PLACE_BPF_H */

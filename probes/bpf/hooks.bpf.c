@@ -1,0 +1,718 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * On a kernel that keeps no stamps: the same points of the same paths, found by
+ * hooks on functions and tracepoints (../catalogue.toml), into the same
+ * histograms.
+ *
+ * A packet is known by the address of its data (sk_buff::head), which clones
+ * share and which stays the same from one sk_buff to the next, and is forgotten
+ * wherever that memory is freed, given away or exchanged, for within microseconds
+ * it is another packet's. What is known lies in one preallocated map.
+ *
+ * Each function has two programs, of which the loader takes one: by fentry, or by
+ * kprobe where the kernel cannot do that.
+ */
+#include "late.bpf.h"
+
+#include <linux/ptrace.h>
+
+#include "hooks.h"
+
+/* A packet under way. */
+struct flight {
+	__u64 first; /* ns, where the first path of all began */
+	__u64 last;  /* ns, at the last point */
+	__u64 skb;   /* address, where this path began */
+	__u64 head;  /* sk_buff::head, the last that was known */
+	__u32 before_ns;
+	__u32 ns[NET_PATH_NR];
+	__u16 seen;
+	__u8 path;
+	__u8 flags;
+	__u8 protocol;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DEFAULT_FLIGHTS);
+	__type(key, __u64); /* sk_buff::head */
+	__type(value, struct flight);
+} flights SEC(".maps");
+
+/* When a task last called sendmsg(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u64);
+} sends SEC(".maps");
+
+/* What is known of a NAPI instance; 0 is not known. */
+struct napi_state {
+	__u64 scheduled; /* for a poll to come */
+	__u64 since;	 /* when the present poll was scheduled */
+	__u64 polled;	 /* when it began */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_NAPIS);
+	__type(key, __u64);
+	__type(value, struct napi_state);
+} napis SEC(".maps");
+
+/* One for each CPU, as the histograms are. */
+struct hook_counts hook_counts[1] SEC(".bss.hooks");
+
+/* Packets whose memory is being exchanged. */
+__u64 moving;
+
+#define add(member, n)                                                                             \
+	do {                                                                                       \
+		__u32 cpu__ = bpf_get_smp_processor_id();                                          \
+                                                                                                   \
+		if (cpu__ < config.cpus)                                                           \
+			hook_counts[cpu__].member += (n);                                          \
+	} while (0)
+
+/* The key under which a packet is kept while its memory is exchanged: no address
+ * of data is odd.
+ */
+static __always_inline __u64 aside(__u64 skb)
+{
+	return skb + 1;
+}
+
+/* Known under one key, from now on under another; @change of those kept aside. */
+static __noinline int move(__u64 from, __u64 to, int change)
+{
+	struct flight *flight = bpf_map_lookup_elem(&flights, &from);
+	struct flight copy;
+
+	if (!flight)
+		return 0;
+	copy = *flight;
+	copy.head = change > 0 ? from : to;
+	bpf_map_delete_elem(&flights, &from);
+	if (bpf_map_update_elem(&flights, &to, &copy, BPF_ANY))
+		add(refused, 1);
+	else
+		__sync_fetch_and_add(&moving, change);
+	return 0;
+}
+
+static __always_inline struct flight *find(__u64 skb, __u64 head)
+{
+	struct flight *flight = bpf_map_lookup_elem(&flights, &head);
+
+	/* With kprobes alone nobody saw it get its new memory. */
+	if (flight || !config.kprobes || !moving)
+		return flight;
+	move(aside(skb), head, -1);
+	return bpf_map_lookup_elem(&flights, &head);
+}
+
+static __always_inline void forget(__u64 head)
+{
+	bpf_map_delete_elem(&flights, &head);
+}
+
+/* Another CPU's clock may be behind: then the last point stays where it is. */
+static __always_inline void advance(struct flight *flight, const __u32 point, __u64 now)
+{
+	__u64 delta = now - flight->last;
+
+	if (unlikely((__s64)delta < 0)) {
+		flight->flags |= NET_PATH_F_NEGATIVE;
+		delta = 0;
+	} else {
+		flight->last = now;
+	}
+	if (flight->seen & 1 << point)
+		delta += flight->ns[point];
+	if (unlikely(delta >= (__u32)-1)) {
+		flight->flags |= NET_PATH_F_OVERFLOW;
+		delta = (__u32)-1;
+	}
+	flight->ns[point] = delta;
+	flight->seen |= 1 << point;
+}
+
+static __always_inline int stamp(__u64 skb, __u64 head, const __u32 point, const __u8 protocol)
+{
+	struct flight *flight = find(skb, head);
+
+	if (!flight)
+		return 0;
+	if (point == NET_PATH_FORWARD || point == NET_PATH_OUTPUT || point == NET_PATH_QUEUE) {
+		/* IPv6 shows forwarding where what is sent passes as well. */
+		if (flight->path != NET_PATH_SENDING)
+			flight->path = NET_PATH_FORWARDING;
+		else if (point == NET_PATH_FORWARD)
+			return 0;
+	}
+	if (protocol)
+		flight->protocol = protocol;
+	advance(flight, point, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __noinline int look_late(const struct flight *flight, const struct sk_buff *skb, __u8 end,
+				__u32 reason)
+{
+	struct ending ending = {
+		.reason = reason,
+		.end = end,
+	};
+
+	if (!flight)
+		return 0;
+	ending.total = flight->last - flight->first;
+	ending.before = flight->flags & NET_PATH_F_REENTERED ? flight->before_ns : 0;
+	ending.ifindex = BPF_CORE_READ(skb, skb_iif);
+	ending.seen = flight->seen;
+	ending.path = flight->path;
+	ending.flags = flight->flags;
+	return record_late(skb, flight->ns, &ending);
+}
+
+static __noinline int finish(struct flight *flight, const struct sk_buff *skb, __u32 end,
+			     __u32 reason, __u64 now)
+{
+	if (!flight)
+		return 0;
+	if (!is_wanted(skb, flight->path)) {
+		add(filtered_late, 1);
+		return 0;
+	}
+	if (end == NET_PATH_DELIVERED)
+		advance(flight, NET_PATH_USER, now);
+	else
+		advance(flight, NET_PATH_DONE, now);
+	if (config.late_ns)
+		look_late(flight, skb, end, reason);
+	return place_end(flight->ns, flight->path, end, flight->flags, flight->seen, 0,
+			 flight->last - flight->first, flight->before_ns, reason);
+}
+
+/* Paths begin. */
+
+/* Back in the stack. If it was transmitted there, that path has come to its end;
+ * what was before goes on to count in any case.
+ */
+static __noinline int reenter(struct flight *flight, const struct sk_buff *skb, __u64 now)
+{
+	__u64 before;
+
+	if (!flight)
+		return 0;
+	if (flight->seen & 1 << NET_PATH_XMIT)
+		finish(flight, skb, NET_PATH_TRANSMITTED, 0, now);
+	else
+		add(continued, 1);
+	before = now - flight->first;
+	flight->flags = NET_PATH_F_REENTERED;
+	if (before >= (__u32)-1) {
+		flight->flags |= NET_PATH_F_OVERFLOW;
+		before = (__u32)-1;
+	}
+	flight->before_ns = before;
+	flight->seen = 1 << NET_PATH_DRIVER;
+	flight->path = NET_PATH_RECEIVE;
+	flight->protocol = 0;
+	flight->last = now;
+	return 0;
+}
+
+static __always_inline int enter(const struct sk_buff *skb)
+{
+	__u64 head = (__u64)skb->head, now;
+	struct flight *flight;
+
+	flight = find((__u64)skb, head);
+	now = bpf_ktime_get_ns();
+	if ((config.ifindex && config.ifindex != skb->dev->ifindex) ||
+	    (config.netns && config.netns != skb->dev->nd_net.net->ns.inum)) {
+		if (flight && flight->seen & 1 << NET_PATH_XMIT)
+			finish(flight, skb, NET_PATH_TRANSMITTED, 0, now);
+		if (flight)
+			forget(head);
+		add(filtered, 1);
+		return 0;
+	}
+	add(entered, 1);
+	if (flight && (flight->seen & 1 << NET_PATH_XMIT || flight->skb == (__u64)skb)) {
+		reenter(flight, skb, now);
+		flight->skb = (__u64)skb;
+	} else {
+		struct flight fresh = {
+			.first = now,
+			.last = now,
+			.skb = (__u64)skb,
+			.head = head,
+			.seen = 1 << NET_PATH_DRIVER,
+			.path = NET_PATH_RECEIVE,
+		};
+
+		if (flight)
+			add(replaced, 1);
+		if (bpf_map_update_elem(&flights, &head, &fresh, BPF_ANY))
+			add(refused, 1);
+	}
+	return 0;
+}
+
+#define ENTRANCE(tracepoint)                                                                       \
+	SEC("tp_btf/" #tracepoint) int BPF_PROG(tracepoint, const struct sk_buff *skb)             \
+	{                                                                                          \
+		return enter(skb);                                                                 \
+	}
+
+ENTRANCE(napi_gro_receive_entry)
+ENTRANCE(napi_gro_frags_entry)
+ENTRANCE(netif_receive_skb_entry)
+ENTRANCE(netif_receive_skb_list_entry)
+ENTRANCE(netif_rx_entry)
+ENTRANCE(netif_rx_ni_entry)
+
+static __always_inline int start_send(void)
+{
+	__u64 *start = bpf_task_storage_get(&sends, bpf_get_current_task_btf(), NULL,
+					    BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (start)
+		*start = bpf_ktime_get_ns();
+	else
+		add(sends_refused, 1);
+	return 0;
+}
+
+static __always_inline bool is_of_netns(const struct sk_buff *skb)
+{
+	return !config.netns ||
+	       config.netns == BPF_CORE_READ(skb, sk, __sk_common.skc_net.net, ns.inum);
+}
+
+/* The first data of a sendmsg() are in a packet. */
+static __always_inline int begin(__u64 skb, __u64 head)
+{
+	__u64 *start = bpf_task_storage_get(&sends, bpf_get_current_task_btf(), NULL, 0);
+	struct flight fresh = {
+		.skb = skb,
+		.head = head,
+		.seen = 1 << NET_PATH_SEND,
+		.path = NET_PATH_SENDING,
+	};
+
+	/* What is sent came in by no device. */
+	if (config.ifindex || !is_of_netns((const struct sk_buff *)skb)) {
+		add(filtered, 1);
+		return 0;
+	}
+	/* Attached since, or refused above. */
+	if (!start || !*start)
+		return 0;
+	fresh.first = *start;
+	fresh.last = *start;
+	add(began, 1);
+	if (find(skb, head))
+		add(replaced, 1);
+	if (bpf_map_update_elem(&flights, &head, &fresh, BPF_ANY))
+		add(refused, 1);
+	return 0;
+}
+
+static __always_inline int begin_udp(__u64 skb, __u64 head)
+{
+	begin(skb, head);
+	return stamp(skb, head, NET_PATH_TRANSPORT, IPPROTO_UDP);
+}
+
+/* Points in between. */
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(netif_receive_skb, const struct sk_buff *skb)
+{
+	return stamp((__u64)skb, (__u64)skb->head, NET_PATH_STACK, 0);
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(net_dev_start_xmit, const struct sk_buff *skb)
+{
+	return stamp((__u64)skb, (__u64)skb->head, NET_PATH_XMIT, 0);
+}
+
+/* A packet of which TCP or SCTP takes data. Packet sockets have clones. */
+static __always_inline bool is_stream(const struct flight *flight, const struct sk_buff *skb)
+{
+	return (flight->protocol == IPPROTO_TCP && flight->skb == (__u64)skb) ||
+	       flight->protocol == IPPROTO_SCTP;
+}
+
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
+{
+	struct flight *flight = find((__u64)skb, (__u64)skb->head);
+
+	if (flight && is_stream(flight, skb))
+		advance(flight, NET_PATH_WAKE, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Two programs for the entry of a function, to do @what with skb and head. */
+#define PARM_0(ctx) PT_REGS_PARM1(ctx)
+#define PARM_1(ctx) PT_REGS_PARM2(ctx)
+#define PARM_2(ctx) PT_REGS_PARM3(ctx)
+
+#define ENTRY(function, number, what)                                                              \
+	SEC("fentry/" #function) int fentry_##function(__u64 *ctx)                                 \
+	{                                                                                          \
+		const struct sk_buff *packet = (const void *)ctx[number];                          \
+		__u64 skb = (__u64)packet, head = (__u64)packet->head;                             \
+                                                                                                   \
+		return what;                                                                       \
+	}                                                                                          \
+	SEC("kprobe/" #function) int kprobe_##function(struct pt_regs *ctx)                        \
+	{                                                                                          \
+		const struct sk_buff *packet = (const void *)PARM_##number(ctx);                   \
+		__u64 skb = (__u64)packet, head = (__u64)BPF_CORE_READ(packet, head);              \
+                                                                                                   \
+		return what;                                                                       \
+	}
+
+#define POINT(function, number, point, protocol)                                                   \
+	ENTRY(function, number, stamp(skb, head, point, protocol))
+POINT_HOOKS(POINT)
+
+ENTRY(udp_send_skb, 0, begin_udp(skb, head))
+ENTRY(udp_v6_send_skb, 0, begin_udp(skb, head))
+ENTRY(tcp_skb_entail, 1, begin(skb, head))
+/* It exchanges the memory of a packet, or fails to. */
+ENTRY(pskb_expand_head, 0, move(head, aside(skb), 1))
+
+SEC("fexit/pskb_expand_head")
+int fexit_pskb_expand_head(__u64 *ctx)
+{
+	const struct sk_buff *skb = (const void *)ctx[0];
+
+	return move(aside((__u64)skb), (__u64)skb->head, -1);
+}
+
+#define SENDS(function)                                                                            \
+	SEC("fentry/" #function) int fentry_##function(void *ctx)                                  \
+	{                                                                                          \
+		return start_send();                                                               \
+	}                                                                                          \
+	SEC("kprobe/" #function) int kprobe_##function(void *ctx)                                  \
+	{                                                                                          \
+		return start_send();                                                               \
+	}
+SENDS(udp_sendmsg)
+SENDS(udpv6_sendmsg)
+SENDS(tcp_sendmsg_locked)
+SENDS(do_tcp_sendpages)
+
+/* Those that want more than the packet, or another way to it. */
+
+static __always_inline int woken(__u64 skb, __u64 head)
+{
+	return stamp(skb, head, NET_PATH_WAKE, 0);
+}
+
+SEC("fexit/__skb_recv_udp")
+int fexit___skb_recv_udp(__u64 *ctx)
+{
+	const struct sk_buff *skb;
+
+	/* The number of arguments, after which the result comes. Two loads, not one of a
+	 * computed place, which the verifier would not have.
+	 */
+	if (config.recv_udp_arguments == 4) {
+		skb = (const void *)ctx[4];
+		barrier_var(skb);
+	} else {
+		skb = (const void *)ctx[5];
+		barrier_var(skb);
+	}
+	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
+}
+
+SEC("kretprobe/__skb_recv_udp")
+int kretprobe___skb_recv_udp(struct pt_regs *ctx)
+{
+	const struct sk_buff *skb = (const void *)PT_REGS_RC(ctx);
+
+	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
+}
+
+/* Chunks of one packet share its memory; the first is meant. */
+static __always_inline int queued(const struct sk_buff_head *list)
+{
+	const struct sk_buff *skb = BPF_CORE_READ(list, next);
+
+	if ((const void *)skb == list)
+		return 0;
+	return stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_SOCKET, IPPROTO_SCTP);
+}
+
+SEC("fentry/sctp_ulpq_tail_event")
+int fentry_sctp_ulpq_tail_event(__u64 *ctx)
+{
+	return queued((const void *)ctx[1]);
+}
+
+SEC("kprobe/sctp_ulpq_tail_event")
+int kprobe_sctp_ulpq_tail_event(struct pt_regs *ctx)
+{
+	return queued((const void *)PT_REGS_PARM2(ctx));
+}
+
+/* What leaves a queueing discipline at once. */
+static __always_inline int dequeued(const struct sk_buff *skb)
+{
+	for (int i = 0; i < MAX_BULK && skb; i++) {
+		stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_DEQUEUE, 0);
+		skb = BPF_CORE_READ(skb, next);
+	}
+	if (skb)
+		add(bulk_cut, 1);
+	return 0;
+}
+
+SEC("fentry/sch_direct_xmit")
+int fentry_sch_direct_xmit(__u64 *ctx)
+{
+	return dequeued((const void *)ctx[0]);
+}
+
+SEC("kprobe/sch_direct_xmit")
+int kprobe_sch_direct_xmit(struct pt_regs *ctx)
+{
+	return dequeued((const void *)PT_REGS_PARM1(ctx));
+}
+
+/* Paths end. */
+
+static __always_inline int deliver(__u64 skb, __u64 head)
+{
+	struct flight *flight = find(skb, head);
+
+	if (!flight)
+		return 0;
+	finish(flight, (const void *)skb, NET_PATH_DELIVERED, 0, bpf_ktime_get_ns());
+	forget(head);
+	return 0;
+}
+
+ENTRY(skb_consume_udp, 1, deliver(skb, head))
+
+/* A segment may be read bit by bit. */
+SEC("fexit/skb_copy_datagram_iter")
+int fexit_skb_copy_datagram_iter(__u64 *ctx)
+{
+	const struct sk_buff *skb = (const void *)ctx[0];
+	int offset = ctx[1], size = ctx[3], ret = ctx[4];
+	__u64 head = (__u64)skb->head;
+	struct flight *flight;
+
+	if (ret || (__u32)(offset + size) < skb->len)
+		return 0;
+	flight = find((__u64)skb, head);
+	if (!flight || !is_stream(flight, skb))
+		return 0;
+	finish(flight, (const void *)skb, NET_PATH_DELIVERED, 0, bpf_ktime_get_ns());
+	forget(head);
+	return 0;
+}
+
+/* Whether freeing @skb ends the packet, and not only one of several views of it.
+ * The clone that TCP sends is the packet: the original waits to be acknowledged.
+ */
+static __always_inline bool is_packet(const struct sk_buff *skb, __u64 head)
+{
+	__u32 references = 0;
+
+	if (!BPF_CORE_READ_BITFIELD_PROBED(skb, cloned) ||
+	    BPF_CORE_READ_BITFIELD_PROBED(skb, fclone) == SKB_FCLONE_CLONE)
+		return true;
+	bpf_probe_read_kernel(&references, sizeof(references),
+			      (const void *)head + BPF_CORE_READ(skb, end) +
+				      bpf_core_field_offset(struct skb_shared_info, dataref));
+	return (references & SKB_DATAREF_MASK) <= 1;
+}
+
+/* The memory is freed, unless a clone needs it. */
+static __always_inline int release(__u64 skb, __u64 head)
+{
+	struct flight *flight;
+
+	/* By whoever exchanges the memory of a packet, which lives on. */
+	if (config.kprobes && moving) {
+		__u64 key = aside(skb);
+
+		flight = bpf_map_lookup_elem(&flights, &key);
+		if (flight && flight->head == head)
+			return 0;
+	}
+	flight = find(skb, head);
+	if (!flight || !is_packet((const void *)skb, head))
+		return 0;
+	if (flight->seen & 1 << NET_PATH_XMIT)
+		finish(flight, (const void *)skb, NET_PATH_TRANSMITTED, 0, bpf_ktime_get_ns());
+	else if (config.kprobes && flight->seen & 1 << NET_PATH_WAKE)
+		finish(flight, (const void *)skb, NET_PATH_DELIVERED, 0, bpf_ktime_get_ns());
+	else
+		finish(flight, (const void *)skb, NET_PATH_CONSUMED, 0, bpf_ktime_get_ns());
+	forget(head);
+	return 0;
+}
+
+ENTRY(skb_release_data, 0, release(skb, head))
+
+SEC("tp_btf/kfree_skb")
+int kfree_skb(__u64 *ctx)
+{
+	const struct sk_buff *skb = (const void *)ctx[0];
+	__u64 head = (__u64)skb->head;
+	struct flight *flight = find((__u64)skb, head);
+	__u32 reason = 0;
+
+	if (!flight || !is_packet(skb, head))
+		return 0;
+	if (config.drop_reasons)
+		reason = ctx[2];
+	finish(flight, skb, NET_PATH_DROPPED, reason, bpf_ktime_get_ns());
+	forget(head);
+	return 0;
+}
+
+/* Its data belong to another packet from now on. */
+static __always_inline int merge(__u64 skb, __u64 head)
+{
+	if (!find(skb, head))
+		return 0;
+	add(merged, 1);
+	forget(head);
+	return 0;
+}
+
+ENTRY(kfree_skb_partial, 0, merge(skb, head))
+
+#define MERGES(function)                                                                           \
+	SEC("fexit/" #function) int fexit_##function(__u64 *ctx)                                   \
+	{                                                                                          \
+		const struct sk_buff *skb = (const void *)ctx[1];                                  \
+                                                                                                   \
+		return (int)ctx[2] ? 0 : merge((__u64)skb, (__u64)skb->head);                      \
+	}
+MERGES(skb_gro_receive)
+MERGES(skb_gro_receive_list)
+
+/* NAPI */
+
+static __always_inline int schedule(__u64 napi)
+{
+	struct napi_state *state = bpf_map_lookup_elem(&napis, &napi);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (state) {
+		state->scheduled = now;
+	} else {
+		struct napi_state fresh = { .scheduled = now };
+
+		if (bpf_map_update_elem(&napis, &napi, &fresh, BPF_ANY))
+			add(napis_refused, 1);
+	}
+	return 0;
+}
+
+static __always_inline int poll_begins(__u64 napi)
+{
+	struct napi_state *state = bpf_map_lookup_elem(&napis, &napi);
+	struct napi_state fresh = {};
+
+	if (!state) {
+		/* The first poll of an instance that is scheduled without a hook. */
+		if (bpf_map_update_elem(&napis, &napi, &fresh, BPF_ANY)) {
+			add(napis_refused, 1);
+			return 0;
+		}
+		state = bpf_map_lookup_elem(&napis, &napi);
+		if (!state)
+			return 0;
+	}
+	/* It may be scheduled anew before this poll ends. */
+	state->since = state->scheduled;
+	state->scheduled = 0;
+	state->polled = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline __u8 context_of(const struct task_struct *task)
+{
+	char comm[16];
+
+	if (!(task->flags & PF_KTHREAD) || bpf_get_current_comm(comm, sizeof(comm)))
+		return NAPI_POLL_SOFTIRQ;
+	if (!__builtin_memcmp(comm, "ksoftirqd/", 10))
+		return NAPI_POLL_KSOFTIRQD;
+	if (!__builtin_memcmp(comm, "napi/", 5))
+		return NAPI_POLL_KTHREAD;
+	return NAPI_POLL_SOFTIRQ;
+}
+
+static __always_inline int poll_ends(__u64 napi, int ifindex, int work)
+{
+	struct napi_state *state = bpf_map_lookup_elem(&napis, &napi);
+	__u64 now = bpf_ktime_get_ns(), delay = 0;
+	__u8 flags = 0;
+
+	if (!state || !state->polled)
+		return 0;
+	if (config.ifindex && config.ifindex != ifindex) {
+		count(polls_filtered);
+		return 0;
+	}
+	if (state->since) {
+		delay = state->polled - state->since;
+		flags = (__s64)delay < 0 ? NAPI_SAMPLE_NEGATIVE : NAPI_SAMPLE_DELAY;
+	}
+	place_poll(context_of(bpf_get_current_task_btf()), flags, delay, now - state->polled, work);
+	state->polled = 0;
+	return 0;
+}
+
+#define SCHEDULES(function)                                                                        \
+	SEC("fentry/" #function) int fentry_##function(__u64 *ctx)                                 \
+	{                                                                                          \
+		return schedule(ctx[0]);                                                           \
+	}                                                                                          \
+	SEC("kprobe/" #function) int kprobe_##function(struct pt_regs *ctx)                        \
+	{                                                                                          \
+		return schedule(PT_REGS_PARM1(ctx));                                               \
+	}
+SCHEDULES(__napi_schedule)
+SCHEDULES(__napi_schedule_irqoff)
+
+SEC("fentry/__napi_poll")
+int fentry___napi_poll(__u64 *ctx)
+{
+	return poll_begins(ctx[0]);
+}
+
+SEC("kprobe/__napi_poll")
+int kprobe___napi_poll(struct pt_regs *ctx)
+{
+	return poll_begins(PT_REGS_PARM1(ctx));
+}
+
+/* In __napi_poll(), after the driver's function. */
+SEC("tp_btf/napi_poll")
+int BPF_PROG(napi_poll, const struct napi_struct *napi, int work)
+{
+	const struct net_device *dev = napi->dev;
+
+	return poll_ends((__u64)napi, dev ? dev->ifindex : 0, work);
+}
+
+char LICENSE[] SEC("license") = "GPL";

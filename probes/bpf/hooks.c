@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Hooks on functions and tracepoints as a source: hooks.bpf.c, loaded as far as the kernel has them. */
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "hooks.h"
+#include "source.h"
+
+#include "hooks.skel.h"
+
+struct state {
+	struct hooks_bpf *probe;
+	struct placing placing;
+	struct bpf_link **links;
+	size_t begins; /* the first so many links are of programs where a path begins */
+	size_t attached;
+	int cpus;
+	bool stopped;
+};
+
+/* A program and what it is hooked to. */
+enum kind { TRACEPOINT, ENTRY, RETURN, UNKNOWN };
+
+struct hook {
+	enum kind kind;
+	bool kprobe;
+	const char *target;
+};
+
+static struct hook hook_of(const struct bpf_program *program)
+{
+	static const struct {
+		const char *prefix;
+		enum kind kind;
+		bool kprobe;
+	} kinds[] = {
+		{ "tp_btf/", TRACEPOINT, false }, { "fentry/", ENTRY, false },
+		{ "fexit/", RETURN, false },	  { "kprobe/", ENTRY, true },
+		{ "kretprobe/", RETURN, true },
+	};
+	const char *section = bpf_program__section_name(program);
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		size_t size = strlen(kinds[i].prefix);
+
+		if (!strncmp(section, kinds[i].prefix, size))
+			return (struct hook){ kinds[i].kind, kinds[i].kprobe, section + size };
+	}
+	return (struct hook){ UNKNOWN, false, section };
+}
+
+/* Modules in which hooked functions may lie, unless they are built in. */
+static const char *const modules[] = { "ipv6", "sctp" };
+#define MODULES (sizeof(modules) / sizeof(*modules))
+
+struct types {
+	const struct btf *kernel;
+	struct btf *module[MODULES];
+};
+
+static void types_load(struct types *types, const struct btf *kernel)
+{
+	types->kernel = kernel;
+	for (size_t i = 0; i < MODULES; i++)
+		types->module[i] = btf__load_module_btf(modules[i], (struct btf *)kernel);
+}
+
+static void types_free(struct types *types)
+{
+	for (size_t i = 0; i < MODULES; i++)
+		btf__free(types->module[i]);
+}
+
+/* The number of a function's arguments, or -1 if there is no such function. */
+static int function_arguments(const struct types *types, const char *name)
+{
+	const struct btf *btf = types->kernel;
+
+	for (size_t i = 0;; btf = types->module[i++]) {
+		int id = btf ? btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) : -1;
+
+		if (id > 0)
+			return btf_vlen(btf__type_by_id(btf, btf__type_by_id(btf, id)->type));
+		if (i == MODULES)
+			return -1;
+	}
+}
+
+/* The number of a tracepoint's arguments, or -1. */
+static int tracepoint_arguments(const struct btf *btf, const char *name)
+{
+	const struct btf_type *type;
+	char text[80];
+	int id;
+
+	snprintf(text, sizeof(text), "btf_trace_%s", name);
+	id = btf__find_by_name_kind(btf, text, BTF_KIND_TYPEDEF);
+	if (id < 0)
+		return -1;
+	/* typedef → pointer → prototype, of which the first argument is the tracepoint's own */
+	type = btf__type_by_id(btf, btf__type_by_id(btf, id)->type);
+	return btf_vlen(btf__type_by_id(btf, type->type)) - 1;
+}
+
+static bool is_there(const struct types *types, const struct hook *hook)
+{
+	if (hook->kind == TRACEPOINT)
+		return tracepoint_arguments(types->kernel, hook->target) > 0;
+	return function_arguments(types, hook->target) > 0;
+}
+
+/* Hooks of which the kernel has one or the other. */
+static const char *const optional[] = { "netif_rx_ni_entry", "do_tcp_sendpages" };
+/* Without these, one packet would be taken for another. */
+static const char *const required[] = { "skb_release_data", "kfree_skb", "netif_receive_skb" };
+
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+#define IS_AMONG(name, names) is_among(name, names, sizeof(names) / sizeof(*(names)))
+
+static bool begins(const struct hook *hook)
+{
+	static const char *const names[] = {
+		"napi_gro_receive_entry",
+		"napi_gro_frags_entry",
+		"netif_receive_skb_entry",
+		"netif_receive_skb_list_entry",
+		"netif_rx_entry",
+		"netif_rx_ni_entry",
+		"udp_sendmsg",
+		"udpv6_sendmsg",
+		"tcp_sendmsg_locked",
+		"do_tcp_sendpages",
+	};
+
+	return IS_AMONG(hook->target, names);
+}
+
+/* Note a hook that the kernel lacks; returns EXIT_BAD if nothing goes without it. */
+static int note_absent(struct report *report, const struct hook *hook)
+{
+	static const char *const words[] = {
+		[TRACEPOINT] = "tracepoint",
+		[ENTRY] = "entry",
+		[RETURN] = "return",
+	};
+
+	if (IS_AMONG(hook->target, optional))
+		return 0;
+	if (IS_AMONG(hook->target, required))
+		return fail("this kernel has no %s %s to hook; without it one packet would be "
+			    "taken for another",
+			    hook->kind == TRACEPOINT ? "tracepoint" : "function", hook->target);
+	if (report->absent_count < MAX_ABSENT)
+		snprintf(report->absent[report->absent_count++], sizeof(*report->absent), "%s:%s",
+			 words[hook->kind], hook->target);
+	return 0;
+}
+
+/* Choose the programs to load. */
+static int choose(struct hooks_bpf *probe, const struct types *types, bool kprobes, bool late,
+		  struct report *report)
+{
+	struct bpf_program *program;
+
+	report->absent_count = 0;
+	bpf_object__for_each_program(program, probe->obj)
+	{
+		struct hook hook = hook_of(program);
+		bool wanted = hook.kind == TRACEPOINT ? late || !is_for_late(program)
+						      : hook.kprobe == kprobes;
+		bool found = is_there(types, &hook);
+
+		bpf_program__set_autoload(program, wanted && found);
+		if (wanted && !found && note_absent(report, &hook))
+			return EXIT_BAD;
+	}
+	return 0;
+}
+
+static int check(const struct btf *btf, struct report *report)
+{
+	struct hooks_bpf *probe = hooks_bpf__open();
+	struct bpf_program *program;
+	struct types types;
+	size_t count = 0;
+	int ret;
+
+	if (!probe) {
+		fail_bpf(-errno);
+		return EXIT_BAD;
+	}
+	types_load(&types, btf);
+	ret = choose(probe, &types, false, false, report);
+	types_free(&types);
+	bpf_object__for_each_program(program, probe->obj) count += bpf_program__autoload(program);
+	hooks_bpf__destroy(probe);
+	if (ret)
+		return ret;
+	printf("hooks: %zu; absent: %zu\n", count, report->absent_count);
+	for (size_t i = 0; i < report->absent_count; i++)
+		puts(report->absent[i]);
+	return 0;
+}
+
+static int attach_all(struct state *state, bool begin)
+{
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, state->probe->obj)
+	{
+		struct hook hook = hook_of(program);
+		struct bpf_link *link;
+
+		if (!bpf_program__autoload(program) || begins(&hook) != begin)
+			continue;
+		link = bpf_program__attach(program);
+		if (!link)
+			return -errno;
+		state->links[state->attached++] = link;
+	}
+	return 0;
+}
+
+static void detach(struct state *state, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		bpf_link__destroy(state->links[i]);
+		state->links[i] = NULL;
+	}
+}
+
+static void destroy(void *opaque)
+{
+	struct state *state = opaque;
+
+	if (state->links)
+		detach(state, 0, state->attached);
+	free(state->links);
+	hooks_bpf__destroy(state->probe);
+	free(state);
+}
+
+static size_t count_programs(const struct bpf_object *object)
+{
+	struct bpf_program *program;
+	size_t count = 0;
+
+	bpf_object__for_each_program(program, object) count++;
+	return count;
+}
+
+/* Load and attach; 0, EXIT_BAD with the reason printed, or a negative error. */
+static int try(struct state *state, const struct settings *settings, const struct btf *btf,
+	       bool kprobes, struct report *report)
+{
+	struct hooks_bpf *probe = hooks_bpf__open();
+	struct types types;
+	int err;
+
+	if (!probe)
+		return -errno;
+	state->probe = probe;
+	state->cpus = settings->config.cpus;
+	state->placing.path_map = probe->maps.bss_path;
+	state->placing.napi_map = probe->maps.bss_napi;
+	state->placing.counts_map = probe->maps.counts;
+	state->placing.late_map = probe->maps.late_states;
+	state->links = calloc(count_programs(probe->obj), sizeof(*state->links));
+	if (!state->links)
+		return -ENOMEM;
+
+	types_load(&types, btf);
+	*(struct config *)&probe->rodata->config = settings->config;
+	probe->rodata->config.kprobes = kprobes;
+	probe->rodata->config.recv_udp_arguments = function_arguments(&types, "__skb_recv_udp");
+	probe->rodata->config.drop_reasons = tracepoint_arguments(btf, "kfree_skb") > 2;
+	err = choose(probe, &types, kprobes, settings->config.late_ns, report);
+	types_free(&types);
+	if (err)
+		return err;
+	err = placing_size(&state->placing, state->cpus)
+		      ?: bpf_map__set_value_size(probe->maps.bss_hooks,
+						 state->cpus * sizeof(struct hook_counts))
+		      ?: bpf_map__set_max_entries(probe->maps.flights, settings->flights)
+		      ?: hooks_bpf__load(probe);
+	if (err)
+		return err;
+	placing_init(probe->bss_path->path_hists, probe->bss_napi->napi_hists, state->cpus);
+	/* Paths begin last, so that nothing of them is missed. */
+	err = attach_all(state, false);
+	state->begins = state->attached;
+	return err ?: attach_all(state, true);
+}
+
+static void *start(const struct settings *settings, const struct btf *btf, struct report *report)
+{
+	bool kprobes = settings->config.kprobes;
+	struct state *state;
+	int err;
+
+	for (;; kprobes = true) {
+		state = calloc(1, sizeof(*state));
+		err = state ? try(state, settings, btf, kprobes, report) : -ENOMEM;
+		if (!err) {
+			report->hooks_kprobes = kprobes;
+			report->hooks_attached = state->attached;
+			return state;
+		}
+		if (state)
+			destroy(state);
+		/* There are architectures and kernels without fentry. */
+		if (kprobes || (err != -ENOTSUP && err != -EOPNOTSUPP && err != -524))
+			break;
+	}
+	if (err < 0)
+		fail_bpf(err);
+	return NULL;
+}
+
+static __u64 in_flight(const struct state *state)
+{
+	__u64 key, next, count = 0;
+	const struct bpf_map *map = state->probe->maps.flights;
+	int err = bpf_map__get_next_key(map, NULL, &next, sizeof(next));
+
+	while (!err) {
+		count++;
+		key = next;
+		err = bpf_map__get_next_key(map, &key, &next, sizeof(next));
+	}
+	return count;
+}
+
+static const struct bpf_map *late_packets(void *opaque)
+{
+	struct state *state = opaque;
+
+	return state->probe->maps.late_packets;
+}
+
+/* Paths begin no more; those under way may end, within a tenth of a second. */
+static void stop(void *opaque)
+{
+	static const struct timespec moment = { .tv_nsec = 10 * 1000 * 1000 };
+	struct state *state = opaque;
+
+	detach(state, state->begins, state->attached);
+	for (int i = 0; i < 10 && in_flight(state); i++)
+		nanosleep(&moment, NULL);
+	detach(state, 0, state->begins);
+	drain();
+}
+
+static int read_all(void *opaque, struct report *report)
+{
+	struct state *state = opaque;
+	struct hooks_bpf *probe = state->probe;
+	struct bpf_program *program;
+
+	for (int cpu = 0; cpu < state->cpus; cpu++)
+		hook_counts_join(&report->hooks, &probe->bss_hooks->hook_counts[cpu]);
+	report->hooks_in_flight = in_flight(state);
+	bpf_object__for_each_program(program, probe->obj)
+	{
+		struct hook hook = hook_of(program);
+		bool napi =
+			strstr(hook.target, "napi_schedule") || strstr(hook.target, "napi_poll");
+
+		if (bpf_program__autoload(program) &&
+		    read_missed(program, napi ? &report->polls_missed : &report->missed))
+			return EXIT_BAD;
+	}
+	return placing_read(&state->placing, probe->bss_path->path_hists,
+			    probe->bss_napi->napi_hists, report, state->cpus);
+}
+
+const struct source hooks_source = {
+	.name = "hooks",
+	.check = check,
+	.start = start,
+	.late_packets = late_packets,
+	.stop = stop,
+	.read = read_all,
+	.destroy = destroy,
+};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The functions that hooks.bpf.c is called at, as ../catalogue.toml has them, and what
+ * it counts of its own. tests/guest/test_catalogue_hooks.py compares the two.
+ */
+#ifndef SKBLAB_HOOKS_H
+#define SKBLAB_HOOKS_H
+
+#include <linux/types.h>
+
+/* HOOK(function, number of the argument that is the packet, point, protocol) */
+#define POINT_HOOKS(HOOK)                                                                          \
+	HOOK(ip_rcv_core, 0, NET_PATH_IP, 0)                                                       \
+	HOOK(ip6_rcv_core, 0, NET_PATH_IP, 0)                                                      \
+	HOOK(ip_local_deliver, 0, NET_PATH_ROUTE, 0)                                               \
+	HOOK(ip_forward, 0, NET_PATH_ROUTE, 0)                                                     \
+	HOOK(ip_mr_input, 0, NET_PATH_ROUTE, 0)                                                    \
+	HOOK(ip6_input, 0, NET_PATH_ROUTE, 0)                                                      \
+	HOOK(ip6_forward, 0, NET_PATH_ROUTE, 0)                                                    \
+	HOOK(ip6_mc_input, 0, NET_PATH_ROUTE, 0)                                                   \
+	HOOK(ip_local_deliver_finish, 2, NET_PATH_LOCAL, 0)                                        \
+	HOOK(ip6_input_finish, 2, NET_PATH_LOCAL, 0)                                               \
+	HOOK(udp_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_UDP)                                          \
+	HOOK(udpv6_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_UDP)                                        \
+	HOOK(tcp_v4_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_TCP)                                       \
+	HOOK(tcp_v6_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_TCP)                                       \
+	HOOK(sctp_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_SCTP)                                        \
+	HOOK(sctp6_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_SCTP)                                       \
+	HOOK(__udp_enqueue_schedule_skb, 1, NET_PATH_SOCKET, 0)                                    \
+	HOOK(tcp_queue_rcv, 1, NET_PATH_SOCKET, 0)                                                 \
+	HOOK(ip_forward_finish, 2, NET_PATH_FORWARD, 0)                                            \
+	HOOK(ip6_output, 2, NET_PATH_FORWARD, 0)                                                   \
+	HOOK(ip_finish_output2, 2, NET_PATH_OUTPUT, 0)                                             \
+	HOOK(ip6_finish_output2, 2, NET_PATH_OUTPUT, 0)                                            \
+	HOOK(__tcp_transmit_skb, 1, NET_PATH_TRANSPORT, IPPROTO_TCP)                               \
+	HOOK(__dev_queue_xmit, 0, NET_PATH_QUEUE, 0)
+
+#define DEFAULT_FLIGHTS (1 << 16)
+#define MAX_NAPIS	4096
+/* A queueing discipline gives out no more packets at once. */
+#define MAX_BULK 64
+
+/* On one CPU, beside what the histograms say; a multiple of 64 bytes. */
+struct hook_counts {
+	__u64 entered;	     /* packets at the point driver */
+	__u64 began;	     /* packets at the point send */
+	__u64 filtered;	     /* packets unwanted at their first point, not among these */
+	__u64 filtered_late; /* packets unwanted at their end */
+	__u64 continued;     /* packets at the point driver that are on their way already */
+	__u64 merged;	     /* packets that became part of another one */
+	__u64 replaced;	     /* packets at whose address another one was found */
+	__u64 refused;	     /* packets for which there was no room */
+	__u64 sends_refused; /* calls of sendmsg() of which the time could not be kept */
+	__u64 napis_refused; /* schedules and polls for which there was no room */
+	__u64 bulk_cut;	     /* times that more came out of a queueing discipline */
+	__u64 unused[5];
+};
+
+#endif /* SKBLAB_HOOKS_H */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A packet that took too long, recorded whole; shared with the program that reads it. */
+#ifndef SKBLAB_LATE_H
+#define SKBLAB_LATE_H
+
+#include <stdbool.h>
+
+#include "kernel_types.h"
+
+/* What a CPU did last, in a ring; a power of two. */
+#define LATE_DEEDS 64
+#define COMM_SIZE  16
+
+enum deed_kind { DEED_NONE, DEED_TASK, DEED_SOFTIRQ, DEED_SOFTIRQ_END, DEED_IRQ, DEED_IRQ_END };
+
+/* From here on the CPU ran a task, a softirq, or the handler of an interrupt, or no more. */
+struct deed {
+	__u64 at; /* ns of the clock of all times here */
+	__u32 kind;
+	__u32 id; /* process id, number of the softirq, or of the interrupt */
+	char comm[COMM_SIZE];
+};
+
+/* The part of both headers that filters and late packets look at. */
+struct tuple {
+	__u8 family; /* 4, 6, or 0 for neither */
+	__u8 protocol;
+	bool ports;
+	__be16 source_port;
+	__be16 target_port;
+	__u8 source[16]; /* IPv4: the first four */
+	__u8 target[16];
+};
+
+struct late_packet {
+	__u64 end_ns;
+	__u64 total_ns;
+	__u32 before_ns;
+	__u32 ns[NET_PATH_NR];
+	__u32 reason;
+	__u32 run; /* so many late ones in a row on this CPU, with it */
+	__u32 cpu;
+	__u32 backlog; /* packets that wait for this CPU */
+	__u32 pid;
+	__s32 ifindex;
+	__u32 len;
+	__u32 next_deed; /* the oldest of the ring is there */
+	__u16 seen;
+	__u16 merged;
+	__u8 path;
+	__u8 end;
+	__u8 flags;
+	char comm[COMM_SIZE];
+	struct tuple tuple;
+	struct deed deeds[LATE_DEEDS];
+};
+
+struct late_counts {
+	__u64 late; /* packets later than the threshold */
+	__u64 runs; /* runs of at least as many as asked for */
+	__u64 recorded;
+	__u64 limited; /* not recorded: there were enough */
+	__u64 lost;    /* not recorded: no room */
+	__u64 unused[3];
+};
+
+#endif /* SKBLAB_LATE_H */

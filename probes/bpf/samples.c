@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The kernel's own samples as a source. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "source.h"
+
+#include "samples.skel.h"
+
+struct state {
+	struct samples_bpf *probe;
+	struct placing placing;
+	int cpus;
+};
+
+/* The form of the samples has been compared already. */
+static int check(const struct btf *btf, struct report *report)
+{
+	(void)btf;
+	(void)report;
+	puts("samples");
+	return 0;
+}
+
+static void destroy(void *opaque)
+{
+	struct state *state = opaque;
+
+	samples_bpf__destroy(state->probe);
+	free(state);
+}
+
+static void *start(const struct settings *settings, const struct btf *btf, struct report *report)
+{
+	struct state *state = calloc(1, sizeof(*state));
+	struct bpf_program *program;
+	struct samples_bpf *probe;
+	int err;
+
+	(void)btf;
+	(void)report;
+	probe = state ? samples_bpf__open() : NULL;
+	if (!probe) {
+		fail_bpf(-errno);
+		free(state);
+		return NULL;
+	}
+	state->probe = probe;
+	state->cpus = settings->config.cpus;
+	state->placing.path_map = probe->maps.bss_path;
+	state->placing.napi_map = probe->maps.bss_napi;
+	state->placing.counts_map = probe->maps.counts;
+	state->placing.late_map = probe->maps.late_states;
+	bpf_object__for_each_program(program, probe->obj) if (is_for_late(program))
+		bpf_program__set_autoload(program, settings->config.late_ns);
+	*(struct config *)&probe->rodata->config = settings->config;
+	err = placing_size(&state->placing, state->cpus) ?: samples_bpf__load(probe);
+	if (!err) {
+		placing_init(probe->bss_path->path_hists, probe->bss_napi->napi_hists, state->cpus);
+		err = samples_bpf__attach(probe);
+	}
+	if (!err)
+		return state;
+	fail_bpf(err);
+	destroy(state);
+	return NULL;
+}
+
+static const struct bpf_map *late_packets(void *opaque)
+{
+	struct state *state = opaque;
+
+	return state->probe->maps.late_packets;
+}
+
+static void stop(void *opaque)
+{
+	struct state *state = opaque;
+
+	samples_bpf__detach(state->probe);
+	drain();
+}
+
+static int read_all(void *opaque, struct report *report)
+{
+	struct state *state = opaque;
+	struct samples_bpf *probe = state->probe;
+
+	return placing_read(&state->placing, probe->bss_path->path_hists,
+			    probe->bss_napi->napi_hists, report, state->cpus)
+		       ?: read_missed(probe->progs.on_path_sample, &report->missed)
+		       ?: read_missed(probe->progs.on_poll_sample, &report->polls_missed);
+}
+
+const struct source samples_source = {
+	.name = "samples",
+	.check = check,
+	.start = start,
+	.late_packets = late_packets,
+	.stop = stop,
+	.read = read_all,
+	.destroy = destroy,
+};

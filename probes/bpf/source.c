@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* What both sources do with their BPF objects. */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "source.h"
+
+int fail(const char *format, ...)
+{
+	va_list args;
+
+	fputs("pathlat: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return EXIT_BAD;
+}
+
+void fail_bpf(int error)
+{
+	if (error == -EPERM)
+		fail("no permission to load BPF programs; run as root (CAP_BPF and CAP_PERFMON)");
+	else
+		fail("cannot load or attach the BPF programs: %s; --verbose shows why",
+		     strerror(-error));
+}
+
+int placing_size(const struct placing *placing, int cpus)
+{
+	return bpf_map__set_value_size(placing->path_map,
+				       cpus * NET_PATH_KINDS * sizeof(struct path_hists))
+		       ?: bpf_map__set_value_size(placing->napi_map,
+						  cpus * MAX_CONTEXTS * sizeof(struct napi_hists));
+}
+
+void placing_init(struct path_hists *paths, struct napi_hists *napis, int cpus)
+{
+	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
+		path_init(&paths[i]);
+	for (int i = 0; i < cpus * MAX_CONTEXTS; i++) {
+		hist_init(&napis[i].delay);
+		hist_init(&napis[i].time);
+	}
+}
+
+/* Join the counts of all CPUs. */
+static int read_counts(const struct bpf_map *map, struct counts *joined, int cpus)
+{
+	struct counts *parts = calloc(cpus, sizeof(*parts));
+	__u32 key = 0;
+	int ret = 0;
+
+	if (!parts)
+		return fail("out of memory");
+	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * sizeof(*parts), 0))
+		ret = fail("cannot read the counts: %s", strerror(errno));
+	for (int cpu = 0; !ret && cpu < cpus; cpu++)
+		counts_join(joined, &parts[cpu]);
+	free(parts);
+	return ret;
+}
+
+/* The counts are the first member of what each CPU has. */
+static int read_late_counts(const struct bpf_map *map, struct late_counts *joined, int cpus)
+{
+	size_t size = bpf_map__value_size(map);
+	char *parts = calloc(cpus, size);
+	__u32 key = 0;
+	int ret = 0;
+
+	if (!parts)
+		return fail("out of memory");
+	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * size, 0))
+		ret = fail("cannot read the counts of late packets: %s", strerror(errno));
+	for (int cpu = 0; !ret && cpu < cpus; cpu++)
+		late_counts_join(joined, (const struct late_counts *)(parts + cpu * size));
+	free(parts);
+	return ret;
+}
+
+int placing_read(const struct placing *placing, const struct path_hists *paths,
+		 const struct napi_hists *napis, struct report *report, int cpus)
+{
+	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
+		path_join(&report->paths[i % NET_PATH_KINDS], &paths[i]);
+	for (int i = 0; i < cpus * MAX_CONTEXTS; i++)
+		napi_join(&report->napi[i % MAX_CONTEXTS], &napis[i]);
+	return read_counts(placing->counts_map, &report->counts, cpus)
+		       ?: read_late_counts(placing->late_map, &report->late, cpus);
+}
+
+bool is_for_late(const struct bpf_program *program)
+{
+	return !strncmp(bpf_program__name(program), "late_", 5);
+}
+
+/* Programs run with preemption disabled, which this waits out on every CPU. */
+void drain(void)
+{
+	static const struct timespec long_enough = { .tv_nsec = 50 * 1000 * 1000 };
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+		nanosleep(&long_enough, NULL);
+}
+
+int read_missed(const struct bpf_program *program, __u64 *missed)
+{
+	struct bpf_prog_info info = {};
+	__u32 size = sizeof(info);
+
+	if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size))
+		return fail("cannot read how often a program was missed: %s", strerror(errno));
+	*missed += info.recursion_misses;
+	return 0;
+}

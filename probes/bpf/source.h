@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where times come from: the kernel's own samples, or hooks on a kernel without. */
+#ifndef SKBLAB_SOURCE_H
+#define SKBLAB_SOURCE_H
+
+#include <bpf/libbpf.h>
+
+#include "report.h"
+
+#define EXIT_BAD 2
+
+struct settings {
+	struct config config; /* for the programs: what is wanted, and how many CPUs */
+	unsigned int flights; /* hooks: packets under way at once */
+};
+
+struct source {
+	const char *name;
+	/* Say on standard output what there is on a kernel with these types; 0 or EXIT_BAD. */
+	int (*check)(const struct btf *btf, struct report *report);
+	/* Load and attach. Returns its state, or NULL with the reason printed. */
+	void *(*start)(const struct settings *settings, const struct btf *btf,
+		       struct report *report);
+	/* Where late packets come from. */
+	const struct bpf_map *(*late_packets)(void *state);
+	/* Stop, and let what is under way come to its end. */
+	void (*stop)(void *state);
+	/* Add all CPUs' counts to the report; 0 or EXIT_BAD. */
+	int (*read)(void *state, struct report *report);
+	/* Detach and free. */
+	void (*destroy)(void *state);
+};
+
+extern const struct source samples_source;
+extern const struct source hooks_source;
+
+/* One line on standard error; returns the exit code for it. */
+int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for a BPF program that cannot be loaded or attached. */
+void fail_bpf(int error);
+
+/* The members that every BPF object has, see place.bpf.h */
+struct placing {
+	struct bpf_map *path_map;
+	struct bpf_map *napi_map;
+	struct bpf_map *counts_map;
+	struct bpf_map *late_map;
+};
+
+/* Give each CPU its stretch of histograms, before the object is loaded. */
+int placing_size(const struct placing *placing, int cpus);
+/* Make them empty, once it is. */
+void placing_init(struct path_hists *paths, struct napi_hists *napis, int cpus);
+/* Join those of all CPUs; 0 or EXIT_BAD. */
+int placing_read(const struct placing *placing, const struct path_hists *paths,
+		 const struct napi_hists *napis, struct report *report, int cpus);
+
+/* Whether a program is only for late packets. */
+bool is_for_late(const struct bpf_program *program);
+
+/* Let programs that were running when they were detached come to their end. */
+void drain(void);
+
+/* How often a program was not run because it was running; 0 or EXIT_BAD. */
+int read_missed(const struct bpf_program *program, __u64 *missed);
+
+#endif /* SKBLAB_SOURCE_H */
