@@ -2,6 +2,7 @@
 """How commands reach a machine: one interface for guests, real hosts and namespaces."""
 
 from skblab.transport.base import Running, Transport, TransportError
+from skblab.transport.local import LocalTransport
 from skblab.transport.ssh import SshTransport
 
-__all__ = ["Running", "SshTransport", "Transport", "TransportError"]
+__all__ = ["LocalTransport", "Running", "SshTransport", "Transport", "TransportError"]

@@ -37,6 +37,15 @@ class Running(Protocol):
     def wait_for(self, text: str, seconds: float) -> None:
         """Return once `text` appeared on standard error; SkblabError if it ends or is late."""
 
+    def said(self, text: str) -> bool:
+        """Tell whether `text` appeared on standard error."""
+
+    def running(self) -> bool:
+        """Tell whether the command still runs. Raises TransportError if there is trouble."""
+
+    def take_lines(self) -> list[str]:
+        """Return the whole lines of standard output that have come since the last call."""
+
     def interrupt(self) -> None:
         """Ask the command to finish (SIGINT)."""
 

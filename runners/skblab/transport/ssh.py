@@ -11,26 +11,28 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from skblab.errors import SkblabError, one_line
 from skblab.transport.base import Done, Running, TransportError
+from skblab.transport.process import (
+    POLL_SECONDS,
+    Background,
+    Trouble,
+    finish,
+    no_trouble,
+    popen,
+    short,
+)
 
 SSH_FAILED = 255
-POLL_SECONDS = 0.25
 CLOSE_SECONDS = 2
 
 # Turns the client's arguments into the host command that runs them (e.g. in the lab root).
 Wrap = Callable[[Sequence[str]], list[str]]
-
-
-def _no_complaint() -> str | None:
-    return None
 
 
 @dataclass
@@ -44,7 +46,7 @@ class SshTransport:
     options: Sequence[str]
     destination: str
     wrap: Wrap = list
-    trouble: Callable[[], str | None] = _no_complaint
+    trouble: Trouble = no_trouble
     _master: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def connect(self, seconds: float) -> None:
@@ -109,8 +111,10 @@ class SshTransport:
         with tempfile.TemporaryFile() as text:
             text.write(stdin.encode())
             text.seek(0)
-            with _popen(self._session(argv, "-T"), text) as process:
-                return self._finish(process, argv, seconds)
+            with popen(self._session(argv, "-T"), text) as process:
+                done = finish(process, argv, seconds, self.trouble)
+        self._raise_if_gone(done.status)
+        return done
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
         """Run a shell script given as text, with `set -eu`."""
@@ -120,7 +124,7 @@ class SshTransport:
         """Start a command in the background; it can be interrupted and waited for."""
         # The remote shell notes its process id first, so that a signal can be sent to it.
         line = f"echo $$ >&2; exec {shlex.join(argv)}"
-        return _SshRunning(self, argv, _popen(self._session(["sh", "-c", line], "-T")))
+        return _SshRunning(popen(self._session(["sh", "-c", line], "-T")), argv, self.trouble, self)
 
     def attach(self, argv: Sequence[str], *, tty: bool) -> int:
         """Run a command, or a login shell, on our own terminal; return its exit status."""
@@ -154,26 +158,6 @@ class SshTransport:
             done = subprocess.run(call, stdout=data, stderr=subprocess.PIPE, text=True, check=False)
         Done(done.returncode, "", done.stderr).check(f"copying {source} from the machine")
 
-    def _finish(self, process: subprocess.Popen[str], argv: Sequence[str], seconds: float) -> Done:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                out, err = process.communicate(timeout=POLL_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                complaint = self.trouble()
-                if complaint is None and time.monotonic() > deadline:
-                    complaint = f"`{_name(argv)}` did not end within {seconds:.0f} s"
-                if complaint:
-                    process.kill()
-                    process.communicate()
-                    raise TransportError(complaint) from None
-            except BaseException:
-                process.kill()
-                raise
-        self._raise_if_gone(process.returncode)
-        return Done(process.returncode, out, err)
-
     def _raise_if_gone(self, status: int) -> None:
         if complaint := self.trouble():
             raise TransportError(complaint)
@@ -184,88 +168,30 @@ class SshTransport:
             raise TransportError(self.trouble() or f"the connection to {self.destination} broke")
 
 
-class _SshRunning:
-    """A background command over SSH. Its output is read by threads, so it never blocks."""
+class _SshRunning(Background):
+    """A background command over SSH, which said its process id first."""
+
+    _pid: int | None = None
 
     def __init__(
-        self, transport: SshTransport, argv: Sequence[str], process: subprocess.Popen[str]
+        self,
+        process: subprocess.Popen[str],
+        argv: Sequence[str],
+        trouble: Trouble,
+        transport: SshTransport,
     ) -> None:
         self._transport = transport
-        self._argv = argv
-        self._process = process
-        self._chunks: dict[str, list[str]] = {"out": [], "err": []}
-        self._pid: int | None = None
-        self._readers = [
-            threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._chunks
-        ]
-        for reader in self._readers:
-            reader.start()
+        super().__init__(process, argv, trouble)
 
-    def _read(self, name: str) -> None:
-        stream = self._process.stdout if name == "out" else self._process.stderr
-        assert stream is not None
-        for line in stream:
-            if name == "err" and self._pid is None and line.strip().isdigit():
-                self._pid = int(line)
-            else:
-                self._chunks[name].append(line)
-
-    def _said(self) -> str:
-        return "".join(self._chunks["err"])
-
-    def wait_for(self, text: str, seconds: float) -> None:
-        """Return once `text` appeared on standard error."""
-        deadline = time.monotonic() + seconds
-        while text not in self._said():
-            if complaint := self._transport.trouble():
-                raise TransportError(complaint)
-            if self._process.poll() is not None:
-                self.wait(1).check(_name(self._argv))
-                raise SkblabError(f"`{_name(self._argv)}` ended before it said {text!r}")
-            if time.monotonic() > deadline:
-                self._process.kill()
-                raise SkblabError(
-                    f"`{_name(self._argv)}` did not say {text!r} within {seconds:.0f} s: "
-                    f"{one_line(self._said()) or 'it printed nothing'}"
-                )
-            time.sleep(0.02)
+    def note(self, line: str) -> bool:
+        """Take the process id, which is the first line on standard error."""
+        if self._pid is not None or not line.strip().isdigit():
+            return False
+        self._pid = int(line)
+        return True
 
     def interrupt(self) -> None:
         """Ask the command to finish (SIGINT)."""
         if self._pid is None:
-            raise SkblabError(f"`{_name(self._argv)}` has not started; it cannot be interrupted")
+            raise SkblabError(f"`{short(self.argv)}` has not started; it cannot be interrupted")
         self._transport.run(["kill", f"-{signal.SIGINT.name[3:]}", str(self._pid)])
-
-    def wait(self, seconds: float) -> Done:
-        """Return the finished command; SkblabError if it takes longer than `seconds`."""
-        deadline = time.monotonic() + seconds
-        while self._process.poll() is None:
-            if complaint := self._transport.trouble():
-                self._process.kill()
-                raise TransportError(complaint)
-            if time.monotonic() > deadline:
-                self._process.kill()
-                raise SkblabError(f"`{_name(self._argv)}` did not end within {seconds:.0f} s")
-            time.sleep(0.02)
-        for reader in self._readers:
-            reader.join()
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
-        return Done(self._process.returncode, "".join(self._chunks["out"]), self._said())
-
-
-def _popen(call: Sequence[str], stdin: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        call,
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-
-
-def _name(argv: Sequence[str]) -> str:
-    return one_line(shlex.join(argv), 60)
