@@ -29,6 +29,7 @@ from pydantic import JsonValue
 
 from skblab.errors import SkblabError
 from skblab_analysis import columns, files, series
+from skblab_analysis.account import Account, account, refuse
 from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.errors import RecordError, RefusedError, parse, read
 from skblab_analysis.exact import ExactSummary, ExactTrial, summarise
@@ -156,6 +157,37 @@ class RunFolder:
         """Record one trial timed by the instruction counter. Unit: instructions."""
         return self._record_layers("exact", pathlat, sender, receiver, setting, boot, repeat)
 
+    def record_probe(
+        self,
+        pathlat: Document,
+        max_unaccounted: float,
+        *,
+        clock: Clock = "wall",
+        setting: str = "default",
+    ) -> Account:
+        """Record what the probe saw of traffic that is not ours; returns its account.
+
+        RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
+        """
+        trial, unit = len(self._trials), UNIT_OF_CLOCK[clock]
+        row = _trial_row(trial, clock, setting, 0, 0)
+        files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
+        try:
+            document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
+            found = account(trial, unit, document)
+            refuse(found, max_unaccounted)
+        except SkblabError as refusal:
+            self._append([row | _void(refusal)], [])
+            self.journal("refused", trials=[trial], reason=str(refusal))
+            raise
+        self._append(
+            [row | {"packets": found.ended}],
+            series.from_document(trial, unit, document),
+            accounts=[found],
+        )
+        self.journal("recorded", trials=[trial], clock=clock)
+        return found
+
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""
         first = len(self._trials)
@@ -177,10 +209,10 @@ class RunFolder:
                 [*_exact_trials(self._trials), *trials], self._document.plan.baseline
             )
         except RefusedError as refusal:
-            self._append([row | _void(refusal) for row in rows], [], None)
+            self._append([row | _void(refusal) for row in rows], [])
             self.journal("refused", trials=[row["trial"] for row in rows], reason=str(refusal))
             raise
-        self._append(rows, [], None)
+        self._append(rows, [])
         self.journal("recorded", trials=[row["trial"] for row in rows], clock="exact")
         return summary
 
@@ -254,7 +286,7 @@ class RunFolder:
             got = parse(ReceiverDocument, _plain(receiver), "the receiver's document")
             ledger = build_ledger(trial, UNIT_OF_CLOCK[clock], layers, sent, got)
         except SkblabError as refusal:
-            self._append([row | _void(refusal)], [], None)
+            self._append([row | _void(refusal)], [])
             self.journal("refused", trials=[trial], reason=str(refusal))
             raise
         figures: Row = {
@@ -270,18 +302,28 @@ class RunFolder:
                 "late_max": sent.late.max_ns,
             }
         found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
-        self._append([row | figures | {"packets": ledger.delivered}], found, ledger)
+        self._append([row | figures | {"packets": ledger.delivered}], found, ledgers=[ledger])
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
 
-    def _append(self, rows: Sequence[Row], found: Sequence[Series], ledger: Ledger | None) -> None:
+    def _append(
+        self,
+        rows: Sequence[Row],
+        found: Sequence[Series],
+        *,
+        ledgers: Sequence[Ledger] = (),
+        accounts: Sequence[Account] = (),
+    ) -> None:
         """Write the tables, then run.json, which makes the new trials count."""
         self._trials += rows
         self._series += found
         self._write_tables()
-        ledgers = self._document.ledgers + ((ledger,) if ledger else ())
         self._document = self._document.model_copy(
-            update={"trials": len(self._trials), "ledgers": ledgers}
+            update={
+                "trials": len(self._trials),
+                "ledgers": (*self._document.ledgers, *ledgers),
+                "accounts": (*self._document.accounts, *accounts),
+            }
         )
         self._write_document()
 

@@ -16,6 +16,7 @@ from pydantic import (
     StringConstraints,
 )
 
+from skblab_analysis.account import Account
 from skblab_analysis.exact import Setting
 from skblab_analysis.ledger import Ledger
 
@@ -108,6 +109,9 @@ class RunDocument(_Part):
     plan: Plan
     trials: NonNegativeInt = Field(default=0, description="trials recorded completely")
     ledgers: tuple[Ledger, ...] = ()
+    accounts: tuple[Account, ...] = Field(
+        default=(), description="of trials in which the probe alone knows what came"
+    )
     environment: Environment | None = None
     versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
     commands: tuple[Command, ...] = ()

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis import bench, functions
+from skblab_analysis.account import Account
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
@@ -38,19 +39,26 @@ def of_run(folder: Path) -> list[Table]:
     """Return every table of the run folder in reading order; RecordError when it is broken."""
     run = load(folder)
     made: list[Table] = []
+    for account in run.document.accounts:
+        made += [*of_series(run.of_trial(account.trial)), account_table(account)]
     for ledger in run.document.ledgers:
-        found = run.of_trial(ledger.trial)
-        for path in PATHS:
-            packets = [one for one in found if one.path == path and one.histogram.buckets]
-            if packets:
-                made.append(layer_table(packets))
-        polls = [one for one in found if one.kind == "napi"]
-        if polls:
-            made.append(napi_table(polls))
-        made.append(ledger_table(ledger))
+        made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
     exact = run.exact()
     if exact is not None:
         made.append(exact_table(exact))
+    return made
+
+
+def of_series(found: Sequence[Series]) -> list[Table]:
+    """Return the tables of one trial: what comes before all packets, then each path."""
+    made = []
+    polls = [one for one in found if one.kind == "napi"]
+    if polls:
+        made.append(napi_table(polls))
+    for path in PATHS:
+        packets = [one for one in found if one.path == path and one.histogram.buckets]
+        if packets:
+            made.append(layer_table(packets))
     return made
 
 
@@ -100,6 +108,20 @@ def napi_table(found: Sequence[Series]) -> Table:
     return table
 
 
+def histogram_table(one: Series) -> Table:
+    """Return a series' buckets: each one's bounds, and how much lies in it and below its end."""
+    table = _table(f"{one.path or 'NAPI'}: {label(one)} ({one.unit})")
+    for name in ("from", "to", "count", "up to here"):
+        table.add_column(name, justify="right", no_wrap=True)
+    below = 0
+    for lower, upper, count in one.histogram.rows():
+        below += count
+        table.add_row(
+            number(lower), number(upper), number(count), share(below / one.histogram.count, 2)
+        )
+    return table
+
+
 def _figures(one: Series, scaled: Scale) -> list[str]:
     histogram = one.histogram
     return [
@@ -139,6 +161,31 @@ def ledger_table(ledger: Ledger) -> Table:
             number(count.not_seen),
             "seen + not = sent" if count.seen else "not on the path",
         )
+    return table
+
+
+def account_table(account: Account) -> Table:
+    """Return the account of a probe that does not know what was sent."""
+    table = _table("Account (paths of packets)")
+    table.add_column("what", no_wrap=True)
+    table.add_column("packets", justify="right", no_wrap=True)
+    table.add_column("")
+    rows = [
+        ("begun", account.begun, "= ended + merged + in flight + continued + unaccounted for"),
+        ("ended", account.ended, ""),
+        ("merged into others", account.merged, ""),
+        ("in flight when it stopped", account.in_flight, ""),
+        ("continued", account.continued, "entered anew while on their way"),
+        ("unwanted", account.filtered, "by the filters"),
+        ("further copies", account.copies, "among the ended"),
+    ]
+    for name, value, words in rows:
+        if name == "ended" or value:
+            table.add_row(name, number(value), words)
+    table.add_section()
+    for cause, count in account.unaccounted.items():
+        table.add_row(f"unaccounted: {cause}", number(count), "")
+    table.add_row("unaccounted for", small_share(account.share), "of those that ended")
     return table
 
 

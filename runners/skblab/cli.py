@@ -23,6 +23,7 @@ from skblab.demo.cli import demo
 from skblab.doctor.cli import doctor
 from skblab.errors import EXIT_NO, SkblabError, Stopped, one_line
 from skblab.kernel.cli import kernel
+from skblab.probe.cli import probe
 from skblab.report import report
 from skblab.reporter import Reporter
 from skblab.selftests.cli import kselftest
@@ -66,6 +67,7 @@ app.command()(doctor)
 app.add_typer(kernel, name="kernel")
 bench.command("functions")(functions)
 app.add_typer(bench, name="bench")
+app.add_typer(probe, name="probe")
 app.command()(boot)
 app.command()(demo)
 app.command()(report)

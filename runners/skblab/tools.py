@@ -20,24 +20,34 @@ BPF_PROGRAMS = ("pathlat",)
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, probes made for `built`."""
-    rust, bpf = _rust_key(labroot), _bpf_key(labroot, built)
+    rust, bpf = _rust_key(labroot), _bpf_key(labroot)
 
     def gather(folder: Path) -> None:
         (folder / "bin").mkdir()
         for name in RUST_PROGRAMS:
             shutil.copy2(_rust(labroot, rust, reporter) / name, folder / "bin" / name)
         for name in BPF_PROGRAMS:
-            shutil.copy2(_bpf(labroot, built, bpf, reporter) / name, folder / "bin" / name)
+            shutil.copy2(_bpf(labroot, bpf, reporter) / name, folder / "bin" / name)
+        labroot.run(
+            ["/skblab/tools/pathlat", "--check", "--btf", "/skblab/kernel/vmlinux"],
+            binds=[Bind(folder / "bin", "tools"), Bind(built.path, "kernel")],
+            what="checking the probe against the kernel",
+        )
 
-    return store.ensure("tools", store.digest([rust, bpf]), reporter, gather)
+    return store.ensure("tools", store.digest([rust, bpf, built.key]), reporter, gather)
+
+
+def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the probe, for whatever kernel."""
+    return _bpf(labroot, _bpf_key(labroot), reporter)
 
 
 def _rust_key(labroot: LabRoot) -> str:
     return store.digest(["rust", labroot.key, *_contents(RUST)])
 
 
-def _bpf_key(labroot: LabRoot, built: kernel.Kernel) -> str:
-    return store.digest(["bpf", labroot.key, built.key, *_contents(BPF)])
+def _bpf_key(labroot: LabRoot) -> str:
+    return store.digest(["bpf", labroot.key, *_contents(BPF)])
 
 
 def _contents(sources: Sequence[str]) -> Iterator[str | bytes]:
@@ -77,20 +87,13 @@ def _rust(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
     return store.ensure("rust", key, reporter, build)
 
 
-def _bpf(labroot: LabRoot, built: kernel.Kernel, key: str, reporter: Reporter) -> Path:
+def _bpf(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
     def build(folder: Path) -> None:
         reporter.say("compiling the probes")
         with reporter.step("probes"):
             labroot.run(
-                [
-                    *("make", "-C", "/skblab/tree/probes/bpf"),
-                    *("OUT=/skblab/out", "VMLINUX=/skblab/kernel/vmlinux"),
-                ],
-                binds=[
-                    Bind(paths.tree(), "tree"),
-                    Bind(folder, "out", writable=True),
-                    Bind(built.path, "kernel"),
-                ],
+                ["make", "-C", "/skblab/tree/probes/bpf", "OUT=/skblab/out"],
+                binds=[Bind(paths.tree(), "tree"), Bind(folder, "out", writable=True)],
                 log=paths.cache() / "logs" / f"bpf-{key}.log",
                 what="compiling the probes",
             )

@@ -26,12 +26,17 @@ def describe(built: kernel.Kernel, guests: dict[Clock, GuestRecord]) -> Environm
             patches=tuple(patch.name for patch in built.record.patches),
         ),
         guests=guests,
-        host=Host(
-            system=f"{platform.system()} {platform.release()}",
-            cpu=_cpu_model(),
-            cpus=len(os.sched_getaffinity(0)),
-            memory_mib=psutil.virtual_memory().total >> 20,
-        ),
+        host=describe_host(),
+    )
+
+
+def describe_host() -> Host:
+    """Return the machine that skblab runs on."""
+    return Host(
+        system=f"{platform.system()} {platform.release()}",
+        cpu=_cpu_model(),
+        cpus=len(os.sched_getaffinity(0)),
+        memory_mib=psutil.virtual_memory().total >> 20,
     )
 
 

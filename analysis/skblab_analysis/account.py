@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The account of a probe that does not know what was sent: does all that it saw add up?
+
+With the kernel's samples a packet is seen once, at its end, so only those can be unaccounted for
+that the probe saw and could not place. With hooks a packet is also seen at its beginning:
+
+    begun = ended + merged + in flight + continued + unwanted at the end (+ what was lost)
+
+A result of which more than a share of the packets is unaccounted for is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+
+from skblab_analysis.documents import Name, PathlatDocument
+from skblab_analysis.errors import RefusedError
+from skblab_analysis.ledger import Unit
+
+# Per cent of the packets, unless the user says otherwise.
+MAX_UNACCOUNTED = 0.1
+
+
+class Account(BaseModel):
+    """Every figure in packets, or paths of packets: one that is forwarded has a path for itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trial: NonNegativeInt = Field(description="number of the trial in the run")
+    unit: Unit = Field(description="unit of the trial's times")
+    source: Literal["samples", "hooks"] = Field(description="where the times come from")
+    begun: NonNegativeInt | None = Field(
+        description="paths seen to begin; null where the probe sees only ends"
+    )
+    ended: NonNegativeInt = Field(description="paths seen to end")
+    merged: NonNegativeInt = Field(description="packets that went up in another one")
+    in_flight: NonNegativeInt = Field(description="on their way when the probe stopped")
+    continued: NonNegativeInt = Field(description="entered anew while on their way, in a tunnel")
+    filtered: NonNegativeInt = Field(description="ends, or beginnings, of unwanted packets")
+    copies: NonNegativeInt = Field(description="ended paths of further copies of a packet")
+    unaccounted: dict[Name, NonNegativeInt] = Field(
+        description="what is known to be missing or misplaced, by cause"
+    )
+
+    @property
+    def missing(self) -> int:
+        """All that is unaccounted for."""
+        return sum(self.unaccounted.values())
+
+    @property
+    def share(self) -> float:
+        """What is unaccounted for of all that ended; 1 if that is nothing."""
+        return self.missing / self.ended if self.ended else float(self.missing > 0)
+
+
+def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
+    """Return the account of one run of the probe."""
+    hooks, flags = document.hooks, document.flags
+    ends = sum(sum(path.ends.model_dump().values()) for path in document.paths)
+    unaccounted = {
+        "negative": sum(path.negative for path in document.paths),
+        "overflow": sum(path.overflow for path in document.paths),
+        "unknown": document.samples.unknown,
+        "missed": document.samples.missed,
+    }
+    begun, in_flight, continued = None, 0, 0
+    if hooks is not None:
+        begun, in_flight = hooks.entered + hooks.began, hooks.in_flight
+        continued = hooks.continued
+        known = ends + document.merged + in_flight + continued + hooks.filtered_late
+        unaccounted |= {
+            "replaced": hooks.replaced,
+            "refused": hooks.refused,
+            # Beyond those: an end that was not seen, or seen twice.
+            "unbalanced": abs(begun - known - hooks.replaced - hooks.refused),
+        }
+    return Account(
+        trial=trial,
+        unit=unit,
+        source=document.source,
+        begun=begun,
+        ended=ends,
+        merged=document.merged,
+        in_flight=in_flight,
+        continued=continued,
+        filtered=document.samples.filtered,
+        copies=flags.get("copy", 0),
+        unaccounted=unaccounted,
+    )
+
+
+def refuse(found: Account, per_cent: float) -> None:
+    """Raise RefusedError if more than so many per cent are unaccounted for."""
+    if 100 * found.share <= per_cent:
+        return
+    causes = ", ".join(f"{count} {name}" for name, count in found.unaccounted.items() if count)
+    raise RefusedError(
+        f"{100 * found.share:.3g} % of {found.ended} packets are unaccounted for ({causes}), more "
+        f"than {per_cent:g} %; --max-unaccounted allows more"
+    )

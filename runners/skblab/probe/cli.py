@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab probe` commands."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+
+from skblab import kernel, labroot, paths, tools
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.labroot import Bind, LabRoot
+from skblab.probe import environment, loads, targets
+from skblab.probe.loads import Load
+from skblab.probe.reading import attached, until_asked
+from skblab.probe.request import Request
+from skblab.probe.targets import Target
+from skblab.recording import recording
+from skblab.reporter import Reporter
+from skblab_analysis import series, tables
+from skblab_analysis.account import MAX_UNACCOUNTED
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import RefusedError, parse
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Environment, Plan
+from skblab_analysis.words import number
+
+probe = typer.Typer(help="Time packets by layer, on this machine or another.", no_args_is_help=True)
+
+LIVE_SECONDS = 1.0
+LOOK_SECONDS = 0.1
+
+
+@probe.callback()
+def _group() -> None:
+    pass
+
+
+@probe.command("layers")
+def layers(
+    on: Annotated[
+        str,
+        typer.Option(help="Where: here, guest (a kernel and traffic of ours), or [USER@]HOST."),
+    ] = targets.HERE,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="How long; until Ctrl-C if not given, a guest until its load is over."),
+    ] = None,
+    source: Annotated[
+        str,
+        typer.Option(help="samples (the patched kernel's own), hooks, or auto: what there is."),
+    ] = "auto",
+    kprobes: Annotated[
+        bool, typer.Option("--kprobes", help="Hooks by kprobe, even where fentry works.")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="Only packets that came in by this device, and its polls.")
+    ] = None,
+    netns: Annotated[
+        str | None, typer.Option(help="Only packets that entered in this network namespace.")
+    ] = None,
+    path: Annotated[str | None, typer.Option(help="Only receive, forward or send.")] = None,
+    family: Annotated[int | None, typer.Option(help="Only IPv4 (4) or IPv6 (6).")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Only udp, tcp, sctp, or a protocol number.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Only from or to this port.")] = None,
+    address: Annotated[str | None, typer.Option(help="Only from or to this address.")] = None,
+    late: Annotated[
+        str | None,
+        typer.Option(help="Record packets whole that take at least so long, such as 250us."),
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option(help="With --late: only if so many in a row are late.")
+    ] = None,
+    late_max: Annotated[
+        int | None, typer.Option(help="With --late: record no more than these [1000].")
+    ] = None,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="With --late: freeze the ftrace buffer at the first.")
+    ] = False,
+    max_unaccounted: Annotated[
+        float, typer.Option(min=0, max=100, help="Per cent of packets that may be unaccounted for.")
+    ] = MAX_UNACCOUNTED,
+    load: Annotated[
+        str, typer.Option(help="Guest: udp, tcp or sctp, then 6 for IPv6, then -forward.")
+    ] = "udp",
+    packets: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Guest: packets or messages to send.")
+    ] = 100_000,
+    rate: Annotated[
+        int, typer.Option(min=0, help="Guest: a second; 0: as fast as the sender can.")
+    ] = 10_000,
+    flavour: Annotated[str, typer.Option(help="Guest: the kernel's flavour.")] = "stock",
+    patches: Annotated[
+        bool, typer.Option("--patches/--no-patches", help="Guest: with our kernel series or not.")
+    ] = True,
+    hist: Annotated[bool, typer.Option("--hist", help="Also print the histograms.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the probe's document, and nothing else.")
+    ] = False,
+) -> None:
+    """Where does the time of packets go, layer by layer?
+
+    Times every packet that this machine (or --on another) receives, forwards or sends, from the
+    driver to the program or back to a driver. A kernel with the skblab patches measures by itself;
+    on others, from 5.15 on, the probe hooks its functions. Leaves results/layers-<time>/.
+
+    Exit status 1: more packets are unaccounted for than --max-unaccounted allows.
+    """
+    targets.check(on)
+    request = Request(
+        source=source,
+        seconds=seconds,
+        device=device,
+        netns=netns,
+        path=path,
+        family=family,
+        protocol=protocol,
+        port=port,
+        address=address,
+        late=late,
+        run=run,
+        late_max=late_max,
+        stop=stop,
+        kprobes=kprobes,
+    )
+    wanted = Load.parse(load)
+    reporter = Reporter(quiet=as_json)
+    root = labroot.ensure(reporter)
+    plan = Plan(
+        experiment="layers",
+        question="Where does the time of packets go, layer by layer?",
+        seed=0,
+        packets=packets if on == targets.GUEST else None,
+        again=_again(on, request, load, packets, rate),
+        parameters={"on": on, **({"load": str(wanted)} if on == targets.GUEST else {})},
+    )
+    with contextlib.ExitStack() as stack:
+        if on == targets.GUEST:
+            chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches)
+            target = stack.enter_context(_guest(chosen, root, reporter))
+        else:
+            program = tools.ensure_probe(root, reporter) / "pathlat"
+            target = stack.enter_context(targets.machine(on, root, program, reporter))
+        stack.enter_context(targets.stamps(target, source != "hooks"))
+        folder = RunFolder.create(paths.results(), "layers", plan)
+        known: list[Environment] = []
+        with recording(folder, lambda: known[0] if known else None, reporter):
+            known.append(environment.describe(target))
+            document = _measure(
+                target,
+                request,
+                reporter,
+                live=not as_json,
+                load=((wanted, packets, rate) if on == targets.GUEST else None),
+            )
+            _record(folder, document, max_unaccounted)
+        folder.finish(known[0], reporter.timings)
+    if as_json:
+        typer.echo(document.strip())
+        return
+    _show(folder, document, hist)
+
+
+def _again(on: str, request: Request, load: str, packets: int, rate: int) -> str:
+    words = ["./skblab probe layers --on", on, *request.options()]
+    if on == targets.GUEST:
+        words += ["--load", load, "--packets", str(packets), "--rate", str(rate)]
+    return " ".join(words)
+
+
+@contextlib.contextmanager
+def _guest(chosen: kernel.Request, root: LabRoot, reporter: Reporter) -> Iterator[Target]:
+    built = kernel.ensure(chosen, root, reporter)
+    shares = [Bind(tools.ensure(root, built, reporter), "tools")]
+    reporter.say(f"booting {built.release}")
+    with Guest.boot(make_spec(), built, root, shares=shares) as guest:
+        loads.prepare(guest.transport)
+        program = f"{loads.PROGRAMS}/pathlat"
+        yield Target(targets.GUEST, guest.transport, program, built.release, built)
+
+
+def _measure(
+    target: Target,
+    request: Request,
+    reporter: Reporter,
+    *,
+    live: bool,
+    load: tuple[Load, int, int] | None,
+) -> str:
+    """Return the probe's last document; meanwhile show those before, on a terminal."""
+    console = reporter.console
+    if not (live and console.is_terminal):
+        return _attend(target, request, reporter, lambda text: None, load)
+    with Live(console=console, transient=True, auto_refresh=False) as shown:
+
+        def show(text: str) -> None:
+            shown.update(Group(*_tables(text)), refresh=True)
+
+        return _attend(target, request.every(LIVE_SECONDS), reporter, show, load)
+
+
+def _attend(
+    target: Target,
+    request: Request,
+    reporter: Reporter,
+    lines: Callable[[str], None],
+    load: tuple[Load, int, int] | None,
+) -> str:
+    with until_asked() as asked, attached(target, request, lines) as reading:
+        limit = "until Ctrl-C" if request.seconds is None else f"for {request.seconds:g} s"
+        reporter.say(
+            f"timing packets on {target.name}, kernel {target.release}, "
+            + (limit if load is None else f"{load[1]} of {load[0]} at {load[2]}/s")
+        )
+        if load is not None:
+            sent = loads.run(target.transport, *load)
+            reporter.say(f"sent {number(sent.sent)}, received {number(sent.received)}")
+            return reading.end()
+        while reading.look() and not asked():
+            time.sleep(LOOK_SECONDS)
+        return reading.end()
+
+
+def _record(folder: RunFolder, document: str, max_unaccounted: float) -> None:
+    found = parse(PathlatDocument, document, "the probe's document")
+    if found.stamps_on.start is False or found.stamps_on.end is False:
+        raise RefusedError(
+            "the kernel did not stamp packets all the time (net.core.path_trace was 0); "
+            "switch it on, or use --source hooks"
+        )
+    folder.record_probe(document, max_unaccounted)
+
+
+def _tables(text: str) -> list[Table]:
+    document = parse(PathlatDocument, text, "the probe's document")
+    return tables.of_series(series.from_document(0, "ns", document))
+
+
+def _show(folder: RunFolder, text: str, hist: bool) -> None:
+    console = Console(highlight=False)
+    document = parse(PathlatDocument, text, "the probe's document")
+    for table in tables.of_run(folder.path):
+        console.print(table)
+        console.print()
+    if not any(path.ended for path in document.paths):
+        console.print(f"No packet came to its end{_unwanted(document)}.")
+    if document.hooks is not None and document.hooks.absent:
+        console.print(f"Not on this kernel: {', '.join(document.hooks.absent)}", soft_wrap=True)
+    if hist:
+        for one in series.from_document(0, "ns", document):
+            console.print(tables.histogram_table(one))
+    console.print(f"Results: {folder.path}", soft_wrap=True)
+
+
+def _unwanted(document: PathlatDocument) -> str:
+    filtered = document.samples.filtered
+    return f"; {number(filtered)} were none of those asked for" if filtered else ""

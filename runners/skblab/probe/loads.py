@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The traffic of a guest's own: which, between which namespaces, and how much of it arrived."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal
+
+from skblab.errors import UsageError
+from skblab.transport import Transport
+
+Protocol = Literal["udp", "tcp", "sctp"]
+PROGRAMS = "/skblab/tools/bin"
+PORT = 5001
+BYTES = {"udp": 64, "tcp": 1000, "sctp": 1000}
+RECEIVE_BUFFER_BYTES = 128 << 20
+IDLE_SECONDS = 2
+READY_SECONDS = 60
+MESSAGES = "/tmp/messages.py"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Packets from the namespace source to the router, or through it to the target."""
+
+    protocol: Protocol = "udp"
+    family: Literal[4, 6] = 4
+    forward: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Load:
+        """Read such as udp, tcp6 or sctp-forward; UsageError if it is none of those."""
+        found = re.fullmatch(r"(udp|tcp|sctp)([46]?)(-forward)?", text)
+        if found is None:
+            raise UsageError(
+                f"--load {text}: expected udp, tcp or sctp, with 6 for IPv6 and -forward for "
+                "packets that are forwarded, such as udp6-forward"
+            )
+        protocol: Any = found[1]
+        return cls(protocol, 6 if found[2] == "6" else 4, bool(found[3]))
+
+    def __str__(self) -> str:
+        """The load's name, as `parse` reads it."""
+        family = "6" if self.family == 6 else ""
+        return f"{self.protocol}{family}{'-forward' if self.forward else ''}"
+
+    @property
+    def reader(self) -> str:
+        """The namespace that the packets are for."""
+        return "target" if self.forward else "router"
+
+    @property
+    def address(self) -> str:
+        """Where to."""
+        subnet = 2 if self.forward else 1
+        return f"2001:2:0:{subnet}::2" if self.family == 6 else f"198.18.{subnet}.2"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """How many packets, or messages of a connection, were sent and came. `documents` as printed."""
+
+    sent: int
+    received: int
+    sender: str
+    receiver: str
+
+
+def prepare(transport: Transport, *, napi: bool = False, threaded: bool = False) -> None:
+    """Make the namespaces, and bring what the loads need."""
+    text = (resources.files(__package__) / "guest" / "topology.sh").read_text()
+    head = f"NAPI={'yes' if napi else 'no'} THREADED={'yes' if threaded else 'no'}\n"
+    transport.script(head + text).check("setting up the namespaces")
+    program = resources.files(__package__) / "guest" / "messages.py"
+    with resources.as_file(program) as path:
+        transport.put(path, MESSAGES)
+
+
+def run(transport: Transport, load: Load, count: int, rate: int) -> Sent:
+    """Send so many at so many a second (0: at once), and wait for the last."""
+    seconds = max(60, 20 * count // (rate or 10_000))
+    size = BYTES[load.protocol]
+    inside = ["ip", "netns", "exec"]
+    if load.protocol == "udp":
+        address = f"[{load.address}]" if load.family == 6 else load.address
+        receiver = [
+            *(*inside, load.reader, f"{PROGRAMS}/skblab-traffic", "receive"),
+            *("--bind", f"{address}:{PORT}", "--expect", str(count)),
+            *("--idle", str(IDLE_SECONDS), "--seconds", str(seconds)),
+            *("--rcvbuf", str(RECEIVE_BUFFER_BYTES)),
+        ]
+        sender = [
+            *(*inside, "source", f"{PROGRAMS}/skblab-traffic", "send"),
+            *("--to", f"{address}:{PORT}", "--count", str(count), "--size", str(size)),
+            *("--rate", str(rate), "--seconds", str(seconds)),
+        ]
+    else:
+        where = [load.protocol, load.address, str(PORT), str(size)]
+        python = ["python3", MESSAGES]
+        receiver = [*inside, load.reader, *python, "receive", *where]
+        sender = [*inside, "source", *python, "send", *where, str(count), str(rate)]
+    receiving = transport.start(receiver)
+    receiving.wait_for("ready", READY_SECONDS)
+    sent = transport.run(sender, seconds=2 * seconds).check("the sender")
+    received = receiving.wait(2 * seconds).check("the receiver")
+    return Sent(
+        sent=int(json.loads(sent.stdout)["sent"]),
+        received=int(json.loads(received.stdout)["received"]),
+        sender=sent.stdout,
+        receiver=received.stdout,
+    )

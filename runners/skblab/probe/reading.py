@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probe at work: started on a target, its documents read as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from skblab.errors import UsageError
+from skblab.probe.request import Request
+from skblab.probe.targets import Target
+from skblab.transport import Running, TransportError
+
+ATTACH_SECONDS = 120
+END_SECONDS = 60
+EXIT_USAGE = 2
+
+
+class Reading:
+    """A probe that is attached. `lines` is called with each document's text."""
+
+    def __init__(self, running: Running, lines: Callable[[str], None]) -> None:
+        self._running = running
+        self._lines = lines
+        self._last = ""
+
+    def look(self) -> bool:
+        """Pass on what has come; False once the probe has ended by itself."""
+        goes_on = self._running.running()
+        for line in self._running.take_lines():
+            self._last = line
+            self._lines(line)
+        return goes_on
+
+    def end(self) -> str:
+        """Have the probe end, and return its last document."""
+        # It may have ended in this moment.
+        with contextlib.suppress(TransportError, ProcessLookupError):
+            if self._running.running():
+                self._running.interrupt()
+        self._running.wait(END_SECONDS).check("the probe")
+        self.look()
+        return self._last
+
+
+@contextlib.contextmanager
+def attached(target: Target, request: Request, lines: Callable[[str], None]) -> Iterator[Reading]:
+    """Have the probe attached; UsageError with its own words if it refuses."""
+    running = target.transport.start([target.program, *request.options()])
+    deadline = time.monotonic() + ATTACH_SECONDS
+    while running.running() and not running.said("ready"):
+        if time.monotonic() > deadline:
+            running.interrupt()
+            raise UsageError(f"the probe did not attach on {target.name} in {ATTACH_SECONDS} s")
+        time.sleep(0.02)
+    if not running.running():
+        done = running.wait(END_SECONDS)
+        if done.status == EXIT_USAGE:
+            words = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise UsageError(words[0].removeprefix("pathlat: "))
+        done.check("the probe")
+    reading = Reading(running, lines)
+    try:
+        yield reading
+    except BaseException:
+        with contextlib.suppress(Exception):
+            running.interrupt()
+        raise
+
+
+@contextlib.contextmanager
+def until_asked() -> Iterator[Callable[[], bool]]:
+    """Take the first Ctrl-C as the wish for a summary; a second one stops everything."""
+    asked = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(_: int, __: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(signal.SIGINT, before)
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)

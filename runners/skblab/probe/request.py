@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is asked of the probe: which packets, how long, which are late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+
+@dataclass(frozen=True)
+class Request:
+    """The probe's own options; None is its default. Times in seconds, but `late` with its unit."""
+
+    source: str | None = None
+    seconds: float | None = None
+    interval: float | None = None
+    device: str | None = None
+    netns: str | None = None
+    path: str | None = None
+    family: int | None = None
+    protocol: str | None = None
+    port: int | None = None
+    address: str | None = None
+    late: str | None = None
+    run: int | None = None
+    late_max: int | None = None
+    stop: bool | None = None
+    kprobes: bool | None = None
+    room: int | None = None
+
+    def every(self, seconds: float) -> Request:
+        """Return the request with a document every so often."""
+        return replace(self, interval=seconds)
+
+    def options(self) -> list[str]:
+        """Return them as the probe's command line."""
+        found: list[str] = []
+        for one in fields(self):
+            value = getattr(self, one.name)
+            name = "--" + one.name.replace("_", "-")
+            if value is True:
+                found.append(name)
+            elif value not in (None, False):
+                found += [name, f"{value:g}" if isinstance(value, float) else str(value)]
+        return found
