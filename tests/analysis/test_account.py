@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The account of a probe alone: what adds up, what is refused, what is kept of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_run import pathlat
+
+from skblab_analysis import tables
+from skblab_analysis.account import Account, account, refuse
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import RecordError, RefusedError, parse
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.run import Plan
+
+HOOKS: dict[str, Any] = {
+    "by": "fentry",
+    "attached": 54,
+    "absent": ["entry:sctp_rcv"],
+    "entered": 0,
+    "began": 0,
+    "continued": 0,
+    "filtered_late": 0,
+    "in_flight": 0,
+    "replaced": 0,
+    "refused": 0,
+    "sends_refused": 0,
+    "napis_refused": 0,
+    "bulk_cut": 0,
+}
+
+
+def hooked(**counts: int) -> dict[str, Any]:
+    """A document by hooks, whose packets all began unless `counts` says otherwise."""
+    document = copy.deepcopy(dict(pathlat()))
+    ends = sum(sum(path["ends"].values()) for path in document["paths"])
+    begun = ends + document["merged"]
+    document["source"] = "hooks"
+    document["hooks"] = HOOKS | {"entered": begun} | counts
+    return document
+
+
+def of(document: dict[str, Any]) -> Account:
+    return account(0, "ns", parse(PathlatDocument, json.dumps(document), "it"))
+
+
+def test_samples_tell_only_ends() -> None:
+    found = of(dict(pathlat()))
+    assert found.begun is None
+    assert found.ended > 0
+    assert "unbalanced" not in found.unaccounted
+
+
+def test_what_began_ended() -> None:
+    found = of(hooked())
+    assert found.begun == found.ended + found.merged
+    assert found.unaccounted["unbalanced"] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ({"replaced": 7}, "replaced"),
+        ({"refused": 7}, "refused"),
+    ],
+)
+def test_what_hooks_lose_is_counted_once(more: dict[str, int], cause: str) -> None:
+    plain = of(hooked()).missing
+    document = hooked(**more)
+    document["hooks"]["entered"] += 7
+    found = of(document)
+    assert found.missing == plain + 7
+    assert found.unaccounted[cause] == 7
+
+
+@pytest.mark.parametrize("key", ["in_flight", "continued", "filtered_late"])
+def test_what_did_not_end_but_is_known_is_accounted_for(key: str) -> None:
+    document = hooked(**{key: 5})
+    document["hooks"]["entered"] += 5
+    assert of(document).unaccounted["unbalanced"] == 0
+
+
+def test_an_end_that_nobody_saw_begin_is_unaccounted_for() -> None:
+    document = hooked()
+    document["hooks"]["entered"] -= 3
+    assert of(document).unaccounted["unbalanced"] == 3
+
+
+def test_more_than_allowed_is_refused_in_words() -> None:
+    document = hooked()
+    document["hooks"]["entered"] += 1000
+    found = of(document)
+    with pytest.raises(RefusedError, match=r"unaccounted for \(.*1000 unbalanced\), more than 0.1"):
+        refuse(found, 0.1)
+    refuse(found, 100)
+
+
+def test_a_source_that_does_not_fit_its_counts_is_no_document() -> None:
+    document = hooked()
+    document["source"] = "samples"
+    with pytest.raises(RecordError, match="expected hooks with it"):
+        parse(PathlatDocument, json.dumps(document), "it")
+
+
+def test_a_run_of_the_probe_is_kept(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
+    found = folder.record_probe(hooked(), 0.1)
+    run = load(folder.path)
+    assert run.document.accounts == (found,)
+    assert run.of_trial(0)
+    titles = [str(table.title) for table in tables.of_run(folder.path)]
+    assert titles[-1] == "Account (paths of packets)"
+
+
+def test_a_refused_run_is_void_and_keeps_the_document(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
+    document = hooked()
+    document["hooks"]["entered"] += 1000
+    with pytest.raises(RefusedError):
+        folder.record_probe(document, 0.1)
+    run = load(folder.path)
+    assert [row["state"] for row in run.trials] == ["void"]
+    assert run.document.accounts == ()
+    assert (folder.logs / "pathlat-0.json").exists()
+
+
+def test_a_damaged_document_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
+    with pytest.raises(RecordError):
+        folder.record_probe("{", 0.1)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab probe layers` as a user runs it, with a guest's own traffic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Skblab
+
+RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"]
+
+
+def probe(run_skblab: Skblab, tmp_path: Path, *options: str) -> Any:
+    done = run_skblab(
+        *("probe", "layers", "--on", "guest", "--packets", "3001", "--rate", "5000", "--json"),
+        *options,
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    found["paths"] = {path["path"]: path for path in found["paths"]}
+    return found
+
+
+@pytest.mark.guest
+def test_udp_by_the_kernels_samples(run_skblab: Skblab, tmp_path: Path) -> None:
+    found = probe(run_skblab, tmp_path, "--protocol", "udp", "--port", "5001", "--path", "receive")
+    assert found["source"] == "samples"
+    received = found["paths"]["receive"]
+    assert received["ends"]["delivered"] == 3001
+    assert set(received["seen"].values()) == {3001}
+    assert not any(found["paths"]["send"]["ends"].values())
+    assert found["samples"]["filtered"] >= 3001
+    runs = list(tmp_path.glob("layers-*/run.json"))
+    assert len(runs) == 1
+    assert json.loads(runs[0].read_text())["accounts"][0]["ended"] == 3001
+
+
+@pytest.mark.guest
+def test_forwarded_tcp_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab, tmp_path: Path) -> None:
+    options = ("--no-patches", "--load", "tcp6-forward", "--late", "1us", "--late-max", "5")
+    found = probe(run_skblab, tmp_path, *options)
+    hooks, late = found["hooks"], found["late"]
+    assert hooks["absent"] == []
+    assert not hooks["replaced"] and not hooks["refused"]
+    # Data and acknowledgements, each of them twice through the router's stack.
+    assert found["paths"]["forward"]["ends"]["transmitted"] >= 3001
+    assert found["paths"]["receive"]["ends"]["delivered"] + found["merged"] >= 3001
+    # Every packet takes a microsecond here; five were asked for.
+    assert late["recorded"] == len(late["packets"]) == 5
+    assert late["limited"] == late["packets_late"] - 5 > 0
+    for packet in late["packets"]:
+        assert sum(packet["times"].values()) <= packet["total_ns"]
+        assert packet["protocol"] in (6, 58)
+        assert packet["cpu_did"]
+
+
+@pytest.mark.guest
+def test_a_filter_that_matches_nothing_is_said(run_skblab: Skblab, tmp_path: Path) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "guest", "--packets", "100", "--port", "9"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "No packet came to its end; " in done.stdout
+    assert "were none of those asked for" in done.stdout

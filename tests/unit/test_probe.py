@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab probe`: what is asked for, where, with which traffic; and what is refused."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from conftest import Skblab
+from skblab.errors import UsageError
+from skblab.probe import targets
+from skblab.probe.loads import Load
+from skblab.probe.request import Request
+from skblab.transport import LocalTransport, TransportError
+
+
+def test_what_is_not_asked_for_is_left_to_the_probe() -> None:
+    assert Request().options() == []
+
+
+def test_options_are_the_probes_own() -> None:
+    request = Request(source="hooks", seconds=2.0, late="250us", late_max=7, stop=True, port=53)
+    assert request.every(0.5).options() == [
+        *("--source", "hooks", "--seconds", "2", "--interval", "0.5", "--port", "53"),
+        *("--late", "250us", "--late-max", "7", "--stop"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["udp", "udp6", "tcp", "tcp6-forward", "sctp-forward", "sctp6", "udp-forward"]
+)
+def test_a_load_is_named_as_it_is_read(text: str) -> None:
+    assert str(Load.parse(text)) == text
+
+
+def test_a_load_knows_where_to() -> None:
+    assert Load.parse("udp4").address == "198.18.1.2"
+    assert Load.parse("tcp6-forward").address == "2001:2:0:2::2"
+    assert Load.parse("tcp-forward").reader == "target"
+    assert Load.parse("tcp").reader == "router"
+
+
+@pytest.mark.parametrize("text", ["icmp", "udp5", "forward", "udp-forwards", ""])
+def test_another_load_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="expected udp, tcp or sctp"):
+        Load.parse(text)
+
+
+@pytest.mark.parametrize("on", ["-oProxyCommand=x", "two words", "", "user@"])
+def test_what_is_no_target_is_refused(on: str) -> None:
+    with pytest.raises(UsageError, match="expected here, guest, or a host"):
+        targets.check(on)
+
+
+@pytest.mark.parametrize("on", ["here", "guest", "router", "root@192.0.2.1", "2001:db8::1"])
+def test_targets(on: str) -> None:
+    targets.check(on)
+
+
+def test_the_command_says_so_in_one_line(run_skblab: Skblab) -> None:
+    done = run_skblab("probe", "layers", "--on", "guest", "--load", "icmp")
+    assert done.returncode == 2
+    assert "--load icmp: expected udp, tcp or sctp" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_commands_here() -> None:
+    here = LocalTransport()
+    assert here.run(["cat"], stdin="text").stdout == "text"
+    assert here.script("false; echo no").status == 1
+    with pytest.raises(TransportError, match="did not end within 0 s"):
+        here.run(["sleep", "5"], seconds=0.1)
+
+
+COUNTS = """
+import signal, sys, time
+def end(*_): print("end"); sys.exit(0)
+signal.signal(signal.SIGINT, end)
+print("1", flush=True)
+sys.stderr.write("ready\\n"); sys.stderr.flush()
+time.sleep(30)
+"""
+
+
+def test_a_command_in_the_background_gives_its_lines_and_ends_when_asked() -> None:
+    running = LocalTransport().start([sys.executable, "-c", COUNTS])
+    running.wait_for("ready", 10)
+    deadline = time.monotonic() + 10
+    lines: list[str] = []
+    while not lines and time.monotonic() < deadline:
+        lines = running.take_lines()
+    assert lines == ["1\n"]
+    running.interrupt()
+    done = running.wait(10)
+    assert done.status == 0
+    assert running.take_lines() == ["end\n"]
+    assert not running.running()
