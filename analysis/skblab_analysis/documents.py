@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     NonNegativeFloat,
     NonNegativeInt,
+    PositiveInt,
     StringConstraints,
     model_validator,
 )
@@ -190,12 +191,97 @@ class Hooks(_Tool):
     bulk_cut: NonNegativeInt
 
 
+class End(_Tool):
+    """One end of a packet's way, by its header."""
+
+    address: str
+    port: NonNegativeInt | None = None
+
+
+class Deed(_Tool):
+    """What a CPU turned to: a task (`comm`), a softirq, an interrupt's handler, or their end."""
+
+    before_end_ns: NonNegativeInt
+    kind: Literal["task", "softirq", "softirq_end", "irq", "irq_end"]
+    id: NonNegativeInt
+    comm: str = ""
+    name: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it was, in a word or two."""
+        return self.comm or f"{self.kind} {self.name or self.id}"
+
+
+class LatePacket(_Tool):
+    """A packet recorded whole: `times` from the point before to each point, in ns.
+
+    `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
+    did since it entered, and at that moment. `backlog`: packets that waited for that CPU.
+    """
+
+    end_ns: NonNegativeInt
+    total_ns: NonNegativeInt
+    before_ns: NonNegativeInt
+    times: Mapping[Name, NonNegativeInt]
+    path: PathName
+    end: str
+    reason: str | None = None
+    run: PositiveInt
+    cpu: NonNegativeInt
+    comm: str
+    pid: NonNegativeInt
+    ifindex: int
+    bytes: NonNegativeInt
+    merged: NonNegativeInt
+    backlog: NonNegativeInt
+    protocol: NonNegativeInt | None = None
+    source: End | None = None
+    target: End | None = None
+    cpu_did: tuple[Deed, ...]
+
+    @property
+    def slowest(self) -> tuple[str, int]:
+        """The layer that took the most, `before` if that was an earlier path, and its ns."""
+        parts = {"before": self.before_ns, **self.times}
+        return max(parts.items(), key=lambda part: part[1])
+
+    @property
+    def longest_deed(self) -> tuple[str, int] | None:
+        """What the CPU did longest in a stretch since the packet entered, and its ns."""
+        starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
+        spans = [
+            (deed.words, start - until)
+            for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=True)
+            if not deed.kind.endswith("_end")
+        ]
+        return max(spans, key=lambda span: span[1], default=None)
+
+
+class LateDocument(_Tool):
+    """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
+
+    `limited` were not recorded because there were enough, `lost` for want of room.
+    """
+
+    threshold_ns: PositiveInt
+    in_a_row: PositiveInt
+    packets_late: NonNegativeInt
+    runs: NonNegativeInt
+    recorded: NonNegativeInt
+    limited: NonNegativeInt
+    lost: NonNegativeInt
+    tracing_stopped: bool
+    packets: tuple[LatePacket, ...]
+
+
 class PathlatDocument(_Tool):
     """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets."""
 
     schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
     source: Literal["samples", "hooks"] = "samples"
     hooks: Hooks | None = None
+    late: LateDocument | None = None
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]

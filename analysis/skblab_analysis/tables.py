@@ -16,6 +16,7 @@ from rich.table import Table
 
 from skblab_analysis import bench, functions
 from skblab_analysis.account import Account
+from skblab_analysis.documents import LateDocument
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
@@ -186,6 +187,43 @@ def account_table(account: Account) -> Table:
     for cause, count in account.unaccounted.items():
         table.add_row(f"unaccounted: {cause}", number(count), "")
     table.add_row("unaccounted for", small_share(account.share), "of those that ended")
+    return table
+
+
+MOST_LATE = 20
+
+
+def late_table(late: LateDocument) -> Table:
+    """Return the slowest of the late packets: which layer made each late, and what its CPU did."""
+    slowest = sorted(late.packets, key=lambda packet: -packet.total_ns)[:MOST_LATE]
+    ns = scale("ns", slowest[0].total_ns if slowest else late.threshold_ns)
+    limit = scale("ns", late.threshold_ns)
+    row = f", {late.in_a_row} in a row" if late.in_a_row > 1 else ""
+    table = _table(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
+    table.add_column("path", no_wrap=True)
+    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
+    table.add_column("made late by", no_wrap=True)
+    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
+    table.add_column("CPU", justify="right", no_wrap=True)
+    table.add_column("which did longest", overflow="fold")
+    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
+    for packet in slowest:
+        layer, took = packet.slowest
+        deed = packet.longest_deed
+        table.add_row(
+            packet.path,
+            ns.text(packet.total_ns),
+            layer,
+            ns.text(took),
+            str(packet.cpu),
+            escape(deed[0]) if deed else "",
+            ns.text(deed[1]) if deed else "",
+        )
+    said = (
+        f"{number(late.packets_late)} late in {number(late.runs)} runs; {number(late.recorded)} "
+        f"recorded, {number(late.limited + late.lost)} not"
+    )
+    table.caption = said + (f", {number(late.lost)} for want of room" if late.lost else "")
     return table
 
 

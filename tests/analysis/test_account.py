@@ -13,7 +13,7 @@ from synthetic_run import pathlat
 
 from skblab_analysis import tables
 from skblab_analysis.account import Account, account, refuse
-from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.documents import LateDocument, LatePacket, PathlatDocument
 from skblab_analysis.errors import RecordError, RefusedError, parse
 from skblab_analysis.records import RunFolder, load
 from skblab_analysis.run import Plan
@@ -133,3 +133,55 @@ def test_a_damaged_document_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
     with pytest.raises(RecordError):
         folder.record_probe("{", 0.1)
+
+
+def late_packet(**more: Any) -> dict[str, Any]:
+    return {
+        "end_ns": 10_000_000,
+        "total_ns": 400_000,
+        "before_ns": 10_000,
+        "times": {"stack": 5_000, "wake": 300_000, "user": 85_000},
+        "path": "receive",
+        "end": "delivered",
+        "run": 1,
+        "cpu": 1,
+        "comm": "reader",
+        "pid": 7,
+        "ifindex": 2,
+        "bytes": 64,
+        "merged": 0,
+        "backlog": 0,
+        "cpu_did": [
+            {"before_end_ns": 900_000, "kind": "task", "comm": "hog", "id": 9},
+            {"before_end_ns": 90_000, "kind": "softirq", "name": "net_rx", "id": 3},
+            {"before_end_ns": 80_000, "kind": "softirq_end", "name": "net_rx", "id": 3},
+        ],
+    } | more
+
+
+def test_a_late_packet_names_its_layer_and_what_ran_meanwhile() -> None:
+    packet = parse(LatePacket, json.dumps(late_packet()), "it")
+    assert packet.slowest == ("wake", 300_000)
+    # The hog began before the packet entered; only what was since counts.
+    assert packet.longest_deed == ("hog", 310_000)
+    before = parse(LatePacket, json.dumps(late_packet(before_ns=350_000, cpu_did=[])), "it")
+    assert before.slowest == ("before", 350_000)
+    assert before.longest_deed is None
+
+
+def test_late_packets_in_a_table() -> None:
+    late = {
+        "threshold_ns": 250_000,
+        "in_a_row": 2,
+        "packets_late": 9,
+        "runs": 1,
+        "recorded": 1,
+        "limited": 5,
+        "lost": 2,
+        "tracing_stopped": False,
+        "packets": [late_packet()],
+    }
+    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    assert table.title == "Late packets (250 µs or more, 2 in a row)"
+    assert table.row_count == 1
+    assert table.caption == "9 late in 1 runs; 1 recorded, 7 not, 2 for want of room"

@@ -251,6 +251,9 @@ def _show(folder: RunFolder, text: str, hist: bool) -> None:
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()
+    if document.late is not None:
+        console.print(tables.late_table(document.late))
+        console.print()
     if not any(path.ended for path in document.paths):
         console.print(f"No packet came to its end{_unwanted(document)}.")
     if document.hooks is not None and document.hooks.absent:
