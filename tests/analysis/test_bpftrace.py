@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The bpftrace scripts: their heads, and that they hook what the catalogue says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skblab_analysis.catalogue import Hook, load, version
+
+FOLDER = Path(__file__).resolve().parents[2] / "probes" / "bpftrace"
+SCRIPTS = sorted(FOLDER.glob("*.bt"))
+KERNEL = version("6.12")
+PLACES = {"entry": "fentry", "return": "fexit"}
+
+
+def probe(hook: Hook) -> str:
+    return hook.at if hook.kind == "tracepoint" else f"{PLACES[hook.kind]}:{hook.target}"
+
+
+def wanted(path_name: str) -> set[str]:
+    """Every hook of the path's points that knows a packet, and of every end."""
+    catalogue = load()
+    path = next(path for path in catalogue.paths if path.name == path_name)
+    hooks = [hook for name in path.points for hook in catalogue.point(name).hooks]
+    ends = [hook for end in catalogue.ends for hook in end.hooks]
+    found = {
+        probe(hook)
+        for hook in [*hooks, *ends]
+        if (hook.skb or hook.napi)
+        and hook.fits(KERNEL)
+        and (not hook.paths or path_name in hook.paths)
+    }
+    if path_name == "forward":
+        return found
+    # Nothing that is received is cut into segments.
+    return found - {"fexit:__skb_gso_segment"}
+
+
+def hooked(script: str) -> set[str]:
+    text = (FOLDER / f"{script}.bt").read_text()
+    return set(re.findall(r"^((?:fentry|fexit|tracepoint):[\w:]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", ["receive", "forward"])
+def test_the_scripts_hook_what_the_catalogue_says(path: str) -> None:
+    # The exchange of memory is seen from both sides.
+    assert hooked(f"{path}-hooks") == wanted(path) | {"fexit:pskb_expand_head"}
+
+
+def test_napi_hooks_are_the_catalogues() -> None:
+    catalogue = load()
+    path = next(path for path in catalogue.paths if path.name == "poll")
+    points = {probe(hook) for name in path.points for hook in catalogue.point(name).hooks}
+    assert hooked("napi-hooks") == points
+
+
+@pytest.mark.parametrize("path", ["receive", "forward"])
+def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
+    points = next(one for one in load().paths if one.name == path).points[1:]
+    for script in (path, f"{path}-hooks"):
+        text = (FOLDER / f"{script}.bt").read_text()
+        printed = re.findall(r"^\tprint\(@(\w+)\);", text, re.MULTILINE)
+        layers = [*points, "total"]
+        assert printed[: 2 * len(layers)] == [f"{name}_ns" for name in layers] + layers
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_head_says_all_that_one_needs(script: Path) -> None:
+    head = script.read_text().split("\n\n", 1)[0]
+    assert head.startswith("#!/usr/bin/env bpftrace\n// SPDX-License-Identifier: GPL-2.0\n// ")
+    words = head + head.replace("\n// ", " ")
+    for part in ("?\n", "as root", f"bpftrace {script.name}", "Real output", "How to read it: "):
+        assert part in words
+    assert "Caveats: " in head
+    assert re.search(r"count 2003|: 2003", head), "no output of a real run"
+    assert script.stat().st_mode & 0o111
+
+
+def test_there_are_two_of_each_kind() -> None:
+    names = {path.stem for path in SCRIPTS}
+    assert names == {
+        f"{kind}{suffix}" for kind in ("receive", "forward", "napi") for suffix in ("", "-hooks")
+    }
