@@ -250,9 +250,10 @@ class LatePacket(_Tool):
     def longest_deed(self) -> tuple[str, int] | None:
         """What the CPU did longest in a stretch since the packet entered, and its ns."""
         starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
+        untils = (*starts[1:], 0) if starts else ()
         spans = [
             (deed.words, start - until)
-            for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=True)
+            for deed, start, until in zip(self.cpu_did, starts, untils, strict=True)
             if not deed.kind.endswith("_end")
         ]
         return max(spans, key=lambda span: span[1], default=None)

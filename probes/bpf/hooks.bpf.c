@@ -96,7 +96,7 @@ static __noinline int move(__u64 from, __u64 to, int change)
 	bpf_map_delete_elem(&flights, &from);
 	if (bpf_map_update_elem(&flights, &to, &copy, BPF_ANY))
 		add(refused, 1);
-	else
+	else if (change)
 		__sync_fetch_and_add(&moving, change);
 	return 0;
 }
@@ -413,6 +413,60 @@ SENDS(tcp_sendmsg_locked)
 SENDS(do_tcp_sendpages)
 
 /* Those that want more than the packet, or another way to it. */
+
+/* Segments of a packet are new packets, of which the first goes on for it. */
+static __always_inline int segment(__u64 from, __u64 segments)
+{
+	/* None, or an error. */
+	if (!segments || segments >= (__u64)-MAX_ERRNO)
+		return 0;
+	return move(from, (__u64)BPF_CORE_READ((const struct sk_buff *)segments, head), 0);
+}
+
+SEC("fexit/__skb_gso_segment")
+int fexit___skb_gso_segment(__u64 *ctx)
+{
+	const struct sk_buff *skb = (const void *)ctx[0];
+
+	return segment((__u64)skb->head, ctx[3]);
+}
+
+/* A return alone does not know of what: the task remembers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SEGMENTING);
+	__type(key, __u64);
+	__type(value, __u64);
+} segmenting SEC(".maps");
+
+static __always_inline __u64 this_context(void)
+{
+	/* Processes 0 are one for each CPU. */
+	return bpf_get_current_pid_tgid() << 16 ^ bpf_get_smp_processor_id();
+}
+
+SEC("kprobe/__skb_gso_segment")
+int kprobe___skb_gso_segment(struct pt_regs *ctx)
+{
+	const struct sk_buff *skb = (const void *)PT_REGS_PARM1(ctx);
+	__u64 key = this_context(), head = (__u64)BPF_CORE_READ(skb, head);
+
+	if (bpf_map_update_elem(&segmenting, &key, &head, BPF_ANY))
+		add(refused, 1);
+	return 0;
+}
+
+SEC("kretprobe/__skb_gso_segment")
+int kretprobe___skb_gso_segment(struct pt_regs *ctx)
+{
+	__u64 key = this_context(), *head = bpf_map_lookup_elem(&segmenting, &key);
+
+	if (!head)
+		return 0;
+	segment(*head, PT_REGS_RC(ctx));
+	bpf_map_delete_elem(&segmenting, &key);
+	return 0;
+}
 
 static __always_inline int woken(__u64 skb, __u64 head)
 {

@@ -37,6 +37,7 @@
 
 #define DEFAULT_FLIGHTS (1 << 16)
 #define MAX_NAPIS	4096
+#define MAX_SEGMENTING	1024
 /* A queueing discipline gives out no more packets at once. */
 #define MAX_BULK 64
 

@@ -147,7 +147,8 @@ enum napi_poll_context {
 };
 
 #define PF_KTHREAD	 0x00200000 /* task_struct::flags */
-#define SKB_FCLONE_CLONE 2	    /* sk_buff::fclone */
+#define MAX_ERRNO	 4095
+#define SKB_FCLONE_CLONE 2 /* sk_buff::fclone */
 #define SKB_DATAREF_MASK 0xffff
 
 /* Flags are macros in the kernel, which BTF does not carry. */

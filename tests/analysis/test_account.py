@@ -135,7 +135,7 @@ def test_a_damaged_document_is_refused(tmp_path: Path) -> None:
         folder.record_probe("{", 0.1)
 
 
-def late_packet(**more: Any) -> dict[str, Any]:
+def late_packet(**more: object) -> dict[str, Any]:
     return {
         "end_ns": 10_000_000,
         "total_ns": 400_000,

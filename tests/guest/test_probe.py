@@ -14,14 +14,14 @@ from conftest import Skblab
 RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"]
 
 
-def probe(run_skblab: Skblab, tmp_path: Path, *options: str) -> Any:
+def probe(run_skblab: Skblab, tmp_path: Path, *options: str) -> dict[str, Any]:
     done = run_skblab(
         *("probe", "layers", "--on", "guest", "--packets", "3001", "--rate", "5000", "--json"),
         *options,
         env={"SKBLAB_RESULTS": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     found["paths"] = {path["path"]: path for path in found["paths"]}
     return found
 

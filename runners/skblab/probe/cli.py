@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from skblab import kernel, labroot, paths, tools
 from skblab.boot import make_spec
+from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
-from skblab.probe import environment, loads, targets
+from skblab.probe import environment, loads, targets, verify
 from skblab.probe.loads import Load
 from skblab.probe.reading import attached, until_asked
 from skblab.probe.request import Request
@@ -146,7 +150,9 @@ def layers(
     with contextlib.ExitStack() as stack:
         if on == targets.GUEST:
             chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches)
-            target = stack.enter_context(_guest(chosen, root, reporter))
+            target = stack.enter_context(
+                guest_of_ours(chosen, root, reporter, lambda one: loads.prepare(one.transport))
+            )
         else:
             program = tools.ensure_probe(root, reporter) / "pathlat"
             target = stack.enter_context(targets.machine(on, root, program, reporter))
@@ -170,6 +176,84 @@ def layers(
     _show(folder, document, hist)
 
 
+@probe.command("verify")
+def verify_(
+    packets: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="Packets or messages in each case.")
+    ] = verify.PACKETS,
+    rate: Annotated[
+        int, typer.Option(min=0, help="A second; 0: as fast as the sender can.")
+    ] = verify.RATE,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only cases with this load, such as tcp6-forward; may be repeated."),
+    ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option(help="Only this back end; may be repeated.")
+    ] = None,
+    flavour: Annotated[str, typer.Option(help="The kernel's flavour.")] = "stock",
+) -> None:
+    """Are the probes right? Counts known packets with every back end, to the packet.
+
+    UDP, TCP and SCTP, IPv4 and IPv6, received and forwarded, polled in softirqs and in NAPI
+    threads, in guests of ours with and without the kernel series.
+
+    Exit status 1: a count does not agree.
+    """
+    wanted = [Load.parse(text) for text in only or []]
+    names = [one.name for one in verify.BACKENDS]
+    for name in backend or []:
+        if name not in names:
+            raise UsageError(f"--backend {name}: expected {', '.join(names)}")
+    chosen = [one for one in verify.BACKENDS if not backend or one.name in backend]
+    reporter = Reporter()
+    root = labroot.ensure(reporter)
+    found: list[verify.Verdict] = []
+    for patched in (True, False):
+        some = [one for one in chosen if one.patched == patched]
+        if some:
+            request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
+            found += _verify_on(request, root, some, wanted, packets, rate, reporter)
+    Console(highlight=False).print(verify_table(found))
+    wrong = sum(bool(one.complaints) for one in found)
+    if wrong:
+        raise SkblabError(f"{wrong} of {len(found)} cases do not agree")
+
+
+def _verify_on(
+    request: kernel.Request,
+    root: LabRoot,
+    backends: list[verify.Backend],
+    wanted: list[Load],
+    packets: int,
+    rate: int,
+    reporter: Reporter,
+) -> list[verify.Verdict]:
+    chosen = [case for case in verify.cases() if not wanted or case.load in wanted]
+    found = []
+    with guest_of_ours(request, root, reporter, verify.prepare) as target:
+        stamps = targets.stamps(target, any(one.patched for one in backends))
+        with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
+            for backend, case in product(backends, chosen):
+                found.append(verify.run(target, backend, case, packets, rate))
+                done(len(found))
+    return found
+
+
+def verify_table(found: Sequence[verify.Verdict]) -> Table:
+    """Return what became of each case."""
+    table = Table(title="Known packets, counted", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("back end", "case"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("packets", justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for one in found:
+        said = "; ".join(one.complaints)
+        verdict = f"[red]{escape(said)}[/red]" if said else "all counted"
+        table.add_row(one.backend, str(one.case), number(one.packets), verdict)
+    return table
+
+
 def _again(on: str, request: Request, load: str, packets: int, rate: int) -> str:
     words = ["./skblab probe layers --on", on, *request.options()]
     if on == targets.GUEST:
@@ -178,14 +262,18 @@ def _again(on: str, request: Request, load: str, packets: int, rate: int) -> str
 
 
 @contextlib.contextmanager
-def _guest(chosen: kernel.Request, root: LabRoot, reporter: Reporter) -> Iterator[Target]:
+def guest_of_ours(
+    chosen: kernel.Request, root: LabRoot, reporter: Reporter, prepare: Callable[[Target], None]
+) -> Iterator[Target]:
+    """Boot a guest with the probe in it, and `prepare` it."""
     built = kernel.ensure(chosen, root, reporter)
     shares = [Bind(tools.ensure(root, built, reporter), "tools")]
-    reporter.say(f"booting {built.release}")
+    reporter.say(f"booting {built.record.release}")
     with Guest.boot(make_spec(), built, root, shares=shares) as guest:
-        loads.prepare(guest.transport)
         program = f"{loads.PROGRAMS}/pathlat"
-        yield Target(targets.GUEST, guest.transport, program, built.release, built)
+        target = Target(targets.GUEST, guest.transport, program, built.record.release, built)
+        prepare(target)
+        yield target
 
 
 def _measure(

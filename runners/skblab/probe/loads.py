@@ -13,6 +13,7 @@ from skblab.errors import UsageError
 from skblab.transport import Transport
 
 Protocol = Literal["udp", "tcp", "sctp"]
+Family = Literal[4, 6]
 PROGRAMS = "/skblab/tools/bin"
 PORT = 5001
 BYTES = {"udp": 64, "tcp": 1000, "sctp": 1000}
@@ -27,7 +28,7 @@ class Load:
     """Packets from the namespace source to the router, or through it to the target."""
 
     protocol: Protocol = "udp"
-    family: Literal[4, 6] = 4
+    family: Family = 4
     forward: bool = False
 
     @classmethod

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `skblab probe verify` holds the probes to: counts of packets that are known otherwise.
+
+A load of known length runs in a guest while a probe looks on. The programs at both ends, the
+devices and the IP layers count as well, and all must agree to the packet:
+
+    devices     packets received = paths of received and forwarded packets + merged + in flight
+    IP          packets forwarded = paths that ended transmitted, less further copies
+    programs    UDP: datagrams read = paths that ended delivered, each seen at every point
+                TCP, SCTP: messages arrived whole; every path seen at every point
+
+Segmentation is switched off, so that a packet is a packet everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from skblab.probe import loads
+from skblab.probe.loads import Load, Sent
+from skblab.probe.reading import attached
+from skblab.probe.request import Request
+from skblab.probe.targets import Target
+from skblab_analysis.documents import PathDocument, PathlatDocument
+from skblab_analysis.errors import parse
+
+# A prime, so that no batch size hides a rest.
+PACKETS = 100_003
+RATE = 10_000
+NAMESPACES = ("source", "router", "target")
+# Not on a path without a queueing discipline.
+OPTIONAL = "dequeue"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A way to measure, and the kernel it is for."""
+
+    name: str
+    patched: bool
+    request: Request
+
+
+BACKENDS = (
+    Backend("samples", patched=True, request=Request(source="samples")),
+    Backend("hooks by fentry", patched=False, request=Request(source="hooks")),
+    Backend("hooks by kprobe", patched=False, request=Request(source="hooks", kprobes=True)),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load, and where the packets are polled."""
+
+    load: Load
+    threaded: bool
+
+    def __str__(self) -> str:
+        """The case's name."""
+        return f"{self.load}, {'NAPI threads' if self.threaded else 'softirq'}"
+
+
+def cases() -> Iterator[Case]:
+    """Every protocol, family, path and context."""
+    protocols: tuple[loads.Protocol, ...] = ("udp", "tcp", "sctp")
+    families: tuple[loads.Family, ...] = (4, 6)
+    for threaded, forward, protocol, family in product(
+        (False, True), (False, True), protocols, families
+    ):
+        yield Case(Load(protocol, family, forward), threaded)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the kernel counted: packets that devices received, that IP forwarded."""
+
+    received: int
+    forwarded: int
+
+    @classmethod
+    def parse(cls, text: str) -> Counters:
+        """Add up /proc/net/dev, snmp and snmp6 of all namespaces."""
+        devices = re.findall(r"^\s*(\w+):\s*\d+\s+(\d+)(?:\s+\d+){14}$", text, re.MULTILINE)
+        received = sum(int(count) for name, count in devices if name != "lo")
+        forwarded = sum(int(n) for n in re.findall(r"^Ip6OutForwDatagrams\s+(\d+)", text, re.M))
+        for names, values in re.findall(r"^Ip: (\D.*)\nIp: (.*)$", text, re.MULTILINE):
+            forwarded += int(values.split()[names.split().index("ForwDatagrams")])
+        return cls(received, forwarded)
+
+    def since(self, before: Counters) -> Counters:
+        """Return what was counted after `before`."""
+        return Counters(self.received - before.received, self.forwarded - before.forwarded)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a case."""
+
+    case: Case
+    backend: str
+    packets: int
+    complaints: tuple[str, ...]
+
+
+def prepare(target: Target) -> None:
+    """Make the namespaces, with NAPI on every device and no segmentation."""
+    loads.prepare(target.transport, napi=True)
+    offloads = "tso off gso off tx-sctp-segmentation off tx-udp-segmentation off"
+    target.transport.script(
+        "for pair in source:s0 router:r0 router:r1 target:t0; do\n"
+        f"ip netns exec ${{pair%:*}} ethtool -K ${{pair#*:}} {offloads}\ndone"
+    ).check("switching segmentation off")
+
+
+def run(target: Target, backend: Backend, case: Case, packets: int, rate: int) -> Verdict:
+    """Run one case with one back end."""
+    _set_threaded(target, case.threaded)
+    before = _counters(target)
+    with attached(target, backend.request, lambda text: None) as reading:
+        sent = loads.run(target.transport, case.load, packets, rate)
+        document = reading.end()
+    counted = _counters(target).since(before)
+    found = parse(PathlatDocument, document, "the probe's document")
+    return Verdict(
+        case, backend.name, packets, tuple(complaints(case, packets, sent, counted, found))
+    )
+
+
+def _set_threaded(target: Target, threaded: bool) -> None:
+    pairs = (("source", "s0"), ("router", "r0"), ("router", "r1"), ("target", "t0"))
+    lines = [
+        f"ip netns exec {netns} sh -c 'echo {int(threaded)} >/sys/class/net/{device}/threaded'"
+        for netns, device in pairs
+    ]
+    target.transport.script("\n".join(lines)).check("setting threaded NAPI")
+
+
+def _counters(target: Target) -> Counters:
+    files = "/proc/net/dev /proc/net/snmp /proc/net/snmp6"
+    lines = [f"ip netns exec {netns} cat {files}" for netns in NAMESPACES]
+    return Counters.parse(target.transport.script("\n".join(lines)).check("counters").stdout)
+
+
+def complaints(
+    case: Case, packets: int, sent: Sent, counted: Counters, document: PathlatDocument
+) -> list[str]:
+    """Return every count that does not agree, in words."""
+    found: list[str] = []
+
+    def same(what: str, have: int, want: int) -> None:
+        if have != want:
+            found.append(f"{what}: {have}, expected {want}")
+
+    receive, forward = document.path("receive"), document.path("forward")
+    same("packets or messages sent", sent.sent, packets)
+    same("packets or messages read", sent.received, packets)
+    in_flight = document.hooks.in_flight if document.hooks else 0
+    copies = document.flags.get("copy", 0)
+    ended = _ended(receive) + _ended(forward) - copies
+    same(
+        "paths of packets that devices received",
+        ended + document.merged + in_flight,
+        counted.received,
+    )
+    # What GRO has made one is forwarded as one, and leaves as several.
+    same("paths transmitted", forward.ends.transmitted - copies, counted.forwarded)
+    if case.load.protocol == "udp":
+        same("paths delivered", receive.ends.delivered, packets)
+        same("paths forwarded", forward.ends.transmitted, packets if case.load.forward else 0)
+    for path in (receive, forward):
+        found += _unseen(path)
+    found += _lost(document)
+    return found
+
+
+def _ended(path: PathDocument) -> int:
+    return sum(path.ends.model_dump().values())
+
+
+def _unseen(path: PathDocument) -> list[str]:
+    return [
+        f"{path.path}: {count} of {path.ended} were seen at {point}"
+        for point, count in path.seen.items()
+        if count != path.ended and not (point == OPTIONAL and count == 0)
+    ]
+
+
+def _lost(document: PathlatDocument) -> list[str]:
+    counts: dict[str, int] = {
+        "missed": document.samples.missed,
+        "unknown": document.samples.unknown,
+        **{f"{path.path} negative": path.negative for path in document.paths},
+        **{f"{path.path} overflow": path.overflow for path in document.paths},
+    }
+    if document.hooks is not None:
+        names: Sequence[str] = ("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut")
+        counts |= {name: getattr(document.hooks, name) for name in names}
+    return [f"{name}: {count}, expected 0" for name, count in counts.items() if count]

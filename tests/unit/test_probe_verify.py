@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `skblab probe verify` complains of, from counts made up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from skblab.probe.loads import Load, Sent
+from skblab.probe.verify import Case, Counters, cases, complaints
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import parse
+
+POINTS = {
+    "receive": ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"],
+    "forward": ["driver", "stack", "ip", "route", "forward", "output", "queue", "dequeue", "xmit"],
+    "send": ["send", "transport"],
+}
+USUAL = {"receive": "delivered", "forward": "transmitted", "send": "transmitted"}
+
+
+def path(name: str, count: int, **ends: int) -> dict[str, Any]:
+    empty = {"count": 0, "sum": 0, "min": 0, "max": 0, "buckets": []}
+    whole = empty | {"from": POINTS[name][0], "to": POINTS[name][-1]}
+    if count:
+        whole |= {"count": count, "sum": 10 * count, "min": 10, "max": 10, "buckets": [[10, count]]}
+    return {
+        "path": name,
+        "usual_end": USUAL[name],
+        "ends": {"delivered": 0, "dropped": 0, "transmitted": 0, "consumed": 0}
+        | {USUAL[name]: count}
+        | ends,
+        "seen": {point: 0 if point == "dequeue" else count for point in POINTS[name]},
+        "seen_dropped": {},
+        "drop_reasons": {},
+        "negative": 0,
+        "overflow": 0,
+        "reentered": 0,
+        "layers": [],
+        "leg": whole,
+        "total": whole,
+    }
+
+
+def document(receive: int = 100, forward: int = 0, **more: object) -> dict[str, Any]:
+    return {
+        "schema": "skblab.pathlat/2",
+        "kernel": "6.12",
+        "clock_unit": "ns",
+        "sub_buckets": 16,
+        "samples": {"filtered": 0, "unknown": 0, "missed": 0},
+        "merged": 0,
+        "paths": [path("receive", receive), path("forward", forward), path("send", 0)],
+    } | more
+
+
+def said(
+    made: dict[str, Any], load: str = "udp", received: int = 100, forwarded: int = 0
+) -> list[str]:
+    return complaints(
+        Case(Load.parse(load), threaded=False),
+        100,
+        Sent(100, 100, "", ""),
+        Counters(received, forwarded),
+        parse(PathlatDocument, json.dumps(made), "it"),
+    )
+
+
+def test_what_agrees_is_not_complained_of() -> None:
+    assert said(document()) == []
+    assert said(document(100, 100), "udp-forward", 200, 100) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (document(99), "paths delivered: 99, expected 100"),
+        (document(merged=1), "paths of packets that devices received: 101, expected 100"),
+        (document(100, 1), "paths transmitted: 1, expected 0"),
+        (document(samples={"filtered": 0, "unknown": 0, "missed": 2}), "missed: 2, expected 0"),
+    ],
+)
+def test_what_does_not_is(made: dict[str, Any], words: str) -> None:
+    assert words in said(made)
+
+
+def test_a_point_that_was_missed_is_named() -> None:
+    made = document()
+    made["paths"][0]["seen"]["ip"] = 98
+    assert said(made) == ["receive: 98 of 100 were seen at ip"]
+
+
+def test_further_copies_of_what_was_forwarded_as_one_are_no_packets() -> None:
+    made = document(100, 103, flags={"copy": 3})
+    assert said(made, "tcp-forward", 200, 100) == []
+
+
+def test_counters_of_all_namespaces_add_up() -> None:
+    one = (
+        "Inter-|   Receive\n face |bytes    packets errs\n"
+        f"    lo:    9000     70{' 0' * 14}\n    s0:  500  7{' 0' * 14}\n"
+        f"    r1: 600   8{' 0' * 14}\n"
+        "Ip: Forwarding DefaultTTL InReceives ForwDatagrams InDiscards\n"
+        "Ip: 1 64 15 5 0\n"
+        "Ip6OutForwDatagrams             \t4\n"
+    )
+    counted = Counters.parse(one + one)
+    assert counted == Counters(received=30, forwarded=18)
+    assert counted.since(Counters.parse(one)) == Counters(15, 9)
+
+
+def test_every_protocol_family_path_and_context_is_a_case() -> None:
+    found = list(cases())
+    assert len(found) == len(set(found)) == 24
