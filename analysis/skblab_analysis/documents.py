@@ -104,7 +104,8 @@ class PathDocument(_Tool):
     `leg` is the time from the first point of `seen` to the last one that its layers reach, `total`
     the time since the packet's first entry: longer for those that are `reentered`, which came
     back into the stack through a virtual device. `negative` and `overflow` packets have times
-    that cannot be placed: they are in no histogram.
+    that cannot be placed: they are in no histogram. `copies`: further copies of a packet, with
+    any end.
     """
 
     path: PathName
@@ -116,6 +117,7 @@ class PathDocument(_Tool):
     negative: NonNegativeInt
     overflow: NonNegativeInt
     reentered: NonNegativeInt
+    copies: NonNegativeInt = 0
     layers: tuple[LayerDistribution, ...]
     leg: LayerDistribution
     total: LayerDistribution

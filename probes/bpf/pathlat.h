@@ -78,6 +78,7 @@ struct path_counts {
 	__u64 negative;		   /* not placed: a point lies before the previous */
 	__u64 overflow;		   /* not placed: does not fit 32 bits of nanoseconds */
 	__u64 reentered;
+	__u64 copies; /* further copies of a packet, with any end */
 	__u64 unplaced_seen[NET_PATH_NR];
 	__u64 dropped_seen[NET_PATH_NR];
 	__u64 reasons[MAX_REASONS]; /* the last place is for all others */
@@ -93,7 +94,6 @@ struct counts {
 	__u64 merged; /* packets that were merged into another one */
 	__u64 flag_negative;
 	__u64 flag_overflow;
-	__u64 flag_copy;
 	__u64 polls_filtered;
 	__u64 polls_without_delay;
 	__u64 polls_again;

@@ -154,7 +154,7 @@ static __always_inline void count_seen(__u64 *per_point, __u32 seen)
 }
 
 /* What few packets have. */
-static __noinline int count_marks(__u8 flags, __u16 merged)
+static __noinline int count_marks(__u8 path, __u8 flags, __u16 merged)
 {
 	struct counts *c = get_counts();
 
@@ -163,7 +163,8 @@ static __noinline int count_marks(__u8 flags, __u16 merged)
 	c->merged += merged;
 	c->flag_negative += !!(flags & NET_PATH_F_NEGATIVE);
 	c->flag_overflow += !!(flags & NET_PATH_F_OVERFLOW);
-	c->flag_copy += !!(flags & NET_PATH_F_COPY);
+	if (path < NET_PATH_KINDS)
+		c->paths[path].copies += !!(flags & NET_PATH_F_COPY);
 	return 0;
 }
 
@@ -213,7 +214,7 @@ static __always_inline int place_end(const __u32 *ns, __u8 path, __u8 end, __u8 
 				     __u16 merged, __u64 total, __u32 before, __u32 reason)
 {
 	if (unlikely(merged || flags & ~NET_PATH_F_REENTERED))
-		count_marks(flags, merged);
+		count_marks(path, flags, merged);
 	if (unlikely(path >= NET_PATH_KINDS ||
 		     end != (path == NET_PATH_RECEIVE ? NET_PATH_DELIVERED : NET_PATH_TRANSMITTED)))
 		return count_end(path, end, flags, seen, reason);

@@ -274,6 +274,7 @@ static struct json_object *one_path(const struct report *report, int path)
 	add_u64(o, "negative", c->negative);
 	add_u64(o, "overflow", c->overflow);
 	add_u64(o, "reentered", c->reentered + hist_count(&hists->again));
+	add_u64(o, "copies", c->copies);
 	json_object_object_add(o, "layers", layers(report, path));
 	add_joined(o, "leg", path, &hists->only, &hists->again);
 	add_joined(o, "total", path, &hists->only, &hists->again_total);
@@ -304,13 +305,15 @@ static struct json_object *flags(const struct report *report)
 {
 	const struct counts *c = &report->counts;
 	struct json_object *o = json_object_new_object();
-	__u64 reentered = 0;
+	__u64 reentered = 0, copies = 0;
 
-	for (int path = 0; path < NET_PATH_KINDS; path++)
+	for (int path = 0; path < NET_PATH_KINDS; path++) {
+		copies += c->paths[path].copies;
 		reentered += c->paths[path].reentered + hist_count(&report->paths[path].again);
+	}
 	add_u64(o, "negative", c->flag_negative);
 	add_u64(o, "overflow", c->flag_overflow);
-	add_u64(o, "copy", c->flag_copy);
+	add_u64(o, "copy", copies);
 	add_u64(o, "reentered", reentered);
 	return o;
 }

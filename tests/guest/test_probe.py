@@ -68,3 +68,13 @@ def test_a_filter_that_matches_nothing_is_said(run_skblab: Skblab, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert "No packet came to its end; " in done.stdout
     assert "were none of those asked for" in done.stdout
+
+
+@pytest.mark.guest
+def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None:
+    done = run_skblab(
+        *("probe", "verify", "--packets", "1009", "--rate", "5000"),
+        *("--only", "udp6-forward", "--only", "tcp-forward", "--only", "sctp"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all counted") == 18

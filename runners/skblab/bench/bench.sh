@@ -158,8 +158,10 @@ reader_on() {
 		reading=$!
 		ready
 		;;
-	pathlat)
-		pathlat --output "$out/$name.json" 2>"$seen" &
+	pathlat*)
+		options=${reader#pathlat}
+		# shellcheck disable=SC2086  # options
+		pathlat ${options#:} --output "$out/$name.json" 2>"$seen" &
 		reading=$!
 		ready
 		;;
@@ -170,7 +172,7 @@ reader_on() {
 reader_off() {
 	case $reader in
 	bpf:*) unload ;;
-	bpftrace:* | systemtap | pathlat)
+	bpftrace:* | systemtap | pathlat*)
 		kill -INT "$reading"
 		wait "$reading" || [ $? = 130 ]
 		;;

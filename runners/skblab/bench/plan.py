@@ -70,6 +70,16 @@ ROWS: tuple[Row, ...] = (
     _stamps("empty", "on, a BPF program that does nothing", "bpf:sample-empty", proof="runs"),
     _stamps("bpf", "on, the least BPF histograms", "bpf:sample-hist", proof="hists"),
     _stamps("pathlat", "on, BPF histograms of pathlat", "pathlat", proof="pathlat"),
+    Row(
+        *("hooks", "pathlat, hooks by fentry", PLAIN, "tool"),
+        reader="pathlat:--source hooks",
+        proof="pathlat",
+    ),
+    Row(
+        *("hooks-kprobe", "pathlat, hooks by kprobe", PLAIN, "tool"),
+        reader="pathlat:--source hooks --kprobes",
+        proof="pathlat",
+    ),
     Row("bpf-map", "BPF, fentry and a map", PLAIN, "tool", None, "bpf:path", "hists"),
     Row("bpftrace", "bpftrace, fentry", PLAIN, "tool", None, "bpftrace:path-fentry.bt", "text"),
     Row(
