@@ -190,7 +190,8 @@ def complaints(
     most = _ended(forward)
     if not most - forward.copies <= counted.forwarded <= most:
         found.append(
-            f"paths forwarded: {most}, {forward.copies} of them copies; expected {counted.forwarded}"
+            f"paths forwarded: {most}, {forward.copies} of them copies; "
+            f"expected {counted.forwarded}"
         )
     if case.load.protocol == "udp":
         same("paths delivered", receive.ends.delivered, packets)
