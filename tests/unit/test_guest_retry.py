@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest whose QEMU fails an assertion of its own while booting is booted once more."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from skblab.errors import GuestError, SkblabError
+from skblab.guest import Guest
+from skblab.guest.console import Console
+
+BROKEN = "qemu-system-x86_64: physmem.c:2671: iotlb_to_section: Assertion `x' failed.\n"
+
+
+class Fake(Guest):
+    """A guest without QEMU, of which the first so many say `words` and end."""
+
+    broken = 0
+    words = BROKEN
+    starts = 0
+
+    @classmethod
+    def _start(cls, *arguments: object) -> Guest:
+        folder = cast(Path, arguments[-1])
+        Fake.starts += 1
+        (folder / "console.log").touch()
+        (folder / "qemu.log").write_text(cls.words if Fake.starts <= cls.broken else "")
+        none = cast(Any, None)
+        return cls(none, none, none, Console(folder / "console.log"), folder)
+
+    def connect(self) -> None:
+        if said := (self.folder / "qemu.log").read_text():
+            raise GuestError(f"QEMU ended: {said}")
+
+    def raise_if_dead(self) -> None:
+        pass
+
+    @contextlib.contextmanager
+    def _explained(self, log: Path | None) -> Any:
+        yield
+
+    def _power_off(self) -> None:
+        pass
+
+    def _end(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(Fake, "starts", 0)
+
+
+def boot() -> None:
+    none = cast(Any, None)
+    with Fake.boot(none, none, none):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("broken", "words", "starts"),
+    [(0, BROKEN, 1), (1, BROKEN, 2)],
+    ids=["a guest that boots", "one whose QEMU broke"],
+)
+def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, words: str, starts: int) -> None:
+    monkeypatch.setattr(Fake, "broken", broken)
+    monkeypatch.setattr(Fake, "words", words)
+    boot()
+    assert Fake.starts == starts
+
+
+@pytest.mark.parametrize(
+    ("words", "starts"), [(BROKEN, 2), ("qemu-system-x86_64: no such device\n", 1)]
+)
+def test_what_does_not_go_away_is_said(
+    monkeypatch: pytest.MonkeyPatch, words: str, starts: int
+) -> None:
+    monkeypatch.setattr(Fake, "broken", 9)
+    monkeypatch.setattr(Fake, "words", words)
+    with pytest.raises(SkblabError, match="QEMU ended"):
+        boot()
+    assert Fake.starts == starts
