@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +41,7 @@ class Fake(Guest):
         pass
 
     @contextlib.contextmanager
-    def _explained(self, log: Path | None) -> Any:
+    def _explained(self, log: Path | None) -> Iterator[None]:
         yield
 
     def _power_off(self) -> None:
