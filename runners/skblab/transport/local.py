@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from skblab.transport.base import Done, Running
-from skblab.transport.process import Background, finish, no_trouble, popen
+from skblab.transport.process import Background, no_trouble, popen, run
 
 
 class LocalTransport:
@@ -18,11 +17,7 @@ class LocalTransport:
 
     def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
         """Run one command to its end. Raises TransportError if it takes too long."""
-        with tempfile.TemporaryFile() as text:
-            text.write(stdin.encode())
-            text.seek(0)
-            with popen(argv, text) as process:
-                return finish(process, argv, seconds, no_trouble)
+        return run(argv, argv, stdin, seconds, no_trouble)
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
         """Run a shell script given as text, with `set -eu`."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -63,6 +64,18 @@ def finish(
         except BaseException:
             process.kill()
             raise
+
+
+def run(
+    call: Sequence[str], argv: Sequence[str], stdin: str, seconds: float, trouble: Trouble
+) -> Done:
+    """Run `call`, which is `argv` on whatever machine, to its end, as `finish` says."""
+    # A file, not a pipe: communicate() forgets what it has not yet written when it times out.
+    with tempfile.TemporaryFile() as text:
+        text.write(stdin.encode())
+        text.seek(0)
+        with popen(call, text) as process:
+            return finish(process, argv, seconds, trouble)
 
 
 class Background:

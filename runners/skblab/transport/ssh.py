@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +21,9 @@ from skblab.transport.process import (
     POLL_SECONDS,
     Background,
     Trouble,
-    finish,
     no_trouble,
     popen,
+    run,
     short,
 )
 
@@ -107,12 +106,7 @@ class SshTransport:
 
     def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
         """Run one command to its end. Raises TransportError if the machine goes away."""
-        # A file, not a pipe: communicate() forgets what it has not yet written when it times out.
-        with tempfile.TemporaryFile() as text:
-            text.write(stdin.encode())
-            text.seek(0)
-            with popen(self._session(argv, "-T"), text) as process:
-                done = finish(process, argv, seconds, self.trouble)
+        done = run(self._session(argv, "-T"), argv, stdin, seconds, self.trouble)
         self._raise_if_gone(done.status)
         return done
 
