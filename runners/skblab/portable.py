@@ -35,8 +35,11 @@ def ensure(labroot: LabRoot, program: Path, reporter: Reporter) -> Path:
         loaders = [Path(one).name for one in libraries if Path(one).name.startswith("ld-")]
         if len(loaders) != 1:
             raise SkblabError(f"cannot tell what {name} loads; ldd said: {listed.strip()}")
-        for library in libraries:
-            shutil.copy2(_inside(labroot.path, library), lib / Path(library).name)
+        # There, not here: the links to the libraries are meant from the lab root's top.
+        labroot.run(
+            ["cp", "--dereference", "--target-directory=/skblab/out", *libraries],
+            binds=[Bind(lib, "out", writable=True)],
+        )
         shutil.copy2(program, lib / name)
         starter = folder / name
         starter.write_text(STARTER.format(loader=loaders[0], name=name))
@@ -47,19 +50,3 @@ def ensure(labroot: LabRoot, program: Path, reporter: Reporter) -> Path:
 
     key = store.digest(["portable", STARTER, labroot.key, program.read_bytes()])
     return store.ensure("portable", key, reporter, build)
-
-
-def _inside(root: Path, path: str) -> Path:
-    """Return what `path` is in a tree, whose links are meant from its top."""
-    for _ in range(16):
-        here = root / path.lstrip("/")
-        for part in reversed([here, *here.parents]):
-            if part != root and root in part.parents and part.is_symlink():
-                target = part.parent.joinpath(part.readlink())
-                if part.readlink().is_absolute():
-                    target = root / str(part.readlink()).lstrip("/")
-                path = "/" + str((target / here.relative_to(part)).relative_to(root))
-                break
-        else:
-            return here
-    raise SkblabError(f"{path} in {root}: too many links")
