@@ -62,7 +62,7 @@ def said(
     return complaints(
         Case(Load.parse(load), threaded=False),
         100,
-        Sent(100, 100, "", ""),
+        Sent(100, 100),
         Counters(received, forwarded),
         parse(PathlatDocument, json.dumps(made), "it"),
     )

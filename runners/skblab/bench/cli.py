@@ -16,7 +16,7 @@ from skblab import kernel, labroot, paths, tools
 from skblab.bench import measure, plan, programs, wall
 from skblab.bench.plan import Row
 from skblab.boot import make_spec
-from skblab.demo.environment import describe, describe_guest
+from skblab.environment import describe, describe_guest
 from skblab.errors import EXIT_NO, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot

@@ -20,7 +20,7 @@ from skblab.bench.cli import GAPS, Others, ensure_kernel, finished, patches
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.boot import make_spec
-from skblab.demo.environment import describe, describe_guest
+from skblab.environment import describe, describe_guest
 from skblab.errors import SkblabError, UsageError
 from skblab.functions import Mark, Section, Symbols
 from skblab.guest import Guest

@@ -14,7 +14,7 @@ from rich.console import Console
 from skblab import kernel, labroot, paths, tools
 from skblab.boot import make_spec
 from skblab.demo import forwarding, layers
-from skblab.demo.environment import describe, describe_guest
+from skblab.environment import describe, describe_guest
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording

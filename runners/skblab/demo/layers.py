@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from skblab import traffic
 from skblab.guest import Guest
 
 # Fast enough to be over soon, slow enough that an emulated receiver keeps up: the picture is of
 # the path of a packet, not of a queue that grows.
 RATE_PPS = 10_000
 PAYLOAD_BYTES = 64
-RECEIVE_BUFFER_BYTES = 128 << 20
 ATTACH_SECONDS = 60
-# After the last packet, how long the receiver waits for late ones.
-IDLE_SECONDS = 2
-PROGRAMS = "/skblab/tools/bin"
 
 
 @dataclass(frozen=True)
@@ -33,27 +30,20 @@ def measure(guest: Guest, packets: int, rate: int, scripts: Path) -> Documents:
     """Send `packets` at `rate` packets/s (0: unpaced); what was run is kept in `scripts`."""
     topology = resources.files(__package__).joinpath("layers.sh").read_text()
     seconds = max(60, int(10 * packets / (rate or RATE_PPS)))
-    probe = [f"{PROGRAMS}/pathlat", "--seconds", str(2 * seconds)]
-    receiver = [
-        *("ip", "netns", "exec", "target", f"{PROGRAMS}/skblab-traffic", "receive"),
-        *("--bind", "198.18.0.2:5001", "--expect", str(packets)),
-        *("--idle", str(IDLE_SECONDS), "--seconds", str(seconds)),
-        *("--rcvbuf", str(RECEIVE_BUFFER_BYTES)),
-    ]
-    sender = [
-        *("ip", "netns", "exec", "source", f"{PROGRAMS}/skblab-traffic", "send"),
-        *("--to", "198.18.0.2:5001", "--count", str(packets), "--size", str(PAYLOAD_BYTES)),
-        *("--rate", str(rate), "--seconds", str(seconds)),
-    ]
+    probe = [f"{traffic.PROGRAMS}/pathlat", "--seconds", str(2 * seconds)]
+    receiver, sender = traffic.udp(
+        *("target", "198.18.0.2:5001"),
+        count=packets,
+        rate=rate,
+        size=PAYLOAD_BYTES,
+        seconds=seconds,
+    )
     _keep(scripts / "layers.sh", topology, [probe, receiver, sender])
 
     guest.transport.script(topology).check("setting up the namespaces")
     reading = guest.transport.start(probe)
     reading.wait_for("ready", ATTACH_SECONDS)
-    receiving = guest.transport.start(receiver)
-    receiving.wait_for("ready", ATTACH_SECONDS)
-    sent = guest.transport.run(sender, seconds=2 * seconds).check("the sender")
-    received = receiving.wait(2 * seconds).check("the receiver")
+    sent, received = traffic.exchange(guest.transport, receiver, sender, seconds)
     reading.interrupt()
     timed = reading.wait(ATTACH_SECONDS).check("the probe")
     return Documents(timed.stdout, sent.stdout, received.stdout)

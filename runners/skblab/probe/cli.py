@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from skblab import kernel, labroot, paths, tools
+from skblab import kernel, labroot, paths, tools, traffic
 from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
@@ -40,11 +40,6 @@ probe = typer.Typer(help="Time packets by layer, on this machine or another.", n
 
 LIVE_SECONDS = 1.0
 LOOK_SECONDS = 0.1
-
-
-@probe.callback()
-def _group() -> None:
-    pass
 
 
 @probe.command("layers")
@@ -168,12 +163,12 @@ def layers(
                 live=not as_json,
                 load=((wanted, packets, rate) if on == targets.GUEST else None),
             )
-            _record(folder, document, max_unaccounted)
+            found = _record(folder, document, max_unaccounted)
         folder.finish(known[0], reporter.timings)
     if as_json:
         typer.echo(document.strip())
         return
-    _show(folder, document, hist)
+    _show(folder, found, hist)
 
 
 @probe.command("verify")
@@ -270,7 +265,7 @@ def guest_of_ours(
     shares = [Bind(tools.ensure(root, built, reporter), "tools")]
     reporter.say(f"booting {built.record.release}")
     with Guest.boot(make_spec(), built, root, shares=shares) as guest:
-        program = f"{loads.PROGRAMS}/pathlat"
+        program = f"{traffic.PROGRAMS}/pathlat"
         target = Target(targets.GUEST, guest.transport, program, built.record.release, built)
         prepare(target)
         yield target
@@ -318,7 +313,7 @@ def _attend(
         return reading.end()
 
 
-def _record(folder: RunFolder, document: str, max_unaccounted: float) -> None:
+def _record(folder: RunFolder, document: str, max_unaccounted: float) -> PathlatDocument:
     found = parse(PathlatDocument, document, "the probe's document")
     if found.stamps_on.start is False or found.stamps_on.end is False:
         raise RefusedError(
@@ -326,6 +321,7 @@ def _record(folder: RunFolder, document: str, max_unaccounted: float) -> None:
             "switch it on, or use --source hooks"
         )
     folder.record_probe(document, max_unaccounted)
+    return found
 
 
 def _tables(text: str) -> list[Table]:
@@ -333,9 +329,8 @@ def _tables(text: str) -> list[Table]:
     return tables.of_series(series.from_document(0, "ns", document))
 
 
-def _show(folder: RunFolder, text: str, hist: bool) -> None:
+def _show(folder: RunFolder, document: PathlatDocument, hist: bool) -> None:
     console = Console(highlight=False)
-    document = parse(PathlatDocument, text, "the probe's document")
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()

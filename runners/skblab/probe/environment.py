@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from skblab.demo.environment import describe as describe_built
-from skblab.demo.environment import describe_host
+from skblab.environment import describe as describe_built
+from skblab.environment import describe_host
 from skblab.probe.targets import Target
 from skblab_analysis.run import Environment, Kernel
 

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
 
+from skblab import traffic
 from skblab.errors import UsageError
 from skblab.transport import Transport
 
 Protocol = Literal["udp", "tcp", "sctp"]
 Family = Literal[4, 6]
-PROGRAMS = "/skblab/tools/bin"
 PORT = 5001
 BYTES = {"udp": 64, "tcp": 1000, "sctp": 1000}
-RECEIVE_BUFFER_BYTES = 128 << 20
-IDLE_SECONDS = 2
-READY_SECONDS = 60
 MESSAGES = "/tmp/messages.py"
 
 
@@ -62,18 +59,16 @@ class Load:
 
 @dataclass(frozen=True)
 class Sent:
-    """How many packets, or messages of a connection, were sent and came. `documents` as printed."""
+    """How many packets, or messages of a connection, were sent and came."""
 
     sent: int
     received: int
-    sender: str
-    receiver: str
 
 
-def prepare(transport: Transport, *, napi: bool = False, threaded: bool = False) -> None:
+def prepare(transport: Transport, *, napi: bool = False) -> None:
     """Make the namespaces, and bring what the loads need."""
     text = (resources.files(__package__) / "guest" / "topology.sh").read_text()
-    head = f"NAPI={'yes' if napi else 'no'} THREADED={'yes' if threaded else 'no'}\n"
+    head = f"NAPI={'yes' if napi else 'no'}\n"
     transport.script(head + text).check("setting up the namespaces")
     program = resources.files(__package__) / "guest" / "messages.py"
     with resources.as_file(program) as path:
@@ -84,32 +79,19 @@ def run(transport: Transport, load: Load, count: int, rate: int) -> Sent:
     """Send so many at so many a second (0: at once), and wait for the last."""
     seconds = max(60, 20 * count // (rate or 10_000))
     size = BYTES[load.protocol]
-    inside = ["ip", "netns", "exec"]
     if load.protocol == "udp":
         address = f"[{load.address}]" if load.family == 6 else load.address
-        receiver = [
-            *(*inside, load.reader, f"{PROGRAMS}/skblab-traffic", "receive"),
-            *("--bind", f"{address}:{PORT}", "--expect", str(count)),
-            *("--idle", str(IDLE_SECONDS), "--seconds", str(seconds)),
-            *("--rcvbuf", str(RECEIVE_BUFFER_BYTES)),
-        ]
-        sender = [
-            *(*inside, "source", f"{PROGRAMS}/skblab-traffic", "send"),
-            *("--to", f"{address}:{PORT}", "--count", str(count), "--size", str(size)),
-            *("--rate", str(rate), "--seconds", str(seconds)),
-        ]
+        receiver, sender = traffic.udp(
+            *(load.reader, f"{address}:{PORT}"), count=count, rate=rate, size=size, seconds=seconds
+        )
     else:
+        inside = ["ip", "netns", "exec"]
         where = [load.protocol, load.address, str(PORT), str(size)]
         python = ["python3", MESSAGES]
         receiver = [*inside, load.reader, *python, "receive", *where]
         sender = [*inside, "source", *python, "send", *where, str(count), str(rate)]
-    receiving = transport.start(receiver)
-    receiving.wait_for("ready", READY_SECONDS)
-    sent = transport.run(sender, seconds=2 * seconds).check("the sender")
-    received = receiving.wait(2 * seconds).check("the receiver")
+    sent, received = traffic.exchange(transport, receiver, sender, seconds)
     return Sent(
         sent=int(json.loads(sent.stdout)["sent"]),
         received=int(json.loads(received.stdout)["received"]),
-        sender=sent.stdout,
-        receiver=received.stdout,
     )

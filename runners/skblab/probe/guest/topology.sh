@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 # Three namespaces in a row, source, router and target, joined by veth pairs; packets to the router
-# are received there, packets to the target forwarded. With NAPI on both pairs if NAPI is "yes", in
-# threads if THREADED is. Neighbours are set by hand, and nothing is solicited, so that only the
-# load's packets are counted.
+# are received there, packets to the target forwarded. With NAPI on both pairs if NAPI is "yes".
+# Neighbours are set by hand, and nothing is solicited, so that only the load's packets are counted.
 set -eu
 for name in source router target; do
 	ip netns add "$name"
@@ -22,10 +21,6 @@ pair() {
 	fi
 	ip -n "$2" link set "$1" up
 	ip -n "$5" link set "$4" up
-	if [ "${THREADED:-no}" = yes ]; then
-		ip netns exec "$2" sh -c "echo 1 >/sys/class/net/$1/threaded"
-		ip netns exec "$5" sh -c "echo 1 >/sys/class/net/$4/threaded"
-	fi
 }
 pair s0 source 02:00:00:00:00:01 r0 router 02:00:00:00:00:02
 pair r1 router 02:00:00:00:00:03 t0 target 02:00:00:00:00:04
