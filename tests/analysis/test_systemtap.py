@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The SystemTap scripts: their heads and .meta, and that they hook what the catalogue says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from skblab_analysis.catalogue import Hook, load, version
+
+FOLDER = Path(__file__).resolve().parents[2] / "probes" / "systemtap"
+SCRIPTS = sorted(FOLDER.glob("*.stp"))
+KERNEL = version("6.12")
+# Lines that SystemTap's own examples have.
+META = "title name keywords subsystem status exit output scope description".split()
+
+
+def probe(hook: Hook) -> str:
+    if hook.kind == "tracepoint":
+        return f'kernel.trace("{hook.at.removeprefix("tracepoint:")}")'
+    place = {"entry": "call", "return": "return"}[hook.kind]
+    return f'kernel.function("{hook.target}").{place}'
+
+
+def wanted(path_name: str) -> set[str]:
+    """Every hook of the path's points that knows a packet, and of every end."""
+    catalogue = load()
+    path = next(path for path in catalogue.paths if path.name == path_name)
+    hooks = [hook for name in path.points for hook in catalogue.point(name).hooks]
+    ends = [hook for end in catalogue.ends for hook in end.hooks]
+    found = {
+        probe(hook)
+        for hook in [*hooks, *ends]
+        if (hook.skb or hook.napi)
+        and hook.fits(KERNEL)
+        and (not hook.paths or path_name in hook.paths)
+    }
+    # Nothing that is received is cut into segments.
+    return found - ({probe_of_segments()} if path_name == "receive" else set())
+
+
+def probe_of_segments() -> str:
+    return 'kernel.function("__skb_gso_segment").return'
+
+
+def hooked(script: str) -> set[str]:
+    text = (FOLDER / f"{script}.stp").read_text()
+    return set(re.findall(r'^(?:probe|     ) (kernel\.\w+\("[\w:]+"\)(?:\.\w+)?)', text, re.M))
+
+
+@pytest.mark.parametrize("path", ["receive", "forward"])
+def test_the_scripts_hook_what_the_catalogue_says(path: str) -> None:
+    # The exchange of memory is seen from both sides.
+    both_sides = {'kernel.function("pskb_expand_head").return'}
+    assert hooked(f"{path}-hooks") == wanted(path) | both_sides
+
+
+def test_napi_hooks_are_the_catalogues() -> None:
+    assert hooked("napi-hooks") == wanted("poll") - wanted_ends()
+
+
+def wanted_ends() -> set[str]:
+    return {probe(hook) for end in load().ends for hook in end.hooks}
+
+
+@pytest.mark.parametrize("path", ["receive", "forward"])
+def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
+    points = next(one for one in load().paths if one.name == path).points[1:]
+    for script in (path, f"{path}-hooks"):
+        text = (FOLDER / f"{script}.stp").read_text()
+        assert re.findall(r'@report\(at_(\w+), "\1"\)', text) == [*points, "total"]
+
+
+def test_the_tapset_names_the_kernels_points_in_order() -> None:
+    series = Path(__file__).resolve().parents[2] / "patches" / "v6.12"
+    enum = re.compile(r"^\+\tNET_PATH_([A-Z]+),$", re.MULTILINE)
+    texts = [file.read_text() for file in sorted(series.glob("*.patch"))]
+    points = next(
+        found
+        for text in texts
+        if (found := [n.lower() for n in enum.findall(text)])[:1] == ["driver"]
+    )
+    tapset = (FOLDER / "tapset" / "path.stp").read_text()
+    said = re.findall(r"^\t(\w+) = \$sample->ns\[(\d+)\]", tapset, re.MULTILINE)
+    assert [(name, int(number)) for name, number in said] == list(enumerate_from(points, 2))
+
+
+def enumerate_from(names: list[str], first: int) -> list[tuple[str, int]]:
+    return [(name, number) for number, name in enumerate(names) if number >= first]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_head_says_all_that_one_needs(script: Path) -> None:
+    head = script.read_text().split("\n\n", 1)[0]
+    assert head.startswith("#!/usr/bin/env stap\n// SPDX-License-Identifier: GPL-2.0\n// ")
+    words = head + head.replace("\n// ", " ")
+    for part in ("as root", f" {script.name}", "eal output", "How to read it: ", "Caveats: "):
+        assert part in words
+    assert "count 2003" in head, "no output of a real run"
+    assert script.stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_each_has_a_description_for_programs(script: Path) -> None:
+    lines = script.with_suffix(".meta").read_text().splitlines()[1:]
+    said = dict(line.split(": ", 1) for line in lines)
+    assert set(META) <= set(said)
+    assert said["name"] == script.name
+    assert said["test_check"].startswith("stap -p4 ") and said["test_check"].endswith(script.name)
+    # The head's own command is the one that is said to work.
+    command = said["test_check"].replace("stap -p4 ", "stap ")
+    assert command in script.read_text()
+
+
+def test_there_are_two_of_each_kind() -> None:
+    names = {path.stem for path in SCRIPTS}
+    kinds = ("receive", "forward", "napi")
+    assert {f"{kind}{suffix}" for kind in kinds for suffix in ("", "-hooks")} <= names
