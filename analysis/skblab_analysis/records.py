@@ -28,13 +28,14 @@ from typing import Any
 from pydantic import JsonValue
 
 from skblab.errors import SkblabError
-from skblab_analysis import columns, files, series
+from skblab_analysis import columns, files, scripts, series
 from skblab_analysis.account import Account, account, refuse
 from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.errors import RecordError, RefusedError, parse, read
 from skblab_analysis.exact import ExactSummary, ExactTrial, summarise
 from skblab_analysis.ledger import Ledger, Unit, build_ledger
 from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
+from skblab_analysis.scripts import ScriptDocument
 from skblab_analysis.series import Row, Series
 
 Document = Mapping[str, Any] | str | bytes
@@ -187,6 +188,37 @@ class RunFolder:
         )
         self.journal("recorded", trials=[trial], clock=clock)
         return found
+
+    def record_scripts(
+        self, documents: Sequence[ScriptDocument], max_unaccounted: float
+    ) -> list[Account]:
+        """Record what scripts saw at the same time, a trial each path; returns their accounts.
+
+        NAPI's figures are the first trial's. RefusedError if more than `max_unaccounted` per cent
+        of the packets of any are unaccounted for.
+        """
+        polls = [one for document in documents for one in document.napi]
+        accounts = []
+        for document in documents:
+            trial = len(self._trials)
+            name = f"{document.backend}-{document.script}-{trial}.json"
+            files.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
+            if document.leg is None:
+                continue
+            row = _trial_row(trial, "wall", document.backend, 0, 0)
+            found = scripts.account(trial, "ns", document)
+            try:
+                refuse(found, max_unaccounted)
+            except SkblabError as refusal:
+                self._append([row | _void(refusal)], [])
+                self.journal("refused", trials=[trial], reason=str(refusal))
+                raise
+            napi = [] if accounts else [series.of_napi(trial, "ns", one) for one in polls]
+            layers = scripts.series(trial, "ns", document)
+            self._append([row | {"packets": found.ended}], [*napi, *layers], accounts=[found])
+            self.journal("recorded", trials=[trial], clock="wall")
+            accounts.append(found)
+        return accounts
 
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""

@@ -22,6 +22,7 @@ from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderD
 from skblab_analysis.files import Event
 from skblab_analysis.functions import FunctionsDocument
 from skblab_analysis.run import RunDocument
+from skblab_analysis.scripts import ScriptsDocument
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 
@@ -34,6 +35,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "functions": FunctionsDocument,
     "journal-event": Event,
     "pathlat": PathlatDocument,
+    "scripts": ScriptsDocument,
     "traffic-sender": SenderDocument,
     "traffic-receiver": ReceiverDocument,
 }

@@ -101,34 +101,40 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
     for path in document.paths:
         if path.leg.count:
             found += _path(trial, unit, path)
-    return found + [_napi(trial, unit, figure) for figure in document.napi]
+    return found + [of_napi(trial, unit, figure) for figure in document.napi]
 
 
 def _path(trial: int, unit: Unit, path: PathDocument) -> list[Series]:
-    def series(kind: Kind, layer: LayerDistribution) -> Series:
-        return Series(
-            trial=trial,
-            path=path.path,
-            kind=kind,
-            layer=f"{layer.from_point}-{layer.to_point}",
-            from_point=layer.from_point,
-            to_point=layer.to_point,
-            context=None,
-            counted="packet",
-            unit=unit,
-            negative=layer.negative,
-            overflow=layer.overflow,
-            histogram=layer.histogram(),
-        )
-
-    found = [series("layer", layer) for layer in path.layers]
-    found.append(series("total", path.leg))
+    found = [of_layer(trial, unit, path.path, "layer", layer) for layer in path.layers]
+    found.append(of_layer(trial, unit, path.path, "total", path.leg))
     if path.reentered:
-        found.append(replace(series("entry", path.total), layer="entry", from_point="entry"))
+        entry = of_layer(trial, unit, path.path, "entry", path.total)
+        found.append(replace(entry, layer="entry", from_point="entry"))
     return found
 
 
-def _napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
+def of_layer(
+    trial: int, unit: Unit, path: PathName, kind: Kind, layer: LayerDistribution
+) -> Series:
+    """Return the series of a layer, or of a whole path."""
+    return Series(
+        trial=trial,
+        path=path,
+        kind=kind,
+        layer=f"{layer.from_point}-{layer.to_point}",
+        from_point=layer.from_point,
+        to_point=layer.to_point,
+        context=None,
+        counted="packet",
+        unit=unit,
+        negative=layer.negative,
+        overflow=layer.overflow,
+        histogram=layer.histogram(),
+    )
+
+
+def of_napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
+    """Return the series of a figure of NAPI polls."""
     start, end = NAPI_SPANS.get(figure.name, (f"{figure.name}_start", f"{figure.name}_end"))
     return Series(
         trial=trial,

@@ -14,7 +14,17 @@ FOLDER = Path(__file__).resolve().parents[2] / "probes" / "systemtap"
 SCRIPTS = sorted(FOLDER.glob("*.stp"))
 KERNEL = version("6.12")
 # Lines that SystemTap's own examples have.
-META = "title name keywords subsystem status exit output scope description".split()
+META = [
+    "title",
+    "name",
+    "keywords",
+    "subsystem",
+    "status",
+    "exit",
+    "output",
+    "scope",
+    "description",
+]
 
 
 def probe(hook: Hook) -> str:

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a bpftrace or SystemTap script of probes/ told: a document, its series, its account.
+
+A script times one path, or NAPI. Where it hooks functions it does not know how a packet will end
+when it passes a point, so that a layer counts all packets that passed, other than `pathlat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+
+from skblab_analysis.account import Account
+from skblab_analysis.documents import LayerDistribution, Name, NapiDistribution, PathName
+from skblab_analysis.ledger import Unit
+from skblab_analysis.series import Series, of_layer, of_napi
+
+ScriptName = Literal["receive", "forward", "napi"]
+Tool = Literal["bpftrace", "stap"]
+
+
+class Begun(BaseModel):
+    """Packets that hooks saw begin, and what became of those that came to no whole path."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    begun: NonNegativeInt
+    again: NonNegativeInt = Field(description="came in anew, by a virtual device")
+    merged: NonNegativeInt = Field(description="went up in another one")
+    freed: NonNegativeInt = Field(description="freed without an end of this path")
+    dropped: NonNegativeInt
+    under_way: NonNegativeInt = Field(description="had no end yet when the script stopped")
+
+
+class ScriptDocument(BaseModel):
+    """One script's figures. Times in nanoseconds, in the buckets of `pathlat`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_: Literal["skblab.script/1"] = Field(default="skblab.script/1", alias="schema")
+    backend: Tool
+    script: ScriptName
+    source: Literal["samples", "hooks"]
+    kernel: str
+    sub_buckets: Literal[16] = 16
+    missed: NonNegativeInt = Field(description="events that the tool says it had to skip")
+    hooked: Begun | None = Field(default=None, description="of scripts that hook functions")
+    left_out: Mapping[Name, NonNegativeInt] = Field(
+        default_factory=dict, description="samples in no layer, by end or flag"
+    )
+    layers: tuple[LayerDistribution, ...] = ()
+    leg: LayerDistribution | None = Field(default=None, description="the whole path")
+    napi: tuple[NapiDistribution, ...] = ()
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ScriptDocument:
+        if self.script == "napi" and (self.layers or self.leg):
+            raise ValueError("a script of NAPI has no layers")
+        if self.script != "napi" and self.leg is None:
+            raise ValueError("a script of a path has a whole path, were it empty")
+        if (self.hooked is not None) != (self.source == "hooks" and self.script != "napi"):
+            raise ValueError("scripts that hook a path's functions, and no others, have `hooked`")
+        return self
+
+
+class ScriptsDocument(BaseModel):
+    """All scripts that ran at the same time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_: Literal["skblab.scripts/1"] = Field(default="skblab.scripts/1", alias="schema")
+    scripts: tuple[ScriptDocument, ...]
+
+
+def series(trial: int, unit: Unit, document: ScriptDocument) -> list[Series]:
+    """Return every histogram of a script, layers in the order of the path."""
+    found = [of_napi(trial, unit, figure) for figure in document.napi]
+    if document.leg is None or not document.leg.count:
+        return found
+    path: PathName = "forward" if document.script == "forward" else "receive"
+    found += [of_layer(trial, unit, path, "layer", layer) for layer in document.layers]
+    return [*found, of_layer(trial, unit, path, "total", document.leg)]
+
+
+def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
+    """Return the account of a script of a path.
+
+    One that hooks functions sees a packet begin as well: begun = whole paths + merged + freed +
+    dropped + under way + again; the difference is unaccounted for.
+    """
+    assert document.leg is not None
+    whole, hooked = document.leg.count, document.hooked
+    unaccounted = {"missed": document.missed}
+    ended = whole + sum(document.left_out.values())
+    if hooked is not None:
+        ended = whole + hooked.freed + hooked.dropped
+        known = ended + hooked.merged + hooked.under_way + hooked.again
+        unaccounted["unbalanced"] = abs(hooked.begun - known)
+    return Account(
+        trial=trial,
+        unit=unit,
+        source=document.source,
+        begun=hooked.begun if hooked else None,
+        ended=ended,
+        merged=hooked.merged if hooked else 0,
+        in_flight=hooked.under_way if hooked else 0,
+        continued=hooked.again if hooked else 0,
+        filtered=0,
+        copies=document.left_out.get("copy", 0),
+        unaccounted=unaccounted,
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""bpftrace as a back end: the scripts by hand, but with fine buckets and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from skblab import paths
+from skblab.errors import SkblabError, one_line
+from skblab.probe.scripts.figures import Figures
+from skblab.transport import Transport
+
+NAME = "bpftrace"
+FOLDER = "probes/bpftrace"
+PACKAGE = "bpftrace"
+READY = '"ready\\n"'
+
+
+def bring(transport: Transport, folder: str, name: str) -> list[str]:
+    """Bring a script to `folder` there; return the command that runs it."""
+    text = (paths.tree() / FOLDER / f"{name}.bt").read_text()
+    # 2^4 buckets to a power of two, as all our histograms have. By hand that would be pages.
+    fine, changed = re.subn(r"( = hist\(.*)\);", r"\1, 4);", text)
+    if not changed:
+        raise SkblabError(f"{name}.bt makes no histogram")
+    target = f"{folder}/{name}.bt"
+    transport.script(f"cat >{target} <<'END-OF-SCRIPT'\n{fine}\nEND-OF-SCRIPT").check("bringing it")
+    return ["bpftrace", "-B", "line", "-f", "json", target]
+
+
+def read(lines: Iterable[str], stderr: str) -> Figures:
+    """Read what a script printed."""
+    del stderr  # Warnings and errors come as JSON, too.
+    figures = Figures()
+    maps: dict[str, Any] = defaultdict(dict)
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            said = json.loads(line)
+            kind, data = said["type"], said.get("data")
+        except (ValueError, KeyError, TypeError) as error:
+            raise SkblabError(f"bpftrace said {one_line(line)!r}, expected JSON") from error
+        if kind == "lost_events":
+            figures.missed += int(data["events"])
+        elif kind == "helper_error":
+            figures.missed += 1
+        elif kind in ("map", "hist", "stats"):
+            for name, value in data.items():
+                maps[name.removeprefix("@")] = value
+    _polls(maps, figures)
+    for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
+        if isinstance(maps[f"{name}_ns"], list):
+            figures.layer(name, **_whole(maps, name, None))
+    for name in ("begun", "again", "merged", "freed", "under_way"):
+        if isinstance(maps.get(name), int):
+            figures.counts[name] = maps[name]
+    for name in ("dropped", "left_out"):
+        for key, count in maps[name].items() if isinstance(maps.get(name), dict) else ():
+            figures.leave_out(name, key, count)
+    return figures
+
+
+def _polls(maps: dict[str, Any], figures: Figures) -> None:
+    for name, ours in (("delay", "delay"), ("again", "delay"), ("poll", "time")):
+        if not isinstance(maps.get(f"{name}_ns"), dict):
+            continue
+        for key in maps[f"{name}_ns"]:
+            work = maps["work"].get(key, 0) if ours == "time" else None
+            figures.poll(ours, key.rsplit(",", 1)[-1], work=work, **_whole(maps, name, key))
+
+
+def _whole(maps: dict[str, Any], name: str, key: str | None) -> dict[str, Any]:
+    """Return buckets by lower end, sum and maximum of a histogram."""
+
+    def of(map_name: str) -> Any:  # noqa: ANN401  # bpftrace's JSON
+        value = maps[map_name]
+        return value if key is None else value[key]
+
+    try:
+        buckets = {row["min"]: row["count"] for row in of(f"{name}_ns") if row["count"]}
+        return {"buckets": buckets, "total": of(name)["total"], "maximum": of(f"{name}_max")}
+    except (KeyError, TypeError) as error:
+        raise SkblabError(f"bpftrace printed no whole figure of {name}") from error

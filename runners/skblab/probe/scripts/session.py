@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Scripts at work on a target: brought there, attached, ended, and everything taken back."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, Protocol, cast
+
+from skblab.errors import SkblabError, UsageError, one_line
+from skblab.labroot import LabRoot
+from skblab.probe.scripts import bpftrace, systemtap
+from skblab.probe.scripts.figures import Figures
+from skblab.probe.targets import STAMPS, Target
+from skblab.reporter import Reporter
+from skblab.transport import Running, Transport, TransportError
+from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
+
+# Compiling on the host itself, and asking about all tracepoints, takes its time.
+ATTACH_SECONDS = 600
+END_SECONDS = 120
+LOOK_SECONDS = 0.05
+PATHS: tuple[ScriptName, ...] = ("receive", "forward")
+
+
+class _Tool(Protocol):
+    NAME: str
+    PACKAGE: str
+    READY: str
+    bring: Callable[[Transport, str, str], list[str]]
+    read: Callable[[list[str], str], Figures]
+
+
+BACKENDS: dict[str, _Tool] = {
+    tool.NAME: tool for tool in (cast("_Tool", bpftrace), cast("_Tool", systemtap))
+}
+
+
+class _Script:
+    """One script that runs."""
+
+    def __init__(self, name: ScriptName, running: Running) -> None:
+        self.name = name
+        self.running = running
+        self.lines: list[str] = []
+
+    def goes_on(self) -> bool:
+        """Take what it has printed; False once it has ended."""
+        alive = self.running.running()
+        self.lines += self.running.take_lines()
+        return alive
+
+
+class Scripts:
+    """All scripts of a back end, attached at the same time."""
+
+    def __init__(
+        self, tool: _Tool, target: Target, source: Literal["samples", "hooks"], some: list[_Script]
+    ) -> None:
+        self._tool, self._target, self._source, self._some = tool, target, source, some
+
+    def look(self) -> bool:
+        """Tell whether all still run."""
+        return all([script.goes_on() for script in self._some])
+
+    def end(self) -> ScriptsDocument:
+        """Have them end, and return what they saw."""
+        for script in self._some:
+            if script.goes_on():
+                # It may have ended in this moment.
+                with contextlib.suppress(TransportError, ProcessLookupError):
+                    script.running.interrupt()
+        return ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
+
+    def _document(self, script: _Script) -> ScriptDocument:
+        done = script.running.wait(END_SECONDS)
+        script.goes_on()
+        if done.status != 0:
+            done.check(f"{self._tool.NAME}, {script.name}")
+        figures = self._tool.read(script.lines, done.stderr)
+        backend = cast("Tool", self._tool.NAME)
+        return figures.document(backend, script.name, self._source, self._target.release)
+
+
+@contextlib.contextmanager
+def attached(
+    backend: str,
+    target: Target,
+    path: str | None,
+    source: str,
+    labroot: LabRoot,
+    reporter: Reporter,
+) -> Iterator[Scripts]:
+    """Have the scripts of a path, or of both, and of NAPI attached; UsageError if they refuse."""
+    tool = BACKENDS[backend]
+    found = _source(target, source)
+    suffix = "-hooks" if found == "hooks" else ""
+    names: list[ScriptName] = [name for name in PATHS if path in (None, name)] + ["napi"]
+    transport = target.transport
+    made = transport.run(["mktemp", "-d", "/tmp/skblab.XXXXXX"]).check("making a folder there")
+    folder = made.stdout.strip()
+    some: list[_Script] = []
+    try:
+        for name in names:
+            if target.built is not None and tool.NAME == systemtap.NAME:
+                module = systemtap.ensure(labroot, target.built, f"{name}{suffix}", reporter)
+                argv = systemtap.bring_module(transport, folder, module)
+            else:
+                _installed(target, tool)
+                argv = tool.bring(transport, folder, f"{name}{suffix}")
+            some.append(_Script(name, transport.start(argv)))
+        for script in some:
+            _until_ready(tool, target, script)
+        yield Scripts(tool, target, found, some)
+    except BaseException:
+        for script in some:
+            with contextlib.suppress(Exception):
+                script.running.interrupt()
+                script.running.wait(END_SECONDS)
+        raise
+    finally:
+        with contextlib.suppress(TransportError):
+            transport.run(["rm", "-rf", folder])
+
+
+def _source(target: Target, wanted: str) -> Literal["samples", "hooks"]:
+    """Choose samples where the kernel has them, unless the user wants otherwise."""
+    has = target.transport.run(["sysctl", "-n", STAMPS]).status == 0
+    if wanted == "samples" and not has:
+        raise UsageError(
+            f"--source samples: {target.name}'s kernel {target.release} has no skblab patches; "
+            "leave it out, or use --source hooks"
+        )
+    return "samples" if has and wanted != "hooks" else "hooks"
+
+
+def _installed(target: Target, tool: _Tool) -> None:
+    if target.transport.script(f"command -v {tool.NAME}").status != 0:
+        raise UsageError(
+            f"--backend {tool.NAME}: {target.name} has no {tool.NAME}; there, run "
+            f"apt-get install {tool.PACKAGE}"
+        )
+
+
+def _until_ready(tool: _Tool, target: Target, script: _Script) -> None:
+    deadline = time.monotonic() + ATTACH_SECONDS
+    while not any(tool.READY in line for line in script.lines):
+        if not script.goes_on():
+            done = script.running.wait(END_SECONDS)
+            said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+            why = next((line for line in said if "rror" in line), said[-1])
+            raise UsageError(
+                f"{tool.NAME} could not attach {script.name} on {target.name}, kernel "
+                f"{target.release}: {one_line(why)}"
+            )
+        if time.monotonic() > deadline:
+            raise SkblabError(f"{tool.NAME} did not attach {script.name} in {ATTACH_SECONDS} s")
+        time.sleep(LOOK_SECONDS)

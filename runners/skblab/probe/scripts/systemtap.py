@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""SystemTap as a back end: scripts become modules in the lab root, or on the host that has stap."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from skblab import kernel, paths, store
+from skblab.errors import SkblabError
+from skblab.labroot import Bind, LabRoot
+from skblab.probe.scripts.figures import Figures
+from skblab.reporter import Reporter
+from skblab.transport import Transport
+
+NAME = "stap"
+FOLDER = "probes/systemtap"
+PACKAGE = "systemtap"
+READY = "ready"
+# As the heads of the scripts say, and why.
+OPTIONS = ("-B", "KCFLAGS=-w", "-D", "STP_NO_OVERLOAD", "-D", "MAXTRYLOCK=100000")
+# SystemTap's own, with what it asked the compiler about a kernel's tracepoints.
+CACHE = "systemtap"
+
+LAYER = re.compile(
+    r"(\w+): count (\d+), average -?\d+, total (\d+), shortest (\d+), longest (\d+) ns"
+)
+POLLS = re.compile(
+    r"(delay|again|time) (\S+) (\S+): count (\d+), average -?\d+, total (\d+), "
+    r"shortest (\d+), longest (\d+) ns"
+)
+BUCKET = re.compile(r"bucket (\S+) (\d+): (\d+)")
+COUNT = re.compile(r"(begun|again|merged|freed|under_way): (\d+)")
+DROPPED = re.compile(r"dropped: (\d+)")
+LEFT_OUT = re.compile(r"left_out (\d+) (\d+): (\d+)")
+PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
+SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
+
+
+def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter) -> Path:
+    """Return the module of a script for that kernel, compiled once."""
+    module = f"skblab_{name.replace('-', '_')}.ko"
+    sources = paths.tree() / FOLDER
+    tapset = sorted((sources / "tapset").iterdir())
+    cache = paths.cache() / CACHE / built.key
+    cache.mkdir(parents=True, exist_ok=True)
+
+    def build(folder: Path) -> None:
+        reporter.say(f"compiling {name}.stp for {built.release}")
+        with reporter.step(f"SystemTap: {name}"):
+            labroot.run(
+                [
+                    *("stap", "-p4", "-r", "/skblab/kernel/build", "-I", "tapset", *OPTIONS),
+                    *("-m", f"/skblab/out/{module.removesuffix('.ko')}", f"{name}.stp"),
+                ],
+                binds=[
+                    Bind(sources, "systemtap"),
+                    Bind(folder, "out", writable=True),
+                    Bind(cache, "cache", writable=True),
+                    Bind(built.path, "kernel"),
+                ],
+                workdir="/skblab/systemtap",
+                env={"SYSTEMTAP_DIR": "/skblab/cache"},
+                log=paths.cache() / "logs" / f"systemtap-{name}.log",
+                what=f"compiling {name}.stp",
+            )
+
+    texts = [file.read_bytes() for file in [sources / f"{name}.stp", *tapset]]
+    key = store.digest([NAME, labroot.key, built.key, module, " ".join(OPTIONS), *texts])
+    return store.ensure(CACHE + "-modules", key, reporter, build) / module
+
+
+def bring_module(transport: Transport, folder: str, module: Path) -> list[str]:
+    """Bring a module to a machine with that kernel; return the command that runs it."""
+    transport.put(module, f"{folder}/{module.name}")
+    return ["staprun", f"{folder}/{module.name}", "buckets=1"]
+
+
+def bring(transport: Transport, folder: str, name: str) -> list[str]:
+    """Bring a script to `folder` on a machine that has stap; return the command that runs it."""
+    sources = paths.tree() / FOLDER
+    transport.run(["mkdir", "-p", f"{folder}/tapset"]).check("making a folder there")
+    for file in [sources / f"{name}.stp", *sorted((sources / "tapset").iterdir())]:
+        transport.put(file, f"{folder}/{file.relative_to(sources)}")
+    options = ("-I", f"{folder}/tapset", *OPTIONS, "-G", "buckets=1")
+    return ["stap", *options, f"{folder}/{name}.stp"]
+
+
+def read(lines: Iterable[str], stderr: str) -> Figures:
+    """Read what a script printed."""
+    figures = Figures()
+    layers: dict[str, tuple[int, int, int, int]] = {}
+    polls: list[tuple[str, str, tuple[int, int, int, int]]] = []
+    buckets: dict[str, dict[int, int]] = defaultdict(dict)
+    work: dict[str, int] = defaultdict(int)
+    for line in map(str.strip, lines):
+        if found := POLLS.fullmatch(line):
+            figure = (int(found[4]), int(found[5]), int(found[6]), int(found[7]))
+            polls.append((found[1], found[3], figure))
+        elif found := LAYER.fullmatch(line):
+            layers[found[1]] = (int(found[2]), int(found[3]), int(found[4]), int(found[5]))
+        elif found := BUCKET.fullmatch(line):
+            buckets[found[1]][int(found[2])] = int(found[3])
+        elif found := COUNT.fullmatch(line):
+            figures.counts[found[1]] = int(found[2])
+        elif found := DROPPED.fullmatch(line):
+            figures.leave_out("dropped", "", int(found[1]))
+        elif found := LEFT_OUT.fullmatch(line):
+            figures.leave_out("left_out", f"{found[1]},{found[2]}", int(found[3]))
+        elif found := PACKETS.fullmatch(line):
+            work[found[2]] += int(found[3])
+    for name, (count, total, shortest, longest) in layers.items():
+        if sum(buckets[name].values()) != count:
+            raise SkblabError(f"SystemTap counts {count} in {name}, but other buckets")
+        figures.layer(name, buckets[name], total, longest, minimum=shortest)
+    _add_polls(figures, polls, buckets, work)
+    for found in SKIPPED.finditer(stderr):
+        figures.missed += int(found[1]) + int(found[2])
+    return figures
+
+
+def _add_polls(
+    figures: Figures,
+    polls: list[tuple[str, str, tuple[int, int, int, int]]],
+    buckets: dict[str, dict[int, int]],
+    work: dict[str, int],
+) -> None:
+    """Add polls by context; the script has exact figures by device and context."""
+    for ours in ("delay", "time"):
+        names = ("delay", "again") if ours == "delay" else (ours,)
+        for context in dict.fromkeys(context for name, context, _ in polls if name in names):
+            some = [figure for name, one, figure in polls if name in names and one == context]
+            held: dict[int, int] = defaultdict(int)
+            for name in names:
+                for lower, count in buckets[f"{name}-{context}"].items():
+                    held[lower] += count
+            figures.poll(
+                ours,
+                context,
+                held,
+                total=sum(total for _, total, _, _ in some),
+                maximum=max(longest for _, _, _, longest in some),
+                minimum=min(shortest for _, _, shortest, _ in some),
+                work=work[context] if ours == "time" else None,
+            )
