@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "json.h"
 #include "late_list.h"
 #include "source.h"
 
@@ -101,16 +102,6 @@ int late_list_take(struct late_list *list)
 	if (list->error == -ENOMEM)
 		return fail("out of memory");
 	return list->error ? EXIT_BAD : 0;
-}
-
-static void add_u64(struct json_object *to, const char *key, __u64 value)
-{
-	json_object_object_add(to, key, json_object_new_uint64(value));
-}
-
-static void add_text(struct json_object *to, const char *key, const char *value)
-{
-	json_object_object_add(to, key, json_object_new_string(value));
 }
 
 /* A task's name may be of any bytes. */

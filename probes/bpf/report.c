@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "json.h"
 #include "report.h"
 
 void hist_init(struct hist *hist)
@@ -104,16 +105,6 @@ static __u64 hist_count(const struct hist *hist)
 static __u64 hist_samples(const struct hist *hist)
 {
 	return hist_count(hist) + hist->negative + hist->overflow;
-}
-
-static void add_u64(struct json_object *to, const char *key, __u64 value)
-{
-	json_object_object_add(to, key, json_object_new_uint64(value));
-}
-
-static void add_text(struct json_object *to, const char *key, const char *value)
-{
-	json_object_object_add(to, key, json_object_new_string(value));
 }
 
 static void add_hist(struct json_object *to, const struct hist *hist)
