@@ -369,7 +369,8 @@ static int read_all(void *opaque, struct report *report)
 	struct bpf_program *program;
 
 	for (int cpu = 0; cpu < state->cpus; cpu++)
-		hook_counts_join(&report->hooks, &probe->bss_hooks->hook_counts[cpu]);
+		counters_join(&report->hooks, &probe->bss_hooks->hook_counts[cpu],
+			      sizeof(report->hooks));
 	report->hooks_in_flight = in_flight(state);
 	bpf_object__for_each_program(program, probe->obj)
 	{

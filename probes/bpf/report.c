@@ -67,29 +67,13 @@ void report_init(struct report *report)
 	}
 }
 
-static void add_counters(void *to, const void *from, size_t size)
+void counters_join(void *sum, const void *part, size_t size)
 {
-	const __u64 *part = from;
-	__u64 *sum = to;
+	const __u64 *from = part;
+	__u64 *to = sum;
 
-	for (size_t i = 0; i < size / sizeof(*sum); i++)
-		sum[i] += part[i];
-}
-
-/* All members of these are __u64 counters. */
-void counts_join(struct counts *sum, const struct counts *part)
-{
-	add_counters(sum, part, sizeof(*sum));
-}
-
-void late_counts_join(struct late_counts *sum, const struct late_counts *part)
-{
-	add_counters(sum, part, sizeof(*sum));
-}
-
-void hook_counts_join(struct hook_counts *sum, const struct hook_counts *part)
-{
-	add_counters(sum, part, sizeof(*sum));
+	for (size_t i = 0; i < size / sizeof(*to); i++)
+		to[i] += from[i];
 }
 
 static __u64 hist_count(const struct hist *hist)

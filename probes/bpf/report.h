@@ -48,9 +48,8 @@ void path_init(struct path_hists *hists);
 void hist_join(struct hist *sum, const struct hist *part);
 void path_join(struct path_hists *sum, const struct path_hists *part);
 void napi_join(struct napi_hists *sum, const struct napi_hists *part);
-void counts_join(struct counts *sum, const struct counts *part);
-void late_counts_join(struct late_counts *sum, const struct late_counts *part);
-void hook_counts_join(struct hook_counts *sum, const struct hook_counts *part);
+/* For structures that are counters (__u64) and nothing else. */
+void counters_join(void *sum, const void *part, size_t size);
 
 void report_init(struct report *report);
 

@@ -52,37 +52,20 @@ void placing_init(struct path_hists *paths, struct napi_hists *napis, int cpus)
 	}
 }
 
-/* Join the counts of all CPUs. */
-static int read_counts(const struct bpf_map *map, struct counts *joined, int cpus)
+/* Join all CPUs' counters, with which @map's value begins. */
+static int read_counters(const struct bpf_map *map, void *joined, size_t size, int cpus)
 {
-	struct counts *parts = calloc(cpus, sizeof(*parts));
+	size_t stride = bpf_map__value_size(map);
+	char *parts = calloc(cpus, stride);
 	__u32 key = 0;
 	int ret = 0;
 
 	if (!parts)
 		return fail("out of memory");
-	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * sizeof(*parts), 0))
-		ret = fail("cannot read the counts: %s", strerror(errno));
+	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * stride, 0))
+		ret = fail("cannot read %s: %s", bpf_map__name(map), strerror(errno));
 	for (int cpu = 0; !ret && cpu < cpus; cpu++)
-		counts_join(joined, &parts[cpu]);
-	free(parts);
-	return ret;
-}
-
-/* The counts are the first member of what each CPU has. */
-static int read_late_counts(const struct bpf_map *map, struct late_counts *joined, int cpus)
-{
-	size_t size = bpf_map__value_size(map);
-	char *parts = calloc(cpus, size);
-	__u32 key = 0;
-	int ret = 0;
-
-	if (!parts)
-		return fail("out of memory");
-	if (bpf_map__lookup_elem(map, &key, sizeof(key), parts, cpus * size, 0))
-		ret = fail("cannot read the counts of late packets: %s", strerror(errno));
-	for (int cpu = 0; !ret && cpu < cpus; cpu++)
-		late_counts_join(joined, (const struct late_counts *)(parts + cpu * size));
+		counters_join(joined, parts + cpu * stride, size);
 	free(parts);
 	return ret;
 }
@@ -94,8 +77,9 @@ int placing_read(const struct placing *placing, const struct path_hists *paths,
 		path_join(&report->paths[i % NET_PATH_KINDS], &paths[i]);
 	for (int i = 0; i < cpus * MAX_CONTEXTS; i++)
 		napi_join(&report->napi[i % MAX_CONTEXTS], &napis[i]);
-	return read_counts(placing->counts_map, &report->counts, cpus)
-		       ?: read_late_counts(placing->late_map, &report->late, cpus);
+	return read_counters(placing->counts_map, &report->counts, sizeof(report->counts), cpus)
+		       ?: read_counters(placing->late_map, &report->late, sizeof(report->late),
+					cpus);
 }
 
 bool is_for_late(const struct bpf_program *program)

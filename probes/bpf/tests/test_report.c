@@ -72,7 +72,7 @@ static void join(struct report *sum, const struct report *cpu)
 		path_join(&sum->paths[i], &cpu->paths[i]);
 	for (int i = 0; i < MAX_CONTEXTS; i++)
 		napi_join(&sum->napi[i], &cpu->napi[i]);
-	counts_join(&sum->counts, &cpu->counts);
+	counters_join(&sum->counts, &cpu->counts, sizeof(sum->counts));
 }
 
 static void check_row(struct json_object *row, const char *from, const char *to, __u64 count,
