@@ -19,8 +19,6 @@ struct state {
 	struct bpf_link **links;
 	size_t begins; /* the first so many links are of programs where a path begins */
 	size_t attached;
-	int cpus;
-	bool stopped;
 };
 
 /* A program and what it is hooked to. */
@@ -271,11 +269,6 @@ static int try(struct state *state, const struct settings *settings, const struc
 	if (!probe)
 		return -errno;
 	state->probe = probe;
-	state->cpus = settings->config.cpus;
-	state->placing.path_map = probe->maps.bss_path;
-	state->placing.napi_map = probe->maps.bss_napi;
-	state->placing.counts_map = probe->maps.counts;
-	state->placing.late_map = probe->maps.late_states;
 	state->links = calloc(count_programs(probe->obj), sizeof(*state->links));
 	if (!state->links)
 		return -ENOMEM;
@@ -289,14 +282,15 @@ static int try(struct state *state, const struct settings *settings, const struc
 	types_free(&types);
 	if (err)
 		return err;
-	err = placing_size(&state->placing, state->cpus)
+	err = placing_open(&state->placing, probe->obj, settings->config.cpus)
 		      ?: bpf_map__set_value_size(probe->maps.bss_hooks,
-						 state->cpus * sizeof(struct hook_counts))
+						 settings->config.cpus *
+							 sizeof(struct hook_counts))
 		      ?: bpf_map__set_max_entries(probe->maps.flights, settings->flights)
 		      ?: hooks_bpf__load(probe);
 	if (err)
 		return err;
-	placing_init(probe->bss_path->path_hists, probe->bss_napi->napi_hists, state->cpus);
+	placing_init(&state->placing);
 	/* Paths begin last, so that nothing of them is missed. */
 	err = attach_all(state, false);
 	state->begins = state->attached;
@@ -368,7 +362,7 @@ static int read_all(void *opaque, struct report *report)
 	struct hooks_bpf *probe = state->probe;
 	struct bpf_program *program;
 
-	for (int cpu = 0; cpu < state->cpus; cpu++)
+	for (int cpu = 0; cpu < state->placing.cpus; cpu++)
 		counters_join(&report->hooks, &probe->bss_hooks->hook_counts[cpu],
 			      sizeof(report->hooks));
 	report->hooks_in_flight = in_flight(state);
@@ -382,8 +376,7 @@ static int read_all(void *opaque, struct report *report)
 		    read_missed(program, napi ? &report->polls_missed : &report->missed))
 			return EXIT_BAD;
 	}
-	return placing_read(&state->placing, probe->bss_path->path_hists,
-			    probe->bss_napi->napi_hists, report, state->cpus);
+	return placing_read(&state->placing, report);
 }
 
 const struct source hooks_source = {

@@ -11,7 +11,6 @@
 struct state {
 	struct samples_bpf *probe;
 	struct placing placing;
-	int cpus;
 };
 
 /* The form of the samples has been compared already. */
@@ -47,17 +46,13 @@ static void *start(const struct settings *settings, const struct btf *btf, struc
 		return NULL;
 	}
 	state->probe = probe;
-	state->cpus = settings->config.cpus;
-	state->placing.path_map = probe->maps.bss_path;
-	state->placing.napi_map = probe->maps.bss_napi;
-	state->placing.counts_map = probe->maps.counts;
-	state->placing.late_map = probe->maps.late_states;
 	bpf_object__for_each_program(program, probe->obj) if (is_for_late(program))
 		bpf_program__set_autoload(program, settings->config.late_ns);
 	*(struct config *)&probe->rodata->config = settings->config;
-	err = placing_size(&state->placing, state->cpus) ?: samples_bpf__load(probe);
+	err = placing_open(&state->placing, probe->obj, settings->config.cpus)
+		      ?: samples_bpf__load(probe);
 	if (!err) {
-		placing_init(probe->bss_path->path_hists, probe->bss_napi->napi_hists, state->cpus);
+		placing_init(&state->placing);
 		err = samples_bpf__attach(probe);
 	}
 	if (!err)
@@ -87,8 +82,7 @@ static int read_all(void *opaque, struct report *report)
 	struct state *state = opaque;
 	struct samples_bpf *probe = state->probe;
 
-	return placing_read(&state->placing, probe->bss_path->path_hists,
-			    probe->bss_napi->napi_hists, report, state->cpus)
+	return placing_read(&state->placing, report)
 		       ?: read_missed(probe->progs.on_path_sample, &report->missed)
 		       ?: read_missed(probe->progs.on_poll_sample, &report->polls_missed);
 }

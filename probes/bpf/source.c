@@ -34,19 +34,37 @@ void fail_bpf(int error)
 		     strerror(-error));
 }
 
-int placing_size(const struct placing *placing, int cpus)
+int placing_open(struct placing *placing, const struct bpf_object *object, int cpus)
 {
+	*placing = (struct placing){
+		.path_map = bpf_object__find_map_by_name(object, ".bss.path"),
+		.napi_map = bpf_object__find_map_by_name(object, ".bss.napi"),
+		.counts_map = bpf_object__find_map_by_name(object, "counts"),
+		.late_map = bpf_object__find_map_by_name(object, "late_states"),
+		.cpus = cpus,
+	};
 	return bpf_map__set_value_size(placing->path_map,
 				       cpus * NET_PATH_KINDS * sizeof(struct path_hists))
 		       ?: bpf_map__set_value_size(placing->napi_map,
 						  cpus * MAX_CONTEXTS * sizeof(struct napi_hists));
 }
 
-void placing_init(struct path_hists *paths, struct napi_hists *napis, int cpus)
+/* What programs write, mapped here. */
+static void *memory_of(const struct bpf_map *map)
 {
-	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
+	size_t size;
+
+	return bpf_map__initial_value(map, &size);
+}
+
+void placing_init(const struct placing *placing)
+{
+	struct path_hists *paths = memory_of(placing->path_map);
+	struct napi_hists *napis = memory_of(placing->napi_map);
+
+	for (int i = 0; i < placing->cpus * NET_PATH_KINDS; i++)
 		path_init(&paths[i]);
-	for (int i = 0; i < cpus * MAX_CONTEXTS; i++) {
+	for (int i = 0; i < placing->cpus * MAX_CONTEXTS; i++) {
 		hist_init(&napis[i].delay);
 		hist_init(&napis[i].time);
 	}
@@ -70,16 +88,19 @@ static int read_counters(const struct bpf_map *map, void *joined, size_t size, i
 	return ret;
 }
 
-int placing_read(const struct placing *placing, const struct path_hists *paths,
-		 const struct napi_hists *napis, struct report *report, int cpus)
+int placing_read(const struct placing *placing, struct report *report)
 {
-	for (int i = 0; i < cpus * NET_PATH_KINDS; i++)
+	const struct path_hists *paths = memory_of(placing->path_map);
+	const struct napi_hists *napis = memory_of(placing->napi_map);
+
+	for (int i = 0; i < placing->cpus * NET_PATH_KINDS; i++)
 		path_join(&report->paths[i % NET_PATH_KINDS], &paths[i]);
-	for (int i = 0; i < cpus * MAX_CONTEXTS; i++)
+	for (int i = 0; i < placing->cpus * MAX_CONTEXTS; i++)
 		napi_join(&report->napi[i % MAX_CONTEXTS], &napis[i]);
-	return read_counters(placing->counts_map, &report->counts, sizeof(report->counts), cpus)
+	return read_counters(placing->counts_map, &report->counts, sizeof(report->counts),
+			     placing->cpus)
 		       ?: read_counters(placing->late_map, &report->late, sizeof(report->late),
-					cpus);
+					placing->cpus);
 }
 
 bool is_for_late(const struct bpf_program *program)

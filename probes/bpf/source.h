@@ -40,21 +40,23 @@ int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a BPF program that cannot be loaded or attached. */
 void fail_bpf(int error);
 
-/* The members that every BPF object has, see place.bpf.h */
+/* The maps that every BPF object has, see place.bpf.h */
 struct placing {
 	struct bpf_map *path_map;
 	struct bpf_map *napi_map;
 	struct bpf_map *counts_map;
 	struct bpf_map *late_map;
+	int cpus;
 };
 
-/* Give each CPU its stretch of histograms, before the object is loaded. */
-int placing_size(const struct placing *placing, int cpus);
+/* Find them in @object, which is not loaded yet, and give each CPU its stretch of
+ * histograms; 0 or a negative error.
+ */
+int placing_open(struct placing *placing, const struct bpf_object *object, int cpus);
 /* Make them empty, once it is. */
-void placing_init(struct path_hists *paths, struct napi_hists *napis, int cpus);
+void placing_init(const struct placing *placing);
 /* Join those of all CPUs; 0 or EXIT_BAD. */
-int placing_read(const struct placing *placing, const struct path_hists *paths,
-		 const struct napi_hists *napis, struct report *report, int cpus);
+int placing_read(const struct placing *placing, struct report *report);
 
 /* Whether a program is only for late packets. */
 bool is_for_late(const struct bpf_program *program);
