@@ -547,15 +547,19 @@ int kprobe_sch_direct_xmit(struct pt_regs *ctx)
 
 /* Paths end. */
 
+static __always_inline int land(struct flight *flight, const struct sk_buff *skb, __u64 head,
+				__u32 end, __u32 reason)
+{
+	finish(flight, skb, end, reason, bpf_ktime_get_ns());
+	forget(head);
+	return 0;
+}
+
 static __always_inline int deliver(__u64 skb, __u64 head)
 {
 	struct flight *flight = find(skb, head);
 
-	if (!flight)
-		return 0;
-	finish(flight, (const void *)skb, NET_PATH_DELIVERED, 0, bpf_ktime_get_ns());
-	forget(head);
-	return 0;
+	return flight ? land(flight, (const void *)skb, head, NET_PATH_DELIVERED, 0) : 0;
 }
 
 ENTRY(skb_consume_udp, 1, deliver(skb, head))
@@ -574,9 +578,7 @@ int fexit_skb_copy_datagram_iter(__u64 *ctx)
 	flight = find((__u64)skb, head);
 	if (!flight || !is_stream(flight, skb))
 		return 0;
-	finish(flight, (const void *)skb, NET_PATH_DELIVERED, 0, bpf_ktime_get_ns());
-	forget(head);
-	return 0;
+	return land(flight, skb, head, NET_PATH_DELIVERED, 0);
 }
 
 /* Whether freeing @skb ends the packet, and not only one of several views of it.
@@ -598,6 +600,7 @@ static __always_inline bool is_packet(const struct sk_buff *skb, __u64 head)
 /* The memory is freed, unless a clone needs it. */
 static __always_inline int release(__u64 skb, __u64 head)
 {
+	__u32 end = NET_PATH_CONSUMED;
 	struct flight *flight;
 
 	/* By whoever exchanges the memory of a packet, which lives on. */
@@ -612,13 +615,10 @@ static __always_inline int release(__u64 skb, __u64 head)
 	if (!flight || !is_packet((const void *)skb, head))
 		return 0;
 	if (flight->seen & 1 << NET_PATH_XMIT)
-		finish(flight, (const void *)skb, NET_PATH_TRANSMITTED, 0, bpf_ktime_get_ns());
+		end = NET_PATH_TRANSMITTED;
 	else if (config.kprobes && flight->seen & 1 << NET_PATH_WAKE)
-		finish(flight, (const void *)skb, NET_PATH_DELIVERED, 0, bpf_ktime_get_ns());
-	else
-		finish(flight, (const void *)skb, NET_PATH_CONSUMED, 0, bpf_ktime_get_ns());
-	forget(head);
-	return 0;
+		end = NET_PATH_DELIVERED;
+	return land(flight, (const void *)skb, head, end, 0);
 }
 
 ENTRY(skb_release_data, 0, release(skb, head))
@@ -635,9 +635,7 @@ int kfree_skb(__u64 *ctx)
 		return 0;
 	if (config.drop_reasons)
 		reason = ctx[2];
-	finish(flight, skb, NET_PATH_DROPPED, reason, bpf_ktime_get_ns());
-	forget(head);
-	return 0;
+	return land(flight, skb, head, NET_PATH_DROPPED, reason);
 }
 
 /* Its data belong to another packet from now on. */
