@@ -197,20 +197,30 @@ static __noinline int finish(struct flight *flight, const struct sk_buff *skb, _
 
 /* Paths begin. */
 
-/* Back in the stack. If it was transmitted there, that path has come to its end;
- * what was before goes on to count in any case.
+/* At the point driver a packet is known already: account for the path that it was
+ * on. Returns whether it is the same packet, for which what was before counts.
  */
-static __noinline int reenter(struct flight *flight, const struct sk_buff *skb, __u64 now)
+static __noinline int leave(struct flight *flight, const struct sk_buff *skb, __u64 now)
 {
-	__u64 before;
-
 	if (!flight)
 		return 0;
-	if (flight->seen & 1 << NET_PATH_XMIT)
+	if (flight->seen & 1 << NET_PATH_XMIT) {
 		finish(flight, skb, NET_PATH_TRANSMITTED, 0, now);
-	else
+		return 1;
+	}
+	if (flight->skb == (__u64)skb) {
 		add(continued, 1);
-	before = now - flight->first;
+		return 1;
+	}
+	add(replaced, 1);
+	return 0;
+}
+
+/* Back in the stack, on a new path. */
+static __always_inline void reenter(struct flight *flight, __u64 skb, __u64 now)
+{
+	__u64 before = now - flight->first;
+
 	flight->flags = NET_PATH_F_REENTERED;
 	if (before >= (__u32)-1) {
 		flight->flags |= NET_PATH_F_OVERFLOW;
@@ -221,29 +231,28 @@ static __noinline int reenter(struct flight *flight, const struct sk_buff *skb, 
 	flight->path = NET_PATH_RECEIVE;
 	flight->protocol = 0;
 	flight->last = now;
-	return 0;
+	flight->skb = skb;
 }
 
 static __always_inline int enter(const struct sk_buff *skb)
 {
 	__u64 head = (__u64)skb->head, now;
 	struct flight *flight;
+	bool same;
 
 	flight = find((__u64)skb, head);
 	now = bpf_ktime_get_ns();
+	same = flight && leave(flight, skb, now);
 	if ((config.ifindex && config.ifindex != skb->dev->ifindex) ||
 	    (config.netns && config.netns != skb->dev->nd_net.net->ns.inum)) {
-		if (flight && flight->seen & 1 << NET_PATH_XMIT)
-			finish(flight, skb, NET_PATH_TRANSMITTED, 0, now);
 		if (flight)
 			forget(head);
 		add(filtered, 1);
 		return 0;
 	}
 	add(entered, 1);
-	if (flight && (flight->seen & 1 << NET_PATH_XMIT || flight->skb == (__u64)skb)) {
-		reenter(flight, skb, now);
-		flight->skb = (__u64)skb;
+	if (same) {
+		reenter(flight, (__u64)skb, now);
 	} else {
 		struct flight fresh = {
 			.first = now,
@@ -254,8 +263,6 @@ static __always_inline int enter(const struct sk_buff *skb)
 			.path = NET_PATH_RECEIVE,
 		};
 
-		if (flight)
-			add(replaced, 1);
 		if (bpf_map_update_elem(&flights, &head, &fresh, BPF_ANY))
 			add(refused, 1);
 	}

@@ -265,6 +265,22 @@ end_probe
 check other 'p["samples"] == {"filtered": s["sent"] + r["received"], "unknown": 0, "missed": 0}' \
 	'not any(count for path in p["paths"] for count in path["ends"].values())'
 
+# Through a bridge a packet enters twice. The second time it is unwanted, yet accounted for.
+if [ $source = hooks ]; then
+	ip -n "$b" link add br0 type bridge
+	ip -n "$b" link set peer0 master br0
+	ip -n "$b" addr del 198.18.0.2/30 dev peer0
+	ip -n "$b" addr add 198.18.0.2/30 dev br0
+	ip -n "$b" link set br0 up
+	probe bridge --device peer0 --netns "$b"
+	pair bridge 198.18.0.2 1000 20000 "$big"
+	end_probe
+	check bridge 'r["received"] == p["hooks"]["entered"] == p["hooks"]["continued"]' \
+		'ended == 0 and not lost'
+	ip -n "$b" link del br0
+	ip -n "$b" addr add 198.18.0.2/30 dev peer0
+fi
+
 # Switched off, there is nothing to count, and the document says so.
 if [ $source = samples ]; then
 	stamps 0
