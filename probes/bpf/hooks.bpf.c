@@ -16,28 +16,7 @@
 
 #include <linux/ptrace.h>
 
-#include "hooks.h"
-
-/* A packet under way. */
-struct flight {
-	__u64 first; /* ns, where the first path of all began */
-	__u64 last;  /* ns, at the last point */
-	__u64 skb;   /* address, where this path began */
-	__u64 head;  /* sk_buff::head, the last that was known */
-	__u32 before_ns;
-	__u32 ns[NET_PATH_NR];
-	__u16 seen;
-	__u8 path;
-	__u8 flags;
-	__u8 protocol;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, DEFAULT_FLIGHTS);
-	__type(key, __u64); /* sk_buff::head */
-	__type(value, struct flight);
-} flights SEC(".maps");
+#include "flights.bpf.h"
 
 /* When a task last called sendmsg(). */
 struct {
@@ -80,41 +59,70 @@ __u64 moving;
  */
 static __always_inline __u64 aside(__u64 skb)
 {
-	return skb + 1;
+	__u64 number = 0;
+
+	/* The verifier calculates with no pointer; what was read is none to it. */
+	bpf_probe_read_kernel(&number, sizeof(number), &skb);
+	return number + 1;
 }
 
 /* Known under one key, from now on under another; @change of those kept aside. */
 static __noinline int move(__u64 from, __u64 to, int change)
 {
-	struct flight *flight = bpf_map_lookup_elem(&flights, &from);
+	struct flight *flight = find_flight(from);
 	struct flight copy;
 
 	if (!flight)
 		return 0;
 	copy = *flight;
 	copy.head = change > 0 ? from : to;
-	bpf_map_delete_elem(&flights, &from);
-	if (bpf_map_update_elem(&flights, &to, &copy, BPF_ANY))
+	forget(from);
+	flight = find_flight(to);
+	if (flight)
+		add(replaced, 1);
+	else
+		flight = add_flight(to);
+	if (!flight) {
 		add(refused, 1);
-	else if (change)
+		return 0;
+	}
+	*flight = copy;
+	if (change)
 		__sync_fetch_and_add(&moving, change);
 	return 0;
 }
 
 static __always_inline struct flight *find(__u64 skb, __u64 head)
 {
-	struct flight *flight = bpf_map_lookup_elem(&flights, &head);
+	struct flight *flight = find_flight(head);
 
 	/* With kprobes alone nobody saw it get its new memory. */
 	if (flight || !config.kprobes || !moving)
 		return flight;
 	move(aside(skb), head, -1);
-	return bpf_map_lookup_elem(&flights, &head);
+	return find_flight(head);
 }
 
-static __always_inline void forget(__u64 head)
+/* A packet's first path begins, at a point and a time. @known is what was found at its
+ * address.
+ */
+static __always_inline void take_off(struct flight *known, __u64 skb, __u64 head, __u8 path,
+				     const __u32 point, __u64 at)
 {
-	bpf_map_delete_elem(&flights, &head);
+	struct flight *flight = known ?: add_flight(head);
+
+	if (!flight) {
+		add(refused, 1);
+		return;
+	}
+	flight->first = at;
+	flight->last = at;
+	flight->skb = skb;
+	flight->head = head;
+	flight->seen = 1 << point;
+	flight->path = path;
+	flight->flags = 0;
+	flight->protocol = 0;
 }
 
 /* Another CPU's clock may be behind: then the last point stays where it is. */
@@ -251,21 +259,10 @@ static __always_inline int enter(const struct sk_buff *skb)
 		return 0;
 	}
 	add(entered, 1);
-	if (same) {
+	if (same)
 		reenter(flight, (__u64)skb, now);
-	} else {
-		struct flight fresh = {
-			.first = now,
-			.last = now,
-			.skb = (__u64)skb,
-			.head = head,
-			.seen = 1 << NET_PATH_DRIVER,
-			.path = NET_PATH_RECEIVE,
-		};
-
-		if (bpf_map_update_elem(&flights, &head, &fresh, BPF_ANY))
-			add(refused, 1);
-	}
+	else
+		take_off(flight, (__u64)skb, head, NET_PATH_RECEIVE, NET_PATH_DRIVER, now);
 	return 0;
 }
 
@@ -304,12 +301,7 @@ static __always_inline bool is_of_netns(const struct sk_buff *skb)
 static __always_inline int begin(__u64 skb, __u64 head)
 {
 	__u64 *start = bpf_task_storage_get(&sends, bpf_get_current_task_btf(), NULL, 0);
-	struct flight fresh = {
-		.skb = skb,
-		.head = head,
-		.seen = 1 << NET_PATH_SEND,
-		.path = NET_PATH_SENDING,
-	};
+	struct flight *flight;
 
 	/* What is sent came in by no device. */
 	if (config.ifindex || !is_of_netns((const struct sk_buff *)skb)) {
@@ -319,13 +311,11 @@ static __always_inline int begin(__u64 skb, __u64 head)
 	/* Attached since, or refused above. */
 	if (!start || !*start)
 		return 0;
-	fresh.first = *start;
-	fresh.last = *start;
 	add(began, 1);
-	if (find(skb, head))
+	flight = find(skb, head);
+	if (flight)
 		add(replaced, 1);
-	if (bpf_map_update_elem(&flights, &head, &fresh, BPF_ANY))
-		add(refused, 1);
+	take_off(flight, skb, head, NET_PATH_SENDING, NET_PATH_SEND, *start);
 	return 0;
 }
 
@@ -612,9 +602,7 @@ static __always_inline int release(__u64 skb, __u64 head)
 
 	/* By whoever exchanges the memory of a packet, which lives on. */
 	if (config.kprobes && moving) {
-		__u64 key = aside(skb);
-
-		flight = bpf_map_lookup_elem(&flights, &key);
+		flight = find_flight(aside(skb));
 		if (flight && flight->head == head)
 			return 0;
 	}

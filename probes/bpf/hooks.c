@@ -19,6 +19,7 @@ struct state {
 	struct bpf_link **links;
 	size_t begins; /* the first so many links are of programs where a path begins */
 	size_t attached;
+	size_t flight_sets;
 };
 
 /* A program and what it is hooked to. */
@@ -263,12 +264,14 @@ static int try(struct state *state, const struct settings *settings, const struc
 	       bool kprobes, struct report *report)
 {
 	struct hooks_bpf *probe = hooks_bpf__open();
+	size_t sets = (settings->flights + FLIGHT_SET - 1) / FLIGHT_SET;
 	struct types types;
 	int err;
 
 	if (!probe)
 		return -errno;
 	state->probe = probe;
+	state->flight_sets = sets;
 	state->links = calloc(count_programs(probe->obj), sizeof(*state->links));
 	if (!state->links)
 		return -ENOMEM;
@@ -276,6 +279,7 @@ static int try(struct state *state, const struct settings *settings, const struc
 	types_load(&types, btf);
 	*(struct config *)&probe->rodata->config = settings->config;
 	probe->rodata->config.kprobes = kprobes;
+	probe->rodata->config.flight_sets = sets;
 	probe->rodata->config.recv_udp_arguments = function_arguments(&types, "__skb_recv_udp");
 	probe->rodata->config.drop_reasons = tracepoint_arguments(btf, "kfree_skb") > 2;
 	err = choose(probe, &types, kprobes, settings->config.late_ns, report);
@@ -286,7 +290,9 @@ static int try(struct state *state, const struct settings *settings, const struc
 		      ?: bpf_map__set_value_size(probe->maps.bss_hooks,
 						 settings->config.cpus *
 							 sizeof(struct hook_counts))
-		      ?: bpf_map__set_max_entries(probe->maps.flights, settings->flights)
+		      ?: bpf_map__set_value_size(probe->maps.bss_flights,
+						 sets * sizeof(struct flight_set))
+		      ?: bpf_map__set_max_entries(probe->maps.spilled, settings->flights)
 		      ?: hooks_bpf__load(probe);
 	if (err)
 		return err;
@@ -324,15 +330,12 @@ static void *start(const struct settings *settings, const struct btf *btf, struc
 
 static __u64 in_flight(const struct state *state)
 {
-	__u64 key, next, count = 0;
-	const struct bpf_map *map = state->probe->maps.flights;
-	int err = bpf_map__get_next_key(map, NULL, &next, sizeof(next));
+	const struct flight_set *sets = state->probe->bss_flights->flight_sets;
+	__u64 count = state->probe->bss->spills;
 
-	while (!err) {
-		count++;
-		key = next;
-		err = bpf_map__get_next_key(map, &key, &next, sizeof(next));
-	}
+	for (size_t i = 0; i < state->flight_sets; i++)
+		for (int way = 0; way < FLIGHT_SET; way++)
+			count += !!sets[i].key[way];
 	return count;
 }
 

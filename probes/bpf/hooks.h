@@ -8,6 +8,8 @@
 
 #include <linux/types.h>
 
+#include "kernel_types.h"
+
 /* HOOK(function, number of the argument that is the packet, point, protocol) */
 #define POINT_HOOKS(HOOK)                                                                          \
 	HOOK(ip_rcv_core, 0, NET_PATH_IP, 0)                                                       \
@@ -40,6 +42,30 @@
 #define MAX_SEGMENTING	1024
 /* A queueing discipline gives out no more packets at once. */
 #define MAX_BULK 64
+
+/* A packet under way. */
+struct flight {
+	__u64 first; /* ns, where the first path of all began */
+	__u64 last;  /* ns, at the last point */
+	__u64 skb;   /* address, where this path began */
+	__u64 head;  /* sk_buff::head, the last that was known */
+	__u32 before_ns;
+	__u32 ns[NET_PATH_NR]; /* of those seen */
+	__u16 seen;
+	__u8 path;
+	__u8 flags;
+	__u8 protocol;
+};
+
+/* Those whose addresses have one hash. Whole cache lines, of which the first holds all
+ * that is compared.
+ */
+#define FLIGHT_SET 4
+struct flight_set {
+	__u64 key[FLIGHT_SET]; /* sk_buff::head; 0: free */
+	struct flight flight[FLIGHT_SET];
+	__u64 unused[4];
+};
 
 /* On one CPU, beside what the histograms say; a multiple of 64 bytes. */
 struct hook_counts {

@@ -262,7 +262,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--source %s: expected samples, hooks or auto", arg);
 		break;
 	case OPT_ROOM:
-		a->room = parse_number(state, "--room", arg, 1 << 24);
+		a->room = parse_number(state, "--room", arg, 1 << 22);
 		break;
 	case OPT_KPROBES:
 		a->config.kprobes = true;

@@ -23,7 +23,8 @@ struct config {
 	__u32 late_run; /* so many in a row */
 	__u64 late_ns;
 	__u64 late_max; /* recorded */
-	/* Only for hooks: what this kernel looks like. */
+	/* Only for hooks: room, and what this kernel looks like. */
+	__u32 flight_sets;
 	__u32 recv_udp_arguments; /* of __skb_recv_udp() */
 	bool drop_reasons;	  /* kfree_skb has them */
 	bool kprobes;		  /* no function's return is seen with its arguments */

@@ -265,6 +265,15 @@ end_probe
 check other 'p["samples"] == {"filtered": s["sent"] + r["received"], "unknown": 0, "missed": 0}' \
 	'not any(count for path in p["paths"] for count in path["ends"].values())'
 
+# Almost no room: those that found none are counted, and the rest come to their ends.
+if [ $source = hooks ]; then
+	probe room --room 4
+	pair room 198.18.0.2 5000 0 "$big"
+	end_probe
+	check room 'p["hooks"]["refused"] > 0 == p["hooks"]["in_flight"] == p["hooks"]["replaced"]' \
+		'p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"] + p["hooks"]["refused"]'
+fi
+
 # Through a bridge a packet enters twice. The second time it is unwanted, yet accounted for.
 if [ $source = hooks ]; then
 	ip -n "$b" link add br0 type bridge
