@@ -26,22 +26,17 @@ struct {
 	__type(value, __u64);
 } sends SEC(".maps");
 
-/* What is known of a NAPI instance; 0 is not known. */
-struct napi_state {
-	__u64 scheduled; /* for a poll to come */
-	__u64 since;	 /* when the present poll was scheduled */
-	__u64 polled;	 /* when it began */
-};
-
+/* When NAPI instances were scheduled for a poll to come; 0: they were not. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_NAPIS);
 	__type(key, __u64);
-	__type(value, struct napi_state);
+	__type(value, __u64);
 } napis SEC(".maps");
 
 /* One for each CPU, as the histograms are. */
 struct hook_counts hook_counts[1] SEC(".bss.hooks");
+struct polling pollings[1] SEC(".bss.polls");
 
 /* Packets whose memory is being exchanged. */
 __u64 moving;
@@ -659,39 +654,40 @@ MERGES(skb_gro_receive_list)
 
 static __always_inline int schedule(__u64 napi)
 {
-	struct napi_state *state = bpf_map_lookup_elem(&napis, &napi);
+	__u64 *scheduled = bpf_map_lookup_elem(&napis, &napi);
 	__u64 now = bpf_ktime_get_ns();
 
-	if (state) {
-		state->scheduled = now;
-	} else {
-		struct napi_state fresh = { .scheduled = now };
-
-		if (bpf_map_update_elem(&napis, &napi, &fresh, BPF_ANY))
-			add(napis_refused, 1);
-	}
+	if (scheduled)
+		*scheduled = now;
+	else if (bpf_map_update_elem(&napis, &napi, &now, BPF_ANY))
+		add(napis_refused, 1);
 	return 0;
 }
 
-static __always_inline int poll_begins(__u64 napi)
+static __always_inline struct polling *this_polling(void)
 {
-	struct napi_state *state = bpf_map_lookup_elem(&napis, &napi);
-	struct napi_state fresh = {};
+	__u32 cpu = bpf_get_smp_processor_id();
 
-	if (!state) {
-		/* The first poll of an instance that is scheduled without a hook. */
-		if (bpf_map_update_elem(&napis, &napi, &fresh, BPF_ANY)) {
-			add(napis_refused, 1);
-			return 0;
-		}
-		state = bpf_map_lookup_elem(&napis, &napi);
-		if (!state)
-			return 0;
+	return cpu < config.cpus ? &pollings[cpu] : NULL;
+}
+
+static __always_inline int poll_begins(__u64 napi, const struct net_device *dev)
+{
+	struct polling *polling = this_polling();
+	__u64 *scheduled;
+
+	if (!polling)
+		return 0;
+	polling->napi = napi;
+	polling->since = 0;
+	/* The backlog, which has no device, is scheduled without a hook. */
+	scheduled = dev ? bpf_map_lookup_elem(&napis, &napi) : NULL;
+	if (scheduled) {
+		/* It may be scheduled anew before this poll ends. */
+		polling->since = *scheduled;
+		*scheduled = 0;
 	}
-	/* It may be scheduled anew before this poll ends. */
-	state->since = state->scheduled;
-	state->scheduled = 0;
-	state->polled = bpf_ktime_get_ns();
+	polling->polled = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -710,22 +706,24 @@ static __always_inline __u8 context_of(const struct task_struct *task)
 
 static __always_inline int poll_ends(__u64 napi, int ifindex, int work)
 {
-	struct napi_state *state = bpf_map_lookup_elem(&napis, &napi);
+	struct polling *polling = this_polling();
 	__u64 now = bpf_ktime_get_ns(), delay = 0;
 	__u8 flags = 0;
 
-	if (!state || !state->polled)
+	/* A busy poll begins without a hook. */
+	if (!polling || !polling->polled || polling->napi != napi)
 		return 0;
 	if (config.ifindex && config.ifindex != ifindex) {
 		count(polls_filtered);
 		return 0;
 	}
-	if (state->since) {
-		delay = state->polled - state->since;
+	if (polling->since) {
+		delay = polling->polled - polling->since;
 		flags = (__s64)delay < 0 ? NAPI_SAMPLE_NEGATIVE : NAPI_SAMPLE_DELAY;
 	}
-	place_poll(context_of(bpf_get_current_task_btf()), flags, delay, now - state->polled, work);
-	state->polled = 0;
+	place_poll(context_of(bpf_get_current_task_btf()), flags, delay, now - polling->polled,
+		   work);
+	polling->polled = 0;
 	return 0;
 }
 
@@ -744,13 +742,17 @@ SCHEDULES(__napi_schedule_irqoff)
 SEC("fentry/__napi_poll")
 int fentry___napi_poll(__u64 *ctx)
 {
-	return poll_begins(ctx[0]);
+	const struct napi_struct *napi = (const void *)ctx[0];
+
+	return poll_begins((__u64)napi, napi->dev);
 }
 
 SEC("kprobe/__napi_poll")
 int kprobe___napi_poll(struct pt_regs *ctx)
 {
-	return poll_begins(PT_REGS_PARM1(ctx));
+	const struct napi_struct *napi = (const void *)PT_REGS_PARM1(ctx);
+
+	return poll_begins((__u64)napi, BPF_CORE_READ(napi, dev));
 }
 
 /* In __napi_poll(), after the driver's function. */

@@ -290,6 +290,8 @@ static int try(struct state *state, const struct settings *settings, const struc
 		      ?: bpf_map__set_value_size(probe->maps.bss_hooks,
 						 settings->config.cpus *
 							 sizeof(struct hook_counts))
+		      ?: bpf_map__set_value_size(probe->maps.bss_polls,
+						 settings->config.cpus * sizeof(struct polling))
 		      ?: bpf_map__set_value_size(probe->maps.bss_flights,
 						 sets * sizeof(struct flight_set))
 		      ?: bpf_map__set_max_entries(probe->maps.spilled, settings->flights)

@@ -67,6 +67,14 @@ struct flight_set {
 	__u64 unused[4];
 };
 
+/* The poll that a CPU is at. */
+struct polling {
+	__u64 napi;
+	__u64 since;  /* when it was scheduled; 0: not known */
+	__u64 polled; /* when it began; 0: none */
+	__u64 unused[5];
+};
+
 /* On one CPU, beside what the histograms say; a multiple of 64 bytes. */
 struct hook_counts {
 	__u64 entered;	     /* packets at the point driver */
