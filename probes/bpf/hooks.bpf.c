@@ -334,7 +334,9 @@ int BPF_PROG(net_dev_start_xmit, const struct sk_buff *skb)
 	return stamp((__u64)skb, (__u64)skb->head, NET_PATH_XMIT, 0);
 }
 
-/* A packet of which TCP or SCTP takes data. Packet sockets have clones. */
+/* A packet of which TCP or SCTP takes data, which has its socket in their queues, unlike a
+ * datagram. Packet sockets have clones.
+ */
 static __always_inline bool is_stream(const struct flight *flight, const struct sk_buff *skb)
 {
 	return (flight->protocol == IPPROTO_TCP && flight->skb == (__u64)skb) ||
@@ -344,7 +346,7 @@ static __always_inline bool is_stream(const struct flight *flight, const struct 
 SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 {
-	struct flight *flight = find((__u64)skb, (__u64)skb->head);
+	struct flight *flight = skb->sk ? find((__u64)skb, (__u64)skb->head) : NULL;
 
 	if (flight && is_stream(flight, skb))
 		advance(flight, NET_PATH_WAKE, bpf_ktime_get_ns());
@@ -565,7 +567,7 @@ int fexit_skb_copy_datagram_iter(__u64 *ctx)
 	__u64 head = (__u64)skb->head;
 	struct flight *flight;
 
-	if (ret || (__u32)(offset + size) < skb->len)
+	if (!skb->sk || ret || (__u32)(offset + size) < skb->len)
 		return 0;
 	flight = find((__u64)skb, head);
 	if (!flight || !is_stream(flight, skb))
