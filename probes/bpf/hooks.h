@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The functions that hooks.bpf.c is called at, as ../catalogue.toml has them, and what
- * it counts of its own. tests/guest/test_catalogue_hooks.py compares the two.
+ * it counts of its own. tests/analysis/test_probe_hooks.py compares the two.
  */
 #ifndef SKBLAB_HOOKS_H
 #define SKBLAB_HOOKS_H
