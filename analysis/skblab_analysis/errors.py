@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,16 +25,19 @@ class RefusedError(SkblabError):
     """The numbers contradict each other or fall short: no result is given (exit code 1)."""
 
 
-def parse(model: type[Model], document: object, what: str) -> Model:
+def parse(
+    model: type[Model], document: object, what: str, *, context: Mapping[str, bool] | None = None
+) -> Model:
     """Validate `document` (a dict, or JSON text or bytes) or raise RecordError in one line.
 
-    `what` names the document in the message, such as "the pathlat document".
+    `what` names the document in the message, such as "the pathlat document". `context` is for the
+    model's validators.
     """
     try:
         if isinstance(document, str | bytes):
-            return model.model_validate_json(document)
+            return model.model_validate_json(document, context=context)
         # By way of JSON: the same strictness whether a caller parsed the text or not.
-        return model.model_validate_json(json.dumps(document))
+        return model.model_validate_json(json.dumps(document), context=context)
     except ValidationError as error:
         raise RecordError(f"{what} is not as expected: {_faults(error)}") from error
     except TypeError as error:

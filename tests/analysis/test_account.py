@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from synthetic_run import pathlat
 
-from skblab_analysis import tables
+from skblab_analysis import series, tables
 from skblab_analysis.account import Account, account, refuse
-from skblab_analysis.documents import LateDocument, LatePacket, PathlatDocument
+from skblab_analysis.documents import COUNTING, LateDocument, LatePacket, PathlatDocument
 from skblab_analysis.errors import RecordError, RefusedError, parse
 from skblab_analysis.records import RunFolder, load
 from skblab_analysis.run import Plan
@@ -133,6 +133,19 @@ def test_a_damaged_document_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
     with pytest.raises(RecordError):
         folder.record_probe("{", 0.1)
+
+
+def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
+    document = hooked()
+    path = document["paths"][0]
+    path["seen"]["ip"] = path["ends"][path["usual_end"]] + 1
+    path["layers"][0]["count"] += 2
+    path["leg"] |= {"sum": 1, "min": 0, "max": 2**31}
+    path["total"]["buckets"] = []
+    with pytest.raises(RecordError):
+        parse(PathlatDocument, json.dumps(document), "it")
+    found = parse(PathlatDocument, json.dumps(document), "it", context=COUNTING)
+    assert tables.of_series(series.from_document(0, "ns", found))
 
 
 def late_packet(**more: object) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from skblab.recording import recording
 from skblab.reporter import Reporter
 from skblab_analysis import series, tables
 from skblab_analysis.account import MAX_UNACCOUNTED
-from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.documents import COUNTING, PathlatDocument
 from skblab_analysis.errors import RefusedError, parse
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Environment, Plan
@@ -325,7 +325,7 @@ def _record(folder: RunFolder, document: str, max_unaccounted: float) -> Pathlat
 
 
 def _tables(text: str) -> list[Table]:
-    document = parse(PathlatDocument, text, "the probe's document")
+    document = parse(PathlatDocument, text, "the probe's document", context=COUNTING)
     return tables.of_series(series.from_document(0, "ns", document))
 
 
