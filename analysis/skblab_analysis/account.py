@@ -96,7 +96,8 @@ def refuse(found: Account, per_cent: float) -> None:
     if 100 * found.share <= per_cent:
         return
     causes = ", ".join(f"{count} {name}" for name, count in found.unaccounted.items() if count)
+    mend = "; --room gives hooks more room" if found.unaccounted.get("refused") else ""
     raise RefusedError(
-        f"{100 * found.share:.3g} % of {found.ended} packets are unaccounted for ({causes}), more "
-        f"than {per_cent:g} %; --max-unaccounted allows more"
+        f"{found.missing} packets are unaccounted for ({causes}), more than {per_cent:g} % of the "
+        f"{found.ended} that ended; --max-unaccounted allows more{mend}"
     )
