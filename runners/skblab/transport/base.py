@@ -49,6 +49,9 @@ class Running(Protocol):
     def interrupt(self) -> None:
         """Ask the command to finish (SIGINT)."""
 
+    def end_input(self) -> None:
+        """End its standard input, which is empty and stays open until then, or we are gone."""
+
     def wait(self, seconds: float) -> Done:
         """Return the finished command; SkblabError if it takes longer than `seconds`."""
 

@@ -146,6 +146,11 @@ class Background:
         """Ask the command to finish (SIGINT)."""
         self._process.send_signal(signal.SIGINT)
 
+    def end_input(self) -> None:
+        """End its standard input, which is empty and stays open until then, or we are gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
     def wait(self, seconds: float) -> Done:
         """Return the finished command; SkblabError if it takes longer than `seconds`."""
         deadline = time.monotonic() + seconds

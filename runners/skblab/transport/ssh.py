@@ -107,7 +107,7 @@ class SshTransport:
     def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
         """Run one command to its end. Raises TransportError if the machine goes away."""
         done = run(self._session(argv, "-T"), argv, stdin, seconds, self.trouble)
-        self._raise_if_gone(done.status)
+        self.raise_if_gone(done.status)
         return done
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
@@ -135,7 +135,7 @@ class SshTransport:
             except BaseException:
                 process.kill()
                 raise
-        self._raise_if_gone(process.returncode)
+        self.raise_if_gone(process.returncode)
         return process.returncode
 
     def put(self, source: Path, target: str) -> None:
@@ -152,7 +152,8 @@ class SshTransport:
             done = subprocess.run(call, stdout=data, stderr=subprocess.PIPE, text=True, check=False)
         Done(done.returncode, "", done.stderr).check(f"copying {source} from the machine")
 
-    def _raise_if_gone(self, status: int) -> None:
+    def raise_if_gone(self, status: int) -> None:
+        """Raise TransportError if a client's exit status means that the machine has gone."""
         if complaint := self.trouble():
             raise TransportError(complaint)
         if status == SSH_FAILED and not self.connected():
@@ -189,3 +190,9 @@ class _SshRunning(Background):
         if self._pid is None:
             raise SkblabError(f"`{short(self.argv)}` has not started; it cannot be interrupted")
         self._transport.run(["kill", f"-{signal.SIGINT.name[3:]}", str(self._pid)])
+
+    def wait(self, seconds: float) -> Done:
+        """Return the finished command; SkblabError if it takes longer than `seconds`."""
+        done = super().wait(seconds)
+        self._transport.raise_if_gone(done.status)
+        return done
