@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Callable, Sequence
 
-from skblab.transport import Transport
+from skblab.errors import SkblabError
+from skblab.transport import Running, Transport
 from skblab.transport.base import Done
 
 PROGRAMS = "/skblab/tools/bin"
@@ -14,6 +17,7 @@ RECEIVE_BUFFER_BYTES = 128 << 20
 READY_SECONDS = 60
 # After the last packet, how long the receiver waits for late ones.
 IDLE_SECONDS = 2
+LOOK_SECONDS = 0.1
 
 
 def udp(
@@ -39,10 +43,39 @@ def udp(
 
 
 def exchange(
-    transport: Transport, receiver: Sequence[str], sender: Sequence[str], seconds: int
+    transport: Transport,
+    receiver: Sequence[str],
+    sender: Sequence[str],
+    seconds: int,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> tuple[Done, Done]:
-    """Start the receiver, send, wait for both; return what the sender and the receiver said."""
-    receiving = transport.start(receiver)
-    receiving.wait_for("ready", READY_SECONDS)
-    sent = transport.run(sender, seconds=2 * seconds).check("the sender")
-    return sent, receiving.wait(2 * seconds).check("the receiver")
+    """Start the receiver, send, wait for both; return what the sender and the receiver said.
+
+    `meanwhile` is called again and again; both are told to end if it raises something.
+    """
+    started = [transport.start(receiver)]
+    try:
+        started[0].wait_for("ready", READY_SECONDS)
+        started.append(transport.start(sender))
+        sent, received = (
+            _end(one, name, 2 * seconds, meanwhile)
+            for one, name in zip(reversed(started), ("the sender", "the receiver"), strict=True)
+        )
+    except BaseException:
+        for one in started:
+            # The machine may be what is in trouble.
+            with contextlib.suppress(SkblabError):
+                if one.running():
+                    one.interrupt()
+        raise
+    return sent, received
+
+
+def _end(one: Running, name: str, seconds: float, meanwhile: Callable[[], object]) -> Done:
+    deadline = time.monotonic() + seconds
+    while one.running():
+        if time.monotonic() > deadline:
+            raise SkblabError(f"{name} did not end within {seconds:.0f} s")
+        meanwhile()
+        time.sleep(LOOK_SECONDS)
+    return one.wait(1).check(name)

@@ -23,7 +23,7 @@ from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import environment, loads, targets, verify
 from skblab.probe.loads import Load
-from skblab.probe.reading import attached, until_asked
+from skblab.probe.reading import Reading, attached, until_asked
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.recording import recording
@@ -33,13 +33,17 @@ from skblab_analysis.account import MAX_UNACCOUNTED
 from skblab_analysis.documents import COUNTING, PathlatDocument
 from skblab_analysis.errors import RefusedError, parse
 from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Environment, Plan
+from skblab_analysis.run import Plan
 from skblab_analysis.words import number
 
 probe = typer.Typer(help="Time packets by layer, on this machine or another.", no_args_is_help=True)
 
 LIVE_SECONDS = 1.0
 LOOK_SECONDS = 0.1
+
+
+class _Enough(Exception):
+    """There is nothing more to wait for."""
 
 
 @probe.command("layers")
@@ -59,6 +63,9 @@ def layers(
     kprobes: Annotated[
         bool, typer.Option("--kprobes", help="Hooks by kprobe, even where fentry works.")
     ] = False,
+    room: Annotated[
+        int | None, typer.Option(help="Hooks: packets under way at once [65536].")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Only packets that came in by this device, and its polls.")
     ] = None,
@@ -130,6 +137,7 @@ def layers(
         late_max=late_max,
         stop=stop,
         kprobes=kprobes,
+        room=room,
     )
     wanted = Load.parse(load)
     reporter = Reporter(quiet=as_json)
@@ -152,19 +160,19 @@ def layers(
             program = tools.ensure_probe(root, reporter) / "pathlat"
             target = stack.enter_context(targets.machine(on, root, program, reporter))
         stack.enter_context(targets.stamps(target, source != "hooks"))
+        known = environment.describe(target)
+        asked = stack.enter_context(until_asked())
+        show, request = stack.enter_context(_shown(request, reporter, live=not as_json))
+        reading = stack.enter_context(attached(target, request, show))
+        # Not before: what the probe refuses is no run.
         folder = RunFolder.create(paths.results(), "layers", plan)
-        known: list[Environment] = []
-        with recording(folder, lambda: known[0] if known else None, reporter):
-            known.append(environment.describe(target))
-            document = _measure(
-                target,
-                request,
-                reporter,
-                live=not as_json,
-                load=((wanted, packets, rate) if on == targets.GUEST else None),
+        with recording(folder, lambda: known, reporter):
+            document = _attend(
+                *(reading, target, request, reporter, asked),
+                (wanted, packets, rate) if on == targets.GUEST else None,
             )
             found = _record(folder, document, max_unaccounted)
-        folder.finish(known[0], reporter.timings)
+        folder.finish(known, reporter.timings)
     if as_json:
         typer.echo(document.strip())
         return
@@ -271,46 +279,49 @@ def guest_of_ours(
         yield target
 
 
-def _measure(
-    target: Target,
-    request: Request,
-    reporter: Reporter,
-    *,
-    live: bool,
-    load: tuple[Load, int, int] | None,
-) -> str:
-    """Return the probe's last document; meanwhile show those before, on a terminal."""
+@contextlib.contextmanager
+def _shown(
+    request: Request, reporter: Reporter, *, live: bool
+) -> Iterator[tuple[Callable[[str], None], Request]]:
+    """Give what shows a document, and the request with as many as are shown: on a terminal."""
     console = reporter.console
     if not (live and console.is_terminal):
-        return _attend(target, request, reporter, lambda text: None, load)
+        yield lambda text: None, request
+        return
     with Live(console=console, transient=True, auto_refresh=False) as shown:
-
-        def show(text: str) -> None:
-            shown.update(Group(*_tables(text)), refresh=True)
-
-        return _attend(target, request.every(LIVE_SECONDS), reporter, show, load)
+        yield (
+            lambda text: shown.update(Group(*_tables(text)), refresh=True),
+            request.every(LIVE_SECONDS),
+        )
 
 
 def _attend(
+    reading: Reading,
     target: Target,
     request: Request,
     reporter: Reporter,
-    lines: Callable[[str], None],
+    asked: Callable[[], bool],
     load: tuple[Load, int, int] | None,
 ) -> str:
-    with until_asked() as asked, attached(target, request, lines) as reading:
-        limit = "until Ctrl-C" if request.seconds is None else f"for {request.seconds:g} s"
-        reporter.say(
-            f"timing packets on {target.name}, kernel {target.release}, "
-            + (limit if load is None else f"{load[1]} of {load[0]} at {load[2]}/s")
-        )
+    """Return the probe's last document, once it is over, or the load, or the user asks for it."""
+
+    def look() -> None:
+        if not reading.look() or asked():
+            raise _Enough
+
+    limit = "until Ctrl-C" if request.seconds is None else f"for {request.seconds:g} s"
+    reporter.say(
+        f"timing packets on {target.name}, kernel {target.release}, "
+        + (limit if load is None else f"{load[1]} of {load[0]} at {load[2]}/s")
+    )
+    with contextlib.suppress(_Enough):
         if load is not None:
-            sent = loads.run(target.transport, *load)
+            sent = loads.run(target.transport, *load, look)
             reporter.say(f"sent {number(sent.sent)}, received {number(sent.received)}")
-            return reading.end()
-        while reading.look() and not asked():
+        while load is None:
+            look()
             time.sleep(LOOK_SECONDS)
-        return reading.end()
+    return reading.end()
 
 
 def _record(folder: RunFolder, document: str, max_unaccounted: float) -> PathlatDocument:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
@@ -75,8 +76,17 @@ def prepare(transport: Transport, *, napi: bool = False) -> None:
         transport.put(path, MESSAGES)
 
 
-def run(transport: Transport, load: Load, count: int, rate: int) -> Sent:
-    """Send so many at so many a second (0: at once), and wait for the last."""
+def run(
+    transport: Transport,
+    load: Load,
+    count: int,
+    rate: int,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Sent:
+    """Send so many at so many a second (0: at once), and wait for the last.
+
+    `meanwhile` is called again and again; what it raises ends the load.
+    """
     seconds = max(60, 20 * count // (rate or 10_000))
     size = BYTES[load.protocol]
     if load.protocol == "udp":
@@ -90,7 +100,7 @@ def run(transport: Transport, load: Load, count: int, rate: int) -> Sent:
         python = ["python3", MESSAGES]
         receiver = [*inside, load.reader, *python, "receive", *where]
         sender = [*inside, "source", *python, "send", *where, str(count), str(rate)]
-    sent, received = traffic.exchange(transport, receiver, sender, seconds)
+    sent, received = traffic.exchange(transport, receiver, sender, seconds, meanwhile)
     return Sent(
         sent=int(json.loads(sent.stdout)["sent"]),
         received=int(json.loads(received.stdout)["received"]),

@@ -67,7 +67,8 @@ def attached(target: Target, request: Request, lines: Callable[[str], None]) -> 
         yield reading
     except BaseException:
         with contextlib.suppress(Exception):
-            running.interrupt()
+            if running.running():
+                running.interrupt()
         raise
 
 
