@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from conftest import Skblab
-from skblab.errors import UsageError
+from skblab.errors import SkblabError, UsageError
 from skblab.probe import targets
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
@@ -57,6 +60,58 @@ def test_what_is_no_target_is_refused(on: str) -> None:
 @pytest.mark.parametrize("on", ["here", "guest", "router", "root@192.0.2.1", "2001:db8::1"])
 def test_targets(on: str) -> None:
     targets.check(on)
+
+
+def test_an_ssh_configuration_is_a_hosts(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    with pytest.raises(UsageError, match="config: no such file"):
+        targets.check("router", config)
+    config.touch()
+    targets.check("router", config)
+    for on in ("here", "guest"):
+        with pytest.raises(UsageError, match="only for --on HOST"):
+            targets.check(on, config)
+
+
+def test_what_was_done_to_a_machine_is_undone(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    here, do, undo = LocalTransport(), f"touch {mark}; echo done", f"rm {mark}"
+    with targets.kept(here, do, undo, "marking") as said:
+        assert said == "done"
+        assert mark.exists()
+    assert not mark.exists()
+    with pytest.raises(KeyError), targets.kept(here, do, undo, "marking"):
+        raise KeyError
+    assert not mark.exists()
+    with (
+        pytest.raises(SkblabError, match=r"marking failed \(exit 3\): because"),
+        targets.kept(here, "echo because >&2; exit 3", undo, "marking"),
+    ):
+        raise AssertionError
+
+
+KEEPS = """
+import sys, time
+from skblab.probe import targets
+from skblab.transport import LocalTransport
+with targets.kept(LocalTransport(), f"touch {sys.argv[1]}; echo", f"rm {sys.argv[1]}", "marking"):
+    print("ready", flush=True)
+    time.sleep(30)
+"""
+
+
+def test_it_is_undone_after_kill_9(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    call = [sys.executable, "-c", KEEPS, str(mark)]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert mark.exists()
+        process.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while mark.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not mark.exists()
 
 
 def test_the_command_says_so_in_one_line(run_skblab: Skblab) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,6 +53,9 @@ def layers(
         str,
         typer.Option(help="Where: here, guest (a kernel and traffic of ours), or [USER@]HOST."),
     ] = targets.HERE,
+    ssh_config: Annotated[
+        Path | None, typer.Option(help="With a host: SSH's configuration file, as for ssh -F.")
+    ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="How long; until Ctrl-C if not given, a guest until its load is over."),
@@ -121,7 +125,7 @@ def layers(
 
     Exit status 1: more packets are unaccounted for than --max-unaccounted allows.
     """
-    targets.check(on)
+    targets.check(on, ssh_config)
     request = Request(
         source=source,
         seconds=seconds,
@@ -147,7 +151,7 @@ def layers(
         question="Where does the time of packets go, layer by layer?",
         seed=0,
         packets=packets if on == targets.GUEST else None,
-        again=_again(on, request, load, packets, rate),
+        again=_again(on, ssh_config, request, load, packets, rate),
         parameters={"on": on, **({"load": str(wanted)} if on == targets.GUEST else {})},
     )
     with contextlib.ExitStack() as stack:
@@ -158,7 +162,7 @@ def layers(
             )
         else:
             program = tools.ensure_probe(root, reporter) / "pathlat"
-            target = stack.enter_context(targets.machine(on, root, program, reporter))
+            target = stack.enter_context(targets.machine(on, root, program, reporter, ssh_config))
         stack.enter_context(targets.stamps(target, source != "hooks"))
         known = environment.describe(target)
         asked = stack.enter_context(until_asked())
@@ -257,8 +261,12 @@ def verify_table(found: Sequence[verify.Verdict]) -> Table:
     return table
 
 
-def _again(on: str, request: Request, load: str, packets: int, rate: int) -> str:
+def _again(
+    on: str, ssh_config: Path | None, request: Request, load: str, packets: int, rate: int
+) -> str:
     words = ["./skblab probe layers --on", on, *request.options()]
+    if ssh_config is not None:
+        words += ["--ssh-config", str(ssh_config)]
     if on == targets.GUEST:
         words += ["--load", load, "--packets", str(packets), "--rate", str(rate)]
     return " ".join(words)

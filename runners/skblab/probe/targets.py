@@ -5,22 +5,38 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from skblab import kernel, portable
-from skblab.errors import UsageError
+from skblab.errors import SkblabError, UsageError
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
-from skblab.transport import LocalTransport, SshTransport, Transport
+from skblab.transport import LocalTransport, Running, SshTransport, Transport
 
 HERE = "here"
 GUEST = "guest"
 HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
 CONNECT_SECONDS = 30
-STAMPS = "net.core.path_trace"
+# A host that answers nothing for half a minute has gone.
+SSH = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
+FOLDER = 'folder=$(mktemp -d /tmp/skblab.XXXXXX); echo "$folder"'
+UNFOLDER = 'rm -rf "$folder"'
+STAMPS = "/proc/sys/net/core/path_trace"
+# Probes that found stamps off hold a shared lock: the last of them switches them off again. Where
+# they are on and nobody holds it, they are somebody else's wish.
+STAMP = f"""exec 9<{STAMPS}
+if [ "$(cat {STAMPS})" != 0 ] && flock -n -x 9; then
+    flock -u 9
+else
+    flock -s 9
+    echo 1 >{STAMPS}
+    ours=1
+fi
+echo on"""
+UNSTAMP = f'[ -z "${{ours:-}}" ] || ! flock -n -x 9 || echo 0 >{STAMPS}'
 
 
 @dataclass(frozen=True)
@@ -34,32 +50,42 @@ class Target:
     built: kernel.Kernel | None = None
 
 
-def check(on: str) -> None:
-    """Raise UsageError unless `on` names a target."""
+def check(on: str, ssh_config: Path | None = None) -> None:
+    """Raise UsageError unless `on` names a target, and --ssh-config goes with a host."""
     if not HOST.fullmatch(on) or on.startswith("-"):
         raise UsageError(f"--on {on}: expected here, guest, or a host such as root@router")
+    if ssh_config is None:
+        return
+    if on in (HERE, GUEST):
+        raise UsageError(f"--ssh-config is only for --on HOST, and --on is {on}")
+    if not ssh_config.is_file():
+        raise UsageError(f"--ssh-config {ssh_config}: no such file")
 
 
 @contextlib.contextmanager
-def machine(on: str, labroot: LabRoot, program: Path, reporter: Reporter) -> Iterator[Target]:
+def machine(
+    on: str, labroot: LabRoot, program: Path, reporter: Reporter, ssh_config: Path | None = None
+) -> Iterator[Target]:
     """Give this machine or a host, with the program brought there; nothing stays behind."""
     bundle = portable.ensure(labroot, program, reporter)
     if on == HERE:
         transport = LocalTransport()
         yield Target(on, transport, str(bundle / program.name), _release(transport))
         return
-    with tempfile.TemporaryDirectory(prefix="skblab-ssh-") as sockets:
-        ssh = SshTransport(["-S", f"{sockets}/ssh", "-o", "BatchMode=yes"], on)
-        ssh.connect(CONNECT_SECONDS)
+    with kept(LocalTransport(), FOLDER, UNFOLDER, "making a folder here") as sockets:
+        config = ["-F", str(ssh_config)] if ssh_config else []
+        ssh = SshTransport(
+            [*config, "-S", f"{sockets}/ssh", *map("-o{}".format, SSH)],
+            on,
+            # Else the shared connection, and the probe with it, would outlive a kill -9.
+            wrap=lambda call: ["setpriv", "--pdeathsig", "KILL", "--", *call],
+        )
         try:
-            made = ssh.run(["mktemp", "-d", "/tmp/skblab.XXXXXX"]).check("making a folder there")
-            folder = made.stdout.strip()
-            try:
+            ssh.connect(CONNECT_SECONDS)
+            with kept(ssh, FOLDER, UNFOLDER, "making a folder there") as folder:
                 ssh.put(bundle / "bundle.tar", f"{folder}/bundle.tar")
                 ssh.run(["tar", "-xf", f"{folder}/bundle.tar", "-C", folder]).check("unpacking")
                 yield Target(on, ssh, f"{folder}/{program.name}", _release(ssh))
-            finally:
-                ssh.run(["rm", "-rf", folder])
         finally:
             ssh.close()
 
@@ -69,14 +95,40 @@ def _release(transport: Transport) -> str:
 
 
 @contextlib.contextmanager
+def kept(transport: Transport, do: str, undo: str, what: str) -> Iterator[str]:
+    """Have one shell of the machine do something, and undo it in the end, whatever happens to us.
+
+    `do` prints one line, which is returned. The shell waits for the end of its input, which comes
+    with the end of this block, of this process, or of the connection.
+    """
+    guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null\n{undo}"])
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while not (said := guard.take_lines()):
+        if not guard.running():
+            guard.wait(CONNECT_SECONDS).check(what)
+        if time.monotonic() > deadline:
+            raise SkblabError(f"{what} took longer than {CONNECT_SECONDS} s")
+        time.sleep(0.02)
+    try:
+        yield said[0].strip()
+    except BaseException:
+        # The first trouble is the one to tell of.
+        with contextlib.suppress(SkblabError):
+            _let_go(guard, what)
+        raise
+    _let_go(guard, what)
+
+
+def _let_go(guard: Running, what: str) -> None:
+    guard.end_input()
+    guard.wait(CONNECT_SECONDS).check(f"undoing: {what}")
+
+
+@contextlib.contextmanager
 def stamps(target: Target, wanted: bool) -> Iterator[None]:
     """Have the kernel stamp packets, if it can and is `wanted`; then as it was before."""
-    before = target.transport.run(["sysctl", "-n", STAMPS])
-    if not wanted or before.status != 0 or before.stdout.strip() != "0":
+    if not wanted or target.transport.run(["test", "-e", STAMPS]).status != 0:
         yield
         return
-    target.transport.run(["sysctl", "-q", "-w", f"{STAMPS}=1"]).check("switching stamps on")
-    try:
+    with kept(target.transport, STAMP, UNSTAMP, "switching stamps on"):
         yield
-    finally:
-        target.transport.run(["sysctl", "-q", "-w", f"{STAMPS}=0"]).check("switching stamps off")
