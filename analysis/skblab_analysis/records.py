@@ -198,7 +198,7 @@ class RunFolder:
         of the packets of any are unaccounted for.
         """
         polls = [one for document in documents for one in document.napi]
-        accounts = []
+        accounts: list[Account] = []
         for document in documents:
             trial = len(self._trials)
             name = f"{document.backend}-{document.script}-{trial}.json"

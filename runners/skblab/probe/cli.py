@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 from rich import box
@@ -22,7 +23,8 @@ from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
-from skblab.probe import environment, loads, targets, verify
+from skblab.probe import environment, loads, scripts, targets, verify
+from skblab.probe import request as request_of
 from skblab.probe.loads import Load
 from skblab.probe.reading import Reading, attached, until_asked
 from skblab.probe.request import Request
@@ -35,6 +37,8 @@ from skblab_analysis.documents import COUNTING, PathlatDocument
 from skblab_analysis.errors import RefusedError, parse
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan
+from skblab_analysis.scripts import ScriptsDocument
+from skblab_analysis.scripts import series as script_series
 from skblab_analysis.words import number
 
 probe = typer.Typer(help="Time packets by layer, on this machine or another.", no_args_is_help=True)
@@ -64,6 +68,10 @@ def layers(
         str,
         typer.Option(help="samples (the patched kernel's own), hooks, or auto: what there is."),
     ] = "auto",
+    backend: Annotated[
+        str,
+        typer.Option(help="bpf, or the scripts of bpftrace or stap: slower, without filters."),
+    ] = request_of.BPF,
     kprobes: Annotated[
         bool, typer.Option("--kprobes", help="Hooks by kprobe, even where fentry works.")
     ] = False,
@@ -143,6 +151,7 @@ def layers(
         kprobes=kprobes,
         room=room,
     )
+    request_of.check(request, backend, list(scripts.BACKENDS))
     wanted = Load.parse(load)
     reporter = Reporter(quiet=as_json)
     root = labroot.ensure(reporter)
@@ -166,16 +175,22 @@ def layers(
         stack.enter_context(targets.stamps(target, source != "hooks"))
         known = environment.describe(target)
         asked = stack.enter_context(until_asked())
-        show, request = stack.enter_context(_shown(request, reporter, live=not as_json))
-        reading = stack.enter_context(attached(target, request, show))
+        probing: Probing
+        if backend == request_of.BPF:
+            show, request = stack.enter_context(_shown(request, reporter, live=not as_json))
+            probing = stack.enter_context(attached(target, request, show))
+        else:
+            probing = stack.enter_context(
+                scripts.attached(backend, target, path, source, root, reporter)
+            )
         # Not before: what the probe refuses is no run.
         folder = RunFolder.create(paths.results(), "layers", plan)
         with recording(folder, lambda: known, reporter):
             document = _attend(
-                *(reading, target, request, reporter, asked),
+                *(probing, target, request, reporter, asked),
                 (wanted, packets, rate) if on == targets.GUEST else None,
             )
-            found = _record(folder, document, max_unaccounted)
+            found = _record(folder, document, backend, max_unaccounted)
         folder.finish(known, reporter.timings)
     if as_json:
         typer.echo(document.strip())
@@ -303,8 +318,18 @@ def _shown(
         )
 
 
+class Probing(Protocol):
+    """A probe of any back end, at work."""
+
+    def look(self) -> bool:
+        """Take what it says; False once it has ended."""
+
+    def end(self) -> str:
+        """Have it end, and return its document."""
+
+
 def _attend(
-    reading: Reading,
+    probing: Probing,
     target: Target,
     request: Request,
     reporter: Reporter,
@@ -312,9 +337,12 @@ def _attend(
     load: tuple[Load, int, int] | None,
 ) -> str:
     """Return the probe's last document, once it is over, or the load, or the user asks for it."""
+    deadline = time.monotonic() + (math.inf if request.seconds is None else request.seconds)
 
     def look() -> None:
-        if not reading.look() or asked():
+        # pathlat ends by itself, and knows better when its time began.
+        late = not isinstance(probing, Reading) and time.monotonic() >= deadline
+        if late or not probing.look() or asked():
             raise _Enough
 
     limit = "until Ctrl-C" if request.seconds is None else f"for {request.seconds:g} s"
@@ -329,10 +357,16 @@ def _attend(
         while load is None:
             look()
             time.sleep(LOOK_SECONDS)
-    return reading.end()
+    return probing.end()
 
 
-def _record(folder: RunFolder, document: str, max_unaccounted: float) -> PathlatDocument:
+def _record(
+    folder: RunFolder, document: str, backend: str, max_unaccounted: float
+) -> PathlatDocument | ScriptsDocument:
+    if backend != request_of.BPF:
+        said = parse(ScriptsDocument, document, "the scripts' document")
+        folder.record_scripts(said.scripts, max_unaccounted)
+        return said
     found = parse(PathlatDocument, document, "the probe's document")
     if found.stamps_on.start is False or found.stamps_on.end is False:
         raise RefusedError(
@@ -348,11 +382,25 @@ def _tables(text: str) -> list[Table]:
     return tables.of_series(series.from_document(0, "ns", document))
 
 
-def _show(folder: RunFolder, document: PathlatDocument, hist: bool) -> None:
+def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
     console = Console(highlight=False)
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()
+    if isinstance(document, PathlatDocument):
+        found = series.from_document(0, "ns", document)
+        _show_pathlat(console, document)
+    else:
+        found = [one for script in document.scripts for one in script_series(0, "ns", script)]
+        if not any(script.leg and script.leg.count for script in document.scripts):
+            console.print("No packet came to its end.")
+    if hist:
+        for one in found:
+            console.print(tables.histogram_table(one))
+    console.print(f"Results: {folder.path}", soft_wrap=True)
+
+
+def _show_pathlat(console: Console, document: PathlatDocument) -> None:
     if document.late is not None:
         console.print(tables.late_table(document.late))
         console.print()
@@ -360,10 +408,6 @@ def _show(folder: RunFolder, document: PathlatDocument, hist: bool) -> None:
         console.print(f"No packet came to its end{_unwanted(document)}.")
     if document.hooks is not None and document.hooks.absent:
         console.print(f"Not on this kernel: {', '.join(document.hooks.absent)}", soft_wrap=True)
-    if hist:
-        for one in series.from_document(0, "ns", document):
-            console.print(tables.histogram_table(one))
-    console.print(f"Results: {folder.path}", soft_wrap=True)
 
 
 def _unwanted(document: PathlatDocument) -> str:

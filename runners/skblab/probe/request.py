@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+
+from skblab.errors import UsageError
+
+# The back end that all options are for.
+BPF = "bpf"
+# What scripts can be asked as well.
+OF_ALL = ("source", "seconds", "path")
 
 
 @dataclass(frozen=True)
@@ -42,3 +50,22 @@ class Request:
             elif value not in (None, False):
                 found += [name, f"{value:g}" if isinstance(value, float) else str(value)]
         return found
+
+
+def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
+    """Raise UsageError unless `backend` is one, and can do what is requested."""
+    if backend == BPF:
+        return
+    if backend not in scripts:
+        raise UsageError(f"--backend {backend}: expected {', '.join([BPF, *scripts])}")
+    for one in fields(request):
+        if one.name not in OF_ALL and getattr(request, one.name) not in (None, False):
+            raise UsageError(
+                f"--{one.name.replace('_', '-')}: the scripts of {backend} time all packets; leave "
+                f"it out, or use --backend {BPF}"
+            )
+    if request.path == "send":
+        raise UsageError(
+            f"--path send: there is no script of {backend} for it; expected receive or forward, or "
+            f"use --backend {BPF}"
+        )

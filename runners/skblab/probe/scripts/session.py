@@ -12,15 +12,23 @@ from skblab.errors import SkblabError, UsageError, one_line
 from skblab.labroot import LabRoot
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures
-from skblab.probe.targets import STAMPS, Target
+from skblab.probe.targets import FOLDER, STAMPS, UNFOLDER, Target, kept
 from skblab.reporter import Reporter
-from skblab.transport import Running, Transport, TransportError
+from skblab.transport import Running, Transport
 from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
 
 # Compiling on the host itself, and asking about all tracepoints, takes its time.
 ATTACH_SECONDS = 600
 END_SECONDS = 120
 LOOK_SECONDS = 0.05
+# Ends the script with the end of the input: when asked, or with us, or with the connection.
+GUARD = """exec 3<&0
+"$@" </dev/null & script=$!
+{ cat <&3 >/dev/null; kill -INT $script; } >/dev/null 2>&1 & guard=$!
+wait $script
+status=$?
+kill $guard 2>/dev/null
+exit $status"""
 PATHS: tuple[ScriptName, ...] = ("receive", "forward")
 
 
@@ -62,16 +70,15 @@ class Scripts:
 
     def look(self) -> bool:
         """Tell whether all still run."""
-        return all([script.goes_on() for script in self._some])
+        alive = [script.goes_on() for script in self._some]
+        return all(alive)
 
-    def end(self) -> ScriptsDocument:
-        """Have them end, and return what they saw."""
+    def end(self) -> str:
+        """Have them end, and return what they saw: a ScriptsDocument."""
         for script in self._some:
-            if script.goes_on():
-                # It may have ended in this moment.
-                with contextlib.suppress(TransportError, ProcessLookupError):
-                    script.running.interrupt()
-        return ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
+            script.running.end_input()
+        found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
+        return found.model_dump_json(by_alias=True)
 
     def _document(self, script: _Script) -> ScriptDocument:
         done = script.running.wait(END_SECONDS)
@@ -98,35 +105,37 @@ def attached(
     suffix = "-hooks" if found == "hooks" else ""
     names: list[ScriptName] = [name for name in PATHS if path in (None, name)] + ["napi"]
     transport = target.transport
-    made = transport.run(["mktemp", "-d", "/tmp/skblab.XXXXXX"]).check("making a folder there")
-    folder = made.stdout.strip()
     some: list[_Script] = []
-    try:
-        for name in names:
-            if target.built is not None and tool.NAME == systemtap.NAME:
-                module = systemtap.ensure(labroot, target.built, f"{name}{suffix}", reporter)
-                argv = systemtap.bring_module(transport, folder, module)
-            else:
-                _installed(target, tool)
-                argv = tool.bring(transport, folder, f"{name}{suffix}")
-            some.append(_Script(name, transport.start(argv)))
-        for script in some:
-            _until_ready(tool, target, script)
-        yield Scripts(tool, target, found, some)
-    except BaseException:
-        for script in some:
-            with contextlib.suppress(Exception):
-                script.running.interrupt()
-                script.running.wait(END_SECONDS)
-        raise
-    finally:
-        with contextlib.suppress(TransportError):
-            transport.run(["rm", "-rf", folder])
+    with kept(transport, FOLDER, UNFOLDER, "making a folder there") as folder:
+        try:
+            for name in names:
+                if target.built is not None and tool.NAME == systemtap.NAME:
+                    module = systemtap.ensure(labroot, target.built, f"{name}{suffix}", reporter)
+                    argv = systemtap.bring_module(transport, folder, module)
+                else:
+                    _installed(target, tool)
+                    argv = tool.bring(transport, folder, f"{name}{suffix}")
+                some.append(_Script(name, transport.start(["sh", "-c", GUARD, "sh", *argv])))
+            for script in some:
+                _until_ready(tool, target, script)
+            yield Scripts(tool, target, found, some)
+        except BaseException:
+            # The first trouble is the one to tell of.
+            with contextlib.suppress(SkblabError):
+                _end_all(some)
+            raise
+
+
+def _end_all(some: list[_Script]) -> None:
+    for script in some:
+        script.running.end_input()
+    for script in some:
+        script.running.wait(END_SECONDS)
 
 
 def _source(target: Target, wanted: str) -> Literal["samples", "hooks"]:
     """Choose samples where the kernel has them, unless the user wants otherwise."""
-    has = target.transport.run(["sysctl", "-n", STAMPS]).status == 0
+    has = target.transport.run(["test", "-e", STAMPS]).status == 0
     if wanted == "samples" and not has:
         raise UsageError(
             f"--source samples: {target.name}'s kernel {target.release} has no skblab patches; "

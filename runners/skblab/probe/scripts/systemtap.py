@@ -24,13 +24,9 @@ OPTIONS = ("-B", "KCFLAGS=-w", "-D", "STP_NO_OVERLOAD", "-D", "MAXTRYLOCK=100000
 # SystemTap's own, with what it asked the compiler about a kernel's tracepoints.
 CACHE = "systemtap"
 
-LAYER = re.compile(
-    r"(\w+): count (\d+), average -?\d+, total (\d+), shortest (\d+), longest (\d+) ns"
-)
-POLLS = re.compile(
-    r"(delay|again|time) (\S+) (\S+): count (\d+), average -?\d+, total (\d+), "
-    r"shortest (\d+), longest (\d+) ns"
-)
+FIGURE = r"count (\d+), average -?\d+, total (\d+), shortest (\d+), longest (\d+) ns"
+LAYER = re.compile(rf"(\w+): {FIGURE}")
+POLLS = re.compile(rf"(delay|again|time) (\S+) (\S+): {FIGURE}")
 BUCKET = re.compile(r"bucket (\S+) (\d+): (\d+)")
 COUNT = re.compile(r"(begun|again|merged|freed|under_way): (\d+)")
 DROPPED = re.compile(r"dropped: (\d+)")
@@ -47,22 +43,33 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
     cache = paths.cache() / CACHE / built.key
     cache.mkdir(parents=True, exist_ok=True)
 
+    inside = f"/skblab/tree/{FOLDER}"
+
     def build(folder: Path) -> None:
         reporter.say(f"compiling {name}.stp for {built.release}")
         with reporter.step(f"SystemTap: {name}"):
             labroot.run(
                 [
-                    *("stap", "-p4", "-r", "/skblab/kernel/build", "-I", "tapset", *OPTIONS),
-                    *("-m", f"/skblab/out/{module.removesuffix('.ko')}", f"{name}.stp"),
+                    *(
+                        "stap",
+                        "-p4",
+                        "-r",
+                        "/skblab/kernel/build",
+                        "-I",
+                        f"{inside}/tapset",
+                        *OPTIONS,
+                    ),
+                    *("-m", module.removesuffix(".ko"), f"{inside}/{name}.stp"),
                 ],
                 binds=[
-                    Bind(sources, "systemtap"),
+                    Bind(paths.tree(), "tree"),
                     Bind(folder, "out", writable=True),
-                    Bind(cache, "cache", writable=True),
+                    Bind(cache, "build", writable=True),
                     Bind(built.path, "kernel"),
                 ],
-                workdir="/skblab/systemtap",
-                env={"SYSTEMTAP_DIR": "/skblab/cache"},
+                # SystemTap leaves the module where it stands.
+                workdir="/skblab/out",
+                env={"SYSTEMTAP_DIR": "/skblab/build"},
                 log=paths.cache() / "logs" / f"systemtap-{name}.log",
                 what=f"compiling {name}.stp",
             )
