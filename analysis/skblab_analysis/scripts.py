@@ -47,6 +47,9 @@ class ScriptDocument(BaseModel):
     sub_buckets: Literal[16] = 16
     missed: NonNegativeInt = Field(description="events that the tool says it had to skip")
     hooked: Begun | None = Field(default=None, description="of scripts that hook functions")
+    merged: NonNegativeInt = Field(
+        default=0, description="packets that went up in those of the samples"
+    )
     left_out: Mapping[Name, NonNegativeInt] = Field(
         default_factory=dict, description="samples in no layer, by end or flag"
     )
@@ -104,7 +107,7 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
         source=document.source,
         begun=hooked.begun if hooked else None,
         ended=ended,
-        merged=hooked.merged if hooked else 0,
+        merged=hooked.merged if hooked else document.merged,
         in_flight=hooked.under_way if hooked else 0,
         continued=hooked.again if hooked else 0,
         filtered=0,

@@ -64,9 +64,14 @@ def of_series(found: Sequence[Series]) -> list[Table]:
 
 
 def share_of_total(one: Series, found: Sequence[Series]) -> float | None:
-    """Return the layer's summed time over that of the whole path; None without a whole path."""
-    total = sum(other.histogram.total for other in found if other.kind == "total")
-    return one.histogram.total / total if total else None
+    """Return the layer's summed time over that of the whole path.
+
+    None without a whole path, or if other packets passed the layer as well, as scripts count.
+    """
+    wholes = [other.histogram for other in found if other.kind == "total"]
+    total = sum(whole.total for whole in wholes)
+    others = one.histogram.count > sum(whole.count for whole in wholes)
+    return one.histogram.total / total if total and not others else None
 
 
 def scale_of(found: Sequence[Series]) -> Scale:

@@ -252,12 +252,13 @@ def _verify_on(
     reporter: Reporter,
 ) -> list[verify.Verdict]:
     chosen = [case for case in verify.cases() if not wanted or case.load in wanted]
-    found = []
+    found: list[verify.Verdict] = []
     with guest_of_ours(request, root, reporter, verify.prepare) as target:
         stamps = targets.stamps(target, any(one.patched for one in backends))
+        rounds = verify.rounds(backends)
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
-            for backend, case in product(backends, chosen):
-                found.append(verify.run(target, backend, case, packets, rate))
+            for some, case in product(rounds, chosen):
+                found += verify.run(target, some, case, packets, rate, (root, reporter))
                 done(len(found))
     return found
 

@@ -10,25 +10,31 @@ devices and the IP layers count as well, and all must agree to the packet:
     programs    UDP: datagrams read = paths that ended delivered, each seen at every point
                 TCP, SCTP: messages arrived whole; every path seen at every point
 
-Segmentation is switched off, so that a packet is a packet everywhere.
+Segmentation is switched off, so that a packet is a packet everywhere. Of scripts see agreement.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import product
 
 from skblab.errors import SkblabError
-from skblab.probe import loads
+from skblab.labroot import LabRoot
+from skblab.probe import agreement, loads, scripts
 from skblab.probe.loads import Load, Sent
-from skblab.probe.reading import attached
-from skblab.probe.request import Request
+from skblab.probe.reading import Reading, attached
+from skblab.probe.request import BPF, Request
+from skblab.probe.scripts import Scripts, bpftrace, systemtap
 from skblab.probe.targets import Target
+from skblab.reporter import Reporter
 from skblab_analysis.documents import PathDocument, PathlatDocument
 from skblab_analysis.errors import parse
+from skblab_analysis.scripts import ScriptsDocument
 
 # A prime, so that no batch size hides a rest.
 PACKETS = 100_003
@@ -48,13 +54,24 @@ class Backend:
     name: str
     patched: bool
     request: Request
+    tool: str = BPF
 
 
 BACKENDS = (
     Backend("samples", patched=True, request=Request(source="samples")),
+    Backend("bpftrace samples", True, Request(source="samples"), bpftrace.NAME),
+    Backend("stap samples", True, Request(source="samples"), systemtap.NAME),
     Backend("hooks by fentry", patched=False, request=Request(source="hooks")),
     Backend("hooks by kprobe", patched=False, request=Request(source="hooks", kprobes=True)),
+    Backend("bpftrace hooks", False, Request(source="hooks"), bpftrace.NAME),
+    Backend("stap hooks", False, Request(source="hooks"), systemtap.NAME),
 )
+
+
+def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
+    """Return what runs at once: all that read samples, so that they can be compared; or one."""
+    readers = tuple(one for one in backends if one.patched)
+    return [*([readers] if readers else []), *((one,) for one in backends if not one.patched)]
 
 
 @dataclass(frozen=True)
@@ -121,19 +138,50 @@ def prepare(target: Target) -> None:
     ).check("switching segmentation off")
 
 
-def run(target: Target, backend: Backend, case: Case, packets: int, rate: int) -> Verdict:
-    """Run one case with one back end."""
+def run(
+    target: Target,
+    backends: Sequence[Backend],
+    case: Case,
+    packets: int,
+    rate: int,
+    tools: tuple[LabRoot, Reporter],
+) -> list[Verdict]:
+    """Run one case with some back ends at once; `tools` make what these need."""
     _set_threaded(target, case.threaded)
     before = _settled(target)
-    with attached(target, backend.request, lambda text: None) as reading:
+    with contextlib.ExitStack() as stack:
+        probing = [stack.enter_context(_attached(target, one, tools)) for one in backends]
         sent = loads.run(target.transport, case.load, packets, rate)
         # The programs have gone, but their connections may still say good-bye.
         counted = _settled(target).since(before)
-        document = reading.end()
-    found = parse(PathlatDocument, document, "the probe's document")
-    return Verdict(
-        case, backend.name, packets, tuple(complaints(case, packets, sent, counted, found))
-    )
+        documents = [one.end() for one in probing]
+    verdicts = []
+    pathlat: PathlatDocument | None = None
+    for backend, text in zip(backends, documents, strict=True):
+        said = []
+        if backend.tool == BPF:
+            pathlat = parse(PathlatDocument, text, "the probe's document")
+            said += complaints(case, packets, sent, counted, pathlat)
+        else:
+            found = parse(ScriptsDocument, text, "the scripts' document")
+            load, (received, forwarded) = case.load, (counted.received, counted.forwarded)
+            udp = load.protocol == "udp"
+            if (sent.sent, sent.received) != (packets, packets):
+                said.append(f"sent {sent.sent} and read {sent.received}, expected {packets}")
+            said += agreement.complaints(found, udp, packets, load.forward, received, forwarded)
+            if pathlat is not None:
+                said += agreement.same_samples(found, pathlat)
+        verdicts.append(Verdict(case, backend.name, packets, tuple(said)))
+    return verdicts
+
+
+def _attached(
+    target: Target, backend: Backend, tools: tuple[LabRoot, Reporter]
+) -> AbstractContextManager[Reading | Scripts]:
+    if backend.tool == BPF:
+        return attached(target, backend.request, lambda text: None)
+    assert backend.request.source is not None
+    return scripts.attached(backend.tool, target, None, backend.request.source, *tools)
 
 
 def _set_threaded(target: Target, threaded: bool) -> None:

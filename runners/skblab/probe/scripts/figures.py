@@ -98,6 +98,7 @@ class Figures:
             **head,
             missed=self.missed,
             hooked=hooked,
+            merged=0 if hooked else self.counts.get("merged", 0),
             left_out=self.left_out,
             layers=layers,
             leg=leg,

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What scripts of bpftrace and SystemTap have to say of known packets, in `skblab probe verify`.
+
+Those that read the kernel's samples see what `pathlat` sees, the same packets in the same buckets.
+Those that hook functions count every packet at a point, whatever becomes of it:
+
+    devices     packets received = packets that began
+    IP          packets forwarded = whole paths of forwarded packets
+    programs    UDP: datagrams read = whole paths of received packets, each seen at every point
+    script      begun = whole paths + all that became of the others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from skblab_analysis.documents import LayerDistribution, PathlatDocument
+from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
+
+# Points that every packet of a path passes one after the other, from which on it is of that path.
+SURE: dict[ScriptName, Sequence[str]] = {
+    "receive": ("local", "transport"),
+    "forward": ("forward", "output", "queue", "xmit", "done"),
+}
+COMMON = ("stack", "ip", "route")
+UDP_POINTS = ("local", "transport", "socket", "wake", "user")
+
+
+def complaints(
+    document: ScriptsDocument, udp: bool, packets: int, forward: bool, received: int, forwarded: int
+) -> Iterable[str]:
+    """Yield every count that does not agree: `received` by devices, `forwarded` by IP."""
+    for script in document.scripts:
+        if script.leg is None:
+            continue
+        missing = account(0, "ns", script).unaccounted
+        yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
+    by_name = {script.script: script for script in document.scripts}
+    if document.scripts[0].source == "samples":
+        yield from _of_samples(by_name, udp, packets, forward, received, forwarded)
+    else:
+        yield from _of_hooks(by_name, udp, packets, received, forwarded)
+
+
+def _of_samples(
+    scripts: dict[ScriptName, ScriptDocument],
+    udp: bool,
+    packets: int,
+    forward: bool,
+    received: int,
+    forwarded: int,
+) -> Iterable[str]:
+    some = (scripts["receive"], scripts["forward"])
+    ended = sum(_whole(one) + sum(one.left_out.values()) + one.merged for one in some)
+    # What a program drops with its connection has no sample of this path in some kernels.
+    yield from _same("samples of packets that devices received", ended, received)
+    most = _whole(scripts["forward"]) + scripts["forward"].left_out.get("copy", 0)
+    if not _whole(scripts["forward"]) <= forwarded <= most:
+        yield f"forwarded: {_whole(scripts['forward'])} to {most}, expected {forwarded}"
+    if udp:
+        yield from _same("receive", _whole(scripts["receive"]), packets)
+        yield from _same("forward", _whole(scripts["forward"]), packets if forward else 0)
+    for one in some:
+        for layer in one.layers:
+            yield from _same(f"{one.script} {layer.to_point}", layer.count, _whole(one))
+
+
+def _of_hooks(
+    scripts: dict[ScriptName, ScriptDocument],
+    udp: bool,
+    packets: int,
+    received: int,
+    forwarded: int,
+) -> Iterable[str]:
+    for name, points in SURE.items():
+        script = scripts[name]
+        assert script.hooked is not None
+        yield from _same(f"{name}: begun", script.hooked.begun, received)
+        count = {layer.to_point: layer.count for layer in script.layers}
+        for one in COMMON:
+            # Without GRO, which UDP here is, all that came in.
+            want = received if udp else count.get("stack", 0)
+            yield from _same(f"{name}: {one}", count.get(one, 0), want)
+        for one in points:
+            yield from _same(f"{name}: {one}", count.get(one, 0), count.get(points[0], 0))
+        if udp and name == "receive":
+            for one in UDP_POINTS:
+                yield from _same(f"{name}: {one}", count.get(one, 0), packets)
+    yield from _same("forward: whole paths", _whole(scripts["forward"]), forwarded)
+    if udp:
+        yield from _same("receive: whole paths", _whole(scripts["receive"]), packets)
+
+
+def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterable[str]:
+    """Yield every layer that is not, to the bucket, as `pathlat` saw it at the same time."""
+    for script in document.scripts:
+        if script.leg is None or not script.leg.count or script.left_out.get("copy"):
+            continue
+        path = pathlat.path("forward" if script.script == "forward" else "receive")
+        theirs = {layer.to_point: layer for layer in path.layers if layer.count}
+        ours = {layer.to_point: layer for layer in script.layers}
+        if ours.keys() != theirs.keys():
+            yield f"{path.path}: layers {', '.join(ours)}, pathlat has {', '.join(theirs)}"
+            continue
+        pairs = [(ours[name], theirs[name]) for name in ours] + [(script.leg, path.leg)]
+        for one, other in pairs:
+            if not _alike(one, other):
+                yield f"{path.path} {one.to_point}: other times than pathlat's"
+
+
+def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:
+    mine, yours = one.histogram(), other.histogram()
+    return (mine.buckets, mine.total, mine.maximum) == (yours.buckets, yours.total, yours.maximum)
+
+
+def _whole(script: ScriptDocument) -> int:
+    return script.leg.count if script.leg else 0
+
+
+def _same(what: str, have: int, want: int) -> Iterable[str]:
+    if have != want:
+        yield f"{what}: {have}, expected {want}"
