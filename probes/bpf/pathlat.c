@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/nsfs.h>
 #include <math.h>
 #include <net/if.h>
 #include <poll.h>
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -305,15 +307,22 @@ static int on_libbpf(enum libbpf_print_level level, const char *format, va_list 
 static int open_netns(const char *netns)
 {
 	char path[NAME_MAX + 16];
+	int fd;
 
 	snprintf(path, sizeof(path), "/run/netns/%s", netns);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && ioctl(fd, NS_GET_NSTYPE) != CLONE_NEWNET) {
+		close(fd);
+		errno = EINVAL;
+		return -1;
+	}
+	return fd;
 }
 
 static int fail_netns(const char *netns)
 {
 	return fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is", netns,
-		    strerror(errno));
+		    errno == EINVAL ? "No network namespace" : strerror(errno));
 }
 
 /* The inode of a namespace, or 0 with the reason printed. */
@@ -750,7 +759,8 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 		report->source = plan.source->name;
 		report->kernel = kernel;
 		report->names = &names;
-		ret = a->check ? plan.source->check(btf, report) : run_on(a, &plan, report);
+		ret = a->check ? plan.source->check(btf, report)
+			       : run_on(a, &plan, report);
 		kernel_names_free(&names);
 	}
 	btf__free(btf);
