@@ -27,8 +27,11 @@ int fail(const char *format, ...)
 
 void fail_bpf(int error)
 {
-	if (error == -EPERM)
+	if (error == -EPERM && geteuid())
 		fail("no permission to load BPF programs; run as root (CAP_BPF and CAP_PERFMON)");
+	else if (error == -EPERM)
+		fail("no permission to load BPF programs, though root: a container or a locked-down "
+		     "kernel; it takes CAP_BPF and CAP_PERFMON");
 	else
 		fail("cannot load or attach the BPF programs: %s; --verbose shows why",
 		     strerror(-error));
