@@ -3,15 +3,19 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "hooks.h"
 #include "source.h"
 
 #include "hooks.skel.h"
+
+#define FTRACE_SYSCTL "/proc/sys/kernel/ftrace_enabled"
 
 struct state {
 	struct hooks_bpf *probe;
@@ -53,26 +57,105 @@ static struct hook hook_of(const struct bpf_program *program)
 	return (struct hook){ UNKNOWN, false, section };
 }
 
+static size_t count_programs(const struct bpf_object *object)
+{
+	struct bpf_program *program;
+	size_t count = 0;
+
+	bpf_object__for_each_program(program, object) count++;
+	return count;
+}
+
 /* Modules in which hooked functions may lie, unless they are built in. */
 static const char *const modules[] = { "ipv6", "sctp" };
 #define MODULES (sizeof(modules) / sizeof(*modules))
 
+/* The functions that there are programs for, sorted, and which of them the running
+ * kernel has as they are named; none if that is not known.
+ */
+struct symbols {
+	size_t count;
+	const char **names;
+	bool *found;
+};
+
 struct types {
 	const struct btf *kernel;
 	struct btf *module[MODULES];
+	struct symbols symbols;
 };
 
-static void types_load(struct types *types, const struct btf *kernel)
+static int compare_names(const void *a, const void *b)
 {
-	types->kernel = kernel;
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool *symbol(const struct symbols *symbols, const char *name)
+{
+	const char **at = bsearch(&name, symbols->names, symbols->count, sizeof(*symbols->names),
+				  compare_names);
+
+	return at ? &symbols->found[at - symbols->names] : NULL;
+}
+
+static void symbols_free(struct symbols *symbols)
+{
+	free(symbols->names);
+	free(symbols->found);
+	*symbols = (struct symbols){ 0 };
+}
+
+/* Types list a function even if the compiler has inlined or cloned it. */
+static void symbols_load(struct symbols *symbols, const struct bpf_object *object)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	struct bpf_program *program;
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!file)
+		return;
+	symbols->names = calloc(count_programs(object), sizeof(*symbols->names));
+	symbols->found = calloc(count_programs(object), sizeof(*symbols->found));
+	if (!symbols->names || !symbols->found)
+		symbols_free(symbols);
+	else
+		bpf_object__for_each_program(program, object) symbols->names[symbols->count++] =
+			hook_of(program).target;
+	if (symbols->count)
+		qsort(symbols->names, symbols->count, sizeof(*symbols->names), compare_names);
+	/* address type name [module] */
+	while (symbols->count && getline(&line, &size, file) > 0) {
+		char *rest = line, *name;
+		bool *found;
+
+		strsep(&rest, " ");
+		strsep(&rest, " ");
+		name = strsep(&rest, "\t\n");
+		found = name ? symbol(symbols, name) : NULL;
+		if (found)
+			*found = true;
+	}
+	free(line);
+	fclose(file);
+}
+
+/* @object: NULL unless the types are those of the running kernel. */
+static void types_load(struct types *types, const struct btf *kernel,
+		       const struct bpf_object *object)
+{
+	*types = (struct types){ .kernel = kernel };
 	for (size_t i = 0; i < MODULES; i++)
 		types->module[i] = btf__load_module_btf(modules[i], (struct btf *)kernel);
+	if (object)
+		symbols_load(&types->symbols, object);
 }
 
 static void types_free(struct types *types)
 {
 	for (size_t i = 0; i < MODULES; i++)
 		btf__free(types->module[i]);
+	symbols_free(&types->symbols);
 }
 
 /* The number of a function's arguments, or -1 if there is no such function. */
@@ -110,7 +193,8 @@ static bool is_there(const struct types *types, const struct hook *hook)
 {
 	if (hook->kind == TRACEPOINT)
 		return tracepoint_arguments(types->kernel, hook->target) > 0;
-	return function_arguments(types, hook->target) > 0;
+	return function_arguments(types, hook->target) > 0 &&
+	       (!types->symbols.count || *symbol(&types->symbols, hook->target));
 }
 
 /* Hooks of which the kernel has one or the other. */
@@ -187,7 +271,7 @@ static int choose(struct hooks_bpf *probe, const struct types *types, bool kprob
 	return 0;
 }
 
-static int check(const struct btf *btf, struct report *report)
+static int check(const struct btf *btf, bool running, struct report *report)
 {
 	struct hooks_bpf *probe = hooks_bpf__open();
 	struct bpf_program *program;
@@ -199,7 +283,7 @@ static int check(const struct btf *btf, struct report *report)
 		fail_bpf(-errno);
 		return EXIT_BAD;
 	}
-	types_load(&types, btf);
+	types_load(&types, btf, running ? probe->obj : NULL);
 	ret = choose(probe, &types, false, false, report);
 	types_free(&types);
 	bpf_object__for_each_program(program, probe->obj) count += bpf_program__autoload(program);
@@ -250,15 +334,6 @@ static void destroy(void *opaque)
 	free(state);
 }
 
-static size_t count_programs(const struct bpf_object *object)
-{
-	struct bpf_program *program;
-	size_t count = 0;
-
-	bpf_object__for_each_program(program, object) count++;
-	return count;
-}
-
 /* Load and attach; 0, EXIT_BAD with the reason printed, or a negative error. */
 static int try(struct state *state, const struct settings *settings, const struct btf *btf,
 	       bool kprobes, struct report *report)
@@ -276,7 +351,7 @@ static int try(struct state *state, const struct settings *settings, const struc
 	if (!state->links)
 		return -ENOMEM;
 
-	types_load(&types, btf);
+	types_load(&types, btf, probe->obj);
 	*(struct config *)&probe->rodata->config = settings->config;
 	probe->rodata->config.kprobes = kprobes;
 	probe->rodata->config.flight_sets = sets;
@@ -305,12 +380,30 @@ static int try(struct state *state, const struct settings *settings, const struc
 	return err ?: attach_all(state, true);
 }
 
+/* Without ftrace all hooks on functions attach, and none is called; 0 or EXIT_BAD. */
+static int check_ftrace(void)
+{
+	char text = 0;
+	int fd = open(FTRACE_SYSCTL, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (read(fd, &text, 1) != 1)
+		text = 0;
+	close(fd);
+	return text != '0' ? 0
+			   : fail("kernel.ftrace_enabled is 0: no hook on a function is called; "
+				  "switch it on (sysctl -w kernel.ftrace_enabled=1)");
+}
+
 static void *start(const struct settings *settings, const struct btf *btf, struct report *report)
 {
 	bool kprobes = settings->config.kprobes;
 	struct state *state;
 	int err;
 
+	if (check_ftrace())
+		return NULL;
 	for (;; kprobes = true) {
 		state = calloc(1, sizeof(*state));
 		err = state ? try(state, settings, btf, kprobes, report) : -ENOMEM;
@@ -367,6 +460,8 @@ static int read_all(void *opaque, struct report *report)
 	struct hooks_bpf *probe = state->probe;
 	struct bpf_program *program;
 
+	if (check_ftrace())
+		return EXIT_BAD;
 	for (int cpu = 0; cpu < state->placing.cpus; cpu++)
 		counters_join(&report->hooks, &probe->bss_hooks->hook_counts[cpu],
 			      sizeof(report->hooks));

@@ -759,7 +759,7 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 		report->source = plan.source->name;
 		report->kernel = kernel;
 		report->names = &names;
-		ret = a->check ? plan.source->check(btf, report)
+		ret = a->check ? plan.source->check(btf, !a->btf, report)
 			       : run_on(a, &plan, report);
 		kernel_names_free(&names);
 	}

@@ -14,9 +14,10 @@ struct state {
 };
 
 /* The form of the samples has been compared already. */
-static int check(const struct btf *btf, struct report *report)
+static int check(const struct btf *btf, bool running, struct report *report)
 {
 	(void)btf;
+	(void)running;
 	(void)report;
 	puts("samples");
 	return 0;

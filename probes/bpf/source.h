@@ -16,8 +16,10 @@ struct settings {
 
 struct source {
 	const char *name;
-	/* Say on standard output what there is on a kernel with these types; 0 or EXIT_BAD. */
-	int (*check)(const struct btf *btf, struct report *report);
+	/* Say on standard output what there is on a kernel with these types, which is
+	 * the one that runs or not; 0 or EXIT_BAD.
+	 */
+	int (*check)(const struct btf *btf, bool running, struct report *report);
 	/* Load and attach. Returns its state, or NULL with the reason printed. */
 	void *(*start)(const struct settings *settings, const struct btf *btf,
 		       struct report *report);
