@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from skblab.errors import UsageError
+from skblab.errors import SkblabError, UsageError, one_line
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.transport import Running, TransportError
@@ -41,7 +41,11 @@ class Reading:
         with contextlib.suppress(TransportError, ProcessLookupError):
             if self._running.running():
                 self._running.interrupt()
-        self._running.wait(END_SECONDS).check("the probe")
+        done = self._running.wait(END_SECONDS)
+        if done.status != 0:
+            words = [line for line in done.stderr.splitlines() if line != "ready"]
+            why = one_line(words[-1]) if words else "it was killed"
+            raise SkblabError(f"the probe ended without a document (exit {done.status}): {why}")
         self.look()
         return self._last
 
