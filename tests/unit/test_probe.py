@@ -7,16 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from conftest import Skblab
+from skblab import traffic
 from skblab.errors import SkblabError, UsageError
 from skblab.probe import targets
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
-from skblab.transport import LocalTransport, TransportError
+from skblab.transport import LocalTransport, Running, TransportError
 
 
 def test_what_is_not_asked_for_is_left_to_the_probe() -> None:
@@ -152,3 +154,21 @@ def test_a_command_in_the_background_gives_its_lines_and_ends_when_asked() -> No
     assert done.status == 0
     assert running.take_lines() == ["end\n"]
     assert not running.running()
+
+
+def test_what_is_raised_while_a_load_runs_ends_it() -> None:
+    started: list[Running] = []
+
+    class Noted(LocalTransport):
+        def start(self, argv: Sequence[str]) -> Running:
+            started.append(super().start(argv))
+            return started[-1]
+
+    def enough() -> None:
+        raise KeyError
+
+    sleeps = "exec env --default-signal=INT sleep 30"
+    receiver, sender = (["sh", "-c", f"echo ready >&2; {sleeps}"], ["sh", "-c", sleeps])
+    with pytest.raises(KeyError):
+        traffic.exchange(Noted(), receiver, sender, 60, enough)
+    assert [one.wait(10).status for one in started] == [-signal.SIGINT] * 2
