@@ -1,0 +1,580 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Trouble for `skblab probe layers`: a clear line, a right count, and nothing left behind.
+
+The machine is a guest of ours with and without the patches. `skblab` reaches it as any other host:
+by ssh, whose proxy starts a further sshd in the guest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conftest import DEFAULT_SIGNALS, TREE, Skblab
+from skblab import portable, tools
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.probe import loads, targets
+from skblab.probe.loads import Load
+from skblab.probe.reading import attached
+from skblab.probe.request import Request
+from skblab.probe.targets import Target
+from skblab.reporter import Reporter
+from skblab_analysis.account import account
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import parse
+from skblab_analysis.records import Run, load
+
+pytestmark = pytest.mark.guest
+
+PATHLAT = "/skblab/tools/bin/pathlat"
+NO_CAPABILITY = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+NOBODY = (*NO_CAPABILITY, "--reuid=65534", "--regid=65534", "--clear-groups")
+SECONDS = 60
+LONGEST_NS = 60_000_000_000
+
+
+@dataclass
+class Testbed:
+    """A guest with the loads' namespaces, and how `skblab` reaches it as a host."""
+
+    guest: Guest
+    target: Target
+    config: Path
+    source: str
+
+    def sh(self, text: str) -> str:
+        return self.target.transport.script(text).check("a script in the guest").stdout
+
+    def state(self) -> str:
+        """What a probe could leave behind."""
+        return self.sh(
+            "ls -d /tmp/skblab.* 2>/dev/null || :\n"
+            f"cat {targets.STAMPS} 2>/dev/null || :\n"
+            "bpftool prog show | grep -E 'on_path_sample|netif_rx_entry' || :\n"
+        )
+
+    @contextlib.contextmanager
+    def probing(self, **options: object) -> Iterator[Callable[[], PathlatDocument]]:
+        request = Request(source=self.source, **options)  # type: ignore[arg-type]
+        with attached(self.target, request, lambda text: None) as reading:
+            yield lambda: parse(PathlatDocument, reading.end(), "the probe's document")
+
+    def send(self, count: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+        sent = loads.run(self.target.transport, Load(), count, 10_000, meanwhile)
+        assert (sent.sent, sent.received) == (count, count)
+
+
+@pytest.fixture(scope="module", params=["samples", "hooks"])
+def testbed(
+    request: pytest.FixtureRequest,
+    lab: LabRoot,
+    stock: Kernel,
+    unpatched: Kernel,
+    programs: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Testbed]:
+    kernel = stock if request.param == "samples" else unpatched
+    folder = tmp_path_factory.mktemp("ssh")
+    with Guest.boot(make_spec(), kernel, lab, shares=[Bind(programs, "tools")]) as guest:
+        ssh = guest.transport
+        loads.prepare(ssh)
+        daemon = "/usr/sbin/sshd -i -f /skblab/run/sshd_config"
+        call = ssh.wrap(["ssh", *ssh.options, "-T", ssh.destination, "--", daemon])
+        proxy, config = folder / "proxy", folder / "config"
+        proxy.write_text(f"#!/bin/sh\nexec {shlex.join(call)}\n")
+        proxy.chmod(0o755)
+        config.write_text(
+            f"Host testbed\nUser root\nProxyCommand {proxy}\nHostKeyAlias guest\n"
+            f"UserKnownHostsFile {guest.folder}/known_hosts\n"
+            f"IdentityFile {guest.folder}/client_key\nIdentitiesOnly yes\n"
+            # The default exchange takes an emulated CPU a second longer.
+            "KexAlgorithms curve25519-sha256\n"
+        )
+        target = Target("testbed", ssh, PATHLAT, kernel.release)
+        yield Testbed(guest, target, config, request.param)
+        assert guest.console.warnings() == []
+
+
+only_hooks = pytest.mark.parametrize("testbed", ["hooks"], indirect=True)
+only_samples = pytest.mark.parametrize("testbed", ["samples"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "testbed" not in request.fixturenames:
+        yield
+        return
+    testbed: Testbed = request.getfixturevalue("testbed")
+    before, here = testbed.state(), _here()
+    yield
+    deadline = time.monotonic() + 20
+    while (testbed.state(), _here()) != (before, here) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert testbed.state() == before
+    assert _here() == here
+
+
+def _here() -> set[Path]:
+    return set(Path("/tmp").glob("skblab.*"))
+
+
+def _refused(testbed: Testbed, *options: str, before: tuple[str, ...] = ()) -> str:
+    call = [*before, PATHLAT, "--source", testbed.source, "--seconds", "1", *options]
+    done = testbed.target.transport.run(call)
+    assert (done.status, done.stdout) == (2, ""), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def _exact(document: PathlatDocument, count: int) -> None:
+    """All of so many packets are in it, at every point, with times that can be."""
+    found = account(0, "ns", document)
+    assert found.missing == 0, found
+    receive, send = document.path("receive"), document.path("send")
+    assert (receive.ends.delivered, send.ends.transmitted) == (count, count)
+    assert set(receive.seen.values()) == {count}
+    for path in (receive, send):
+        assert 0 < path.total.max < LONGEST_NS
+    assert all(one.negative == one.overflow == 0 and one.max < LONGEST_NS for one in document.napi)
+
+
+def test_no_types(testbed: Testbed) -> None:
+    masked = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
+    said = _refused(testbed, before=("unshare", "--mount", "sh", "-c", masked, "sh"))
+    assert "shows no types in /sys/kernel/btf/vmlinux; mount /sys, or build" in said
+
+
+def test_no_permission(testbed: Testbed) -> None:
+    assert "no permission to load BPF programs; run as root" in _refused(testbed, before=NOBODY)
+    said = _refused(testbed, before=NO_CAPABILITY)
+    assert "though root: a container or a locked-down kernel" in said
+
+
+@pytest.mark.parametrize(
+    ("testbed", "name", "status", "words"),
+    [
+        ("hooks", "sctp_rcv", 0, "absent: 1\nentry:sctp_rcv\n"),
+        ("hooks", "skb_release_data", 2, "no function skb_release_data to hook; without it"),
+    ],
+    indirect=["testbed"],
+)
+def test_a_function_without_its_symbol(
+    testbed: Testbed, name: str, status: int, words: str
+) -> None:
+    # As when the compiler has made it another one's part: the types list it still.
+    hide = (
+        f"grep -v ' {name}\\b' /proc/kallsyms >/tmp/kallsyms\n"
+        "mount --bind /tmp/kallsyms /proc/kallsyms\n"
+        f"exec {PATHLAT} --source hooks --check"
+    )
+    done = testbed.target.transport.run(["unshare", "--mount", "sh", "-ec", hide])
+    assert done.status == status
+    assert words in done.stdout + done.stderr
+
+
+@only_samples
+def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Testbed) -> None:
+    symbols = testbed.sh("grep -w '__napi_poll$' /proc/kallsyms || :")
+    hooks = Testbed(testbed.guest, testbed.target, testbed.config, "hooks")
+    with hooks.probing() as end:
+        testbed.send(1009)
+        document = end()
+    assert document.hooks is not None
+    assert document.hooks.absent == (() if symbols else ("entry:__napi_poll",))
+    _exact(document, 1009)
+
+
+@only_hooks
+def test_hooks_that_are_not_called(testbed: Testbed) -> None:
+    testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")
+    try:
+        assert "kernel.ftrace_enabled is 0" in _refused(testbed)
+    finally:
+        testbed.sh("sysctl -q -w kernel.ftrace_enabled=1")
+    running = testbed.target.transport.start([PATHLAT, "--source", "hooks"])
+    running.wait_for("ready", SECONDS)
+    testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")
+    try:
+        running.interrupt()
+        done = running.wait(SECONDS)
+    finally:
+        testbed.sh("sysctl -q -w kernel.ftrace_enabled=1")
+    assert (done.status, done.stdout) == (2, "")
+    assert "kernel.ftrace_enabled is 0" in done.stderr
+
+
+def test_a_filter_that_matches_nothing(testbed: Testbed) -> None:
+    with targets.stamps(testbed.target, True), testbed.probing(port=9) as end:
+        testbed.send(503)
+        document = end()
+    assert not any(sum(path.ends.model_dump().values()) for path in document.paths)
+    assert document.samples.filtered == 2 * 503
+
+
+def test_two_probes_at_once(testbed: Testbed) -> None:
+    on = [contextlib.ExitStack(), contextlib.ExitStack()]
+    with on[1], on[0]:
+        for one in on:
+            one.enter_context(targets.stamps(testbed.target, True))
+        with testbed.probing() as end_second:
+            with testbed.probing() as end_first:
+                testbed.send(2003)
+                _exact(end_first(), 2003)
+            # Whoever goes first leaves the stamps to the other.
+            on[0].close()
+            testbed.send(1009)
+            document = end_second()
+    _exact(document, 3012)
+    assert document.stamps_on.end is not False
+
+
+@only_samples
+def test_stamps_that_were_on_stay_on(testbed: Testbed) -> None:
+    testbed.sh(f"echo 1 >{targets.STAMPS}")
+    try:
+        with targets.stamps(testbed.target, True):
+            pass
+        assert testbed.sh(f"cat {targets.STAMPS}") == "1\n"
+    finally:
+        testbed.sh(f"echo 0 >{targets.STAMPS}")
+
+
+def _steps(testbed: Testbed, scripts: list[str]) -> Callable[[], None]:
+    """Return what runs one script after the other, each time it is called."""
+    left = list(scripts)
+
+    def step() -> None:
+        if left:
+            testbed.sh(left.pop(0))
+
+    return step
+
+
+def test_a_clock_that_steps(testbed: Testbed) -> None:
+    dates = [f"date -s {day}" for day in ("2001-01-01", "2037-12-12", "1999-01-01")]
+    with targets.stamps(testbed.target, True), testbed.probing() as end:
+        testbed.send(10_007, _steps(testbed, dates))
+        document = end()
+    testbed.sh(f"date -s @{time.time():.0f}")
+    _exact(document, 10_007)
+
+
+def test_a_cpu_that_comes_and_goes(testbed: Testbed) -> None:
+    online = "/sys/devices/system/cpu/cpu1/online"
+    switches = [f"echo {state} >{online}" for state in (0, 1, 0, 1)]
+    with targets.stamps(testbed.target, True), testbed.probing() as end:
+        testbed.send(20_011, _steps(testbed, switches))
+        document = end()
+    _exact(document, 20_011)
+
+
+LOST = """
+ip netns add lost
+ip -n lost link set lo up
+ip netns exec lost python3 -c '
+import socket, sys, time
+reader = socket.socket(type=socket.SOCK_DGRAM)
+reader.bind(("127.0.0.1", 5001))
+for _ in range(100):
+    reader.sendto(bytes(64), reader.getsockname())
+print("sent", flush=True)
+time.sleep(60)
+' >/tmp/lost &
+until grep -q sent /tmp/lost; do sleep 0.05; done
+ip netns del lost
+kill $!
+"""
+
+
+def test_a_namespace_deleted_with_packets_in_it(testbed: Testbed) -> None:
+    with targets.stamps(testbed.target, True), testbed.probing() as end:
+        testbed.sh(LOST)
+        deadline = time.monotonic() + 10
+        while testbed.sh("ip netns list | grep lost || :") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        testbed.send(503)
+        document = end()
+    found = account(0, "ns", document)
+    assert found.missing == found.in_flight == 0, found
+    receive = document.path("receive").ends
+    # Those that nobody read end with their socket.
+    assert (receive.delivered, receive.dropped + receive.consumed) == (503, 100), receive
+
+
+@only_hooks
+def test_the_probed_namespace_deleted(testbed: Testbed) -> None:
+    testbed.sh("ip netns add gone")
+    with testbed.probing(netns="gone") as end:
+        testbed.sh("ip netns del gone")
+        testbed.send(503)
+        document = end()
+    assert document.samples.filtered == 2 * 503
+    for name in ("gone", "../../etc/passwd"):
+        assert f"--netns {name}: cannot enter it" in _refused(testbed, "--netns", name)
+
+
+# From here on `skblab` itself, over SSH.
+
+
+@dataclass
+class Command:
+    """`skblab probe layers` on the testbed, which waits for packets."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "err").read_text()
+
+    def run(self) -> Run:
+        (path,) = self.folder.glob("layers-*")
+        return load(path)
+
+    def wait(self) -> int:
+        return self.process.wait(SECONDS)
+
+
+@pytest.fixture
+def command(testbed: Testbed, tmp_path: Path) -> Iterator[Callable[..., Command]]:
+    started: list[Command] = []
+
+    def start(*options: str) -> Command:
+        words = ["probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)]
+        with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+            process = subprocess.Popen(
+                [*DEFAULT_SIGNALS, str(TREE / "skblab"), *words, *options],
+                **{"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err},
+                env={**os.environ, "SKBLAB_RESULTS": str(tmp_path)},
+            )
+        one = Command(process, tmp_path)
+        started.append(one)
+        deadline = time.monotonic() + SECONDS
+        while "timing packets" not in one.said:
+            assert process.poll() is None, one.said
+            assert time.monotonic() < deadline, one.said
+            time.sleep(0.05)
+        return one
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+
+
+def test_another_machine_over_ssh_until_ctrl_c(
+    testbed: Testbed, command: Callable[..., Command]
+) -> None:
+    one = command("--protocol", "udp")
+    assert "/tmp/skblab." in testbed.state()
+    testbed.send(2003)
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 0, one.said
+    assert "socket→wake" in (one.folder / "out").read_text()
+    found = one.run().document
+    assert found.state == "finished"
+    assert (found.accounts[0].ended, found.accounts[0].missing) == (2 * 2003, 0)
+
+
+def test_a_second_ctrl_c_stops_everything(command: Callable[..., Command]) -> None:
+    one = command()
+    one.process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + SECONDS
+    while one.process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+        one.process.send_signal(signal.SIGINT)
+    assert one.process.returncode == 130, one.said
+    assert one.said.splitlines()[-1] == "skblab: stopped; what was finished is kept"
+    assert one.run().document.state == "failed"
+
+
+def test_kill_9_leaves_nothing(testbed: Testbed, command: Callable[..., Command]) -> None:
+    one = command()
+    assert testbed.state() != ""
+    one.process.kill()
+    one.wait()
+    # The fixture waits until nothing is left, here or there.
+
+
+def test_a_connection_that_breaks(command: Callable[..., Command]) -> None:
+    one = command()
+    children = Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read_text()
+    calls = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children.split()}
+    (master,) = [pid for pid, call in calls.items() if b"\0-M\0-N\0" in call]
+    os.kill(master, signal.SIGKILL)
+    assert one.wait() == 1
+    assert one.said.splitlines()[-1] == "skblab: the connection to testbed broke"
+    found = one.run().document
+    assert (found.state, found.reason) == ("failed", "the connection to testbed broke")
+
+
+def test_a_probe_that_is_killed(testbed: Testbed, command: Callable[..., Command]) -> None:
+    one = command()
+    testbed.sh("kill -9 $(pgrep -f '^/tmp/skblab.*/lib/pathlat')")
+    assert one.wait() == 1
+    assert "the probe ended without a document" in one.said.splitlines()[-1]
+    assert "it was killed" in one.said
+
+
+@only_hooks
+def test_a_full_map_is_refused_with_its_count(
+    testbed: Testbed, command: Callable[..., Command]
+) -> None:
+    one = command("--room", "1")
+    testbed.send(5003)
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 1
+    said = one.said.splitlines()[-1]
+    assert "refused), more than 0.1 % of the" in said
+    assert "--room gives hooks more room" in said
+    run = one.run()
+    assert [row["state"] for row in run.trials] == ["void"]
+    document = json.loads((run.folder / "logs" / "pathlat-0.json").read_text())
+    assert document["hooks"]["refused"] > 0
+
+
+def test_a_live_table_while_packets_come(testbed: Testbed, tmp_path: Path) -> None:
+    words = ["probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*DEFAULT_SIGNALS, str(TREE / "skblab"), *words],
+        **{"stdin": theirs, "stdout": theirs, "stderr": theirs},
+        env={**os.environ, "SKBLAB_RESULTS": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
+    ) as process:
+        os.close(theirs)
+        shown = bytearray()
+        with contextlib.suppress(OSError):
+            while b"timing packets" not in shown:
+                shown += os.read(ours, 65536)
+        os.set_blocking(ours, False)
+
+        def look() -> None:
+            with contextlib.suppress(BlockingIOError):
+                shown.extend(os.read(ours, 65536))
+
+        testbed.send(20_011, look)
+        process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                look()
+            time.sleep(0.05)
+        with contextlib.suppress(OSError):
+            look()
+    os.close(ours)
+    text = shown.decode(errors="replace")
+    assert process.returncode == 0, text[-2000:]
+    # Several while it went on, and the last.
+    assert text.count("socket→wake") >= 3
+    assert text.count("Results: ") == 1
+
+
+SMALL_DISK = """
+mount -t tmpfs -o size=$0 none "$SKBLAB_RESULTS"
+status=0
+"$@" || status=$?
+cat "$SKBLAB_RESULTS"/*/run.json
+exit $status
+"""
+
+
+@only_samples
+@pytest.mark.parametrize(("size", "readable"), [("12k", False), ("36k", True)])
+def test_a_full_disk(
+    testbed: Testbed, run_skblab: Skblab, tmp_path: Path, size: str, readable: bool
+) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
+        *("--seconds", "0.2", "--json"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        prefix=("unshare", "--mount", "sh", "-ec", SMALL_DISK, size),
+    )
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("skblab: ")]
+    assert len(said) == 1
+    assert "the disk is full" in said[0]
+    assert "Traceback" not in done.stderr
+    if readable:
+        assert json.loads(done.stdout)["trials"] == 0
+
+
+@only_samples
+def test_an_unknown_device_is_no_run(testbed: Testbed, run_skblab: Skblab, tmp_path: Path) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
+        *("--device", "nosuch0", "--seconds", "1"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("skblab: --device nosuch0: no such device")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# And without a testbed.
+
+
+def test_no_permission_here(lab: LabRoot, run_skblab: Skblab, tmp_path: Path) -> None:
+    portable.ensure(lab, tools.ensure_probe(lab, Reporter()) / "pathlat", Reporter())
+    done = run_skblab(
+        *("probe", "layers", "--on", "here", "--seconds", "1"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        prefix=("setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all"),
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("skblab: no permission to load BPF programs, though root")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def _emulator(parent: int) -> int | None:
+    """The process id of the emulator among a process's descendants."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            if not (entry / "comm").read_text().startswith("qemu-system"):
+                continue
+            above = int(entry.name)
+            while above > 1:
+                above = int((Path("/proc") / str(above) / "stat").read_text().split()[3])
+                if above == parent:
+                    return int(entry.name)
+    return None
+
+
+def test_a_guest_killed_while_probed(unpatched: Kernel, programs: Path, tmp_path: Path) -> None:
+    words = ("--on", "guest", "--no-patches", "--packets", "1000000", "--rate", "2000")
+    with subprocess.Popen(
+        [str(TREE / "skblab"), "probe", "layers", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SKBLAB_RESULTS": str(tmp_path)},
+    ) as process:
+        assert process.stderr is not None
+        while "timing packets" not in (line := process.stderr.readline()):
+            assert line, "it ended before it began"
+        found = _emulator(process.pid)
+        assert found is not None
+        os.kill(found, signal.SIGKILL)
+        _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 125
+    assert "the guest was killed" in err.splitlines()[-1]
+    (path,) = tmp_path.glob("layers-*")
+    run = load(path)
+    assert run.document.state == "failed"
+    assert "the guest was killed" in run.document.reason
