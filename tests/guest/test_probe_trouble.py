@@ -48,7 +48,7 @@ LONGEST_NS = 60_000_000_000
 
 
 @dataclass
-class Testbed:
+class Bed:
     """A guest with the loads' namespaces, and how `skblab` reaches it as a host."""
 
     guest: Guest
@@ -86,7 +86,7 @@ def testbed(
     unpatched: Kernel,
     programs: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Testbed]:
+) -> Iterator[Bed]:
     kernel = stock if request.param == "samples" else unpatched
     folder = tmp_path_factory.mktemp("ssh")
     with Guest.boot(make_spec(), kernel, lab, shares=[Bind(programs, "tools")]) as guest:
@@ -105,7 +105,7 @@ def testbed(
             "KexAlgorithms curve25519-sha256\n"
         )
         target = Target("testbed", ssh, PATHLAT, kernel.release)
-        yield Testbed(guest, target, config, request.param)
+        yield Bed(guest, target, config, request.param)
         assert guest.console.warnings() == []
 
 
@@ -118,7 +118,7 @@ def _nothing_stays_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if "testbed" not in request.fixturenames:
         yield
         return
-    testbed: Testbed = request.getfixturevalue("testbed")
+    testbed: Bed = request.getfixturevalue("testbed")
     before, here = testbed.state(), _here()
     yield
     deadline = time.monotonic() + 20
@@ -132,7 +132,7 @@ def _here() -> set[Path]:
     return set(Path("/tmp").glob("skblab.*"))
 
 
-def _refused(testbed: Testbed, *options: str, before: tuple[str, ...] = ()) -> str:
+def _refused(testbed: Bed, *options: str, before: tuple[str, ...] = ()) -> str:
     call = [*before, PATHLAT, "--source", testbed.source, "--seconds", "1", *options]
     done = testbed.target.transport.run(call)
     assert (done.status, done.stdout) == (2, ""), done.stderr
@@ -152,13 +152,13 @@ def _exact(document: PathlatDocument, count: int) -> None:
     assert all(one.negative == one.overflow == 0 and one.max < LONGEST_NS for one in document.napi)
 
 
-def test_no_types(testbed: Testbed) -> None:
+def test_no_types(testbed: Bed) -> None:
     masked = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
     said = _refused(testbed, before=("unshare", "--mount", "sh", "-c", masked, "sh"))
     assert "shows no types in /sys/kernel/btf/vmlinux; mount /sys, or build" in said
 
 
-def test_no_permission(testbed: Testbed) -> None:
+def test_no_permission(testbed: Bed) -> None:
     assert "no permission to load BPF programs; run as root" in _refused(testbed, before=NOBODY)
     said = _refused(testbed, before=NO_CAPABILITY)
     assert "though root: a container or a locked-down kernel" in said
@@ -172,9 +172,7 @@ def test_no_permission(testbed: Testbed) -> None:
     ],
     indirect=["testbed"],
 )
-def test_a_function_without_its_symbol(
-    testbed: Testbed, name: str, status: int, words: str
-) -> None:
+def test_a_function_without_its_symbol(testbed: Bed, name: str, status: int, words: str) -> None:
     # As when the compiler has made it another one's part: the types list it still.
     hide = (
         f"grep -v ' {name}\\b' /proc/kallsyms >/tmp/kallsyms\n"
@@ -187,9 +185,9 @@ def test_a_function_without_its_symbol(
 
 
 @only_samples
-def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Testbed) -> None:
+def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
     symbols = testbed.sh("grep -w '__napi_poll$' /proc/kallsyms || :")
-    hooks = Testbed(testbed.guest, testbed.target, testbed.config, "hooks")
+    hooks = Bed(testbed.guest, testbed.target, testbed.config, "hooks")
     with hooks.probing() as end:
         testbed.send(1009)
         document = end()
@@ -199,7 +197,7 @@ def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Testbed) -> None
 
 
 @only_hooks
-def test_hooks_that_are_not_called(testbed: Testbed) -> None:
+def test_hooks_that_are_not_called(testbed: Bed) -> None:
     testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")
     try:
         assert "kernel.ftrace_enabled is 0" in _refused(testbed)
@@ -217,7 +215,7 @@ def test_hooks_that_are_not_called(testbed: Testbed) -> None:
     assert "kernel.ftrace_enabled is 0" in done.stderr
 
 
-def test_a_filter_that_matches_nothing(testbed: Testbed) -> None:
+def test_a_filter_that_matches_nothing(testbed: Bed) -> None:
     with targets.stamps(testbed.target, True), testbed.probing(port=9) as end:
         testbed.send(503)
         document = end()
@@ -225,7 +223,7 @@ def test_a_filter_that_matches_nothing(testbed: Testbed) -> None:
     assert document.samples.filtered == 2 * 503
 
 
-def test_two_probes_at_once(testbed: Testbed) -> None:
+def test_two_probes_at_once(testbed: Bed) -> None:
     on = [contextlib.ExitStack(), contextlib.ExitStack()]
     with on[1], on[0]:
         for one in on:
@@ -243,7 +241,7 @@ def test_two_probes_at_once(testbed: Testbed) -> None:
 
 
 @only_samples
-def test_stamps_that_were_on_stay_on(testbed: Testbed) -> None:
+def test_stamps_that_were_on_stay_on(testbed: Bed) -> None:
     testbed.sh(f"echo 1 >{targets.STAMPS}")
     try:
         with targets.stamps(testbed.target, True):
@@ -253,7 +251,7 @@ def test_stamps_that_were_on_stay_on(testbed: Testbed) -> None:
         testbed.sh(f"echo 0 >{targets.STAMPS}")
 
 
-def _steps(testbed: Testbed, scripts: list[str]) -> Callable[[], None]:
+def _steps(testbed: Bed, scripts: list[str]) -> Callable[[], None]:
     """Return what runs one script after the other, each time it is called."""
     left = list(scripts)
 
@@ -264,7 +262,7 @@ def _steps(testbed: Testbed, scripts: list[str]) -> Callable[[], None]:
     return step
 
 
-def test_a_clock_that_steps(testbed: Testbed) -> None:
+def test_a_clock_that_steps(testbed: Bed) -> None:
     dates = [f"date -s {day}" for day in ("2001-01-01", "2037-12-12", "1999-01-01")]
     with targets.stamps(testbed.target, True), testbed.probing() as end:
         testbed.send(10_007, _steps(testbed, dates))
@@ -273,7 +271,7 @@ def test_a_clock_that_steps(testbed: Testbed) -> None:
     _exact(document, 10_007)
 
 
-def test_a_cpu_that_comes_and_goes(testbed: Testbed) -> None:
+def test_a_cpu_that_comes_and_goes(testbed: Bed) -> None:
     online = "/sys/devices/system/cpu/cpu1/online"
     switches = [f"echo {state} >{online}" for state in (0, 1, 0, 1)]
     with targets.stamps(testbed.target, True), testbed.probing() as end:
@@ -300,7 +298,7 @@ kill $!
 """
 
 
-def test_a_namespace_deleted_with_packets_in_it(testbed: Testbed) -> None:
+def test_a_namespace_deleted_with_packets_in_it(testbed: Bed) -> None:
     with targets.stamps(testbed.target, True), testbed.probing() as end:
         testbed.sh(LOST)
         deadline = time.monotonic() + 10
@@ -316,7 +314,7 @@ def test_a_namespace_deleted_with_packets_in_it(testbed: Testbed) -> None:
 
 
 @only_hooks
-def test_the_probed_namespace_deleted(testbed: Testbed) -> None:
+def test_the_probed_namespace_deleted(testbed: Bed) -> None:
     testbed.sh("ip netns add gone")
     with testbed.probing(netns="gone") as end:
         testbed.sh("ip netns del gone")
@@ -350,7 +348,7 @@ class Command:
 
 
 @pytest.fixture
-def command(testbed: Testbed, tmp_path: Path) -> Iterator[Callable[..., Command]]:
+def command(testbed: Bed, tmp_path: Path) -> Iterator[Callable[..., Command]]:
     started: list[Command] = []
 
     def start(*options: str) -> Command:
@@ -377,7 +375,7 @@ def command(testbed: Testbed, tmp_path: Path) -> Iterator[Callable[..., Command]
 
 
 def test_another_machine_over_ssh_until_ctrl_c(
-    testbed: Testbed, command: Callable[..., Command]
+    testbed: Bed, command: Callable[..., Command]
 ) -> None:
     one = command("--protocol", "udp")
     assert "/tmp/skblab." in testbed.state()
@@ -390,7 +388,8 @@ def test_another_machine_over_ssh_until_ctrl_c(
     assert (found.accounts[0].ended, found.accounts[0].missing) == (2 * 2003, 0)
 
 
-def test_a_second_ctrl_c_stops_everything(command: Callable[..., Command]) -> None:
+@only_samples
+def test_a_second_ctrl_c_stops_everything(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
     one.process.send_signal(signal.SIGINT)
     deadline = time.monotonic() + SECONDS
@@ -402,7 +401,7 @@ def test_a_second_ctrl_c_stops_everything(command: Callable[..., Command]) -> No
     assert one.run().document.state == "failed"
 
 
-def test_kill_9_leaves_nothing(testbed: Testbed, command: Callable[..., Command]) -> None:
+def test_kill_9_leaves_nothing(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
     assert testbed.state() != ""
     one.process.kill()
@@ -410,7 +409,8 @@ def test_kill_9_leaves_nothing(testbed: Testbed, command: Callable[..., Command]
     # The fixture waits until nothing is left, here or there.
 
 
-def test_a_connection_that_breaks(command: Callable[..., Command]) -> None:
+@only_samples
+def test_a_connection_that_breaks(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
     children = Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read_text()
     calls = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children.split()}
@@ -422,7 +422,8 @@ def test_a_connection_that_breaks(command: Callable[..., Command]) -> None:
     assert (found.state, found.reason) == ("failed", "the connection to testbed broke")
 
 
-def test_a_probe_that_is_killed(testbed: Testbed, command: Callable[..., Command]) -> None:
+@only_hooks
+def test_a_probe_that_is_killed(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
     testbed.sh("kill -9 $(pgrep -f '^/tmp/skblab.*/lib/pathlat')")
     assert one.wait() == 1
@@ -432,7 +433,7 @@ def test_a_probe_that_is_killed(testbed: Testbed, command: Callable[..., Command
 
 @only_hooks
 def test_a_full_map_is_refused_with_its_count(
-    testbed: Testbed, command: Callable[..., Command]
+    testbed: Bed, command: Callable[..., Command]
 ) -> None:
     one = command("--room", "1")
     testbed.send(5003)
@@ -447,7 +448,8 @@ def test_a_full_map_is_refused_with_its_count(
     assert document["hooks"]["refused"] > 0
 
 
-def test_a_live_table_while_packets_come(testbed: Testbed, tmp_path: Path) -> None:
+@only_samples
+def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     words = ["probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)]
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -495,7 +497,7 @@ exit $status
 @only_samples
 @pytest.mark.parametrize(("size", "readable"), [("12k", False), ("36k", True)])
 def test_a_full_disk(
-    testbed: Testbed, run_skblab: Skblab, tmp_path: Path, size: str, readable: bool
+    testbed: Bed, run_skblab: Skblab, tmp_path: Path, size: str, readable: bool
 ) -> None:
     done = run_skblab(
         *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
@@ -513,7 +515,7 @@ def test_a_full_disk(
 
 
 @only_samples
-def test_an_unknown_device_is_no_run(testbed: Testbed, run_skblab: Skblab, tmp_path: Path) -> None:
+def test_an_unknown_device_is_no_run(testbed: Bed, run_skblab: Skblab, tmp_path: Path) -> None:
     done = run_skblab(
         *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
         *("--device", "nosuch0", "--seconds", "1"),
