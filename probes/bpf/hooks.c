@@ -264,6 +264,8 @@ static int choose(struct hooks_bpf *probe, const struct types *types, bool kprob
 						      : hook.kprobe == kprobes;
 		bool found = is_there(types, &hook);
 
+		if (hook.kind == UNKNOWN)
+			continue;
 		bpf_program__set_autoload(program, wanted && found);
 		if (wanted && !found && note_absent(report, &hook))
 			return EXIT_BAD;

@@ -29,6 +29,19 @@ const volatile struct config config;
 struct path_hists path_hists[1] SEC(".bss.path");
 struct napi_hists napi_hists[1] SEC(".bss.napi");
 
+/* When libbpf (1.5) lengthens memory it frees the names that it has noted of kernel
+ * variables, which then are not found, unless a kernel function is among them. This
+ * program is never loaded.
+ */
+extern void bpf_rcu_read_lock(void) __ksym __weak;
+
+SEC("?raw_tp")
+int keep_names(void *ctx)
+{
+	bpf_rcu_read_lock();
+	return 0;
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
