@@ -12,6 +12,7 @@
  * Each function has two programs, of which the loader takes one: by fentry, or by
  * kprobe where the kernel cannot do that.
  */
+#include "group.bpf.h"
 #include "late.bpf.h"
 
 #include <linux/ptrace.h>
@@ -195,7 +196,8 @@ static __noinline int finish(struct flight *flight, const struct sk_buff *skb, _
 	if (config.late_ns)
 		look_late(flight, skb, end, reason);
 	return place_end(flight->ns, flight->path, end, flight->flags, flight->seen, 0,
-			 flight->last - flight->first, flight->before_ns, reason);
+			 flight->last - flight->first, flight->before_ns, reason,
+			 config.groups > 1 ? group_of(skb, flight->path) : 0);
 }
 
 /* Paths begin. */
@@ -673,11 +675,13 @@ static __always_inline struct polling *this_polling(void)
 	return cpu < config.cpus ? &pollings[cpu] : NULL;
 }
 
-static __always_inline int poll_begins(__u64 napi, const struct net_device *dev)
+static __always_inline int poll_begins(__u64 napi, const struct net_device *dev, __u32 id)
 {
 	struct polling *polling = this_polling();
 	__u64 *scheduled;
 
+	if (config.by == BY_CONTEXT)
+		note_context(id, context_of_thread(bpf_get_current_task_btf(), NAPI_POLL_SOFTIRQ));
 	if (!polling)
 		return 0;
 	polling->napi = napi;
@@ -691,19 +695,6 @@ static __always_inline int poll_begins(__u64 napi, const struct net_device *dev)
 	}
 	polling->polled = bpf_ktime_get_ns();
 	return 0;
-}
-
-static __always_inline __u8 context_of(const struct task_struct *task)
-{
-	char comm[16];
-
-	if (!(task->flags & PF_KTHREAD) || bpf_get_current_comm(comm, sizeof(comm)))
-		return NAPI_POLL_SOFTIRQ;
-	if (!__builtin_memcmp(comm, "ksoftirqd/", 10))
-		return NAPI_POLL_KSOFTIRQD;
-	if (!__builtin_memcmp(comm, "napi/", 5))
-		return NAPI_POLL_KTHREAD;
-	return NAPI_POLL_SOFTIRQ;
 }
 
 static __always_inline int poll_ends(__u64 napi, int ifindex, int work)
@@ -723,8 +714,8 @@ static __always_inline int poll_ends(__u64 napi, int ifindex, int work)
 		delay = polling->polled - polling->since;
 		flags = (__s64)delay < 0 ? NAPI_SAMPLE_NEGATIVE : NAPI_SAMPLE_DELAY;
 	}
-	place_poll(context_of(bpf_get_current_task_btf()), flags, delay, now - polling->polled,
-		   work);
+	place_poll(context_of_thread(bpf_get_current_task_btf(), NAPI_POLL_SOFTIRQ), flags, delay,
+		   now - polling->polled, work);
 	polling->polled = 0;
 	return 0;
 }
@@ -746,7 +737,7 @@ int fentry___napi_poll(__u64 *ctx)
 {
 	const struct napi_struct *napi = (const void *)ctx[0];
 
-	return poll_begins((__u64)napi, napi->dev);
+	return poll_begins((__u64)napi, napi->dev, napi->napi_id);
 }
 
 SEC("kprobe/__napi_poll")
@@ -754,7 +745,7 @@ int kprobe___napi_poll(struct pt_regs *ctx)
 {
 	const struct napi_struct *napi = (const void *)PT_REGS_PARM1(ctx);
 
-	return poll_begins((__u64)napi, BPF_CORE_READ(napi, dev));
+	return poll_begins((__u64)napi, BPF_CORE_READ(napi, dev), BPF_CORE_READ(napi, napi_id));
 }
 
 /* In __napi_poll(), after the driver's function. */

@@ -363,7 +363,7 @@ static int try(struct state *state, const struct settings *settings, const struc
 	types_free(&types);
 	if (err)
 		return err;
-	err = placing_open(&state->placing, probe->obj, settings->config.cpus)
+	err = placing_open(&state->placing, probe->obj, &settings->config)
 		      ?: bpf_map__set_value_size(probe->maps.bss_hooks,
 						 settings->config.cpus *
 							 sizeof(struct hook_counts))

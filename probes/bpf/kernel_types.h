@@ -93,6 +93,8 @@ struct sk_buff {
 	__u8 cloned : 1;
 	__u8 fclone : 2;
 	int skb_iif;
+	__u16 queue_mapping;
+	unsigned int napi_id;
 	__u16 network_header;
 	__u16 transport_header;
 	unsigned int end; /* from head, as on all 64-bit architectures */
@@ -124,6 +126,12 @@ struct task_struct {
 
 struct napi_struct {
 	struct net_device *dev;
+	unsigned int napi_id;
+};
+
+/* Of x86; in some versions a variable of its own. */
+struct pcpu_hot {
+	int preempt_count;
 };
 
 struct napi_poll_sample {
@@ -147,6 +155,7 @@ enum napi_poll_context {
 };
 
 #define PF_KTHREAD	 0x00200000 /* task_struct::flags */
+#define SOFTIRQ_OFFSET	 0x100	    /* preempt_count: serves a softirq */
 #define MAX_ERRNO	 4095
 #define SKB_FCLONE_CLONE 2 /* sk_buff::fclone */
 #define SKB_DATAREF_MASK 0xffff

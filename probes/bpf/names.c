@@ -33,6 +33,13 @@ const char *const end_names[NET_PATH_ENDS] = {
 	[NET_PATH_CONSUMED] = "consumed",
 };
 
+const char *const by_names[GROUP_BYS] = {
+	[BY_CPU] = "cpu",
+	[BY_QUEUE] = "queue",
+	[BY_CONTEXT] = "context",
+	[BY_PROTOCOL] = "protocol",
+};
+
 static int names_set(struct names *names, size_t value, const char *text, int lower)
 {
 	char *copy;
@@ -73,6 +80,35 @@ const char *names_get(const struct names *names, size_t value, char *fallback, s
 		return names->name[value];
 	snprintf(fallback, size, "number_%zu", value);
 	return fallback;
+}
+
+const char *group_name(const struct kernel_names *names, enum group_by by, int group,
+		       char *fallback, size_t size)
+{
+	static const char *const protocols[PROTOCOL_GROUPS] = {
+		"udp4", "tcp4", "sctp4", "other4", "udp6", "tcp6", "sctp6", "other6", "no_ip",
+	};
+	static const char *const contexts[] = {
+		[GROUP_BACKLOG - MAX_CONTEXTS] = "backlog",
+		[GROUP_TASK - MAX_CONTEXTS] = "task",
+		[GROUP_UNKNOWN - MAX_CONTEXTS] = "unknown",
+	};
+
+	switch (by) {
+	case BY_PROTOCOL:
+		return protocols[group];
+	case BY_CONTEXT:
+		return group < MAX_CONTEXTS ? names_get(&names->contexts, group, fallback, size)
+					    : contexts[group - MAX_CONTEXTS];
+	case BY_QUEUE:
+		if (!group)
+			return "none";
+		snprintf(fallback, size, "%d", group - 1);
+		return fallback;
+	default:
+		snprintf(fallback, size, "%d", group);
+		return fallback;
+	}
 }
 
 /* The value of an enumerator, or -1. */

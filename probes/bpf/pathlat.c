@@ -70,6 +70,7 @@ enum {
 	OPT_RUN,
 	OPT_LATE_MAX,
 	OPT_STOP,
+	OPT_BY,
 };
 
 static const struct argp_option options[] = {
@@ -99,6 +100,13 @@ static const struct argp_option options[] = {
 	{ "stop", OPT_STOP, NULL, 0,
 	  "With --late: stop tracing (ftrace) when the first is recorded, so that its buffer still "
 	  "holds what was before",
+	  0 },
+	{ "by", OPT_BY, "WHAT", 0,
+	  "Also the same figures for groups of packets, up to 64. cpu: on which the path ended. "
+	  "queue: received, the queue that the driver recorded, or none; else the queue that sends. "
+	  "context: received, that of the last poll of the NAPI instance that it came by, or backlog "
+	  "if by none; else what ran at the end: softirq, ksoftirqd, a NAPI thread or a task. "
+	  "protocol: udp4, tcp6 and so on, from the headers at the end",
 	  0 },
 	{ "source", OPT_SOURCE, "SOURCE", 0,
 	  "samples: the kernel's own; hooks: on its functions; auto: samples if it makes them "
@@ -254,6 +262,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_STOP:
 		a->stop = true;
+		break;
+	case OPT_BY:
+		number = index_of(by_names + 1, GROUP_BYS - 1, arg);
+		if (number < 0)
+			argp_error(state, "--by %s: expected cpu, queue, context or protocol", arg);
+		a->config.by = number + 1;
 		break;
 	case OPT_SOURCE:
 		if (!strcmp(arg, samples_source.name))
@@ -596,6 +610,31 @@ struct plan {
 	pid_t parent;
 };
 
+/* How many groups have histograms on each CPU, with the one of those without a group. */
+static __u32 groups_on_cpu(enum group_by by, int cpus)
+{
+	static const __u32 most[GROUP_BYS] = {
+		[BY_QUEUE] = MAX_GROUPS,
+		[BY_CONTEXT] = CONTEXT_GROUPS,
+		[BY_PROTOCOL] = PROTOCOL_GROUPS,
+	};
+	/* The verifier lets programs reach no further. */
+	__u32 limit = (1 << 29) / (cpus * NET_PATH_KINDS * sizeof(struct path_hists));
+	__u32 groups = most[by] + 1;
+
+	return groups <= limit ? groups : limit ?: 1;
+}
+
+/* Empty histograms for all groups; NULL if there is no memory. */
+static struct path_hists *new_groups(int count)
+{
+	struct path_hists *groups = calloc(count * NET_PATH_KINDS, sizeof(*groups));
+
+	for (int i = 0; groups && i < count * NET_PATH_KINDS; i++)
+		path_init(&groups[i]);
+	return groups;
+}
+
 /* All that was counted until now, in one document. */
 static int write_counts(const struct plan *plan, void *state, const struct report *base,
 			double begun)
@@ -606,9 +645,17 @@ static int write_counts(const struct plan *plan, void *state, const struct repor
 	if (!report)
 		return fail("out of memory");
 	*report = *base;
+	if (report->group_count) {
+		report->groups = new_groups(report->group_count);
+		if (!report->groups) {
+			free(report);
+			return fail("out of memory");
+		}
+	}
 	report->seconds = now() - begun;
 	report->stamps_on_end = plan->source == &samples_source ? read_stamps() : -1;
 	ret = plan->source->read(state, report) ?: write_report(report, plan->arguments->output);
+	free(report->groups);
 	free(report);
 	return ret;
 }
@@ -674,6 +721,10 @@ static int measure(struct plan *plan, struct report *report)
 	if (cpus < 0)
 		return fail("cannot count the CPUs: %s", strerror(-cpus));
 	settings.config.cpus = cpus;
+	settings.config.groups = groups_on_cpu(settings.config.by, cpus);
+	if (settings.config.by)
+		report->group_count =
+			settings.config.by == BY_CPU ? cpus : (int)settings.config.groups;
 	settings.config.ifindex = report->ifindex;
 	settings.config.netns = plan->netns;
 	state = plan->source->start(&settings, plan->btf, report);

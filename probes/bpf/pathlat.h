@@ -8,8 +8,21 @@
 #include "kernel_types.h"
 #include "loglinear.h"
 
+/* By what packets are told apart. */
+enum group_by { BY_NOTHING, BY_CPU, BY_QUEUE, BY_CONTEXT, BY_PROTOCOL, GROUP_BYS };
+
+#define MAX_GROUPS 64
+/* Groups of BY_CONTEXT, after those of enum napi_poll_context. */
+enum { GROUP_BACKLOG = MAX_CONTEXTS, GROUP_TASK, GROUP_UNKNOWN, CONTEXT_GROUPS };
+/* Groups of BY_PROTOCOL: these four of IPv4, of IPv6, and what is neither. */
+enum { GROUP_UDP, GROUP_TCP, GROUP_SCTP, GROUP_OTHER, PROTOCOLS };
+#define GROUP_NO_IP	(2 * PROTOCOLS)
+#define PROTOCOL_GROUPS (GROUP_NO_IP + 1)
+
 struct config {
 	__u32 cpus;
+	__u32 by;     /* enum group_by */
+	__u32 groups; /* on each CPU, of which the last is for those that have none; else 1 */
 	/* Which packets are wanted; 0: all. */
 	__s32 ifindex; /* of the device that they came in by */
 	__u32 netns;   /* inode of the namespace that they entered; only for hooks */
@@ -99,6 +112,7 @@ struct counts {
 	__u64 polls_without_delay;
 	__u64 polls_again;
 	__u64 polls_unknown_context;
+	__u64 contexts_refused; /* polls of which the context could not be kept */
 };
 
 #endif /* SKBLAB_PATHLAT_H */

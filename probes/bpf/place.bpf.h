@@ -23,7 +23,8 @@
 
 const volatile struct config config;
 
-/* A stretch for each CPU, made as long as need be by the loader. Plain memory
+/* A stretch for each CPU, and in it for each group, made as long as need be by the loader.
+ * Plain memory
  * costs one bounds check per sample, a per-CPU array map one look-up per interval.
  */
 struct path_hists path_hists[1] SEC(".bss.path");
@@ -134,14 +135,19 @@ static __always_inline void place_points(struct path_hists *hists, const __u32 *
 
 /* A packet that came to the usual end of its path. */
 static __always_inline void place_path(const __u32 *ns, __u32 path, __u32 seen, __u32 total,
-				       bool reentered, __u32 before)
+				       bool reentered, __u32 before, __u32 group)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 row = bpf_get_smp_processor_id();
 	struct path_hists *hists;
 
-	if (cpu >= config.cpus)
+	if (row >= config.cpus)
 		return;
-	hists = &path_hists[cpu * NET_PATH_KINDS + path];
+	if (config.groups > 1) {
+		if (group >= config.groups)
+			group = config.groups - 1;
+		row = row * config.groups + group;
+	}
+	hists = &path_hists[row * NET_PATH_KINDS + path];
 
 	if (path == NET_PATH_FORWARDING && (seen & ~QDISC_POINTS) == FORWARD_POINTS)
 		place_points(hists, ns, seen, FORWARD_POINTS, QDISC_POINTS);
@@ -224,7 +230,8 @@ static __noinline int count_end(__u8 path, __u8 end, __u8 flags, __u16 seen, __u
 
 /* A path that ended, with @ns from each point seen to the one before it. */
 static __always_inline int place_end(const __u32 *ns, __u8 path, __u8 end, __u8 flags, __u16 seen,
-				     __u16 merged, __u64 total, __u32 before, __u32 reason)
+				     __u16 merged, __u64 total, __u32 before, __u32 reason,
+				     __u32 group)
 {
 	if (unlikely(merged || flags & ~NET_PATH_F_REENTERED))
 		count_marks(path, flags, merged);
@@ -233,7 +240,7 @@ static __always_inline int place_end(const __u32 *ns, __u8 path, __u8 end, __u8 
 		return count_end(path, end, flags, seen, reason);
 	if (unlikely(flags & (NET_PATH_F_NEGATIVE | NET_PATH_F_OVERFLOW) || total > (__u32)-1))
 		return count_unplaced(path, end, flags, seen);
-	place_path(ns, path, seen, total, flags & NET_PATH_F_REENTERED, before);
+	place_path(ns, path, seen, total, flags & NET_PATH_F_REENTERED, before, group);
 	return 0;
 }
 

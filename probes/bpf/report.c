@@ -145,9 +145,14 @@ static enum net_path_point last_point(int path)
 	return path == NET_PATH_RECEIVE ? NET_PATH_USER : NET_PATH_DONE;
 }
 
+static __u64 hists_placed(const struct path_hists *hists)
+{
+	return hist_count(&hists->only) + hist_count(&hists->again);
+}
+
 static __u64 placed(const struct report *report, int path)
 {
-	return hist_count(&report->paths[path].only) + hist_count(&report->paths[path].again);
+	return hists_placed(&report->paths[path]);
 }
 
 /* Packets with the usual end that passed a point. */
@@ -173,13 +178,13 @@ static struct json_object *layer(int from, int to, const struct hist *hist)
 }
 
 /* Named by the point before in the order of the path, of those seen at all. */
-static struct json_object *layers(const struct report *report, int path)
+static struct json_object *layers(const struct path_hists *hists, int path)
 {
 	struct json_object *rows = json_object_new_array();
 	int from = first_point(path);
 
 	for (int to = FIRST_INTERVAL; to < NET_PATH_NR; to++) {
-		const struct hist *hist = &report->paths[path].interval[to - FIRST_INTERVAL];
+		const struct hist *hist = &hists->interval[to - FIRST_INTERVAL];
 
 		if (!hist_count(hist))
 			continue;
@@ -224,6 +229,13 @@ static void add_joined(struct json_object *to, const char *key, int path, const 
 	json_object_object_add(to, key, layer(first_point(path), last_point(path), &both));
 }
 
+static void add_times(struct json_object *to, const struct path_hists *hists, int path)
+{
+	json_object_object_add(to, "layers", layers(hists, path));
+	add_joined(to, "leg", path, &hists->only, &hists->again);
+	add_joined(to, "total", path, &hists->only, &hists->again_total);
+}
+
 static struct json_object *one_path(const struct report *report, int path)
 {
 	const struct path_hists *hists = &report->paths[path];
@@ -250,9 +262,7 @@ static struct json_object *one_path(const struct report *report, int path)
 	add_u64(o, "overflow", c->overflow);
 	add_u64(o, "reentered", c->reentered + hist_count(&hists->again));
 	add_u64(o, "copies", c->copies);
-	json_object_object_add(o, "layers", layers(report, path));
-	add_joined(o, "leg", path, &hists->only, &hists->again);
-	add_joined(o, "total", path, &hists->only, &hists->again_total);
+	add_times(o, hists, path);
 	return o;
 }
 
@@ -262,6 +272,58 @@ static struct json_object *paths(const struct report *report)
 
 	for (int path = 0; path < NET_PATH_KINDS; path++)
 		json_object_array_add(rows, one_path(report, path));
+	return rows;
+}
+
+/* A group's paths, those that it has packets of. */
+static struct json_object *group_paths(const struct path_hists *hists)
+{
+	struct json_object *rows = json_object_new_array();
+
+	for (int path = 0; path < NET_PATH_KINDS; path++) {
+		struct json_object *o;
+
+		if (!hists_placed(&hists[path]))
+			continue;
+		o = json_object_new_object();
+		add_text(o, "path", path_names[path]);
+		add_times(o, &hists[path], path);
+		json_object_array_add(rows, o);
+	}
+	return rows;
+}
+
+/* NULL if none is asked for; else with the number of packets in none of them. */
+static struct json_object *groups(const struct report *report, __u64 *others)
+{
+	int named = MAX_GROUPS, last = report->group_count - 1;
+	enum group_by by = report->config ? report->config->by : BY_NOTHING;
+	struct json_object *rows;
+	char room[32];
+
+	if (!report->groups)
+		return NULL;
+	rows = json_object_new_array();
+	for (int i = 0; i <= last; i++) {
+		const struct path_hists *hists = &report->groups[i * NET_PATH_KINDS];
+		struct json_object *row;
+		__u64 count = 0;
+
+		for (int path = 0; path < NET_PATH_KINDS; path++)
+			count += hists_placed(&hists[path]);
+		if (!count)
+			continue;
+		if (!named || (by != BY_CPU && i == last)) {
+			*others += count;
+			continue;
+		}
+		named--;
+		row = json_object_new_object();
+		add_text(row, "by", by_names[by]);
+		add_text(row, "name", group_name(report->names, by, i, room, sizeof(room)));
+		json_object_object_add(row, "paths", group_paths(hists));
+		json_object_array_add(rows, row);
+	}
 	return rows;
 }
 
@@ -337,6 +399,7 @@ static struct json_object *polls(const struct report *report)
 	add_u64(o, "without_delay", c->polls_without_delay);
 	add_u64(o, "unknown_context", c->polls_unknown_context);
 	add_u64(o, "filtered", c->polls_filtered);
+	add_u64(o, "contexts_refused", c->contexts_refused);
 	add_u64(o, "missed", report->polls_missed);
 	return o;
 }
@@ -383,6 +446,7 @@ struct json_object *report_json(const struct report *report)
 {
 	struct json_object *o = json_object_new_object();
 	struct json_object *stamps = json_object_new_object();
+	__u64 others = 0;
 
 	json_object_object_add(stamps, "start", flag_or_null(report->stamps_on_start));
 	json_object_object_add(stamps, "end", flag_or_null(report->stamps_on_end));
@@ -401,6 +465,8 @@ struct json_object *report_json(const struct report *report)
 	add_u64(o, "merged", report->counts.merged + report->hooks.merged);
 	json_object_object_add(o, "flags", flags(report));
 	json_object_object_add(o, "paths", paths(report));
+	json_object_object_add(o, "groups", groups(report, &others));
+	add_u64(o, "groups_others", others);
 	json_object_object_add(o, "late",
 			       report->late_list ? late_list_json(report->late_list, &report->late,
 								  report->config, report->names)

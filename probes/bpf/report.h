@@ -29,6 +29,11 @@ struct report {
 	size_t absent_count;
 	char absent[MAX_ABSENT][64];
 	const struct config *config;
+	/* For each group all paths; NULL: none is asked for. But by CPU, the last is of the
+	 * packets that have no group.
+	 */
+	struct path_hists *groups;
+	int group_count;
 	const struct late_list *late_list; /* NULL: no late packets are looked for */
 	struct late_counts late;
 	__u64 hooks_in_flight; /* packets not at their end at the end */

@@ -4,6 +4,7 @@
  * polls into per-CPU histograms. What is left to do per sample is to find a
  * bucket for each interval.
  */
+#include "group.bpf.h"
 #include "late.bpf.h"
 
 static __noinline int look_late(const struct sk_buff *skb, const struct net_path_sample *sample,
@@ -35,12 +36,15 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 	if (config.late_ns)
 		look_late(skb, sample, reason);
 	return place_end(sample->ns, sample->path, sample->end, sample->flags, sample->seen,
-			 sample->merged, sample->total_ns, sample->before_ns, reason);
+			 sample->merged, sample->total_ns, sample->before_ns, reason,
+			 config.groups > 1 ? group_of(skb, sample->path) : 0);
 }
 
 SEC("tp_btf/napi_poll_sample")
 int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_poll_sample *sample)
 {
+	if (config.by == BY_CONTEXT)
+		note_context(napi->napi_id, sample->context);
 	if (config.ifindex) {
 		/* The backlog has no device. */
 		const struct net_device *dev = napi->dev;

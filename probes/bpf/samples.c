@@ -50,7 +50,7 @@ static void *start(const struct settings *settings, const struct btf *btf, struc
 	bpf_object__for_each_program(program, probe->obj) if (is_for_late(program))
 		bpf_program__set_autoload(program, settings->config.late_ns);
 	*(struct config *)&probe->rodata->config = settings->config;
-	err = placing_open(&state->placing, probe->obj, settings->config.cpus)
+	err = placing_open(&state->placing, probe->obj, &settings->config)
 		      ?: samples_bpf__load(probe);
 	if (!err) {
 		placing_init(&state->placing);

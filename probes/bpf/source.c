@@ -37,19 +37,26 @@ void fail_bpf(int error)
 		     strerror(-error));
 }
 
-int placing_open(struct placing *placing, const struct bpf_object *object, int cpus)
+int placing_open(struct placing *placing, const struct bpf_object *object,
+		 const struct config *config)
 {
+	int stretches = config->cpus * config->groups * NET_PATH_KINDS;
+
 	*placing = (struct placing){
 		.path_map = bpf_object__find_map_by_name(object, ".bss.path"),
 		.napi_map = bpf_object__find_map_by_name(object, ".bss.napi"),
 		.counts_map = bpf_object__find_map_by_name(object, "counts"),
 		.late_map = bpf_object__find_map_by_name(object, "late_states"),
-		.cpus = cpus,
+		.cpus = config->cpus,
+		.groups = config->groups,
 	};
-	return bpf_map__set_value_size(placing->path_map,
-				       cpus * NET_PATH_KINDS * sizeof(struct path_hists))
+	return bpf_map__set_value_size(placing->path_map, stretches * sizeof(struct path_hists))
 		       ?: bpf_map__set_value_size(placing->napi_map,
-						  cpus * MAX_CONTEXTS * sizeof(struct napi_hists));
+						  config->cpus * MAX_CONTEXTS *
+							  sizeof(struct napi_hists))
+		       ?: bpf_map__set_max_entries(
+				  bpf_object__find_map_by_name(object, "napi_contexts"),
+				  config->by == BY_CONTEXT ? MAX_NAPIS : 1);
 }
 
 /* What programs write, mapped here. */
@@ -65,7 +72,7 @@ void placing_init(const struct placing *placing)
 	struct path_hists *paths = memory_of(placing->path_map);
 	struct napi_hists *napis = memory_of(placing->napi_map);
 
-	for (int i = 0; i < placing->cpus * NET_PATH_KINDS; i++)
+	for (int i = 0; i < placing->cpus * placing->groups * NET_PATH_KINDS; i++)
 		path_init(&paths[i]);
 	for (int i = 0; i < placing->cpus * MAX_CONTEXTS; i++) {
 		hist_init(&napis[i].delay);
@@ -96,8 +103,13 @@ int placing_read(const struct placing *placing, struct report *report)
 	const struct path_hists *paths = memory_of(placing->path_map);
 	const struct napi_hists *napis = memory_of(placing->napi_map);
 
-	for (int i = 0; i < placing->cpus * NET_PATH_KINDS; i++)
+	for (int i = 0; i < placing->cpus * placing->groups * NET_PATH_KINDS; i++) {
 		path_join(&report->paths[i % NET_PATH_KINDS], &paths[i]);
+		/* By CPU there are as many as stretches, else as many in each. */
+		if (report->groups)
+			path_join(&report->groups[i % (report->group_count * NET_PATH_KINDS)],
+				  &paths[i]);
+	}
 	for (int i = 0; i < placing->cpus * MAX_CONTEXTS; i++)
 		napi_join(&report->napi[i % MAX_CONTEXTS], &napis[i]);
 	return read_counters(placing->counts_map, &report->counts, sizeof(report->counts),

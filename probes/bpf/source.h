@@ -49,12 +49,14 @@ struct placing {
 	struct bpf_map *counts_map;
 	struct bpf_map *late_map;
 	int cpus;
+	int groups; /* on each CPU */
 };
 
 /* Find them in @object, which is not loaded yet, and give each CPU its stretch of
  * histograms; 0 or a negative error.
  */
-int placing_open(struct placing *placing, const struct bpf_object *object, int cpus);
+int placing_open(struct placing *placing, const struct bpf_object *object,
+		 const struct config *config);
 /* Make them empty, once it is. */
 void placing_init(const struct placing *placing);
 /* Join those of all CPUs; 0 or EXIT_BAD. */

@@ -32,6 +32,7 @@ refuses 'expected udp, tcp, sctp or a number' --protocol http
 refuses 'expected a number from 1 to 65535' --port 65536
 refuses 'expected an IPv4 or IPv6 address' --address 198.18.0
 refuses 'cannot read BTF' --check --btf /nonexistent
+refuses 'expected cpu, queue, context or protocol' --by port
 # The object's own types are a kernel without our tracepoints.
 refuses 'no tracepoint net_path:net_path_sample' --check --source samples --btf "$out/samples.bpf.o"
 refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/samples.bpf.o"

@@ -142,6 +142,24 @@ for path in p["paths"]:
     for row in parts + [leg, path["total"]]:
         row["buckets"] = len(row["buckets"])
 receive, forward, send = p["paths"]
+
+def grouped(path):
+    """What of a path is in groups, as it is in the whole: packets and time at each point."""
+    sums = {}
+    for one in p["groups"]:
+        for row in one["paths"]:
+            for part in [*row["layers"], {**row["leg"], "to": "leg"}] * (row["path"] == path["path"]):
+                count, time = sums.get(part["to"], (0, 0))
+                sums[part["to"]] = count + part["count"], time + part["sum"]
+    return sums
+
+def whole(path):
+    parts = [*path["layers"], {**path["leg"], "to": "leg"}] if path["leg"]["count"] else []
+    return {part["to"]: (part["count"], part["sum"]) for part in parts}
+
+def names(path):
+    return {g["name"] for g in p["groups"] if path["path"] in [row["path"] for row in g["paths"]]}
+
 ended = sum(count for path in p["paths"] for count in path["ends"].values())
 lost = {
     f"{where} {key}": path[key]
@@ -191,7 +209,7 @@ counts='[row["count"] for row in receive["layers"]] == [r["received"]] * 8'
 # They come by veth, so the sender's path ends where theirs begins, and is in their total.
 sent='send["ends"]["transmitted"] == s["sent"] == receive["reentered"]'
 way='[row["to"] for row in send["layers"]] == ["transport", "output", "queue", "xmit", "done"]'
-whole='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * send["leg"]["sum"]'
+longest='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * send["leg"]["sum"]'
 on='p["stamps_on"] == {"start": True, "end": True}'
 # What hooks saw begin they saw end.
 [ $source = samples ] || on='p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"]'
@@ -204,7 +222,7 @@ filtered='p["polls"]["filtered"] > 0 and p["polls"]["counted"] == 0'
 probe ipv4
 pair ipv4 198.18.0.2 "$packets" 20000 "$big" --flows 8
 end_probe
-check ipv4 "$all" "$each" "$counts" "$sent" "$way" "$whole" "$on" "$polled" "$figures"
+check ipv4 "$all" "$each" "$counts" "$sent" "$way" "$longest" "$on" "$polled" "$figures"
 # What is sent from here came in by no device.
 unsent='not any(send["ends"].values()) and p["samples"]["filtered"] == s["sent"]'
 until_quiet
@@ -257,6 +275,21 @@ check drops \
 	'r["lost"] == r["socket"]["drops"]' \
 	'receive["ends"]["delivered"] == r["received"]' \
 	'receive["seen_dropped"]["user"] == receive["seen_dropped"]["wake"] == 0' "$not_queued"
+
+# Groups add up to the whole, and are those that there have to be.
+grouped='p["groups_others"] == 0 and all(grouped(path) == whole(path) for path in p["paths"])'
+for by in cpu queue context protocol; do
+	probe "by-$by" --by "$by"
+	pair "by-$by" 198.18.0.2 2000 20000 "$big"
+	end_probe
+	case $by in
+	cpu) names='set() < names(receive) <= {"0", "1"} and set() < names(send) <= {"0", "1"}' ;;
+	queue) names='names(receive) == {"none"} and names(send) == {"0"}' ;;
+	context) names='names(receive) == {"backlog"} and "task" in names(send)' ;;
+	protocol) names='names(receive) == names(send) == {"udp4"}' ;;
+	esac
+	check "by-$by" "$all" "$sent" "$grouped" "$names"
+done
 
 # Another device: everything is filtered, nothing counted.
 probe other --device lo

@@ -132,6 +132,70 @@ static void check_receive(struct json_object *receive)
 	check_number(get(receive, "drop_reasons"), "number_300", 1);
 }
 
+/* Three packets: of two groups, and of none. */
+static void check_groups(void)
+{
+	static struct path_hists hists[(PROTOCOL_GROUPS + 1) * NET_PATH_KINDS];
+	static const int of[] = { GROUP_UDP, PROTOCOLS + GROUP_TCP, PROTOCOL_GROUPS };
+	static const struct config config = { .by = BY_PROTOCOL };
+	static struct report report;
+	struct json_object *document, *rows, *path;
+
+	report_init(&report);
+	report.kernel = "6.12.0-test";
+	report.names = &names;
+	report.config = &config;
+	report.groups = hists;
+	report.group_count = PROTOCOL_GROUPS + 1;
+	for (int i = 0; i < report.group_count * NET_PATH_KINDS; i++)
+		path_init(&hists[i]);
+	for (int i = 0; i < 3; i++) {
+		struct path_hists *one = &hists[of[i] * NET_PATH_KINDS + NET_PATH_FORWARDING];
+
+		place(&one->only, 10 + i);
+		place(&one->interval[NET_PATH_DONE - FIRST_INTERVAL], 10 + i);
+	}
+	document = report_json(&report);
+	check_number(document, "groups_others", 1);
+	rows = get(document, "groups");
+	check(json_object_array_length(rows) == 2, "%s", json_object_to_json_string(rows));
+	check_text(json_object_array_get_idx(rows, 0), "by", "protocol");
+	check_text(json_object_array_get_idx(rows, 0), "name", "udp4");
+	check_text(json_object_array_get_idx(rows, 1), "name", "tcp6");
+	rows = get(json_object_array_get_idx(rows, 1), "paths");
+	check(json_object_array_length(rows) == 1, "only paths with packets");
+	path = json_object_array_get_idx(rows, 0);
+	check_text(path, "path", "forward");
+	check_row(json_object_array_get_idx(get(path, "layers"), 0), "driver", "done", 1, 11, 11);
+	check_row(get(path, "leg"), "driver", "done", 1, 11, 11);
+	json_object_put(document);
+}
+
+static void check_group_names(void)
+{
+	static const struct {
+		enum group_by by;
+		int group;
+		const char *name;
+	} known[] = {
+		{ BY_CPU, 12, "12" },
+		{ BY_QUEUE, 0, "none" },
+		{ BY_QUEUE, 1, "0" },
+		{ BY_CONTEXT, 2, "kthread" },
+		{ BY_CONTEXT, GROUP_BACKLOG, "backlog" },
+		{ BY_CONTEXT, GROUP_UNKNOWN, "unknown" },
+		{ BY_PROTOCOL, GROUP_NO_IP, "no_ip" },
+	};
+	char room[32];
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+		const char *name =
+			group_name(&names, known[i].by, known[i].group, room, sizeof(room));
+
+		check(!strcmp(name, known[i].name), "%s, not %s", name, known[i].name);
+	}
+}
+
 int main(void)
 {
 	static struct report cpus[2], sum;
@@ -209,7 +273,10 @@ int main(void)
 	check_number(row, "work", 64);
 	check_number(get(document, "polls"), "counted", 2);
 
+	check(!get(document, "groups"), "none were asked for");
 	json_object_put(document);
+	check_groups();
+	check_group_names();
 	puts("ok report");
 	return 0;
 }
