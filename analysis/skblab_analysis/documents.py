@@ -181,6 +181,41 @@ class PathDocument(_Tool):
         return self
 
 
+class GroupPath(_Tool):
+    """The packets of one path in a group, as PathDocument has them of all."""
+
+    path: PathName
+    layers: tuple[LayerDistribution, ...]
+    leg: LayerDistribution
+    total: LayerDistribution
+
+    @property
+    def slowest(self) -> LayerDistribution | None:
+        """The layer in which these packets spent most."""
+        return max(self.layers, key=lambda layer: layer.sum, default=None)
+
+
+GroupBy = Literal["cpu", "queue", "context", "protocol"]
+
+
+class Group(_Tool):
+    """Packets that have something in common when their path ends; paths without any are left out.
+
+    `cpu`: on which it ended. `queue`: by which the packet was received, `none` if the driver
+    recorded none; sent or forwarded: the one that sends it. `context`: received, where the NAPI
+    instance was polled last that it came by, `backlog` if by none; else what ran at the end.
+    `protocol`: udp4, tcp6 and so on.
+    """
+
+    by: GroupBy
+    name: Name
+    paths: tuple[GroupPath, ...]
+
+    def path(self, name: PathName) -> GroupPath | None:
+        """Return one of the paths; None if it has no packets."""
+        return next((path for path in self.paths if path.path == name), None)
+
+
 class Samples(_Tool):
     """Sample events that are of no path: `filtered` of other devices, `unknown` in form.
 
@@ -309,7 +344,10 @@ class LateDocument(_Tool):
 
 
 class PathlatDocument(_Tool):
-    """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets."""
+    """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets.
+
+    `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
+    """
 
     schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
     source: Literal["samples", "hooks"] = "samples"
@@ -323,6 +361,8 @@ class PathlatDocument(_Tool):
     merged: NonNegativeInt
     flags: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
     paths: tuple[PathDocument, ...]
+    groups: tuple[Group, ...] | None = None
+    groups_others: NonNegativeInt = 0
     napi: tuple[NapiDistribution, ...] = ()
 
     @model_validator(mode="after")
@@ -332,7 +372,19 @@ class PathlatDocument(_Tool):
             raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
         if (self.source == "hooks") != (self.hooks is not None):
             raise ValueError(f"the source is {self.source}: expected hooks with it if it is hooks")
+        if self.groups is not None:
+            self._check_groups(self.groups)
         return self
+
+    def _check_groups(self, groups: tuple[Group, ...]) -> None:
+        if len({(group.by, group.name) for group in groups}) != len(groups):
+            raise ValueError("a group is given twice")
+        held = sum(path.leg.count for group in groups for path in group.paths)
+        placed = sum(path.leg.count for path in self.paths)
+        if held + self.groups_others != placed:
+            raise ValueError(
+                f"the groups hold {held} packets and {self.groups_others} are in none, of {placed}"
+            )
 
     def path(self, name: PathName) -> PathDocument:
         """Return one of the paths."""

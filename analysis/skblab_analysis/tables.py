@@ -16,7 +16,7 @@ from rich.table import Table
 
 from skblab_analysis import bench, functions
 from skblab_analysis.account import Account
-from skblab_analysis.documents import LateDocument
+from skblab_analysis.documents import GroupPath, LateDocument, PathlatDocument, PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
@@ -36,12 +36,15 @@ from skblab_analysis.words import (
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
-def of_run(folder: Path) -> list[Table]:
-    """Return every table of the run folder in reading order; RecordError when it is broken."""
+def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]:
+    """Return every table of the run folder in reading order; RecordError when it is broken.
+
+    With the probe's document of a run that has one, also those of its groups.
+    """
     run = load(folder)
     made: list[Table] = []
     for account in run.document.accounts:
-        made += [*of_series(run.of_trial(account.trial)), account_table(account)]
+        made += [*of_series(run.of_trial(account.trial), document), account_table(account)]
     for ledger in run.document.ledgers:
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
     exact = run.exact()
@@ -50,8 +53,11 @@ def of_run(folder: Path) -> list[Table]:
     return made
 
 
-def of_series(found: Sequence[Series]) -> list[Table]:
-    """Return the tables of one trial: what comes before all packets, then each path."""
+def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
+    """Return the tables of one trial: what comes before all packets, then each path.
+
+    After each path come the groups of the document, if it has any.
+    """
     made = []
     polls = [one for one in found if one.kind == "napi"]
     if polls:
@@ -60,6 +66,8 @@ def of_series(found: Sequence[Series]) -> list[Table]:
         packets = [one for one in found if one.path == path and one.histogram.buckets]
         if packets:
             made.append(layer_table(packets))
+            if document is not None and document.groups:
+                made.append(group_table(path, document, scale_of(packets)))
     return made
 
 
@@ -99,6 +107,40 @@ def layer_table(found: Sequence[Series]) -> Table:
             style="bold" if total else None,
         )
     return table
+
+
+def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Table:
+    """Return the table of a path's groups: the whole path, and where each spends most."""
+    groups = document.groups or ()
+    by = groups[0].by if groups else ""
+    table = _table(f"{path} by {by} ({scaled.name})")
+    table.add_column(by, no_wrap=True)
+    for name in ("packets", "of all", "mean", "p50", "p99", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("most of it in", overflow="fold")
+    whole = document.path(path).leg.count
+    for group in groups:
+        one = group.path(path)
+        if one is not None:
+            histogram = one.leg.histogram()
+            table.add_row(
+                group.name,
+                number(histogram.count),
+                share(histogram.count / whole).replace(FIXED_SPACE, ""),
+                scaled.text(histogram.mean),
+                scaled.text(histogram.quantile(0.5)),
+                scaled.text(histogram.quantile(0.99)),
+                scaled.text(histogram.maximum),
+                _slowest(one),
+            )
+    return table
+
+
+def _slowest(one: GroupPath) -> str:
+    layer = one.slowest
+    if layer is None or not one.leg.sum:
+        return ""
+    return f"{layer.to_point} ({share(layer.sum / one.leg.sum).replace(FIXED_SPACE, '')})"
 
 
 def napi_table(found: Sequence[Series]) -> Table:
