@@ -91,6 +91,10 @@ def layers(
     ] = None,
     port: Annotated[int | None, typer.Option(help="Only from or to this port.")] = None,
     address: Annotated[str | None, typer.Option(help="Only from or to this address.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Also by groups of packets: cpu, queue, context or protocol."),
+    ] = None,
     late: Annotated[
         str | None,
         typer.Option(help="Record packets whole that take at least so long, such as 250us."),
@@ -144,6 +148,7 @@ def layers(
         protocol=protocol,
         port=port,
         address=address,
+        by=by,
         late=late,
         run=run,
         late_max=late_max,
@@ -380,12 +385,13 @@ def _record(
 
 def _tables(text: str) -> list[Table]:
     document = parse(PathlatDocument, text, "the probe's document", context=COUNTING)
-    return tables.of_series(series.from_document(0, "ns", document))
+    return tables.of_series(series.from_document(0, "ns", document), document)
 
 
 def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
     console = Console(highlight=False)
-    for table in tables.of_run(folder.path):
+    pathlat = document if isinstance(document, PathlatDocument) else None
+    for table in tables.of_run(folder.path, pathlat):
         console.print(table)
         console.print()
     if isinstance(document, PathlatDocument):
@@ -402,6 +408,8 @@ def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: 
 
 
 def _show_pathlat(console: Console, document: PathlatDocument) -> None:
+    if document.groups_others:
+        console.print(f"{number(document.groups_others)} packets are in none of the groups.")
     if document.late is not None:
         console.print(tables.late_table(document.late))
         console.print()

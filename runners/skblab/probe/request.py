@@ -28,6 +28,7 @@ class Request:
     protocol: str | None = None
     port: int | None = None
     address: str | None = None
+    by: str | None = None
     late: str | None = None
     run: int | None = None
     late_max: int | None = None
