@@ -291,6 +291,22 @@ for by in cpu queue context protocol; do
 	check "by-$by" "$all" "$sent" "$grouped" "$names"
 done
 
+# With GRO a veth device has a NAPI instance. Samples know its context once a poll has ended.
+ip netns exec "$a" ethtool -K veth0 tso off
+ip netns exec "$b" ethtool -K peer0 gro on
+for context in softirq kthread; do
+	[ $context = softirq ] || ip netns exec "$b" sh -c 'echo 1 >/sys/class/net/peer0/threaded'
+	probe "in-$context" --by context
+	pair "in-$context" 198.18.0.2 2000 5000 "$big"
+	end_probe
+	early='{"backlog"}'
+	[ $source = samples ] || early='set()'
+	[ $context = kthread ] || early="$early | {'ksoftirqd'}"
+	check "in-$context" "$all" "$grouped" "{'$context'} <= names(receive) <= {'$context'} | $early"
+done
+ip netns exec "$b" sh -c 'echo 0 >/sys/class/net/peer0/threaded'
+ip netns exec "$b" ethtool -K peer0 gro off
+
 # Another device: everything is filtered, nothing counted.
 probe other --device lo
 pair other 198.18.0.2 1000 20000 "$big"
