@@ -495,14 +495,18 @@ int kretprobe___skb_recv_udp(struct pt_regs *ctx)
 	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
 }
 
-/* Chunks of one packet share its memory; the first is meant. */
+/* What SCTP hands to its socket at once: whatever a gap has held up, say. */
 static __always_inline int queued(const struct sk_buff_head *list)
 {
 	const struct sk_buff *skb = BPF_CORE_READ(list, next);
 
-	if ((const void *)skb == list)
-		return 0;
-	return stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_SOCKET, IPPROTO_SCTP);
+	for (int i = 0; i < MAX_BULK && (const void *)skb != list; i++) {
+		stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_SOCKET, IPPROTO_SCTP);
+		skb = BPF_CORE_READ(skb, next);
+	}
+	if ((const void *)skb != list)
+		add(bulk_cut, 1);
+	return 0;
 }
 
 SEC("fentry/sctp_ulpq_tail_event")

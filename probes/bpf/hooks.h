@@ -87,7 +87,7 @@ struct hook_counts {
 	__u64 refused;	     /* packets for which there was no room */
 	__u64 sends_refused; /* calls of sendmsg() of which the time could not be kept */
 	__u64 napis_refused; /* schedules and polls for which there was no room */
-	__u64 bulk_cut;	     /* times that more came out of a queueing discipline */
+	__u64 bulk_cut;	     /* times that more came at once than are looked at */
 	__u64 unused[5];
 };
 
