@@ -42,6 +42,8 @@ RATE = 10_000
 # Longer than a delayed acknowledgement of SCTP, which has 200 ms.
 QUIET_SECONDS = 0.5
 SETTLE_SECONDS = 30
+# Times that a case is tried, each at half the rate of the one before.
+SLOWER = 3
 NAMESPACES = ("source", "router", "target")
 # Not on a path without a queueing discipline.
 OPTIONAL = "dequeue"
@@ -146,7 +148,26 @@ def run(
     rate: int,
     tools: tuple[LabRoot, Reporter],
 ) -> list[Verdict]:
-    """Run one case with some back ends at once; `tools` make what these need."""
+    """Run one case with some back ends at once; `tools` make what these need.
+
+    A device of the guest may have had no room, and packets that were lost are not known: then once
+    more, and slower.
+    """
+    for slower in range(SLOWER):
+        sent, found = _run(target, backends, case, packets, rate >> slower, tools)
+        if sent.received == packets:
+            break
+    return found
+
+
+def _run(
+    target: Target,
+    backends: Sequence[Backend],
+    case: Case,
+    packets: int,
+    rate: int,
+    tools: tuple[LabRoot, Reporter],
+) -> tuple[Sent, list[Verdict]]:
     _set_threaded(target, case.threaded)
     before = _settled(target)
     with contextlib.ExitStack() as stack:
@@ -172,7 +193,7 @@ def run(
             if pathlat is not None:
                 said += agreement.same_samples(found, pathlat)
         verdicts.append(Verdict(case, backend.name, packets, tuple(said)))
-    return verdicts
+    return sent, verdicts
 
 
 def _attached(

@@ -15,6 +15,7 @@ from skblab.probe.scripts.figures import Figures
 from skblab.probe.targets import FOLDER, STAMPS, UNFOLDER, Target, kept
 from skblab.reporter import Reporter
 from skblab.transport import Running, Transport
+from skblab.transport.base import Done
 from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
 
 # Compiling on the host itself, and asking about all tracepoints, takes its time.
@@ -84,7 +85,7 @@ class Scripts:
         done = script.running.wait(END_SECONDS)
         script.goes_on()
         if done.status != 0:
-            done.check(f"{self._tool.NAME}, {script.name}")
+            raise SkblabError(f"{self._tool.NAME}, {script.name}: {_complaint(done)}")
         figures = self._tool.read(script.lines, done.stderr)
         backend = cast("Tool", self._tool.NAME)
         return figures.document(backend, script.name, self._source, self._target.release)
@@ -152,16 +153,20 @@ def _installed(target: Target, tool: _Tool) -> None:
         )
 
 
+def _complaint(done: Done) -> str:
+    """Return the line that says why: the first error, else the last line."""
+    said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+    return one_line(next((line for line in said if "ERROR" in line or "error:" in line), said[-1]))
+
+
 def _until_ready(tool: _Tool, target: Target, script: _Script) -> None:
     deadline = time.monotonic() + ATTACH_SECONDS
     while not any(tool.READY in line for line in script.lines):
         if not script.goes_on():
             done = script.running.wait(END_SECONDS)
-            said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
-            why = next((line for line in said if "rror" in line), said[-1])
             raise UsageError(
                 f"{tool.NAME} could not attach {script.name} on {target.name}, kernel "
-                f"{target.release}: {one_line(why)}"
+                f"{target.release}: {_complaint(done)}"
             )
         if time.monotonic() > deadline:
             raise SkblabError(f"{tool.NAME} did not attach {script.name} in {ATTACH_SECONDS} s")

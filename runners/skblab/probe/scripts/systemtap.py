@@ -20,7 +20,10 @@ FOLDER = "probes/systemtap"
 PACKAGE = "systemtap"
 READY = "ready"
 # As the heads of the scripts say, and why.
-OPTIONS = ("-B", "KCFLAGS=-w", "-D", "STP_NO_OVERLOAD", "-D", "MAXTRYLOCK=100000")
+OPTIONS = (
+    *("-B", "KCFLAGS=-w", "-D", "STP_NO_OVERLOAD"),
+    *("-D", "MAXTRYLOCK=100000", "-D", "INTERRUPTIBLE=0", "-D", "MAXACTION=1000000"),
+)
 # SystemTap's own, with what it asked the compiler about a kernel's tracepoints.
 CACHE = "systemtap"
 
