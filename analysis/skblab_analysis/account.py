@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
-from skblab_analysis.documents import Name, PathlatDocument
+from skblab_analysis.documents import Name, PathlatDocument, PathName
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.ledger import Unit
 
@@ -29,6 +29,7 @@ class Account(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     trial: NonNegativeInt = Field(description="number of the trial in the run")
+    path: PathName | None = Field(default=None, description="the only one it saw; null: all")
     unit: Unit = Field(description="unit of the trial's times")
     source: Literal["samples", "hooks"] = Field(description="where the times come from")
     begun: NonNegativeInt | None = Field(

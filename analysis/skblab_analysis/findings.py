@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from skblab_analysis.account import Account
 from skblab_analysis.documents import PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
 from skblab_analysis.ledger import Ledger
@@ -15,6 +16,7 @@ from skblab_analysis.tables import lost_words, share_of_total
 from skblab_analysis.words import (
     CONTEXTS,
     NARROW_SPACE,
+    PATHS,
     about,
     joined,
     label,
@@ -48,17 +50,43 @@ def headline(run: Run) -> str:
     return "This run holds no result"
 
 
-def timed(run: Run, clock: Clock, path: PathName = "receive") -> list[Series]:
-    """Return layers and whole path of the clock's last good trial, those with a value."""
-    ledger = run.ledger(clock)
-    if ledger is None:
+def main_path(run: Run, clock: Clock) -> PathName:
+    """Return the path that a run is about: the received packets', or the first that has any.
+
+    A router's own few packets are not what it is there for: without a ledger, the most packets.
+    """
+    if run.ledger(clock) is not None:
+        return "receive"
+    counts = {path: _wholes(timed(run, clock, path)) for path in PATHS}
+    return max(counts, key=lambda path: counts[path])
+
+
+def _wholes(found: Sequence[Series]) -> int:
+    return sum(one.histogram.count for one in found if one.kind == "total")
+
+
+def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
+    """Return layers and whole path of the clock's last good trial, those with a value.
+
+    `path` is the one that the run is about if none is given.
+    """
+    path = main_path(run, clock) if path is None else path
+    trial = run.trial(clock, path)
+    if trial is None:
         return []
-    return [one for one in run.of_trial(ledger.trial) if one.path == path and _filled(one)]
+    return [one for one in run.of_trial(trial) if one.path == path and _filled(one)]
 
 
-def polls(run: Run, ledger: Ledger) -> list[Series]:
-    """Return the NAPI figures of a trial, those with a value."""
-    return [one for one in run.of_trial(ledger.trial) if one.kind == "napi" and _filled(one)]
+def polls(run: Run, clock: Clock) -> list[Series]:
+    """Return the NAPI figures of a clock's trials, those with a value."""
+    ledger = run.ledger(clock)
+    trials = [one.trial for one in run.accounts(clock)] if ledger is None else [ledger.trial]
+    return [
+        one
+        for trial in trials
+        for one in run.of_trial(trial)
+        if one.kind == "napi" and _filled(one)
+    ]
 
 
 def sentences(run: Run) -> list[str]:
@@ -68,6 +96,10 @@ def sentences(run: Run) -> list[str]:
     if ledger is not None:
         found = timed(run, "wall") or timed(run, "exact")
         said += [*_whole(found), *_longest(found), *_sender(run, ledger), _account(ledger)]
+    elif run.document.accounts:
+        clock: Clock = "wall" if run.accounts("wall") else "exact"
+        found = timed(run, clock)
+        said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]
     exact = run.exact()
     if exact is not None:
         said += _costs(exact)
@@ -149,6 +181,18 @@ def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None])
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
+def _probed(accounts: Sequence[Account]) -> str:
+    """Say what a probe that knows nothing of the sender could not account for."""
+    ended = sum(one.ended for one in accounts)
+    missing = sum(one.missing for one in accounts)
+    if not missing:
+        return f"All {_count(ended)} packets’ paths that the probe saw end are accounted for."
+    return (
+        f"The probe saw {_count(ended)} packets’ paths end; {_count(missing)} more are "
+        "unaccounted for."
+    )
+
+
 def _account(ledger: Ledger) -> str:
     lost = f"{_count(ledger.lost)} were lost"
     if ledger.lost and lost_words(ledger):
@@ -202,6 +246,10 @@ def unseen(run: Run) -> list[str]:
     for ledger in (run.ledger("wall"), run.ledger("exact")):
         if ledger is not None:
             said += _blind_spots(run, ledger)
+    clocks: tuple[Clock, ...] = ("wall", "exact")
+    for clock in clocks:
+        if run.ledger(clock) is None and run.accounts(clock):
+            said += _silent(polls(run, clock))
     exact = run.exact()
     if exact is not None:
         if exact.tester is None:
@@ -215,7 +263,8 @@ def unseen(run: Run) -> list[str]:
                     f"the limit is {small_share(SPREAD_LIMIT)}."
                 )
     environment = run.document.environment
-    wall = environment.guests.get("wall") if environment else None
+    guests = environment.guests if environment else {}
+    wall = guests.get("wall")
     if wall is not None and wall.accel.startswith("tcg"):
         said.append(
             "The guest’s processor was emulated (tcg): its nanoseconds are not those of real "
@@ -259,7 +308,13 @@ def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
     for cause, count in ledger.unplaced.items():
         if count:
             said.append(f"{_count(count)} samples could not be placed: {cause}.")
-    contexts = {one.context for one in polls(run, ledger)}
+    return said + _silent([one for one in run.of_trial(ledger.trial) if one.kind == "napi"])
+
+
+def _silent(found: Sequence[Series]) -> list[str]:
+    """Say of which polls nothing is known."""
+    said = []
+    contexts = {one.context for one in found if _filled(one)}
     silent = [name for context, name in CONTEXTS.items() if context not in contexts]
     if contexts and silent:
         said.append(f"No NAPI poll ran in {joined(silent)}: nothing is said about polls there.")

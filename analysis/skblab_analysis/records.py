@@ -30,7 +30,12 @@ from pydantic import JsonValue
 from skblab.errors import SkblabError
 from skblab_analysis import columns, files, scripts, series
 from skblab_analysis.account import Account, account, refuse
-from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.documents import (
+    PathlatDocument,
+    PathName,
+    ReceiverDocument,
+    SenderDocument,
+)
 from skblab_analysis.errors import RecordError, RefusedError, parse, read
 from skblab_analysis.exact import ExactSummary, ExactTrial, summarise
 from skblab_analysis.ledger import Ledger, Unit, build_ledger
@@ -58,6 +63,19 @@ class Run:
         """Return the last good ledger of a clock."""
         unit = UNIT_OF_CLOCK[clock]
         found = [ledger for ledger in self.document.ledgers if ledger.unit == unit]
+        return found[-1] if found else None
+
+    def accounts(self, clock: Clock = "wall") -> list[Account]:
+        """Return the accounts of a clock, one for each trial that has one."""
+        return [one for one in self.document.accounts if one.unit == UNIT_OF_CLOCK[clock]]
+
+    def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
+        """Return the last good timed trial of a clock; with `path`, that saw packets of it."""
+        ledger = self.ledger(clock)
+        if ledger is not None:
+            return ledger.trial
+        seen = {one.trial for one in self.series if path in (None, one.path)}
+        found = [one.trial for one in self.accounts(clock) if one.trial in seen]
         return found[-1] if found else None
 
     def of_trial(self, trial: int) -> list[Series]:

@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from skblab_analysis import files, findings, plots, svg, words
+from skblab_analysis.account import Account
 from skblab_analysis.documents import PathName
 from skblab_analysis.errors import RecordError
 from skblab_analysis.exact import SPREAD_LIMIT, ExactSummary
@@ -24,7 +25,15 @@ from skblab_analysis.plots import GnuplotRunner, Picture
 from skblab_analysis.records import Run, load
 from skblab_analysis.run import Clock
 from skblab_analysis.series import Series
-from skblab_analysis.tables import PERCENTILES, lost_words, rest_of, scale_of, share_of_total
+from skblab_analysis.tables import (
+    PERCENTILES,
+    account_rows,
+    account_title,
+    lost_words,
+    rest_of,
+    scale_of,
+    share_of_total,
+)
 from skblab_analysis.words import NARROW_SPACE, about, label, number, share, signed, small_share
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -65,14 +74,25 @@ class PathShown:
 
 
 @dataclass(frozen=True)
+class AccountShown:
+    """An account of a probe, its lines and the share that is unaccounted for."""
+
+    title: str
+    rows: tuple[tuple[str, int, str], ...]
+    unaccounted: tuple[tuple[str, int], ...]
+    share: str
+
+
+@dataclass(frozen=True)
 class Timed:
     """All that is shown of one timed trial, the path that it is about first."""
 
     clock: Clock
-    ledger: Ledger
+    ledger: Ledger | None
+    accounts: tuple[AccountShown, ...]
     rates: str
     paths: tuple[PathShown, ...]
-    distribution: Figure
+    distribution: Figure | None
     polls: tuple[Cells, ...]
     polls_unit: str
     polls_figure: Figure | None
@@ -142,37 +162,52 @@ def _environment() -> jinja2.Environment:
 
 
 def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Timed | None:
-    ledger = run.ledger(clock)
-    if ledger is None:
+    ledger, accounts = run.ledger(clock), run.accounts(clock)
+    if ledger is None and not any(one.ended for one in accounts):
         return None
-    polls = findings.polls(run, ledger)
+    polls = findings.polls(run, clock)
+    main = findings.main_path(run, clock)
     suffix = "" if clock == "wall" else f"-{clock}"
-    by_path = {path: findings.timed(run, clock, path) for path in words.PATHS}
+    order: list[PathName] = [main, *(path for path in words.PATHS if path != main)]
+    by_path = {path: findings.timed(run, clock, path) for path in order}
     paths = tuple(
         _path(path, found, suffix, folder, gnuplot) for path, found in by_path.items() if found
     )
     title = "How the times are distributed"
-    found = _on_the_path(by_path["receive"])
+    found = _on_the_path(by_path[main])
     picture = plots.distribution_picture(
         f"distribution{suffix}", "Packets", title, _with_shape(found) or found
     )
-    distribution = _figure(picture, folder, gnuplot)
+    distribution = _figure(picture, folder, gnuplot) if found else None
     polls_figure = None
     if shaped := _with_shape(polls):
         picture = plots.distribution_picture(f"napi{suffix}", "Polls", "NAPI polls by time", shaped)
         polls_figure = _figure(picture, folder, gnuplot)
-    trial = run.trials[ledger.trial]
+    rates = ""
+    if ledger is not None:
+        trial = run.trials[ledger.trial]
+        rates = _rates(trial["send_rate"], trial["receive_rate"])
     return Timed(
         clock=clock,
         ledger=ledger,
-        rates=_rates(trial["send_rate"], trial["receive_rate"]),
+        accounts=() if ledger else tuple(map(_account, accounts)),
+        rates=rates,
         paths=paths,
         distribution=distribution,
         polls=tuple(_poll(one, polls) for one in polls),
         polls_unit=scale_of(polls).name if polls else "",
         polls_figure=polls_figure,
-        lost=lost_words(ledger),
-        rest=tuple(rest_of(ledger)),
+        lost=lost_words(ledger) if ledger else "",
+        rest=tuple(rest_of(ledger)) if ledger else (),
+    )
+
+
+def _account(one: Account) -> AccountShown:
+    return AccountShown(
+        title=account_title(one),
+        rows=tuple(account_rows(one)),
+        unaccounted=tuple(one.unaccounted.items()),
+        share=small_share(one.share),
     )
 
 

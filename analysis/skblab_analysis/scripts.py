@@ -103,6 +103,7 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
         unaccounted["unbalanced"] = abs(hooked.begun - known)
     return Account(
         trial=trial,
+        path="forward" if document.script == "forward" else "receive",
         unit=unit,
         source=document.source,
         begun=hooked.begun if hooked else None,

@@ -214,10 +214,26 @@ def ledger_table(ledger: Ledger) -> Table:
 
 def account_table(account: Account) -> Table:
     """Return the account of a probe that does not know what was sent."""
-    table = _table("Account (paths of packets)")
+    table = _table(account_title(account))
     table.add_column("what", no_wrap=True)
     table.add_column("packets", justify="right", no_wrap=True)
     table.add_column("")
+    for name, value, words in account_rows(account):
+        table.add_row(name, number(value), words)
+    table.add_section()
+    for cause, count in account.unaccounted.items():
+        table.add_row(f"unaccounted: {cause}", number(count), "")
+    table.add_row("unaccounted for", small_share(account.share), "of those that ended")
+    return table
+
+
+def account_title(account: Account) -> str:
+    """Return the title: what is counted, and of which path if the probe saw but one."""
+    return f"Account (paths of packets{f', {account.path}' if account.path else ''})"
+
+
+def account_rows(account: Account) -> list[tuple[str, int, str]]:
+    """Return the lines of an account that have something to say: name, packets, words."""
     rows = [
         ("begun", account.begun, "= ended + merged + in flight + continued + unaccounted for"),
         ("ended", account.ended, ""),
@@ -227,14 +243,11 @@ def account_table(account: Account) -> Table:
         ("unwanted", account.filtered, "by the filters"),
         ("further copies", account.copies, "among the ended"),
     ]
-    for name, value, words in rows:
-        if name == "ended" or value:
-            table.add_row(name, number(value), words)
-    table.add_section()
-    for cause, count in account.unaccounted.items():
-        table.add_row(f"unaccounted: {cause}", number(count), "")
-    table.add_row("unaccounted for", small_share(account.share), "of those that ended")
-    return table
+    return [
+        (name, value, words)
+        for name, value, words in rows
+        if value is not None and (name == "ended" or value)
+    ]
 
 
 MOST_LATE = 20
