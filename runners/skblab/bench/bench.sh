@@ -118,13 +118,13 @@ aside() { # name packets
 	packets=$counted
 }
 
-# Wait until a reader in the background says that it is attached.
-ready() {
+# Wait until a reader in the background says that it is attached, as a line or, bpftrace, as JSON.
+ready() { # file
 	tries=0
-	until grep -q '^ready' "$seen"; do
+	until grep -q '^ready\|"ready\\n"' "$1"; do
 		tries=$((tries + 1))
 		if [ "$tries" -gt 600 ] || ! kill -0 "$reading" 2>/dev/null; then
-			echo "$row: its reader did not start: $(tail -n 1 "$seen")" >&2
+			echo "$row: its reader did not start: $(tail -n 1 "$1")" >&2
 			exit 1
 		fi
 		sleep 1
@@ -151,31 +151,45 @@ reader_on() {
 	bpftrace:*)
 		BPFTRACE_MAX_MAP_KEYS=65536 bpftrace "$sources/${reader#bpftrace:}" >"$seen" 2>&1 &
 		reading=$!
-		ready
+		ready "$seen"
 		;;
 	systemtap)
 		staprun "$programs/skblab_path.ko" >"$seen" 2>&1 &
 		reading=$!
-		ready
+		ready "$seen"
 		;;
 	pathlat*)
 		options=${reader#pathlat}
 		# shellcheck disable=SC2086  # options
 		pathlat ${options#:} --output "$out/$name.json" 2>"$seen" &
 		reading=$!
-		ready
+		ready "$seen"
+		;;
+	scripts)
+		readings=
+		for script in "$programs"/reader-*; do
+			own=$out/$name-${script##*/reader-}
+			sh "$script" >"$own.txt" 2>"$own.err" &
+			reading=$!
+			readings="$readings $reading"
+			ready "$own.txt"
+		done
 		;;
 	polls) echo 1 >/sys/kernel/debug/net_path/napi ;;
 	esac
 }
 
+# Have a reader in the background end.
+stop() { # process
+	kill -INT "$1"
+	wait "$1" || [ $? = 130 ]
+}
+
 reader_off() {
 	case $reader in
 	bpf:*) unload ;;
-	bpftrace:* | systemtap | pathlat*)
-		kill -INT "$reading"
-		wait "$reading" || [ $? = 130 ]
-		;;
+	bpftrace:* | systemtap | pathlat*) stop "$reading" ;;
+	scripts) for reading in $readings; do stop "$reading"; done ;;
 	polls) echo 0 >/sys/kernel/debug/net_path/napi ;;
 	esac
 }
@@ -208,7 +222,8 @@ proof() {
 	esac
 }
 
-# `trace` is a value of net.core.path_trace; none: there must not be such a setting.
+# `trace` is a value of net.core.path_trace; none: there must not be such a setting. With one reader
+# attached, each part is counted $rounds times, or once.
 run() { # row trace reader proof parts...
 	row=$1 trace=$2 reader=$3 proof=$4
 	shift 4
@@ -224,7 +239,11 @@ run() { # row trace reader proof parts...
 	fi
 	reader_on
 	aside warm-up 2000
-	round
+	turn=0
+	while [ "$turn" -lt "${rounds:-1}" ]; do
+		round
+		turn=$((turn + 1))
+	done
 	proof
 	# Of what has no place in System.map.
 	[ -z "${symbols:-}" ] || grep ']$' /proc/kallsyms >"$out/symbols-$name.txt" || :

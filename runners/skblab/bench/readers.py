@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from skblab.errors import SkblabError, one_line
+from skblab_analysis.scripts import ScriptDocument
 
 # As probes/bench/path.bpf.c counts them.
 TOOL_POINTS = (
@@ -63,6 +64,21 @@ def ends_expected(sent: Sent) -> dict[str, int]:
         "receive dropped": sent.get("tester", 0) + sent.get("forward", 0),
     }
     return {name: value for name, value in ends.items() if value}
+
+
+def script_expected(sent: Sent, *, hooks: bool) -> dict[str, int]:
+    """Return what the scripts of both paths have to see.
+
+    Those that hook functions do not know how a packet will end: until its route is known they count
+    those of the other path as well, and those that the sink drops.
+    """
+    expected = stamps_expected(sent)
+    if hooks:
+        coming = sent.get("forward", 0) + sent.get("queue", 0)
+        for path in ("receive", "forward"):
+            expected |= {f"{path} {point}": coming for point in ("ip", "route")}
+            expected[f"{path} stack"] = coming + sent.get("forward", 0) + sent.get("tester", 0)
+    return expected
 
 
 def witness_expected(sent: Sent) -> dict[str, int]:
@@ -149,6 +165,15 @@ def pathlat(text: str) -> dict[str, int]:
         ]
     }
     return {name: count for name, count in found.items() if count}
+
+
+def script(document: ScriptDocument) -> dict[str, int]:
+    """Return packets by point and in total from a script's document, as from pathlat's."""
+    aside = sum(document.left_out.get(name, 0) for name in ("overflow", "negative"))
+    layers = [*((layer.to_point, layer.count) for layer in document.layers)]
+    if document.leg is not None:
+        layers.append(("total", document.leg.count))
+    return {f"{document.script} {name}": count + aside for name, count in layers if count + aside}
 
 
 def debugfs(text: str) -> dict[str, int]:
