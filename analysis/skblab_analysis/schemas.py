@@ -18,6 +18,7 @@ from skblab.store import write_whole
 from skblab_analysis.bench import BenchDocument
 from skblab_analysis.catalogue import Catalogue
 from skblab_analysis.columns import TABLES, Table
+from skblab_analysis.cost import CostDocument
 from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.files import Event
 from skblab_analysis.functions import FunctionsDocument
@@ -32,6 +33,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "run": RunDocument,
     "catalogue": Catalogue,
     "bench": BenchDocument,
+    "cost": CostDocument,
     "functions": FunctionsDocument,
     "journal-event": Event,
     "pathlat": PathlatDocument,

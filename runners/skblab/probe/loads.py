@@ -60,10 +60,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Sent:
-    """How many packets, or messages of a connection, were sent and came."""
+    """How many packets, or messages of a connection, were sent and came, and how many a second."""
 
     sent: int
     received: int
+    rate: float | None = None
 
 
 def prepare(transport: Transport, *, napi: bool = False) -> None:
@@ -101,7 +102,9 @@ def run(
         receiver = [*inside, load.reader, *python, "receive", *where]
         sender = [*inside, "source", *python, "send", *where, str(count), str(rate)]
     sent, received = traffic.exchange(transport, receiver, sender, seconds, meanwhile)
+    came = json.loads(received.stdout)
     return Sent(
         sent=int(json.loads(sent.stdout)["sent"]),
-        received=int(json.loads(received.stdout)["received"]),
+        received=int(came["received"]),
+        rate=came["received"] / came["seconds"] if came["seconds"] else None,
     )

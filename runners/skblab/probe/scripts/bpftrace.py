@@ -20,16 +20,27 @@ PACKAGE = "bpftrace"
 READY = '"ready\\n"'
 
 
-def bring(transport: Transport, folder: str, name: str) -> list[str]:
-    """Bring a script to `folder` there; return the command that runs it."""
-    text = (paths.tree() / FOLDER / f"{name}.bt").read_text()
+def text(name: str) -> str:
+    """Return a script as it is run here."""
+    plain = (paths.tree() / FOLDER / f"{name}.bt").read_text()
     # 2^4 buckets to a power of two, as all our histograms have. By hand that would be pages.
-    fine, changed = re.subn(r"( = hist\(.*)\);", r"\1, 4);", text)
+    fine, changed = re.subn(r"( = hist\(.*)\);", r"\1, 4);", plain)
     if not changed:
         raise SkblabError(f"{name}.bt makes no histogram")
+    return fine
+
+
+def command(script: str) -> list[str]:
+    """Return the command that runs a script, given its path."""
+    return ["bpftrace", "-B", "line", "-f", "json", script]
+
+
+def bring(transport: Transport, folder: str, name: str) -> list[str]:
+    """Bring a script to `folder` there; return the command that runs it."""
     target = f"{folder}/{name}.bt"
-    transport.script(f"cat >{target} <<'END-OF-SCRIPT'\n{fine}\nEND-OF-SCRIPT").check("bringing it")
-    return ["bpftrace", "-B", "line", "-f", "json", target]
+    bring = f"cat >{target} <<'END-OF-SCRIPT'\n{text(name)}\nEND-OF-SCRIPT"
+    transport.script(bring).check("bringing it")
+    return command(target)
 
 
 def read(lines: Iterable[str], stderr: str) -> Figures:

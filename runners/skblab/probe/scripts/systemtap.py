@@ -85,7 +85,12 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
 def bring_module(transport: Transport, folder: str, module: Path) -> list[str]:
     """Bring a module to a machine with that kernel; return the command that runs it."""
     transport.put(module, f"{folder}/{module.name}")
-    return ["staprun", f"{folder}/{module.name}", "buckets=1"]
+    return command(f"{folder}/{module.name}")
+
+
+def command(module: str) -> list[str]:
+    """Return the command that runs a module, given its path."""
+    return ["staprun", module, "buckets=1"]
 
 
 def bring(transport: Transport, folder: str, name: str) -> list[str]:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calibrations in the store: one for each kernel, probe and way of measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+from skblab import kernel, paths, store, tools
+from skblab.boot import make_spec
+from skblab.labroot import LabRoot
+from skblab.probe.cost import exact, wall
+from skblab.probe.loads import Family, Load, Protocol
+from skblab.probe.scripts import BACKENDS
+from skblab.reporter import Reporter
+from skblab_analysis.cost import FILE, CostDocument, ExactCost, Probe, WallCost
+from skblab_analysis.errors import read
+
+KIND = "cost"
+PROTOCOLS: tuple[Protocol, ...] = ("udp", "tcp", "sctp")
+FAMILIES: tuple[Family, ...] = (4, 6)
+
+
+def calibrated(
+    built: kernel.Kernel, probe: Probe, load: Load, labroot: LabRoot, reporter: Reporter
+) -> CostDocument:
+    """Return what the probe costs on that kernel, measured when it has not been."""
+    content = _content(probe, labroot, reporter)
+
+    def count(folder: Path) -> None:
+        reporter.say(f"counting what the probe costs on {built.release}: some minutes, this once")
+        with reporter.step("cost: exact"):
+            (folder / "logs").mkdir()
+            found = exact.count(built, probe, labroot, folder / "logs")
+        _write(folder, found)
+
+    def run_pairs(folder: Path) -> None:
+        reporter.say(f"{load} with and without the probe, {wall.PAIRS} pairs, this once")
+        with reporter.step("cost: wall"):
+            found = wall.measure(built, probe, load, labroot)
+        _write(folder, found)
+
+    counted = store.ensure(KIND, _exact_key(built, probe, content), reporter, count)
+    ran = store.ensure(KIND, _wall_key(built, content, load), reporter, run_pairs)
+    return CostDocument(
+        probe=probe,
+        kernel=built.release,
+        own=True,
+        again=again(probe, load),
+        exact=read(ExactCost, counted / FILE, "a calibration,"),
+        wall=read(WallCost, ran / FILE, "a calibration,"),
+    )
+
+
+def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> CostDocument:
+    """Return what is known of the probe's cost for a kernel that is not ours; measure nothing."""
+    content = _content(probe, labroot, reporter)
+    empty = CostDocument(probe=probe, kernel=release, own=False, again=again(probe, Load()))
+    for built in kernel.kernels():
+        counted = store.entry(KIND, _exact_key(built, probe, content))
+        if built.record.patched != (probe.source == "samples") or not counted.is_dir():
+            continue
+        ran = [store.entry(KIND, _wall_key(built, content, load)) for load in _loads()]
+        pairs = [read(WallCost, one / FILE, "a calibration,") for one in ran if one.is_dir()][:1]
+        found = read(ExactCost, counted / FILE, "a calibration,")
+        return empty.model_copy(update={"exact": found, "wall": pairs[0] if pairs else None})
+    return empty
+
+
+def again(probe: Probe, load: Load) -> str:
+    """Return the command that measures it."""
+    words = ["./skblab probe layers --on guest"]
+    words += ["--no-patches"] if probe.source == "hooks" else []
+    words += [f"--backend {probe.backend}"] if probe.backend != "bpf" else []
+    words += ["--kprobes"] if probe.kprobes else []
+    return " ".join([*words, f"--load {load}"])
+
+
+def _loads() -> Iterator[Load]:
+    for protocol, family, forward in product(PROTOCOLS, FAMILIES, (False, True)):
+        yield Load(protocol, family, forward)
+
+
+def _content(probe: Probe, labroot: LabRoot, reporter: Reporter) -> str:
+    """Return a key over the probe itself: its program, or its scripts and their tool."""
+    if probe.backend == "bpf":
+        parts = [(tools.ensure_probe(labroot, reporter) / "pathlat").read_bytes()]
+    else:
+        tool = BACKENDS[probe.backend]
+        folder = paths.tree() / tool.FOLDER
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        parts = [labroot.key.encode(), *(file.read_bytes() for file in files)]
+    return store.digest([probe.model_dump_json(), *parts])
+
+
+def _exact_key(built: kernel.Kernel, probe: Probe, content: str) -> str:
+    return store.digest(["exact", built.key, content, exact.script(exact.rows(built, probe))])
+
+
+def _wall_key(built: kernel.Kernel, content: str, load: Load) -> str:
+    method = (make_spec().accel, str(wall.PACKETS), str(wall.PAIRS))
+    return store.digest(["wall", built.key, content, str(load), *method])
+
+
+def _write(folder: Path, found: ExactCost | WallCost) -> None:
+    store.write_whole(folder / FILE, found.model_dump_json(by_alias=True, indent=1) + "\n")
