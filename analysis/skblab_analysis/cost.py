@@ -122,6 +122,7 @@ class CostDocument(_Part):
     own: bool = Field(description="measured on this kernel, and not on another one of ours")
     again: str = Field(description="the command that measures it")
     exact: ExactCost | None = None
+    refused: str = Field(default="", description="why instructions are not told; empty: they are")
     wall: WallCost | None = None
 
     @model_validator(mode="after")
@@ -151,6 +152,8 @@ def sentence(cost: CostDocument) -> str:
             f"{_instructions(cost.exact.forward)} per forwarded packet, "
             f"{_more(cost.exact.receive)} per received one (exact, IPv4, {where}{stamps})"
         )
+    if cost.refused:
+        parts.append(cost.refused)
     if cost.wall is not None:
         parts.append(_throughput(cost.wall, cost.own))
     if not parts:

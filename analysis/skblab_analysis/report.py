@@ -16,6 +16,8 @@ from markupsafe import Markup
 
 from skblab_analysis import files, findings, plots, svg, words
 from skblab_analysis.account import Account
+from skblab_analysis.cost import load as load_cost
+from skblab_analysis.cost import sentence as cost_sentence
 from skblab_analysis.documents import PathName
 from skblab_analysis.errors import RecordError
 from skblab_analysis.exact import SPREAD_LIMIT, ExactSummary
@@ -121,14 +123,14 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
     except OSError as error:
         raise RecordError(f"cannot make {folder}: {error.strerror}") from error
     timed = [one for clock in CLOCKS if (one := _timed(run, clock, folder, gnuplot))]
-    summary = run.exact()
+    summary, known = run.exact(), load_cost(run_dir)
     page = (
         _environment()
         .get_template("report.html.j2")
         .render(
             run=run.document,
             headline=findings.headline(run),
-            findings=findings.sentences(run),
+            findings=[*findings.sentences(run), *([cost_sentence(known)] if known else [])],
             unseen=findings.unseen(run),
             void=[row for row in run.trials if row["state"] == "void"],
             timed=timed,

@@ -23,7 +23,7 @@ from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
-from skblab.probe import environment, loads, scripts, targets, verify
+from skblab.probe import cost, environment, loads, scripts, targets, verify
 from skblab.probe import request as request_of
 from skblab.probe.loads import Load
 from skblab.probe.reading import Reading, attached, until_asked
@@ -33,6 +33,7 @@ from skblab.recording import recording
 from skblab.reporter import Reporter
 from skblab_analysis import series, tables
 from skblab_analysis.account import MAX_UNACCOUNTED
+from skblab_analysis.cost import sentence
 from skblab_analysis.documents import COUNTING, PathlatDocument
 from skblab_analysis.errors import RefusedError, parse
 from skblab_analysis.records import RunFolder
@@ -128,6 +129,13 @@ def layers(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the probe's document, and nothing else.")
     ] = False,
+    cost_: Annotated[
+        bool,
+        typer.Option(
+            "--cost/--no-cost",
+            help="Say what the probe itself costs; a guest's kernel is measured for it, once.",
+        ),
+    ] = True,
 ) -> None:
     """Where does the time of packets go, layer by layer?
 
@@ -199,8 +207,14 @@ def layers(
         folder.finish(known, reporter.timings)
     if as_json:
         typer.echo(document.strip())
-        return
-    _show(folder, found, hist)
+    else:
+        _show(folder, found, hist)
+    if cost_:
+        # Last: it may take minutes, and the results are there already.
+        probed = cost.probe_of(found, kprobes)
+        costs = cost.of_run(folder.path, probed, target, wanted, root, reporter)
+        if not as_json:
+            Console(highlight=False).print(escape(sentence(costs)))
 
 
 @probe.command("verify")

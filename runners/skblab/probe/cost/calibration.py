@@ -13,13 +13,40 @@ from skblab.labroot import LabRoot
 from skblab.probe.cost import exact, wall
 from skblab.probe.loads import Family, Load, Protocol
 from skblab.probe.scripts import BACKENDS
+from skblab.probe.targets import Target
 from skblab.reporter import Reporter
 from skblab_analysis.cost import FILE, CostDocument, ExactCost, Probe, WallCost
-from skblab_analysis.errors import read
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import RefusedError, read
+from skblab_analysis.scripts import ScriptsDocument
 
 KIND = "cost"
 PROTOCOLS: tuple[Protocol, ...] = ("udp", "tcp", "sctp")
 FAMILIES: tuple[Family, ...] = (4, 6)
+
+
+def probe_of(document: PathlatDocument | ScriptsDocument, kprobes: bool) -> Probe:
+    """Return which probe made a document; `kprobes` is what was asked for."""
+    if isinstance(document, ScriptsDocument):
+        one = document.scripts[0]
+        return Probe(backend=one.backend, source=one.source)
+    hooks = document.source == "hooks"
+    return Probe(backend="bpf", source=document.source, kprobes=kprobes and hooks)
+
+
+def of_run(
+    folder: Path, probe: Probe, target: Target, load: Load, labroot: LabRoot, reporter: Reporter
+) -> CostDocument:
+    """Return what the probe of a run costs, and leave it in the run's folder.
+
+    Nothing is measured on a machine whose kernel is not ours.
+    """
+    if target.built is None:
+        found = known(target.release, probe, labroot, reporter)
+    else:
+        found = calibrated(target.built, probe, load, labroot, reporter)
+    _write(folder, found)
+    return found
 
 
 def calibrated(
@@ -41,14 +68,20 @@ def calibrated(
             found = wall.measure(built, probe, load, labroot)
         _write(folder, found)
 
-    counted = store.ensure(KIND, _exact_key(built, probe, content), reporter, count)
+    refused, counted = "", store.entry(KIND, _exact_key(built, probe, content))
+    try:
+        store.ensure(KIND, counted.name, reporter, count)
+    except RefusedError as refusal:
+        # The run is none the worse for it, and its reader is told.
+        refused = str(refusal)
     ran = store.ensure(KIND, _wall_key(built, content, load), reporter, run_pairs)
     return CostDocument(
         probe=probe,
         kernel=built.release,
         own=True,
         again=again(probe, load),
-        exact=read(ExactCost, counted / FILE, "a calibration,"),
+        exact=None if refused else read(ExactCost, counted / FILE, "a calibration,"),
+        refused=refused,
         wall=read(WallCost, ran / FILE, "a calibration,"),
     )
 
@@ -103,5 +136,5 @@ def _wall_key(built: kernel.Kernel, content: str, load: Load) -> str:
     return store.digest(["wall", built.key, content, str(load), *method])
 
 
-def _write(folder: Path, found: ExactCost | WallCost) -> None:
+def _write(folder: Path, found: CostDocument | ExactCost | WallCost) -> None:
     store.write_whole(folder / FILE, found.model_dump_json(by_alias=True, indent=1) + "\n")

@@ -69,7 +69,9 @@ def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, logs: Path) -> E
             Bind(logs, "out", writable=True),
             Bind(tools.ensure(labroot, built, reporter), "tools"),
         ]
-        with Guest.boot(make_spec(exact=True), built, labroot, shares=shares) as guest:
+        with Guest.boot(
+            make_spec(exact=True, flavour=built.record.flavour), built, labroot, shares=shares
+        ) as guest:
             environment = describe(built, {"exact": describe_guest(guest)})
             done = guest.transport.start(["sh", "-euc", script(some)]).wait(measure.SECONDS)
     (logs / "bench.sh").write_text(script(some))

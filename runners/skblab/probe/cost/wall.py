@@ -31,7 +31,7 @@ ORDER = [watched for pair in range(PAIRS) for watched in (pair % 2 == 1, pair % 
 def measure(built: kernel.Kernel, probe: Probe, load: Load, labroot: LabRoot) -> WallCost:
     """Run the pairs in a guest of that kernel."""
     shares = [Bind(tools.ensure(labroot, built, Reporter(quiet=True)), "tools")]
-    spec = make_spec()
+    spec = make_spec(flavour=built.record.flavour)
     with Guest.boot(spec, built, labroot, shares=shares) as guest:
         program = f"{traffic.PROGRAMS}/pathlat"
         target = Target(targets.GUEST, guest.transport, program, built.release, built)

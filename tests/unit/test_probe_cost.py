@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Calibrations of the probe: what is measured, found again, or named as missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from made_up_cost import HOOKS
+from made_up_cost import exact as made_up
+from made_up_cost import wall as made_up_wall
+from skblab import kernel, store, tools
+from skblab.bench import readers
+from skblab.kernel import Kernel
+from skblab.labroot import LabRoot
+from skblab.probe.cost import calibration, exact, wall
+from skblab.probe.loads import Load
+from skblab.reporter import Reporter
+from skblab_analysis import cost
+from skblab_analysis.cost import CostDocument, Probe
+from skblab_analysis.errors import RefusedError
+
+SAMPLES = Probe(backend="bpf", source="samples")
+LAB = cast(LabRoot, SimpleNamespace(key="lab"))
+
+
+def built(*, patched: bool, key: str = "k") -> Kernel:
+    fragments = ("base", "skblab") if patched else ("base",)
+    record = SimpleNamespace(
+        release="6.12.0-plain", fragments=fragments, patched=patched, flavour="stock", made="now"
+    )
+    return cast(Kernel, SimpleNamespace(key=key, release=record.release, record=record))
+
+
+def test_the_same_kernel_is_the_baseline() -> None:
+    without, with_ = exact.rows(built(patched=True), SAMPLES)
+    assert (without.trace, with_.trace) == (0, 1)
+    assert (without.reader, with_.reader) == ("none", "pathlat:--source samples")
+    without, with_ = exact.rows(built(patched=True), HOOKS)
+    assert (without.trace, with_.trace) == (0, 0)
+    without, with_ = exact.rows(
+        built(patched=False), Probe(backend="bpf", source="hooks", kprobes=True)
+    )
+    assert (without.trace, with_.trace) == (None, None)
+    assert with_.reader == "pathlat:--source hooks --kprobes"
+
+
+def test_scripts_are_not_counted_by_others() -> None:
+    _, with_ = exact.rows(built(patched=False), Probe(backend="stap", source="hooks"))
+    assert with_.reader == "scripts"
+
+
+def test_scripts_that_hook_count_all_until_the_route_is_known() -> None:
+    sent = {"tester": 1, "forward": 10, "queue": 100, "read": 100}
+    samples = readers.script_expected(sent, hooks=False)
+    assert (samples["receive stack"], samples["forward stack"]) == (100, 10)
+    hooks = readers.script_expected(sent, hooks=True)
+    assert hooks["receive stack"] == hooks["forward stack"] == 121
+    assert hooks["receive route"] == hooks["forward ip"] == 110
+    assert (hooks["receive total"], hooks["forward total"]) == (100, 10)
+
+
+def test_pairs_take_turns() -> None:
+    # As runs went: the first of each pair in turn without and with the probe.
+    pairs = wall._pairs([100, 90, 91, 101, 102, 92, 93, 103, 104, 94])
+    assert [pair.first for pair in pairs] == ["without", "with", "without", "with", "without"]
+    assert [pair.without_probe for pair in pairs] == [100, 101, 102, 103, 104]
+    assert [pair.with_probe for pair in pairs] == [90, 91, 92, 93, 94]
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """A store of its own, with measuring that only notes that it was called."""
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "pathlat").write_bytes(b"program")
+    monkeypatch.setattr(tools, "ensure_probe", lambda *_: tmp_path)
+    store.paths.cache().joinpath("locks").mkdir()
+    calls: list[str] = []
+
+    def count(*_: object) -> cost.ExactCost:
+        calls.append("exact")
+        return made_up()
+
+    def run_pairs(*_: object) -> cost.WallCost:
+        calls.append("wall")
+        return made_up_wall(0.9)
+
+    monkeypatch.setattr(exact, "count", count)
+    monkeypatch.setattr(wall, "measure", run_pairs)
+    return calls
+
+
+def calibrated(one: Kernel, load: Load) -> CostDocument:
+    return calibration.calibrated(one, HOOKS, load, LAB, Reporter(quiet=True))
+
+
+def test_it_is_measured_once(measured: list[str]) -> None:
+    one = built(patched=False)
+    first = calibrated(one, Load())
+    assert measured == ["exact", "wall"]
+    assert calibrated(one, Load()) == first
+    assert measured == ["exact", "wall"]
+    # Throughput is the load's, instructions are not.
+    calibrated(one, Load("tcp"))
+    assert measured == ["exact", "wall", "wall"]
+    calibrated(built(patched=False, key="other"), Load())
+    assert measured == ["exact", "wall", "wall", "exact", "wall"]
+
+
+def test_another_machine_has_what_is_known_of_ours(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = built(patched=False)
+    monkeypatch.setattr(kernel, "kernels", lambda: [built(patched=True), one])
+    reporter = Reporter(quiet=True)
+    unknown = calibration.known("5.15.0", HOOKS, LAB, reporter)
+    assert (unknown.exact, unknown.wall) == (None, None)
+    assert unknown.again == "./skblab probe layers --on guest --no-patches --load udp"
+    assert measured == []
+    calibrated(one, Load("sctp"))
+    found = calibration.known("5.15.0", HOOKS, LAB, reporter)
+    assert found.exact == made_up()
+    assert found.wall is not None
+    assert not found.own
+    assert "on 6.12.0-plain in a guest" in cost.sentence(found)
+    # Of samples nothing was measured.
+    assert calibration.known("6.12.0", SAMPLES, LAB, reporter).exact is None
+
+
+def test_a_refusal_is_told_and_not_kept(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> cost.ExactCost:
+        raise RefusedError("saw too few")
+
+    one, good = built(patched=False), exact.count
+    monkeypatch.setattr(exact, "count", refuse)
+    found = calibrated(one, Load())
+    assert (found.exact, found.refused) == (None, "saw too few")
+    assert found.wall is not None
+    monkeypatch.setattr(exact, "count", good)
+    assert calibrated(one, Load()).exact is not None
+
+
+@pytest.mark.parametrize(
+    ("probe", "words"),
+    [
+        (SAMPLES, "./skblab probe layers --on guest --load udp"),
+        (
+            Probe(backend="bpftrace", source="hooks"),
+            "./skblab probe layers --on guest --no-patches --backend bpftrace --load udp",
+        ),
+        (
+            Probe(backend="bpf", source="hooks", kprobes=True),
+            "./skblab probe layers --on guest --no-patches --kprobes --load udp",
+        ),
+    ],
+)
+def test_the_command_that_measures_it(probe: Probe, words: str) -> None:
+    assert calibration.again(probe, Load()) == words
