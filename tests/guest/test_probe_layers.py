@@ -10,6 +10,14 @@ from typing import Any
 import pytest
 
 from conftest import Skblab
+from skblab.kernel import Kernel
+from skblab.labroot import LabRoot
+from skblab.probe import cost
+from skblab.probe.cost import exact, wall
+from skblab.probe.loads import Load
+from skblab.reporter import Reporter
+from skblab_analysis.cost import load as load_cost
+from skblab_analysis.cost import sentence
 
 RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"]
 
@@ -17,7 +25,7 @@ RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wa
 def probe(run_skblab: Skblab, tmp_path: Path, *options: str) -> dict[str, Any]:
     done = run_skblab(
         *("probe", "layers", "--on", "guest", "--packets", "3001", "--rate", "5000", "--json"),
-        *options,
+        *("--no-cost", *options),
         env={"SKBLAB_RESULTS": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
@@ -62,12 +70,48 @@ def test_forwarded_tcp_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab, tmp_p
 @pytest.mark.guest
 def test_a_filter_that_matches_nothing_is_said(run_skblab: Skblab, tmp_path: Path) -> None:
     done = run_skblab(
-        *("probe", "layers", "--on", "guest", "--packets", "100", "--port", "9"),
+        *("probe", "layers", "--on", "guest", "--packets", "100", "--port", "9", "--no-cost"),
         env={"SKBLAB_RESULTS": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
     assert "No packet came to its end; " in done.stdout
     assert "were none of those asked for" in done.stdout
+    assert "costs" not in done.stdout
+    assert not list(tmp_path.glob("layers-*/cost.json"))
+
+
+@pytest.mark.guest
+def test_its_cost_is_counted_once_for_a_kernel(
+    run_skblab: Skblab,
+    lab: LabRoot,
+    unpatched: Kernel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "guest", "--no-patches", "--packets", "1000"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=850,
+    )
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.glob("layers-*")
+    found = load_cost(folder)
+    assert found is not None
+    assert sentence(found) in " ".join(done.stdout.split())
+    assert found.own
+    assert found.exact is not None
+    # The benchmark's row hooks has 2 155 and 3 554 (docs/cost.md).
+    assert 1000 < found.exact.forward < 6000
+    assert 1500 < found.exact.receive < 10_000
+    assert found.wall is not None
+    assert len(found.wall.pairs) >= 5
+
+    def again(*_: object) -> None:
+        raise AssertionError("measured a second time")
+
+    monkeypatch.setattr(exact, "count", again)
+    monkeypatch.setattr(wall, "measure", again)
+    assert cost.calibrated(unpatched, found.probe, Load(), lab, Reporter()) == found
 
 
 @pytest.mark.guest

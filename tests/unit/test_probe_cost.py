@@ -146,18 +146,20 @@ def test_a_refusal_is_told_and_not_kept(
 
 
 @pytest.mark.parametrize(
-    ("probe", "words"),
+    ("probe", "patched", "words"),
     [
-        (SAMPLES, "./skblab probe layers --on guest --load udp"),
-        (
-            Probe(backend="bpftrace", source="hooks"),
-            "./skblab probe layers --on guest --no-patches --backend bpftrace --load udp",
-        ),
-        (
-            Probe(backend="bpf", source="hooks", kprobes=True),
-            "./skblab probe layers --on guest --no-patches --kprobes --load udp",
-        ),
+        (SAMPLES, True, ""),
+        (HOOKS, False, "--no-patches "),
+        (HOOKS, True, "--source hooks "),
+        (Probe(backend="bpftrace", source="hooks"), False, "--no-patches --backend bpftrace "),
+        (Probe(backend="bpf", source="hooks", kprobes=True), False, "--no-patches --kprobes "),
     ],
 )
-def test_the_command_that_measures_it(probe: Probe, words: str) -> None:
-    assert calibration.again(probe, Load()) == words
+def test_the_command_that_measures_it(probe: Probe, patched: bool, words: str) -> None:
+    command = calibration.again(probe, Load(), patched=patched)
+    assert command == f"./skblab probe layers --on guest {words}--load udp"
+
+
+def test_the_command_names_another_flavour() -> None:
+    command = calibration.again(SAMPLES, Load("tcp", 6, True), patched=True, flavour="rt")
+    assert command == "./skblab probe layers --on guest --flavour rt --load tcp6-forward"

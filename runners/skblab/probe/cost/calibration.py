@@ -54,12 +54,14 @@ def calibrated(
 ) -> CostDocument:
     """Return what the probe costs on that kernel, measured when it has not been."""
     content = _content(probe, labroot, reporter)
+    record = built.record
+    command = again(probe, load, patched=record.patched, flavour=record.flavour)
 
     def count(folder: Path) -> None:
         reporter.say(f"counting what the probe costs on {built.release}: some minutes, this once")
         with reporter.step("cost: exact"):
             (folder / "logs").mkdir()
-            found = exact.count(built, probe, labroot, folder / "logs")
+            found = exact.count(built, probe, labroot, folder / "logs", command)
         _write(folder, found)
 
     def run_pairs(folder: Path) -> None:
@@ -79,7 +81,7 @@ def calibrated(
         probe=probe,
         kernel=built.release,
         own=True,
-        again=again(probe, load),
+        again=command,
         exact=None if refused else read(ExactCost, counted / FILE, "a calibration,"),
         refused=refused,
         wall=read(WallCost, ran / FILE, "a calibration,"),
@@ -89,10 +91,13 @@ def calibrated(
 def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> CostDocument:
     """Return what is known of the probe's cost for a kernel that is not ours; measure nothing."""
     content = _content(probe, labroot, reporter)
-    empty = CostDocument(probe=probe, kernel=release, own=False, again=again(probe, Load()))
+    patched = probe.source == "samples"
+    command = again(probe, Load(), patched=patched)
+    empty = CostDocument(probe=probe, kernel=release, own=False, again=command)
     for built in kernel.kernels():
         counted = store.entry(KIND, _exact_key(built, probe, content))
-        if built.record.patched != (probe.source == "samples") or not counted.is_dir():
+        like_it = built.record.flavour == "stock" and built.record.patched == patched
+        if not (like_it and counted.is_dir()):
             continue
         ran = [store.entry(KIND, _wall_key(built, content, load)) for load in _loads()]
         pairs = [read(WallCost, one / FILE, "a calibration,") for one in ran if one.is_dir()][:1]
@@ -101,10 +106,13 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
     return empty
 
 
-def again(probe: Probe, load: Load) -> str:
-    """Return the command that measures it."""
+def again(probe: Probe, load: Load, *, patched: bool, flavour: str = "stock") -> str:
+    """Return the command that measures it on such a kernel."""
     words = ["./skblab probe layers --on guest"]
-    words += ["--no-patches"] if probe.source == "hooks" else []
+    words += [f"--flavour {flavour}"] if flavour != "stock" else []
+    words += [] if patched else ["--no-patches"]
+    # The patched kernel's samples are what it would be otherwise.
+    words += ["--source hooks"] if patched and probe.source == "hooks" else []
     words += [f"--backend {probe.backend}"] if probe.backend != "bpf" else []
     words += ["--kprobes"] if probe.kprobes else []
     return " ".join([*words, f"--load {load}"])

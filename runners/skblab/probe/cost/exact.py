@@ -54,8 +54,13 @@ def rows(built: kernel.Kernel, probe: Probe) -> tuple[Row, Row]:
     )
 
 
-def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, logs: Path) -> ExactCost:
-    """Count in a guest; RefusedError unless the probe saw every packet. Raw output is in `logs`."""
+def count(
+    built: kernel.Kernel, probe: Probe, labroot: LabRoot, logs: Path, again: str
+) -> ExactCost:
+    """Count in a guest; RefusedError unless the probe saw every packet. Raw output is in `logs`.
+
+    `again` is the command that does it.
+    """
     reporter = Reporter(quiet=True)
     some = rows(built, probe)
     found = measure.Found()
@@ -84,7 +89,7 @@ def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, logs: Path) -> E
         probe=probe,
         kernel=built.release,
         stamps=some[0].trace != some[1].trace,
-        bench=_document(built, some, found, environment),
+        bench=_document(built, some, found, environment, again),
     )
 
 
@@ -95,7 +100,11 @@ def script(some: tuple[Row, ...]) -> str:
 
 
 def _document(
-    built: kernel.Kernel, some: tuple[Row, ...], found: measure.Found, environment: Environment
+    built: kernel.Kernel,
+    some: tuple[Row, ...],
+    found: measure.Found,
+    environment: Environment,
+    again: str,
 ) -> bench.BenchDocument:
     for row in some:
         if faults := bench.faults(row.name, found.trials, found.proofs):
@@ -103,7 +112,7 @@ def _document(
                 f"what the probe costs on {built.release} cannot be told: {'; '.join(faults[:3])}"
             )
     return bench.BenchDocument(
-        again="./skblab probe layers --on guest",
+        again=again,
         baseline=WITHOUT,
         packets=PACKETS,
         repeats=ROUNDS,
