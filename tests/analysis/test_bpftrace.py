@@ -84,3 +84,9 @@ def test_there_are_two_of_each_kind() -> None:
     assert names == {
         f"{kind}{suffix}" for kind in ("receive", "forward", "napi") for suffix in ("", "-hooks")
     }
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_histogram_mean_and_maximum_are_of_the_same_time(script: Path) -> None:
+    # Each reading of the clock is later than the one before.
+    assert not re.findall(r"(?:hist|stats|max)\(.*nsecs", script.read_text())
