@@ -238,6 +238,21 @@ class RunFolder:
             accounts.append(found)
         return accounts
 
+    def record_account(self, setting: str, found: Account, max_unaccounted: float) -> None:
+        """Record a trial whose values are kept elsewhere, by its account: the next trial's.
+
+        RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
+        """
+        row = _trial_row(found.trial, "wall", setting, 0, 0)
+        try:
+            refuse(found, max_unaccounted)
+        except SkblabError as refusal:
+            self._append([row | _void(refusal)], [])
+            self.journal("refused", trials=[found.trial], reason=str(refusal))
+            raise
+        self._append([row | {"packets": found.ended}], [], accounts=[found])
+        self.journal("recorded", trials=[found.trial], clock="wall")
+
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""
         first = len(self._trials)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A published study beside our own run of it: what the scripts printed, statistics, one table.
+
+Times in nanoseconds as the scripts print them, in microseconds as studies give them.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
+from rich import box
+from rich.table import Table
+
+from skblab_analysis.account import Account
+from skblab_analysis.errors import RecordError
+from skblab_analysis.words import ABSENT, number
+
+PACKET = re.compile(r"(udp|tcp) (-?\d+) (\d+)")
+COUNT = re.compile(
+    r"(begun|ended|again|unwanted|merged|merged_bytes|freed|dropped|under_way): (\d+)"
+)
+SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
+# Tukey's.
+FENCE = 1.5
+RULES = (
+    "Mode: of whole µs. No outliers: the average within Tukey's fences, 1.5 interquartile ranges "
+    "from the quartiles; the study does not say its own rule. Medians: ours over the published."
+)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One packet's line."""
+
+    protocol: str
+    ns: int
+    bytes: int
+
+
+class Counts(BaseModel):
+    """What a script says at its end: packets, but for `merged_bytes`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    begun: NonNegativeInt
+    ended: NonNegativeInt
+    again: NonNegativeInt
+    unwanted: NonNegativeInt
+    merged: NonNegativeInt
+    merged_bytes: NonNegativeInt
+    freed: NonNegativeInt
+    dropped: NonNegativeInt
+    under_way: NonNegativeInt
+
+
+@dataclass(frozen=True)
+class Printed:
+    """All that a script printed."""
+
+    packets: tuple[Packet, ...]
+    counts: Counts
+    skipped: int
+
+    @property
+    def bytes(self) -> int:
+        """Length of all that was sent, whether it came alone or merged into another packet."""
+        return sum(packet.bytes for packet in self.packets) + self.counts.merged_bytes
+
+
+def read_printed(lines: Iterable[str], stderr: str) -> Printed:
+    """Read what a script printed; RecordError if it did not come to its counts."""
+    packets: list[Packet] = []
+    counts: dict[str, int] = {}
+    for line in map(str.strip, lines):
+        if found := PACKET.fullmatch(line):
+            packets.append(Packet(found[1], int(found[2]), int(found[3])))
+        elif found := COUNT.fullmatch(line):
+            counts[found[1]] = int(found[2])
+    try:
+        whole = Counts.model_validate(counts)
+    except ValidationError as error:
+        absent = ", ".join(str(fault["loc"][0]) for fault in error.errors())
+        raise RecordError(f"the script did not print all its counts: no {absent}") from error
+    skipped = sum(int(one[1]) + int(one[2]) for one in SKIPPED.finditer(stderr))
+    return Printed(tuple(packets), whole, skipped)
+
+
+def account(
+    trial: int, printed: Printed, protocol: str, packets: int, size: int, *, resent: bool
+) -> Account:
+    """Return the account of one experiment: what began, and what must have come.
+
+    UDP: a line for each of `packets`. TCP: its bytes, for the kernel makes segments as it likes;
+    with `resent`, those that came twice count twice.
+    """
+    counts = printed.counts
+    known = counts.ended + counts.again + counts.unwanted + counts.merged + counts.freed
+    known += counts.dropped + counts.under_way
+    if protocol == "udp":
+        uncounted = abs(packets - len(printed.packets))
+    else:
+        missing = packets * size - printed.bytes
+        uncounted = max(missing, 0 if resent else -missing)
+        uncounted = -(-uncounted // size)
+    return Account(
+        trial=trial,
+        unit="ns",
+        source="hooks",
+        begun=counts.begun,
+        ended=counts.ended + counts.freed + counts.dropped,
+        merged=counts.merged,
+        in_flight=counts.under_way,
+        continued=counts.again,
+        filtered=counts.unwanted,
+        copies=0,
+        unaccounted={
+            "missed": printed.skipped,
+            "lost_lines": abs(counts.ended - len(printed.packets)),
+            "other_protocol": sum(packet.protocol != protocol for packet in printed.packets),
+            "negative": sum(packet.ns < 0 for packet in printed.packets),
+            "unbalanced": abs(counts.begun - known),
+            "uncounted": uncounted,
+        },
+    )
+
+
+class Figures(BaseModel):
+    """One experiment in a study's figures; None where the study gives none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    experiment: str
+    average_us: NonNegativeFloat
+    median_us: NonNegativeFloat
+    mode_us: NonNegativeFloat
+    stddev_us: NonNegativeFloat
+    average_without_outliers_us: NonNegativeFloat | None = None
+    samples: NonNegativeInt
+
+
+def figures(experiment: str, ns: Sequence[int]) -> Figures:
+    """Return the study's figures of our times; RecordError of fewer than two."""
+    if len(ns) < 2:
+        raise RecordError(f"{experiment}: {len(ns)} packets are too few for statistics")
+    first, median, third = statistics.quantiles(ns, n=4, method="inclusive")
+    reach = FENCE * (third - first)
+    inside = [one for one in ns if first - reach <= one <= third + reach]
+    return Figures(
+        experiment=experiment,
+        average_us=statistics.fmean(ns) / 1000,
+        median_us=median / 1000,
+        # Of several that are as frequent, the shortest, in whatever order the packets came.
+        mode_us=min(statistics.multimode(one // 1000 for one in ns)),
+        stddev_us=statistics.stdev(ns) / 1000,
+        average_without_outliers_us=statistics.fmean(inside) / 1000,
+        samples=len(ns),
+    )
+
+
+def read_published(file: Path) -> dict[str, Figures]:
+    """Read a study's table; RecordError names the file, the line and the column."""
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"cannot read the published figures {file}: {error}") from error
+    numbered = [(at, line) for at, line in enumerate(lines, 1) if line and line[0] != "#"]
+    rows = csv.DictReader([line for _, line in numbered])
+    if set(rows.fieldnames or []) != set(Figures.model_fields):
+        raise RecordError(f"{file}: expected the columns {', '.join(Figures.model_fields)}")
+    found: dict[str, Figures] = {}
+    for (line, _), row in zip(numbered[1:], rows, strict=True):
+        if None in row:
+            raise RecordError(f"{file} line {line}: more values than columns")
+        try:
+            one = Figures.model_validate({name: text or None for name, text in row.items()})
+        except ValidationError as error:
+            fault = error.errors()[0]
+            place = ".".join(map(str, fault["loc"]))
+            raise RecordError(f"{file} line {line}: {place}: {fault['msg']}") from error
+        if one.experiment in found:
+            raise RecordError(f"{file} line {line}: {one.experiment} stands there twice")
+        found[one.experiment] = one
+    return found
+
+
+COLUMNS = {
+    "average": "average_us",
+    "median": "median_us",
+    "mode": "mode_us",
+    "deviation": "stddev_us",
+    "no outliers": "average_without_outliers_us",
+}
+
+
+def table(title: str, ours: Sequence[Figures], published: Mapping[str, Figures]) -> Table:
+    """Return our figures, each with the published one beside it."""
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made.add_column("experiment", no_wrap=True)
+    made.add_column("packets", justify="right", no_wrap=True)
+    for name in COLUMNS:
+        made.add_column(name, justify="right", no_wrap=True)
+        made.add_column("publ.", justify="right", no_wrap=True, style="dim")
+    made.add_column("medians", justify="right", no_wrap=True)
+    for one in ours:
+        theirs = published.get(one.experiment)
+        cells = [_text(getattr(one, name)) for name in COLUMNS.values()]
+        beside = [_text(getattr(theirs, name) if theirs else None) for name in COLUMNS.values()]
+        pairs = [cell for pair in zip(cells, beside, strict=True) for cell in pair]
+        ratio = f"{number(one.median_us / theirs.median_us, 1)}×" if theirs else ABSENT
+        name = one.experiment.replace("_", " ")
+        made.add_row(name, number(one.samples), *pairs, ratio)
+    return made
+
+
+def _text(value: float | None) -> str:
+    return number(value, 0 if value is not None and value == int(value) else 1)
