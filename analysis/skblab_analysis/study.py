@@ -61,11 +61,12 @@ class Counts(BaseModel):
 
 @dataclass(frozen=True)
 class Printed:
-    """All that a script printed."""
+    """All that a script printed; `said` is what is no packet's line."""
 
     packets: tuple[Packet, ...]
     counts: Counts
     skipped: int
+    said: str
 
     @property
     def bytes(self) -> int:
@@ -77,10 +78,13 @@ def read_printed(lines: Iterable[str], stderr: str) -> Printed:
     """Read what a script printed; RecordError if it did not come to its counts."""
     packets: list[Packet] = []
     counts: dict[str, int] = {}
+    said: list[str] = []
     for line in map(str.strip, lines):
         if found := PACKET.fullmatch(line):
             packets.append(Packet(found[1], int(found[2]), int(found[3])))
-        elif found := COUNT.fullmatch(line):
+            continue
+        said.append(f"{line}\n")
+        if found := COUNT.fullmatch(line):
             counts[found[1]] = int(found[2])
     try:
         whole = Counts.model_validate(counts)
@@ -88,7 +92,7 @@ def read_printed(lines: Iterable[str], stderr: str) -> Printed:
         absent = ", ".join(str(fault["loc"][0]) for fault in error.errors())
         raise RecordError(f"the script did not print all its counts: no {absent}") from error
     skipped = sum(int(one[1]) + int(one[2]) for one in SKIPPED.finditer(stderr))
-    return Printed(tuple(packets), whole, skipped)
+    return Printed(tuple(packets), whole, skipped, "".join(said) + stderr)
 
 
 def account(

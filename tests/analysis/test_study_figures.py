@@ -38,6 +38,7 @@ def test_lines_are_packets() -> None:
         ("tcp", 34, 1000),
     ]
     assert (found.counts.begun, found.counts.ended, found.skipped) == (2, 2, 0)
+    assert found.said.startswith("ready\nbegun: 2\nended: 2\n")
 
 
 def test_a_script_without_its_counts_is_no_result() -> None:
