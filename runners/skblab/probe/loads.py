@@ -83,13 +83,16 @@ def run(
     count: int,
     rate: int,
     meanwhile: Callable[[], object] = lambda: None,
+    *,
+    size: int | None = None,
 ) -> Sent:
     """Send so many at so many a second (0: at once), and wait for the last.
 
-    `meanwhile` is called again and again; what it raises ends the load.
+    `meanwhile` is called again and again; what it raises ends the load. `size` is in bytes of
+    payload, if not what the protocol has here.
     """
     seconds = max(60, 20 * count // (rate or 10_000))
-    size = BYTES[load.protocol]
+    size = size or BYTES[load.protocol]
     if load.protocol == "udp":
         address = f"[{load.address}]" if load.family == 6 else load.address
         receiver, sender = traffic.udp(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol, cast
 
 from skblab.errors import SkblabError, UsageError, one_line
@@ -31,12 +31,10 @@ status=$?
 kill $guard 2>/dev/null
 exit $status"""
 PATHS: tuple[ScriptName, ...] = ("receive", "forward")
-NAPI: ScriptName = "napi"
 
 
 class _Tool(Protocol):
     NAME: str
-    FOLDER: str
     PACKAGE: str
     READY: str
     bring: Callable[[Transport, str, str], list[str]]
@@ -48,10 +46,10 @@ BACKENDS: dict[str, _Tool] = {
 }
 
 
-class _Script:
+class Script:
     """One script that runs."""
 
-    def __init__(self, name: ScriptName, running: Running) -> None:
+    def __init__(self, name: str, running: Running) -> None:
         self.name = name
         self.running = running
         self.lines: list[str] = []
@@ -62,12 +60,19 @@ class _Script:
         self.lines += self.running.take_lines()
         return alive
 
+    def end(self) -> str:
+        """Have it end, and take the rest; return what it said on standard error."""
+        self.running.end_input()
+        done = self.running.wait(END_SECONDS).check(self.name)
+        self.goes_on()
+        return done.stderr
+
 
 class Scripts:
     """All scripts of a back end, attached at the same time."""
 
     def __init__(
-        self, tool: _Tool, target: Target, source: Literal["samples", "hooks"], some: list[_Script]
+        self, tool: _Tool, target: Target, source: Literal["samples", "hooks"], some: list[Script]
     ) -> None:
         self._tool, self._target, self._source, self._some = tool, target, source, some
 
@@ -83,14 +88,14 @@ class Scripts:
         found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
         return found.model_dump_json(by_alias=True)
 
-    def _document(self, script: _Script) -> ScriptDocument:
+    def _document(self, script: Script) -> ScriptDocument:
         done = script.running.wait(END_SECONDS)
         script.goes_on()
         if done.status != 0:
             raise SkblabError(f"{self._tool.NAME}, {script.name}: {_complaint(done)}")
         figures = self._tool.read(script.lines, done.stderr)
-        backend = cast("Tool", self._tool.NAME)
-        return figures.document(backend, script.name, self._source, self._target.release)
+        backend, name = cast("Tool", self._tool.NAME), cast("ScriptName", script.name)
+        return figures.document(backend, name, self._source, self._target.release)
 
 
 @contextlib.contextmanager
@@ -105,18 +110,20 @@ def attached(
     """Have the scripts of a path, or of both, and of NAPI attached; UsageError if they refuse."""
     tool = BACKENDS[backend]
     found = _source(target, source)
+    suffix = "-hooks" if found == "hooks" else ""
+    names: list[ScriptName] = [name for name in PATHS if path in (None, name)] + ["napi"]
     transport = target.transport
-    some: list[_Script] = []
+    some: list[Script] = []
     with kept(transport, FOLDER, UNFOLDER, "making a folder there") as folder:
         try:
-            for name, full in names(path, found):
+            for name in names:
                 if target.built is not None and tool.NAME == systemtap.NAME:
-                    module = systemtap.ensure(labroot, target.built, full, reporter)
+                    module = systemtap.ensure(labroot, target.built, f"{name}{suffix}", reporter)
                     argv = systemtap.bring_module(transport, folder, module)
                 else:
                     _installed(target, tool)
-                    argv = tool.bring(transport, folder, full)
-                some.append(_Script(name, transport.start(["sh", "-c", GUARD, "sh", *argv])))
+                    argv = tool.bring(transport, folder, f"{name}{suffix}")
+                some.append(Script(name, transport.start(["sh", "-c", GUARD, "sh", *argv])))
             for script in some:
                 _until_ready(tool, target, script)
             yield Scripts(tool, target, found, some)
@@ -127,14 +134,21 @@ def attached(
             raise
 
 
-def names(path: str | None, source: Literal["samples", "hooks"]) -> list[tuple[ScriptName, str]]:
-    """Return the scripts of a path, or of both, and of NAPI: what each is of, and its full name."""
-    suffix = "-hooks" if source == "hooks" else ""
-    some: list[ScriptName] = [name for name in PATHS if path in (None, name)]
-    return [(name, f"{name}{suffix}") for name in (*some, NAPI)]
+@contextlib.contextmanager
+def running(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Iterator[Script]:
+    """Have one script at work, by a command; UsageError if it refuses. `Script.end` ends it."""
+    script = Script(name, target.transport.start(["sh", "-c", GUARD, "sh", *argv]))
+    try:
+        _until_ready(tool, target, script)
+        yield script
+    except BaseException:
+        # The first trouble is the one to tell of.
+        with contextlib.suppress(SkblabError):
+            _end_all([script])
+        raise
 
 
-def _end_all(some: list[_Script]) -> None:
+def _end_all(some: list[Script]) -> None:
     for script in some:
         script.running.end_input()
     for script in some:
@@ -166,7 +180,7 @@ def _complaint(done: Done) -> str:
     return one_line(next((line for line in said if "ERROR" in line or "error:" in line), said[-1]))
 
 
-def _until_ready(tool: _Tool, target: Target, script: _Script) -> None:
+def _until_ready(tool: _Tool, target: Target, script: Script) -> None:
     deadline = time.monotonic() + ATTACH_SECONDS
     while not any(tool.READY in line for line in script.lines):
         if not script.goes_on():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from skblab import kernel, paths, store
@@ -38,9 +38,19 @@ PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
 SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
 
 
-def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter) -> Path:
-    """Return the module of a script for that kernel, compiled once."""
-    module = f"skblab_{name.replace('-', '_')}.ko"
+def ensure(
+    labroot: LabRoot,
+    built: kernel.Kernel,
+    name: str,
+    reporter: Reporter,
+    more: Sequence[str] = (),
+) -> Path:
+    """Return the module of a script, such as napi or study/end-to-end, compiled once.
+
+    `more` are options for this one alone.
+    """
+    plain = name.replace("/", "-")
+    module = f"skblab_{plain.replace('-', '_')}.ko"
     sources = paths.tree() / FOLDER
     tapset = sorted((sources / "tapset").iterdir())
     cache = paths.cache() / CACHE / built.key
@@ -61,6 +71,7 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
                         "-I",
                         f"{inside}/tapset",
                         *OPTIONS,
+                        *more,
                     ),
                     *("-m", module.removesuffix(".ko"), f"{inside}/{name}.stp"),
                 ],
@@ -73,12 +84,12 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
                 # SystemTap leaves the module where it stands.
                 workdir="/skblab/out",
                 env={"SYSTEMTAP_DIR": "/skblab/build"},
-                log=paths.cache() / "logs" / f"systemtap-{name}.log",
+                log=paths.cache() / "logs" / f"systemtap-{plain}.log",
                 what=f"compiling {name}.stp",
             )
 
     texts = [file.read_bytes() for file in [sources / f"{name}.stp", *tapset]]
-    key = store.digest([NAME, labroot.key, built.key, module, " ".join(OPTIONS), *texts])
+    key = store.digest([NAME, labroot.key, built.key, module, " ".join([*OPTIONS, *more]), *texts])
     return store.ensure(CACHE + "-modules", key, reporter, build) / module
 
 
