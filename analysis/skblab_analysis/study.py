@@ -29,8 +29,8 @@ SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
 # Tukey's.
 FENCE = 1.5
 RULES = (
-    "Mode: of whole µs. No outliers: the average within Tukey's fences, 1.5 interquartile ranges "
-    "from the quartiles; the study does not say its own rule. Medians: ours over the published."
+    "Mode: of whole µs. Without outliers: the average within Tukey's fences, 1.5 interquartile "
+    "ranges from the quartiles; the study does not say its own rule. Ratio: of medians."
 )
 
 
@@ -197,30 +197,37 @@ COLUMNS = {
     "average": "average_us",
     "median": "median_us",
     "mode": "mode_us",
-    "deviation": "stddev_us",
-    "no outliers": "average_without_outliers_us",
+    "std dev": "stddev_us",
+    "without\noutliers": "average_without_outliers_us",
 }
 
 
 def table(title: str, ours: Sequence[Figures], published: Mapping[str, Figures]) -> Table:
-    """Return our figures, each with the published one beside it."""
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    """Return our figures, each row with the published one under it; no wider than 80 columns."""
+    made = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
     made.add_column("experiment", no_wrap=True)
-    made.add_column("packets", justify="right", no_wrap=True)
-    for name in COLUMNS:
+    for name in ("packets", *COLUMNS, "ratio"):
         made.add_column(name, justify="right", no_wrap=True)
-        made.add_column("publ.", justify="right", no_wrap=True, style="dim")
-    made.add_column("medians", justify="right", no_wrap=True)
     for one in ours:
         theirs = published.get(one.experiment)
-        cells = [_text(getattr(one, name)) for name in COLUMNS.values()]
-        beside = [_text(getattr(theirs, name) if theirs else None) for name in COLUMNS.values()]
-        pairs = [cell for pair in zip(cells, beside, strict=True) for cell in pair]
         ratio = f"{number(one.median_us / theirs.median_us, 1)}×" if theirs else ABSENT
-        name = one.experiment.replace("_", " ")
-        made.add_row(name, number(one.samples), *pairs, ratio)
+        made.add_row(one.experiment.removesuffix("_layer").replace("_", " "), *_cells(one), ratio)
+        made.add_row("  published", *_cells(theirs), "", style="dim", end_section=True)
     return made
 
 
+def _cells(one: Figures | None) -> list[str]:
+    names = ("samples", *COLUMNS.values())
+    return [_text(getattr(one, name) if one else None) for name in names]
+
+
 def _text(value: float | None) -> str:
-    return number(value, 0 if value is not None and value == int(value) else 1)
+    whole = value is None or value == int(value) or value >= 1000
+    return number(value, 0 if whole else 1)
