@@ -12,6 +12,7 @@ from skblab_analysis.catalogue import Hook, load, version
 
 FOLDER = Path(__file__).resolve().parents[2] / "probes" / "systemtap"
 SCRIPTS = sorted(FOLDER.glob("*.stp"))
+STUDY = sorted((FOLDER / "study").glob("*.stp"))
 KERNEL = version("6.12")
 # Lines that SystemTap's own examples have.
 META = [
@@ -57,7 +58,11 @@ def probe_of_segments() -> str:
 
 def hooked(script: str) -> set[str]:
     text = (FOLDER / f"{script}.stp").read_text()
-    return set(re.findall(r'^(?:probe|     ) (kernel\.\w+\("[\w:]+"\)(?:\.\w+)?)', text, re.M))
+    return set(
+        re.findall(
+            r'^(?:probe(?: [\w.]+ =)?|\s+) (?:\s*)(kernel\.\w+\("[\w:]+"\)(?:\.\w+)?)', text, re.M
+        )
+    )
 
 
 @pytest.mark.parametrize("path", ["receive", "forward"])
@@ -69,6 +74,15 @@ def test_the_scripts_hook_what_the_catalogue_says(path: str) -> None:
 
 def test_napi_hooks_are_the_catalogues() -> None:
     assert hooked("napi-hooks") == wanted("poll") - wanted_ends()
+
+
+def test_the_studys_points_and_ends_are_the_catalogues() -> None:
+    catalogue = load()
+    found = hooked("tapset/study")
+    begin = {probe(hook) for hook in catalogue.point("driver").hooks if hook.fits(KERNEL)}
+    both_sides = {'kernel.function("pskb_expand_head").return'}
+    assert begin | (wanted_ends() & wanted("receive")) <= found
+    assert found <= wanted("receive") | both_sides
 
 
 def wanted_ends() -> set[str]:
@@ -101,18 +115,19 @@ def enumerate_from(names: list[str], first: int) -> list[tuple[str, int]]:
     return [(name, number) for number, name in enumerate(names) if number >= first]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", [*SCRIPTS, *STUDY], ids=lambda path: path.stem)
 def test_a_head_says_all_that_one_needs(script: Path) -> None:
     head = script.read_text().split("\n\n", 1)[0]
     assert head.startswith("#!/usr/bin/env stap\n// SPDX-License-Identifier: GPL-2.0\n// ")
     words = head + head.replace("\n// ", " ")
     for part in ("as root", f" {script.name}", "eal output", "How to read it: ", "Caveats: "):
         assert part in words
-    assert "count 2003" in head, "no output of a real run"
+    real = "ended: 10000" if script in STUDY else "count 2003"
+    assert real in head, "no output of a real run"
     assert script.stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", [*SCRIPTS, *STUDY], ids=lambda path: path.stem)
 def test_each_has_a_description_for_programs(script: Path) -> None:
     lines = script.with_suffix(".meta").read_text().splitlines()[1:]
     said = dict(line.split(": ", 1) for line in lines)
@@ -128,3 +143,7 @@ def test_there_are_two_of_each_kind() -> None:
     names = {path.stem for path in SCRIPTS}
     kinds = ("receive", "forward", "napi")
     assert {f"{kind}{suffix}" for kind in kinds for suffix in ("", "-hooks")} <= names
+
+
+def test_the_study_has_its_three_intervals() -> None:
+    assert [path.stem for path in STUDY] == ["end-to-end", "network-layer", "transport-layer"]
