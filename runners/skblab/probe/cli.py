@@ -23,7 +23,7 @@ from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
-from skblab.probe import cost, environment, loads, scripts, targets, verify
+from skblab.probe import cost, environment, loads, scripts, study, targets, verify
 from skblab.probe import request as request_of
 from skblab.probe.loads import Load
 from skblab.probe.reading import Reading, attached, until_asked
@@ -215,6 +215,35 @@ def layers(
         costs = cost.of_run(folder.path, probed, target, wanted, root, reporter)
         if not as_json:
             Console(highlight=False).print(escape(sentence(costs)))
+
+
+@probe.command("study")
+def study_(
+    file: Annotated[Path, typer.Argument(help="Such as runners/experiments/murshed-2016.toml.")],
+    max_unaccounted: Annotated[
+        float, typer.Option(min=0, max=100, help="Per cent of packets that may be unaccounted for.")
+    ] = MAX_UNACCOUNTED,
+) -> None:
+    """Run a published study's experiments again, and set our figures beside its own.
+
+    Each experiment times known packets in one interval by a script of SystemTap, in a guest. Leaves
+    results/study-<time>/, with every packet's time in logs/.
+
+    Exit status 1: an experiment does not account for its packets.
+    """
+    experiment, published = study.read(file)
+    reporter = Reporter()
+    root = labroot.ensure(reporter)
+    chosen = kernel.Request(flavour=experiment.flavour, patches=experiment.patches)
+    with guest_of_ours(chosen, root, reporter, lambda one: loads.prepare(one.transport)) as target:
+        known = environment.describe(target)
+        folder = RunFolder.create(paths.results(), "study", study.plan(experiment, file))
+        with recording(folder, lambda: known, reporter):
+            found = study.run(experiment, target, root, folder, max_unaccounted, reporter)
+        folder.finish(known, reporter.timings, gaps=[experiment.differs])
+        where = f"kernel {target.release}, {make_spec().accel}"
+    study.show(Console(highlight=False), experiment, found, published, where)
+    typer.echo(f"Results: {folder.path}")
 
 
 @probe.command("verify")

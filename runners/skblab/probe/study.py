@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab probe study`: the experiments of a published study, run again as a file says.
+
+Each experiment is one interval (a script of probes/systemtap/study/) with one protocol: the script
+is loaded, known packets are sent, and every packet's time is read and kept.
+"""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
+
+from skblab.errors import SkblabError, UsageError
+from skblab.kernel import Flavour
+from skblab.labroot import LabRoot
+from skblab.probe import loads
+from skblab.probe.loads import Load
+from skblab.probe.scripts import session, systemtap
+from skblab.probe.targets import FOLDER, UNFOLDER, Target, kept
+from skblab.reporter import Reporter
+from skblab_analysis import files, study
+from skblab_analysis.errors import RefusedError, parse
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Plan, RunName
+from skblab_analysis.study import Figures, Printed
+
+# Keeps interrupts, and the packets that they bring, out of a running probe: those it would skip.
+OPTIONS = ("-D", "INTERRUPTIBLE=0")
+# Of output: many times what is printed between two looks of its reader.
+BUFFER_MIB = 16
+# Longer than a delayed acknowledgement: what a connection has to say after its last message.
+QUIET_SECONDS = 0.5
+
+Protocol = Literal["udp", "tcp"]
+Interval = Literal["end_to_end", "network_layer", "transport_layer"]
+
+
+class Experiment(BaseModel):
+    """An experiment file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: RunName
+    question: Annotated[str, Field(min_length=1)]
+    packets: Annotated[int, Field(ge=2, le=1_000_000)]
+    bytes: Annotated[int, Field(ge=64, le=1400, description="payload of a packet or message")]
+    rate: Annotated[int, Field(ge=1, le=1_000_000, description="packets a second")]
+    protocols: Annotated[tuple[Protocol, ...], Field(min_length=1)]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    flavour: Flavour
+    patches: bool
+    published: Annotated[str, Field(description="the study's figures, from this file's folder")]
+    differs: Annotated[str, Field(description="what is not as in the study")]
+
+    def trials(self) -> list[tuple[Protocol, Interval]]:
+        """Return the protocol and the interval of each experiment, in the study's order."""
+        return list(product(self.protocols, self.intervals))
+
+
+def read(file: Path) -> tuple[Experiment, dict[str, Figures]]:
+    """Read an experiment file and the published figures; UsageError says what is wrong where."""
+    try:
+        document = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read the experiment {file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"the experiment {file} is no TOML: {error}") from error
+    experiment = parse(Experiment, document, f"the experiment {file}")
+    return experiment, study.read_published(file.parent / experiment.published)
+
+
+def plan(experiment: Experiment, file: Path) -> Plan:
+    """Return what is asked for, as the run folder keeps it."""
+    asked = experiment.model_dump(mode="json", exclude={"name", "question", "packets", "differs"})
+    return Plan(
+        experiment=experiment.name,
+        question=experiment.question,
+        seed=0,
+        packets=experiment.packets,
+        again=f"./skblab probe study {file}",
+        parameters={
+            name: ", ".join(value) if isinstance(value, list) else value
+            for name, value in asked.items()
+        },
+    )
+
+
+def run(
+    experiment: Experiment,
+    target: Target,
+    labroot: LabRoot,
+    folder: RunFolder,
+    max_unaccounted: float,
+    reporter: Reporter,
+) -> list[Figures]:
+    """Run every experiment; RefusedError if one does not account for its packets."""
+    found: list[Figures] = []
+    trials = experiment.trials()
+    with reporter.bar("experiments", len(trials)) as done:
+        for trial, (protocol, interval) in enumerate(trials):
+            name = f"{protocol}_{interval}"
+            with reporter.step(name):
+                printed = _printed(experiment, target, labroot, protocol, interval, reporter)
+            files.write(folder.logs / f"{name}.txt", _text(printed))
+            files.write(folder.logs / f"{name}-said.txt", printed.said)
+            account = study.account(
+                trial,
+                printed,
+                protocol,
+                experiment.packets,
+                experiment.bytes,
+                # What comes twice passes the network layer twice, and is read once.
+                resent=interval == "network_layer",
+            )
+            folder.record_account(name, account, max_unaccounted)
+            if protocol == "udp" and account.unaccounted["uncounted"]:
+                raise RefusedError(
+                    f"{name}: {len(printed.packets)} times of {experiment.packets} datagrams"
+                )
+            found.append(study.figures(name, [packet.ns for packet in printed.packets]))
+            done(trial + 1)
+    text = "".join(one.model_dump_json() + "\n" for one in found)
+    files.write(folder.path / "figures.jsonl", text)
+    return found
+
+
+def _text(printed: Printed) -> str:
+    """Return a line for each packet, tab delimited: nanoseconds and bytes."""
+    return "".join(f"{packet.ns}\t{packet.bytes}\n" for packet in printed.packets)
+
+
+def _printed(
+    experiment: Experiment,
+    target: Target,
+    labroot: LabRoot,
+    protocol: Protocol,
+    interval: Interval,
+    reporter: Reporter,
+) -> Printed:
+    """Send the packets of one experiment while its script looks on; return what that printed."""
+    transport = target.transport
+    assert target.built is not None, "experiments run in a guest of ours"
+    script = f"study/{interval.replace('_', '-')}"
+    module = systemtap.ensure(labroot, target.built, script, reporter, OPTIONS)
+    with kept(transport, FOLDER, UNFOLDER, "making a folder there") as where:
+        transport.put(module, f"{where}/{module.name}")
+        command = ["staprun", "-b", str(BUFFER_MIB), f"{where}/{module.name}", f"port={loads.PORT}"]
+        with session.running(session.BACKENDS[systemtap.NAME], target, script, command) as running:
+            sent = loads.run(
+                transport,
+                Load(protocol),
+                experiment.packets,
+                experiment.rate,
+                running.goes_on,
+                size=experiment.bytes,
+            )
+            if not sent.sent == sent.received == experiment.packets:
+                raise SkblabError(
+                    f"{protocol}: sent {sent.sent} and received {sent.received} of "
+                    f"{experiment.packets} packets"
+                )
+            time.sleep(QUIET_SECONDS)
+            stderr = running.end()
+    return study.read_printed(running.lines, stderr)
+
+
+def show(
+    console: Console,
+    experiment: Experiment,
+    found: Sequence[Figures],
+    published: Mapping[str, Figures],
+    where: str,
+) -> None:
+    """Print the table, and what one has to know to read it."""
+    title = f"{experiment.name}: ours ({where}) and published, µs"
+    console.print(study.table(title, found, published))
+    console.print(study.RULES)
+    console.print(f"What differs: {experiment.differs}")

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab probe study` as a user runs it, with few packets: every experiment's ledger closes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import TREE, Skblab
+
+FILE = TREE / "runners" / "experiments" / "murshed-2016.toml"
+PACKETS = 503
+BYTES = 100
+
+
+@pytest.mark.guest
+def test_the_study_of_2016(run_skblab: Skblab, tmp_path: Path) -> None:
+    (tmp_path / "published").symlink_to(FILE.parent / "published")
+    file = tmp_path / "few.toml"
+    text = FILE.read_text()
+    assert "packets = 10_000" in text and f"bytes = {BYTES}" in text
+    file.write_text(text.replace("packets = 10_000", f"packets = {PACKETS}"))
+
+    # Of so few packets one probe that was skipped, of an acknowledgement even, is more than 0.1 %.
+    done = run_skblab(
+        *("probe", "study", str(file), "--max-unaccounted", "2"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=800,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tcp transport " in done.stdout and "What differs: " in done.stdout
+
+    (folder,) = tmp_path.glob("study-*")
+    run = json.loads((folder / "run.json").read_text())
+    assert run["state"] == "finished"
+    accounts = run["accounts"]
+    assert len(accounts) == 6
+    names = [
+        f"{protocol}_{interval}"
+        for protocol in ("udp", "tcp")
+        for interval in ("end_to_end", "network_layer", "transport_layer")
+    ]
+    for name, account in zip(names, accounts, strict=True):
+        rows = (folder / "logs" / f"{name}.txt").read_text().splitlines()
+        times = [[int(cell) for cell in row.split("\t")] for row in rows]
+        assert {one for one, count in account["unaccounted"].items() if count} <= {"missed"}, name
+        known = ("ended", "merged", "in_flight", "continued", "filtered")
+        assert account["begun"] == sum(account[one] for one in known), name
+        assert all(ns > 0 for ns, _ in times), name
+        if name.startswith("udp"):
+            assert [size for _, size in times] == [BYTES] * PACKETS, name
+        elif name == "tcp_network_layer":
+            assert sum(size for _, size in times) >= BYTES * PACKETS, name
+        else:
+            said = (folder / "logs" / f"{name}-said.txt").read_text()
+            merged = int(said.split("merged_bytes: ")[1].split()[0])
+            assert sum(size for _, size in times) + merged == BYTES * PACKETS, name
+    figures = [json.loads(line) for line in (folder / "figures.jsonl").read_text().splitlines()]
+    assert [one["experiment"] for one in figures] == names
+    # A layer is a part of the whole.
+    median = {one["experiment"]: one["median_us"] for one in figures}
+    assert median["udp_network_layer"] < median["udp_end_to_end"]
