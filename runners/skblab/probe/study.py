@@ -31,8 +31,6 @@ from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan, RunName
 from skblab_analysis.study import Figures, Printed
 
-# Keeps interrupts, and the packets that they bring, out of a running probe: those it would skip.
-OPTIONS = ("-D", "INTERRUPTIBLE=0")
 # Of output: many times what is printed between two looks of its reader.
 BUFFER_MIB = 16
 # Longer than a delayed acknowledgement: what a connection has to say after its last message.
@@ -148,7 +146,7 @@ def _printed(
     transport = target.transport
     assert target.built is not None, "experiments run in a guest of ours"
     script = f"study/{interval.replace('_', '-')}"
-    module = systemtap.ensure(labroot, target.built, script, reporter, OPTIONS)
+    module = systemtap.ensure(labroot, target.built, script, reporter)
     with kept(transport, FOLDER, UNFOLDER, "making a folder there") as where:
         transport.put(module, f"{where}/{module.name}")
         command = ["staprun", "-b", str(BUFFER_MIB), f"{where}/{module.name}", f"port={loads.PORT}"]

@@ -30,11 +30,13 @@ wait $script
 status=$?
 kill $guard 2>/dev/null
 exit $status"""
+NAPI: ScriptName = "napi"
 PATHS: tuple[ScriptName, ...] = ("receive", "forward")
 
 
 class _Tool(Protocol):
     NAME: str
+    FOLDER: str
     PACKAGE: str
     READY: str
     bring: Callable[[Transport, str, str], list[str]]
@@ -98,6 +100,13 @@ class Scripts:
         return figures.document(backend, name, self._source, self._target.release)
 
 
+def names(path: str | None, source: Literal["samples", "hooks"]) -> list[tuple[ScriptName, str]]:
+    """Return the scripts of a path, or of both, and of NAPI: what each is of, and its full name."""
+    suffix = "-hooks" if source == "hooks" else ""
+    some: list[ScriptName] = [name for name in PATHS if path in (None, name)]
+    return [(name, f"{name}{suffix}") for name in (*some, NAPI)]
+
+
 @contextlib.contextmanager
 def attached(
     backend: str,
@@ -110,19 +119,17 @@ def attached(
     """Have the scripts of a path, or of both, and of NAPI attached; UsageError if they refuse."""
     tool = BACKENDS[backend]
     found = _source(target, source)
-    suffix = "-hooks" if found == "hooks" else ""
-    names: list[ScriptName] = [name for name in PATHS if path in (None, name)] + ["napi"]
     transport = target.transport
     some: list[Script] = []
     with kept(transport, FOLDER, UNFOLDER, "making a folder there") as folder:
         try:
-            for name in names:
+            for name, full in names(path, found):
                 if target.built is not None and tool.NAME == systemtap.NAME:
-                    module = systemtap.ensure(labroot, target.built, f"{name}{suffix}", reporter)
+                    module = systemtap.ensure(labroot, target.built, full, reporter)
                     argv = systemtap.bring_module(transport, folder, module)
                 else:
                     _installed(target, tool)
-                    argv = tool.bring(transport, folder, f"{name}{suffix}")
+                    argv = tool.bring(transport, folder, full)
                 some.append(Script(name, transport.start(["sh", "-c", GUARD, "sh", *argv])))
             for script in some:
                 _until_ready(tool, target, script)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from skblab import kernel, paths, store
@@ -38,17 +38,8 @@ PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
 SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
 
 
-def ensure(
-    labroot: LabRoot,
-    built: kernel.Kernel,
-    name: str,
-    reporter: Reporter,
-    more: Sequence[str] = (),
-) -> Path:
-    """Return the module of a script, such as napi or study/end-to-end, compiled once.
-
-    `more` are options for this one alone.
-    """
+def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter) -> Path:
+    """Return the module of a script, such as napi or study/end-to-end, compiled once."""
     plain = name.replace("/", "-")
     module = f"skblab_{plain.replace('-', '_')}.ko"
     sources = paths.tree() / FOLDER
@@ -63,16 +54,8 @@ def ensure(
         with reporter.step(f"SystemTap: {name}"):
             labroot.run(
                 [
-                    *(
-                        "stap",
-                        "-p4",
-                        "-r",
-                        "/skblab/kernel/build",
-                        "-I",
-                        f"{inside}/tapset",
-                        *OPTIONS,
-                        *more,
-                    ),
+                    *("stap", "-p4", "-r", "/skblab/kernel/build"),
+                    *("-I", f"{inside}/tapset", *OPTIONS),
                     *("-m", module.removesuffix(".ko"), f"{inside}/{name}.stp"),
                 ],
                 binds=[
@@ -89,7 +72,7 @@ def ensure(
             )
 
     texts = [file.read_bytes() for file in [sources / f"{name}.stp", *tapset]]
-    key = store.digest([NAME, labroot.key, built.key, module, " ".join([*OPTIONS, *more]), *texts])
+    key = store.digest([NAME, labroot.key, built.key, module, " ".join(OPTIONS), *texts])
     return store.ensure(CACHE + "-modules", key, reporter, build) / module
 
 
