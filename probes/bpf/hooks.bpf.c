@@ -383,8 +383,15 @@ POINT_HOOKS(POINT)
 ENTRY(udp_send_skb, 0, begin_udp(skb, head))
 ENTRY(udp_v6_send_skb, 0, begin_udp(skb, head))
 ENTRY(tcp_skb_entail, 1, begin(skb, head))
+/* An original that TCP sends again: the clone that is on its way keeps the memory. */
+static __always_inline bool is_original(__u64 skb)
+{
+	return BPF_CORE_READ_BITFIELD_PROBED((const struct sk_buff *)skb, fclone) ==
+	       SKB_FCLONE_ORIG;
+}
+
 /* It exchanges the memory of a packet, or fails to. */
-ENTRY(pskb_expand_head, 0, move(head, aside(skb), 1))
+ENTRY(pskb_expand_head, 0, is_original(skb) ? 0 : move(head, aside(skb), 1))
 
 SEC("fexit/pskb_expand_head")
 int fexit_pskb_expand_head(__u64 *ctx)

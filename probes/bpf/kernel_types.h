@@ -157,6 +157,7 @@ enum napi_poll_context {
 #define PF_KTHREAD	 0x00200000 /* task_struct::flags */
 #define SOFTIRQ_OFFSET	 0x100	    /* preempt_count: serves a softirq */
 #define MAX_ERRNO	 4095
+#define SKB_FCLONE_ORIG	 1
 #define SKB_FCLONE_CLONE 2 /* sk_buff::fclone */
 #define SKB_DATAREF_MASK 0xffff
 
