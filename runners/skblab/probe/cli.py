@@ -346,7 +346,8 @@ def guest_of_ours(
     reporter.say(f"booting {built.record.release}")
     with Guest.boot(make_spec(), built, root, shares=shares) as guest:
         program = f"{traffic.PROGRAMS}/pathlat"
-        target = Target(targets.GUEST, guest.transport, program, built.record.release, built)
+        release = built.record.release
+        target = Target(targets.GUEST, guest.transport, program, release, built, guest)
         prepare(target)
         yield target
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from skblab.environment import describe as describe_built
-from skblab.environment import describe_host
+from skblab.environment import describe_guest, describe_host
 from skblab.probe.targets import Target
-from skblab_analysis.run import Environment, Kernel
+from skblab_analysis.run import Clock, Environment, Guest, Kernel
 
 ASK = """
 uname -v
@@ -20,7 +20,10 @@ cat /sys/devices/system/clocksource/clocksource0/current_clocksource
 def describe(target: Target) -> Environment:
     """Return the environment of a run on this target."""
     if target.built is not None:
-        return describe_built(target.built, {})
+        guests: dict[Clock, Guest] = {}
+        if target.guest is not None:
+            guests["wall"] = describe_guest(target.guest)
+        return describe_built(target.built, guests)
     answer = target.transport.script(ASK).check("asking the machine what it is").stdout
     version, cpu, cpus, command_line, clocksource = (answer.splitlines() + [""] * 5)[:5]
     return Environment(

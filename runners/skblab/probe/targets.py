@@ -12,6 +12,7 @@ from pathlib import Path
 
 from skblab import kernel, portable
 from skblab.errors import SkblabError, UsageError
+from skblab.guest import Guest
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.transport import LocalTransport, Running, SshTransport, Transport
@@ -48,6 +49,7 @@ class Target:
     program: str
     release: str
     built: kernel.Kernel | None = None
+    guest: Guest | None = None
 
 
 def check(on: str, ssh_config: Path | None = None) -> None:
