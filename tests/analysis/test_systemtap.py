@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from script_hooks import KERNEL, wanted
 
-from skblab_analysis.catalogue import Hook, load, version
+from skblab_analysis.catalogue import Hook, load
 
 FOLDER = Path(__file__).resolve().parents[2] / "probes" / "systemtap"
 SCRIPTS = sorted(FOLDER.glob("*.stp"))
 STUDY = sorted((FOLDER / "study").glob("*.stp"))
-KERNEL = version("6.12")
 # Lines that SystemTap's own examples have.
 META = [
     "title",
@@ -35,27 +35,6 @@ def probe(hook: Hook) -> str:
     return f'kernel.function("{hook.target}").{place}'
 
 
-def wanted(path_name: str) -> set[str]:
-    """Every hook of the path's points that knows a packet, and of every end."""
-    catalogue = load()
-    path = next(path for path in catalogue.paths if path.name == path_name)
-    hooks = [hook for name in path.points for hook in catalogue.point(name).hooks]
-    ends = [hook for end in catalogue.ends for hook in end.hooks]
-    found = {
-        probe(hook)
-        for hook in [*hooks, *ends]
-        if (hook.skb or hook.napi)
-        and hook.fits(KERNEL)
-        and (not hook.paths or path_name in hook.paths)
-    }
-    # Nothing that is received is cut into segments.
-    return found - ({probe_of_segments()} if path_name == "receive" else set())
-
-
-def probe_of_segments() -> str:
-    return 'kernel.function("__skb_gso_segment").return'
-
-
 def hooked(script: str) -> set[str]:
     text = (FOLDER / f"{script}.stp").read_text()
     return set(
@@ -69,11 +48,11 @@ def hooked(script: str) -> set[str]:
 def test_the_scripts_hook_what_the_catalogue_says(path: str) -> None:
     # The exchange of memory is seen from both sides.
     both_sides = {'kernel.function("pskb_expand_head").return'}
-    assert hooked(f"{path}-hooks") == wanted(path) | both_sides
+    assert hooked(f"{path}-hooks") == wanted(path, probe) | both_sides
 
 
 def test_napi_hooks_are_the_catalogues() -> None:
-    assert hooked("napi-hooks") == wanted("poll") - wanted_ends()
+    assert hooked("napi-hooks") == wanted("poll", probe) - wanted_ends()
 
 
 def test_the_studys_points_and_ends_are_the_catalogues() -> None:
@@ -81,8 +60,8 @@ def test_the_studys_points_and_ends_are_the_catalogues() -> None:
     found = hooked("tapset/study")
     begin = {probe(hook) for hook in catalogue.point("driver").hooks if hook.fits(KERNEL)}
     both_sides = {'kernel.function("pskb_expand_head").return'}
-    assert begin | (wanted_ends() & wanted("receive")) <= found
-    assert found <= wanted("receive") | both_sides
+    assert begin | (wanted_ends() & wanted("receive", probe)) <= found
+    assert found <= wanted("receive", probe) | both_sides
 
 
 def wanted_ends() -> set[str]:

@@ -123,3 +123,15 @@ def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("all counted") == 8
+
+
+@pytest.mark.guest
+def test_known_packets_are_counted_by_every_script(run_skblab: Skblab) -> None:
+    tools = [f"{tool} {source}" for tool in ("bpftrace", "stap") for source in ("samples", "hooks")]
+    done = run_skblab(
+        *("probe", "verify", "--packets", "503", "--rate", "2000", "--only", "udp6-forward"),
+        # Beside those that read samples, for their times to be compared.
+        *(word for tool in ("samples", *tools) for word in ("--backend", tool)),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all counted") == 10
