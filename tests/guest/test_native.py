@@ -24,7 +24,7 @@ def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) ->
     shares = [Bind(programs, "tools"), Bind(TREE, "tree")]
     script = "/skblab/tree/probes/bpf/tests/guest.sh"
     bin_folder = "/skblab/tools/bin"
-    call = ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "20011"]
+    call = ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "2003"]
     with Guest.boot(make_spec(), kernel, lab, shares=shares) as guest:
         done = guest.transport.run([*call, *options])
         assert guest.console.warnings() == []
