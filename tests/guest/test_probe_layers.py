@@ -81,6 +81,7 @@ def test_a_filter_that_matches_nothing_is_said(run_skblab: Skblab, tmp_path: Pat
 
 
 @pytest.mark.guest
+@pytest.mark.slow
 def test_its_cost_is_counted_once_for_a_kernel(
     run_skblab: Skblab,
     lab: LabRoot,
@@ -126,6 +127,17 @@ def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None
 
 
 @pytest.mark.guest
+def test_scripts_have_the_same_packets_in_the_same_buckets(run_skblab: Skblab) -> None:
+    done = run_skblab(
+        *("probe", "verify", "--packets", "503", "--rate", "2000", "--only", "udp6-forward"),
+        *("--backend", "samples", "--backend", "bpftrace samples"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all counted") == 4
+
+
+@pytest.mark.guest
+@pytest.mark.slow
 def test_known_packets_are_counted_by_every_script(run_skblab: Skblab) -> None:
     tools = [f"{tool} {source}" for tool in ("bpftrace", "stap") for source in ("samples", "hooks")]
     done = run_skblab(
