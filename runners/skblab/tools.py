@@ -19,7 +19,7 @@ BPF_PROGRAMS = ("pathlat",)
 
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
-    """Return a folder with `bin/` holding every native tool, probes made for `built`."""
+    """Return a folder with `bin/` holding every native tool, the probes checked against `built`."""
     rust, bpf = _rust_key(labroot), _bpf_key(labroot)
 
     def gather(folder: Path) -> None:

@@ -143,17 +143,18 @@ def read(output: str, rows: Sequence[Row], boot: int, logs: Path, found: Found) 
                 )
 
 
-def _sent(lines: Sequence[Line], *, proof: bool) -> dict[str, int]:
-    sent: Counter[str] = Counter()
+def sent(lines: Sequence[Line], *, proof: bool) -> dict[str, int]:
+    """Return the packets of each part, in the runs apart that prove, or in the others."""
+    found: Counter[str] = Counter()
     for line in lines:
         if (line.aside == "proof") is proof:
-            sent[line.part] += line.packets
-    return dict(sent)
+            found[line.part] += line.packets
+    return dict(found)
 
 
 def _proof(row: Row, boot: int, repeat: int, lines: Sequence[Line], logs: Path) -> Proof:
-    apart = _sent(lines, proof=True)
-    counted = _sent(lines, proof=False)
+    apart = sent(lines, proof=True)
+    counted = sent(lines, proof=False)
     stem = f"{row.name}-{boot}-{repeat}"
     parse: Callable[[str], dict[str, int]]
     if row.proof == "witness":

@@ -52,7 +52,6 @@ def _of_samples(
 ) -> Iterable[str]:
     some = (scripts["receive"], scripts["forward"])
     ended = sum(_whole(one) + sum(one.left_out.values()) + one.merged for one in some)
-    # What a program drops with its connection has no sample of this path in some kernels.
     yield from _same("samples of packets that devices received", ended, received)
     most = _whole(scripts["forward"]) + scripts["forward"].left_out.get("copy", 0)
     if not _whole(scripts["forward"]) <= forwarded <= most:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from rich import box
@@ -25,8 +25,9 @@ from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import cost, environment, loads, scripts, study, targets, verify
 from skblab.probe import request as request_of
+from skblab.probe.backends import Probing, attached
 from skblab.probe.loads import Load
-from skblab.probe.reading import Reading, attached, until_asked
+from skblab.probe.reading import Reading, until_asked
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.recording import recording
@@ -188,14 +189,10 @@ def layers(
         stack.enter_context(targets.stamps(target, source != "hooks"))
         known = environment.describe(target)
         asked = stack.enter_context(until_asked())
-        probing: Probing
-        if backend == request_of.BPF:
-            show, request = stack.enter_context(_shown(request, reporter, live=not as_json))
-            probing = stack.enter_context(attached(target, request, show))
-        else:
-            probing = stack.enter_context(
-                scripts.attached(backend, target, path, source, root, reporter)
-            )
+        # Scripts write no document while they count.
+        live = backend == request_of.BPF and not as_json
+        show, request = stack.enter_context(_shown(request, reporter, live=live))
+        probing = stack.enter_context(attached(backend, target, request, root, reporter, show))
         # Not before: what the probe refuses is no run.
         folder = RunFolder.create(paths.results(), "layers", plan)
         with recording(folder, lambda: known, reporter):
@@ -366,16 +363,6 @@ def _shown(
             lambda text: shown.update(Group(*_tables(text)), refresh=True),
             request.every(LIVE_SECONDS),
         )
-
-
-class Probing(Protocol):
-    """A probe of any back end, at work."""
-
-    def look(self) -> bool:
-        """Take what it says; False once it has ended."""
-
-    def end(self) -> str:
-        """Have it end, and return its document."""
 
 
 def _attend(

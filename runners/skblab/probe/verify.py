@@ -19,17 +19,16 @@ import contextlib
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import product
 
 from skblab.errors import SkblabError
 from skblab.labroot import LabRoot
-from skblab.probe import agreement, loads, scripts
+from skblab.probe import agreement, loads
+from skblab.probe.backends import attached
 from skblab.probe.loads import Load, Sent
-from skblab.probe.reading import Reading, attached
 from skblab.probe.request import BPF, Request
-from skblab.probe.scripts import Scripts, bpftrace, systemtap
+from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.targets import Target
 from skblab.reporter import Reporter
 from skblab_analysis.documents import PathDocument, PathlatDocument
@@ -171,7 +170,9 @@ def _run(
     _set_threaded(target, case.threaded)
     before = _settled(target)
     with contextlib.ExitStack() as stack:
-        probing = [stack.enter_context(_attached(target, one, tools)) for one in backends]
+        probing = [
+            stack.enter_context(attached(one.tool, target, one.request, *tools)) for one in backends
+        ]
         sent = loads.run(target.transport, case.load, packets, rate)
         # The programs have gone, but their connections may still say good-bye.
         counted = _settled(target).since(before)
@@ -194,15 +195,6 @@ def _run(
                 said += agreement.same_samples(found, pathlat)
         verdicts.append(Verdict(case, backend.name, packets, tuple(said)))
     return sent, verdicts
-
-
-def _attached(
-    target: Target, backend: Backend, tools: tuple[LabRoot, Reporter]
-) -> AbstractContextManager[Reading | Scripts]:
-    if backend.tool == BPF:
-        return attached(target, backend.request, lambda text: None)
-    assert backend.request.source is not None
-    return scripts.attached(backend.tool, target, None, backend.request.source, *tools)
 
 
 def _set_threaded(target: Target, threaded: bool) -> None:

@@ -160,9 +160,7 @@ def _proof(built: kernel.Kernel, probe: Probe, output: str, logs: Path) -> bench
             document = figures.document(backend, name, probe.source, built.release)
             seen |= readers.script(document)
     own = [line for line in map(measure.Line.parse, output.splitlines()) if line.row == WITH]
-    sent: dict[str, int] = {}
-    for line in own:
-        sent[line.part] = sent.get(line.part, 0) + line.packets
+    sent = measure.sent(own, proof=False)
     expected = readers.script_expected(sent, hooks=probe.source == "hooks")
     how = "the histograms themselves"
     return bench.Proof(row=WITH, boot=0, repeat=1, expected=expected, seen=seen, how=how)

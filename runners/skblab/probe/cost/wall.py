@@ -13,9 +13,9 @@ from skblab.boot import make_spec
 from skblab.errors import SkblabError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
-from skblab.probe import loads, scripts, targets
+from skblab.probe import loads, targets
+from skblab.probe.backends import attached
 from skblab.probe.loads import Load
-from skblab.probe.reading import attached
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.reporter import Reporter
@@ -71,18 +71,11 @@ def _pairs(rates: Sequence[float]) -> tuple[Pair, ...]:
 def _attached(target: Target, probe: Probe, labroot: LabRoot) -> Iterator[None]:
     """Have stamps on, if they are read, and the probe attached; both only here."""
     with targets.stamps(target, probe.source == "samples"):
-        if probe.backend == "bpf":
-            request = Request(source=probe.source, kprobes=probe.kprobes or None)
-            with attached(target, request, lambda text: None) as reading:
-                yield
-                reading.end()
-        else:
-            reporter = Reporter(quiet=True)
-            with scripts.attached(
-                probe.backend, target, None, probe.source, labroot, reporter
-            ) as some:
-                yield
-                some.end()
+        request = Request(source=probe.source, kprobes=probe.kprobes or None)
+        reporter = Reporter(quiet=True)
+        with attached(probe.backend, target, request, labroot, reporter) as probing:
+            yield
+            probing.end()
 
 
 def _once(target: Target, load: Load) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 from skblab import paths
 from skblab.errors import SkblabError, one_line
-from skblab.probe.scripts.figures import Figures
+from skblab.probe.scripts.figures import COUNTS, Figures
 from skblab.transport import Transport
 
 NAME = "bpftrace"
@@ -67,7 +67,7 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
     for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
         if isinstance(maps[f"{name}_ns"], list):
             figures.layer(name, **_whole(maps, name, None))
-    for name in ("begun", "again", "merged", "freed", "under_way"):
+    for name in COUNTS:
         if isinstance(maps.get(name), int):
             figures.counts[name] = maps[name]
     for name in ("dropped", "left_out"):

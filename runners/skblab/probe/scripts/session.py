@@ -51,7 +51,8 @@ BACKENDS: dict[str, _Tool] = {
 class Script:
     """One script that runs."""
 
-    def __init__(self, name: str, running: Running) -> None:
+    def __init__(self, tool: _Tool, name: str, running: Running) -> None:
+        self.tool = tool
         self.name = name
         self.running = running
         self.lines: list[str] = []
@@ -65,8 +66,10 @@ class Script:
     def end(self) -> str:
         """Have it end, and take the rest; return what it said on standard error."""
         self.running.end_input()
-        done = self.running.wait(END_SECONDS).check(self.name)
+        done = self.running.wait(END_SECONDS)
         self.goes_on()
+        if done.status != 0:
+            raise SkblabError(f"{self.tool.NAME}, {self.name}: {_complaint(done)}")
         return done.stderr
 
 
@@ -85,17 +88,14 @@ class Scripts:
 
     def end(self) -> str:
         """Have them end, and return what they saw: a ScriptsDocument."""
+        # All at once, before any is waited for.
         for script in self._some:
             script.running.end_input()
         found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
         return found.model_dump_json(by_alias=True)
 
     def _document(self, script: Script) -> ScriptDocument:
-        done = script.running.wait(END_SECONDS)
-        script.goes_on()
-        if done.status != 0:
-            raise SkblabError(f"{self._tool.NAME}, {script.name}: {_complaint(done)}")
-        figures = self._tool.read(script.lines, done.stderr)
+        figures = self._tool.read(script.lines, script.end())
         backend, name = cast("Tool", self._tool.NAME), cast("ScriptName", script.name)
         return figures.document(backend, name, self._source, self._target.release)
 
@@ -130,9 +130,9 @@ def attached(
                 else:
                     _installed(target, tool)
                     argv = tool.bring(transport, folder, full)
-                some.append(Script(name, transport.start(["sh", "-c", GUARD, "sh", *argv])))
+                some.append(_start(tool, target, name, argv))
             for script in some:
-                _until_ready(tool, target, script)
+                _until_ready(target, script)
             yield Scripts(tool, target, found, some)
         except BaseException:
             # The first trouble is the one to tell of.
@@ -144,15 +144,19 @@ def attached(
 @contextlib.contextmanager
 def running(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Iterator[Script]:
     """Have one script at work, by a command; UsageError if it refuses. `Script.end` ends it."""
-    script = Script(name, target.transport.start(["sh", "-c", GUARD, "sh", *argv]))
+    script = _start(tool, target, name, argv)
     try:
-        _until_ready(tool, target, script)
+        _until_ready(target, script)
         yield script
     except BaseException:
         # The first trouble is the one to tell of.
         with contextlib.suppress(SkblabError):
             _end_all([script])
         raise
+
+
+def _start(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Script:
+    return Script(tool, name, target.transport.start(["sh", "-c", GUARD, "sh", *argv]))
 
 
 def _end_all(some: list[Script]) -> None:
@@ -187,15 +191,17 @@ def _complaint(done: Done) -> str:
     return one_line(next((line for line in said if "ERROR" in line or "error:" in line), said[-1]))
 
 
-def _until_ready(tool: _Tool, target: Target, script: Script) -> None:
+def _until_ready(target: Target, script: Script) -> None:
     deadline = time.monotonic() + ATTACH_SECONDS
-    while not any(tool.READY in line for line in script.lines):
+    while not any(script.tool.READY in line for line in script.lines):
         if not script.goes_on():
             done = script.running.wait(END_SECONDS)
             raise UsageError(
-                f"{tool.NAME} could not attach {script.name} on {target.name}, kernel "
+                f"{script.tool.NAME} could not attach {script.name} on {target.name}, kernel "
                 f"{target.release}: {_complaint(done)}"
             )
         if time.monotonic() > deadline:
-            raise SkblabError(f"{tool.NAME} did not attach {script.name} in {ATTACH_SECONDS} s")
+            raise SkblabError(
+                f"{script.tool.NAME} did not attach {script.name} in {ATTACH_SECONDS} s"
+            )
         time.sleep(LOOK_SECONDS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from skblab import kernel, paths, store
 from skblab.errors import SkblabError
 from skblab.labroot import Bind, LabRoot
-from skblab.probe.scripts.figures import Figures
+from skblab.probe.scripts.figures import COUNTS, Figures
 from skblab.reporter import Reporter
 from skblab.transport import Transport
 
@@ -31,7 +31,7 @@ FIGURE = r"count (\d+), average -?\d+, total (\d+), shortest (\d+), longest (\d+
 LAYER = re.compile(rf"(\w+): {FIGURE}")
 POLLS = re.compile(rf"(delay|again|time) (\S+) (\S+): {FIGURE}")
 BUCKET = re.compile(r"bucket (\S+) (\d+): (\d+)")
-COUNT = re.compile(r"(begun|again|merged|freed|under_way): (\d+)")
+COUNT = re.compile(rf"({'|'.join(COUNTS)}): (\d+)")
 DROPPED = re.compile(r"dropped: (\d+)")
 LEFT_OUT = re.compile(r"left_out (\d+) (\d+): (\d+)")
 PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
