@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Skblab
 from skblab.kernel import Kernel
+from skblab.soak.plan import ACTIONS
 
 pytestmark = pytest.mark.guest
 QUICK = "net_path_basic.py"
@@ -58,5 +59,5 @@ def test_a_short_soak_is_good(skblab: Skblab, stock: Kernel) -> None:
     assert document["complaints"] == []
     assert done.returncode == 0
     result = document["result"]
-    assert set(result["done"]) >= {"path_trace", "histograms_read", "event", "device", "namespace"}
+    assert set(result["done"]) == set(ACTIONS), (result["refused"], result["examples"])
     assert result["calm"]["received"] == result["calm"]["sent"]

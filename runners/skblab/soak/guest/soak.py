@@ -100,7 +100,10 @@ def stir(plan: dict[str, Any], loads: list[Load], stirrer: Stirrer) -> list[dict
                 load.start()
         # Each phase has its whole length, however late the one before it ended.
         start = time.monotonic() - phase["begin"]
-        while (now := time.monotonic() - start) < phase["end"]:
+        # The plan begins with each action once: that much is done however slow the machine.
+        while (now := time.monotonic() - start) < phase["end"] or (
+            steps and not stirrer.tried(steps[0]["action"])
+        ):
             if steps and steps[0]["at"] <= now:
                 step = steps.pop(0)
                 stirrer.step(step["action"], tuple(step["words"]))

@@ -60,6 +60,10 @@ class Stirrer:
             self.examples.setdefault(action, f"{' '.join(words)}: {error}"[:300])
         counts[action] = counts.get(action, 0) + 1
 
+    def tried(self, action: str) -> bool:
+        """Tell whether a step of this action was done before, however it ended."""
+        return any(action in counts for counts in (self.done, self.refused, self.absent))
+
     def restore(self) -> None:
         """Put back what outlives the namespaces."""
         if PATH_TRACE.exists():
