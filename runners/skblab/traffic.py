@@ -21,12 +21,12 @@ LOOK_SECONDS = 0.1
 
 
 def udp(
-    reader: str, where: str, *, count: int, rate: int, size: int, seconds: int
+    reader: str, where: str, *, count: int, rate: int, size: int, seconds: int, flows: int = 1
 ) -> tuple[list[str], list[str]]:
     """Return receiver and sender of `count` datagrams from the namespace source to `reader`.
 
     `where` is the receiver's ADDRESS:PORT, `rate` a second (0: as fast as it goes), `size` in
-    bytes of payload; both end after `seconds`.
+    bytes of payload, `flows` how many source ports take turns; both end after `seconds`.
     """
     receiver = [
         *("ip", "netns", "exec", reader, f"{PROGRAMS}/skblab-traffic", "receive"),
@@ -37,7 +37,7 @@ def udp(
     sender = [
         *("ip", "netns", "exec", "source", f"{PROGRAMS}/skblab-traffic", "send"),
         *("--to", where, "--count", str(count), "--size", str(size)),
-        *("--rate", str(rate), "--seconds", str(seconds)),
+        *("--rate", str(rate), "--seconds", str(seconds), "--flows", str(flows)),
     ]
     return receiver, sender
 

@@ -8,10 +8,11 @@ import json
 import pytest
 
 from skblab.errors import SkblabError, UsageError
-from skblab.probe import agreement, request
+from skblab.probe import request
 from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
+from skblab.probe.verify import agreement
 from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
 
 LAYERS = ("stack", "ip", "route", "local", "transport", "socket", "wake", "user", "total")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from skblab.probe.loads import Load, Sent
-from skblab.probe.verify import Case, Counters, cases, complaints
+from skblab.probe.verify.counts import Counters, complaints
+from skblab.probe.verify.plan import Case, cases
 from skblab_analysis.documents import PathlatDocument
 from skblab_analysis.errors import parse
 

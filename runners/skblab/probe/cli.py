@@ -6,13 +6,12 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -23,13 +22,16 @@ from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
-from skblab.probe import cost, environment, loads, scripts, study, targets, verify
+from skblab.probe import cost, environment, loads, scripts, study, targets
 from skblab.probe import request as request_of
 from skblab.probe.backends import Probing, attached
-from skblab.probe.loads import Load
+from skblab.probe.loads import Load, Traffic
 from skblab.probe.reading import Reading, until_asked
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
+from skblab.probe.verify import counts, medians
+from skblab.probe.verify import tables as verify
+from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, Backend, cases, comparable, rounds
 from skblab.recording import recording
 from skblab.reporter import Reporter
 from skblab_analysis import series, tables
@@ -122,6 +124,9 @@ def layers(
     rate: Annotated[
         int, typer.Option(min=0, help="Guest: a second; 0: as fast as the sender can.")
     ] = 10_000,
+    flows: Annotated[
+        int, typer.Option(min=1, max=1000, help="Guest: source ports of UDP, in turn.")
+    ] = 1,
     flavour: Annotated[str, typer.Option(help="Guest: the kernel's flavour.")] = "stock",
     patches: Annotated[
         bool, typer.Option("--patches/--no-patches", help="Guest: with our kernel series or not.")
@@ -167,14 +172,17 @@ def layers(
     )
     request_of.check(request, backend, list(scripts.BACKENDS))
     wanted = Load.parse(load)
+    if flows > 1 and wanted.protocol != "udp":
+        raise UsageError(f"--flows {flows}: {wanted} is one connection; expected 1, or --load udp")
+    sending = Traffic(wanted, packets, rate, flows) if on == targets.GUEST else None
     reporter = Reporter(quiet=as_json)
     root = labroot.ensure(reporter)
     plan = Plan(
         experiment="layers",
         question="Where does the time of packets go, layer by layer?",
         seed=0,
-        packets=packets if on == targets.GUEST else None,
-        again=_again(on, ssh_config, request, load, packets, rate),
+        packets=packets if sending else None,
+        again=_again(on, ssh_config, request, sending),
         parameters={"on": on, **({"load": str(wanted)} if on == targets.GUEST else {})},
     )
     with contextlib.ExitStack() as stack:
@@ -196,10 +204,7 @@ def layers(
         # Not before: what the probe refuses is no run.
         folder = RunFolder.create(paths.results(), "layers", plan)
         with recording(folder, lambda: known, reporter):
-            document = _attend(
-                *(probing, target, request, reporter, asked),
-                (wanted, packets, rate) if on == targets.GUEST else None,
-            )
+            document = _attend(*(probing, target, request, reporter, asked), sending)
             found = _record(folder, document, backend, max_unaccounted)
         folder.finish(known, reporter.timings)
     if as_json:
@@ -247,10 +252,10 @@ def study_(
 def verify_(
     packets: Annotated[
         int, typer.Option(min=1, max=10_000_000, help="Packets or messages in each case.")
-    ] = verify.PACKETS,
+    ] = PACKETS,
     rate: Annotated[
         int, typer.Option(min=0, help="A second; 0: as fast as the sender can.")
-    ] = verify.RATE,
+    ] = RATE,
     only: Annotated[
         list[str] | None,
         typer.Option(help="Only cases with this load, such as tcp6-forward; may be repeated."),
@@ -258,78 +263,75 @@ def verify_(
     backend: Annotated[
         list[str] | None, typer.Option(help="Only this back end; may be repeated.")
     ] = None,
+    medians_: Annotated[
+        bool,
+        typer.Option(
+            "--medians/--no-medians",
+            help="Also compare the layers' medians, in instructions, with what each adds itself.",
+        ),
+    ] = True,
     flavour: Annotated[str, typer.Option(help="The kernel's flavour.")] = "stock",
 ) -> None:
     """Are the probes right? Counts known packets with every back end, to the packet.
 
     UDP, TCP and SCTP, IPv4 and IPv6, received and forwarded, polled in softirqs and in NAPI
-    threads, in guests of ours with and without the kernel series.
+    threads, in guests of ours with and without the kernel series. Then UDP in exact mode, where
+    the medians have to agree within the instructions that the back ends add.
 
-    Exit status 1: a count does not agree.
+    Exit status 1: a count or a median does not agree.
     """
     wanted = [Load.parse(text) for text in only or []]
-    names = [one.name for one in verify.BACKENDS]
+    names = [one.name for one in BACKENDS]
     for name in backend or []:
         if name not in names:
             raise UsageError(f"--backend {name}: expected {', '.join(names)}")
-    chosen = [one for one in verify.BACKENDS if not backend or one.name in backend]
+    chosen = [one for one in BACKENDS if not backend or one.name in backend]
     reporter = Reporter()
     root = labroot.ensure(reporter)
-    found: list[verify.Verdict] = []
+    console = Console(highlight=False)
+    wrong = []
     for patched in (True, False):
-        some = [one for one in chosen if one.patched == patched]
-        if some:
-            request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
-            found += _verify_on(request, root, some, wanted, packets, rate, reporter)
-    Console(highlight=False).print(verify_table(found))
-    wrong = sum(bool(one.complaints) for one in found)
+        request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
+        if some := [one for one in chosen if one.patched == patched]:
+            found = _count(request, root, some, wanted, (packets, rate), reporter)
+            console.print(verify.counts_table(found))
+            wrong += [f"{one.backend}, {one.case}" for one in found if one.complaints]
+        some = comparable(chosen, patched=patched)
+        if medians_ and len(some) > 1:
+            built = kernel.ensure(request, root, reporter)
+            measured = medians.measure(built, some, root, reporter)
+            console.print(verify.medians_table(built.release, measured))
+            said = medians.complaints(measured)
+            console.print(*said, sep="\n")
+            wrong += said
     if wrong:
-        raise SkblabError(f"{wrong} of {len(found)} cases do not agree")
+        raise SkblabError(f"{len(wrong)} do not agree: {'; '.join(wrong[:3])}")
 
 
-def _verify_on(
+def _count(
     request: kernel.Request,
     root: LabRoot,
-    backends: list[verify.Backend],
+    backends: list[Backend],
     wanted: list[Load],
-    packets: int,
-    rate: int,
+    load: tuple[int, int],
     reporter: Reporter,
-) -> list[verify.Verdict]:
-    chosen = [case for case in verify.cases() if not wanted or case.load in wanted]
-    found: list[verify.Verdict] = []
-    with guest_of_ours(request, root, reporter, verify.prepare) as target:
+) -> list[counts.Verdict]:
+    chosen = [case for case in cases() if not wanted or case.load in wanted]
+    found: list[counts.Verdict] = []
+    with guest_of_ours(request, root, reporter, counts.prepare) as target:
         stamps = targets.stamps(target, any(one.patched for one in backends))
-        rounds = verify.rounds(backends)
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
-            for some, case in product(rounds, chosen):
-                found += verify.run(target, some, case, packets, rate, (root, reporter))
+            for some, case in product(rounds(backends), chosen):
+                found += counts.run(target, some, case, *load, (root, reporter))
                 done(len(found))
     return found
 
 
-def verify_table(found: Sequence[verify.Verdict]) -> Table:
-    """Return what became of each case."""
-    table = Table(title="Known packets, counted", title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("back end", "case"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("packets", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    for one in found:
-        said = "; ".join(one.complaints)
-        verdict = f"[red]{escape(said)}[/red]" if said else "all counted"
-        table.add_row(one.backend, str(one.case), number(one.packets), verdict)
-    return table
-
-
-def _again(
-    on: str, ssh_config: Path | None, request: Request, load: str, packets: int, rate: int
-) -> str:
+def _again(on: str, ssh_config: Path | None, request: Request, sending: Traffic | None) -> str:
     words = ["./skblab probe layers --on", on, *request.options()]
     if ssh_config is not None:
         words += ["--ssh-config", str(ssh_config)]
-    if on == targets.GUEST:
-        words += ["--load", load, "--packets", str(packets), "--rate", str(rate)]
+    words += sending.options() if sending else []
     return " ".join(words)
 
 
@@ -371,7 +373,7 @@ def _attend(
     request: Request,
     reporter: Reporter,
     asked: Callable[[], bool],
-    load: tuple[Load, int, int] | None,
+    sending: Traffic | None,
 ) -> str:
     """Return the probe's last document, once it is over, or the load, or the user asks for it."""
     deadline = time.monotonic() + (math.inf if request.seconds is None else request.seconds)
@@ -385,13 +387,13 @@ def _attend(
     limit = "until Ctrl-C" if request.seconds is None else f"for {request.seconds:g} s"
     reporter.say(
         f"timing packets on {target.name}, kernel {target.release}, "
-        + (limit if load is None else f"{load[1]} of {load[0]} at {load[2]}/s")
+        + (limit if sending is None else str(sending))
     )
     with contextlib.suppress(_Enough):
-        if load is not None:
-            sent = loads.run(target.transport, *load, look)
+        if sending is not None:
+            sent = sending.run(target.transport, look)
             reporter.say(f"sent {number(sent.sent)}, received {number(sent.received)}")
-        while load is None:
+        while sending is None:
             look()
             time.sleep(LOOK_SECONDS)
     return probing.end()

@@ -85,18 +85,24 @@ def run(
     meanwhile: Callable[[], object] = lambda: None,
     *,
     size: int | None = None,
+    flows: int = 1,
 ) -> Sent:
     """Send so many at so many a second (0: at once), and wait for the last.
 
     `meanwhile` is called again and again; what it raises ends the load. `size` is in bytes of
-    payload, if not what the protocol has here.
+    payload, if not what the protocol has here. `flows` take turns; TCP and SCTP have one.
     """
     seconds = max(60, 20 * count // (rate or 10_000))
     size = size or BYTES[load.protocol]
     if load.protocol == "udp":
         address = f"[{load.address}]" if load.family == 6 else load.address
         receiver, sender = traffic.udp(
-            *(load.reader, f"{address}:{PORT}"), count=count, rate=rate, size=size, seconds=seconds
+            *(load.reader, f"{address}:{PORT}"),
+            count=count,
+            rate=rate,
+            size=size,
+            seconds=seconds,
+            flows=flows,
         )
     else:
         inside = ["ip", "netns", "exec"]
@@ -111,3 +117,31 @@ def run(
         received=int(came["received"]),
         rate=came["received"] / came["seconds"] if came["seconds"] else None,
     )
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A load with how many packets or messages, how many a second (0: at once), in how many flows.
+
+    Only UDP has more than one flow.
+    """
+
+    load: Load
+    packets: int
+    rate: int
+    flows: int = 1
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        flows = f" in {self.flows} flows" if self.flows > 1 else ""
+        return f"{self.packets} of {self.load} at {self.rate}/s{flows}"
+
+    def options(self) -> list[str]:
+        """Return it as options of `skblab probe layers`."""
+        flows = ["--flows", str(self.flows)] if self.flows > 1 else []
+        counts = ["--packets", str(self.packets), "--rate", str(self.rate)]
+        return ["--load", str(self.load), *counts, *flows]
+
+    def run(self, transport: Transport, meanwhile: Callable[[], object] = lambda: None) -> Sent:
+        """Send it, and wait for the last."""
+        return run(transport, self.load, self.packets, self.rate, meanwhile, flows=self.flows)

@@ -57,22 +57,16 @@ def calibrated(
     record = built.record
     command = again(probe, load, patched=record.patched, flavour=record.flavour)
 
-    def count(folder: Path) -> None:
-        reporter.say(f"counting what the probe costs on {built.release}: some minutes, this once")
-        with reporter.step("cost: exact"):
-            (folder / "logs").mkdir()
-            found = exact.count(built, probe, labroot, folder / "logs", command)
-        _write(folder, found)
-
     def run_pairs(folder: Path) -> None:
         reporter.say(f"{load} with and without the probe, {wall.PAIRS} pairs, this once")
         with reporter.step("cost: wall"):
             found = wall.measure(built, probe, load, labroot)
         _write(folder, found)
 
-    refused, counted = "", store.entry(KIND, _exact_key(built, probe, content))
+    counted: ExactCost | None = None
+    refused = ""
     try:
-        store.ensure(KIND, counted.name, reporter, count)
+        counted = count(built, probe, labroot, reporter)
     except RefusedError as refusal:
         # The run is none the worse for it, and its reader is told.
         refused = str(refusal)
@@ -82,10 +76,31 @@ def calibrated(
         kernel=built.release,
         own=True,
         again=command,
-        exact=None if refused else read(ExactCost, counted / FILE, "a calibration,"),
+        exact=counted,
         refused=refused,
         wall=read(WallCost, ran / FILE, "a calibration,"),
     )
+
+
+def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, reporter: Reporter) -> ExactCost:
+    """Return the instructions that the probe adds on that kernel, counted when they have not been.
+
+    RefusedError if they cannot be told.
+    """
+    key = _exact_key(built, probe, _content(probe, labroot, reporter))
+    record = built.record
+    command = again(probe, Load(), patched=record.patched, flavour=record.flavour)
+
+    def count_them(folder: Path) -> None:
+        reporter.say(
+            f"counting what the probe ({probe}) costs on {built.release}: some minutes, this once"
+        )
+        with reporter.step("cost: exact"):
+            (folder / "logs").mkdir()
+            found = exact.count(built, probe, labroot, folder / "logs", command)
+        _write(folder, found)
+
+    return read(ExactCost, store.ensure(KIND, key, reporter, count_them) / FILE, "a calibration,")
 
 
 def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> CostDocument:

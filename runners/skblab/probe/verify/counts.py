@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `skblab probe verify` holds the probes to: counts of packets that are known otherwise.
+"""Are the probes' counts right? Cases of packets whose number is known otherwise.
 
 A load of known length runs in a guest while a probe looks on. The programs at both ends, the
 devices and the IP layers count as well, and all must agree to the packet:
@@ -18,26 +18,23 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from skblab.errors import SkblabError
 from skblab.labroot import LabRoot
-from skblab.probe import agreement, loads
+from skblab.probe import loads
 from skblab.probe.backends import attached
-from skblab.probe.loads import Load, Sent
-from skblab.probe.request import BPF, Request
-from skblab.probe.scripts import bpftrace, systemtap
+from skblab.probe.loads import Sent
+from skblab.probe.request import BPF
 from skblab.probe.targets import Target
+from skblab.probe.verify import agreement
+from skblab.probe.verify.plan import Backend, Case
 from skblab.reporter import Reporter
 from skblab_analysis.documents import PathDocument, PathlatDocument
 from skblab_analysis.errors import parse
 from skblab_analysis.scripts import ScriptsDocument
 
-# A prime, so that no batch size hides a rest.
-PACKETS = 100_003
-RATE = 10_000
 # Longer than a delayed acknowledgement of SCTP, which has 200 ms.
 QUIET_SECONDS = 0.5
 SETTLE_SECONDS = 30
@@ -46,55 +43,6 @@ SLOWER = 3
 NAMESPACES = ("source", "router", "target")
 # Not on a path without a queueing discipline.
 OPTIONAL = "dequeue"
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A way to measure, and the kernel it is for."""
-
-    name: str
-    patched: bool
-    request: Request
-    tool: str = BPF
-
-
-BACKENDS = (
-    Backend("samples", patched=True, request=Request(source="samples")),
-    Backend("bpftrace samples", True, Request(source="samples"), bpftrace.NAME),
-    Backend("stap samples", True, Request(source="samples"), systemtap.NAME),
-    Backend("hooks by fentry", patched=False, request=Request(source="hooks")),
-    Backend("hooks by kprobe", patched=False, request=Request(source="hooks", kprobes=True)),
-    Backend("bpftrace hooks", False, Request(source="hooks"), bpftrace.NAME),
-    Backend("stap hooks", False, Request(source="hooks"), systemtap.NAME),
-)
-
-
-def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
-    """Return what runs at once: all that read samples, so that they can be compared; or one."""
-    readers = tuple(one for one in backends if one.patched)
-    return [*([readers] if readers else []), *((one,) for one in backends if not one.patched)]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A load, and where the packets are polled."""
-
-    load: Load
-    threaded: bool
-
-    def __str__(self) -> str:
-        """The case's name."""
-        return f"{self.load}, {'NAPI threads' if self.threaded else 'softirq'}"
-
-
-def cases() -> Iterator[Case]:
-    """Every protocol, family, path and context."""
-    protocols: tuple[loads.Protocol, ...] = ("udp", "tcp", "sctp")
-    families: tuple[loads.Family, ...] = (4, 6)
-    for threaded, forward, protocol, family in product(
-        (False, True), (False, True), protocols, families
-    ):
-        yield Case(Load(protocol, family, forward), threaded)
 
 
 @dataclass(frozen=True)

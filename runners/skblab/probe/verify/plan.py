@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `skblab probe verify` runs: back ends, the cases that each counts, and how many packets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from skblab.probe import loads
+from skblab.probe.loads import Load
+from skblab.probe.request import BPF, Request
+from skblab.probe.scripts import bpftrace, systemtap
+
+# A prime, so that no batch size hides a rest.
+PACKETS = 100_003
+RATE = 10_000
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A way to measure, and the kernel it is for."""
+
+    name: str
+    patched: bool
+    request: Request
+    tool: str = BPF
+
+
+BACKENDS = (
+    Backend("samples", patched=True, request=Request(source="samples")),
+    Backend("bpftrace samples", True, Request(source="samples"), bpftrace.NAME),
+    Backend("stap samples", True, Request(source="samples"), systemtap.NAME),
+    Backend("hooks by fentry", patched=False, request=Request(source="hooks")),
+    Backend("hooks by kprobe", patched=False, request=Request(source="hooks", kprobes=True)),
+    Backend("bpftrace hooks", False, Request(source="hooks"), bpftrace.NAME),
+    Backend("stap hooks", False, Request(source="hooks"), systemtap.NAME),
+)
+
+
+def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
+    """Return what runs at once: all that read samples, so that they can be compared; or one."""
+    readers = tuple(one for one in backends if one.patched)
+    return [*([readers] if readers else []), *((one,) for one in backends if not one.patched)]
+
+
+def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
+    """Return those whose medians are compared on such a kernel.
+
+    Our kernel's samples meet the hooks as well: the quickest of them, which blur the least.
+    """
+    found = [one for one in backends if one.patched == patched]
+    if patched and found:
+        found += [one for one in backends if one.name == "hooks by fentry"]
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load, and where the packets are polled."""
+
+    load: Load
+    threaded: bool
+
+    def __str__(self) -> str:
+        """The case's name."""
+        return f"{self.load}, {'NAPI threads' if self.threaded else 'softirq'}"
+
+
+def cases() -> Iterator[Case]:
+    """Every protocol, family, path and context."""
+    protocols: tuple[loads.Protocol, ...] = ("udp", "tcp", "sctp")
+    families: tuple[loads.Family, ...] = (4, 6)
+    for threaded, forward, protocol, family in product(
+        (False, True), (False, True), protocols, families
+    ):
+        yield Case(Load(protocol, family, forward), threaded)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What `skblab probe verify` found, as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from skblab.probe.verify.counts import Verdict
+from skblab.probe.verify.medians import Measured, agreements
+from skblab_analysis.words import number
+
+
+def counts_table(found: Sequence[Verdict]) -> Table:
+    """Return what became of each case."""
+    table = _table("Known packets, counted", "back end", "case")
+    table.add_column("packets", justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for one in found:
+        said = "; ".join(one.complaints)
+        verdict = f"[red]{escape(said)}[/red]" if said else "all counted"
+        table.add_row(one.backend, str(one.case), number(one.packets), verdict)
+    return table
+
+
+def medians_table(release: str, found: Sequence[Measured]) -> Table:
+    """Return what each back end says of each layer, and what remains as true of it."""
+    table = _table(f"Medians on {release}, in instructions (exact)", "layer")
+    for name in (*(one.backend for one in found), "so it is"):
+        table.add_column(name, justify="right", overflow="fold")
+    for agreed in agreements(found):
+        said = (one.medians[agreed.layer] for one in found)
+        ranges = [_range(low, high) for low, high in said]
+        truth = "[red]nothing[/red]"
+        if agreed.low <= agreed.high:
+            truth = _range(round(agreed.low), agreed.high)
+        table.add_row(str(agreed.layer), *ranges, truth)
+    table.add_section()
+    for path in found[0].cost:
+        own = (number(round(one.cost[path])) for one in found)
+        table.add_row(f"{path}: its own work, in all", *own, "")
+    return table
+
+
+def _table(title: str, *names: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    return table
+
+
+def _range(low: int, high: int) -> str:
+    return number(low) if low == high else f"{number(low)}…{number(high)}"
