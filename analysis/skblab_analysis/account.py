@@ -45,6 +45,10 @@ class Account(BaseModel):
         description="what is known to be missing or misplaced, by cause"
     )
 
+    polls: dict[Name, NonNegativeInt] = Field(
+        default_factory=dict, description="NAPI polls that are in no histogram, by cause"
+    )
+
     @property
     def missing(self) -> int:
         """All that is unaccounted for."""
@@ -57,7 +61,12 @@ class Account(BaseModel):
 
 
 def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
-    """Return the account of one run of the probe."""
+    """Return the account of one run of the probe; RefusedError if stamps were off in between."""
+    if document.stamps_on.start is False or document.stamps_on.end is False:
+        raise RefusedError(
+            "the kernel did not stamp packets all the time (net.core.path_trace was 0); "
+            "switch it on, or use --source hooks"
+        )
     hooks, flags = document.hooks, document.flags
     ends = sum(sum(path.ends.model_dump().values()) for path in document.paths)
     unaccounted = {
@@ -74,9 +83,16 @@ def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
         unaccounted |= {
             "replaced": hooks.replaced,
             "refused": hooks.refused,
+            # Sent while there was no room: their path has no beginning that was seen.
+            "sends_refused": hooks.sends_refused,
+            # Of a longer list than is followed: they lack points.
+            "bulk_cut": hooks.bulk_cut,
             # Beyond those: an end that was not seen, or seen twice.
             "unbalanced": abs(begun - known - hooks.replaced - hooks.refused),
         }
+    polls = document.polls.model_dump() if document.polls else {}
+    if hooks is not None:
+        polls["refused"] = hooks.napis_refused
     return Account(
         trial=trial,
         unit=unit,
@@ -89,6 +105,7 @@ def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
         filtered=document.samples.filtered,
         copies=flags.get("copy", 0),
         unaccounted=unaccounted,
+        polls=polls,
     )
 
 

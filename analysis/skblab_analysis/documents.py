@@ -258,6 +258,14 @@ class Hooks(_Tool):
     bulk_cut: NonNegativeInt
 
 
+class Polls(_Tool):
+    """NAPI polls that are in no histogram, by cause."""
+
+    missed: NonNegativeInt
+    unknown_context: NonNegativeInt
+    contexts_refused: NonNegativeInt = 0
+
+
 class End(_Tool):
     """One end of a packet's way, by its header."""
 
@@ -364,15 +372,17 @@ class PathlatDocument(_Tool):
     groups: tuple[Group, ...] | None = None
     groups_others: NonNegativeInt = 0
     napi: tuple[NapiDistribution, ...] = ()
+    polls: Polls | None = None
 
     @model_validator(mode="after")
-    def _agrees(self) -> PathlatDocument:
+    def _agrees(self, info: ValidationInfo) -> PathlatDocument:
         names = sorted(path.path for path in self.paths)
         if names != sorted(get_args(PathName)):
             raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
         if (self.source == "hooks") != (self.hooks is not None):
             raise ValueError(f"the source is {self.source}: expected hooks with it if it is hooks")
-        if self.groups is not None:
+        # While it counts, what is read of groups is later than what was read of all.
+        if self.groups is not None and not _counting(info):
             self._check_groups(self.groups)
         return self
 

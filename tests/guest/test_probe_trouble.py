@@ -485,6 +485,31 @@ def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     assert text.count("Results: ") == 1
 
 
+@pytest.mark.slow
+def test_scripts_of_bpftrace_on_a_host(testbed: Bed, run_skblab: Skblab, tmp_path: Path) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
+        *("--backend", "bpftrace", "--source", testbed.source, "--seconds", "1", "--no-cost"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "unaccounted for" in done.stdout
+    (folder,) = tmp_path.iterdir()
+    assert load(folder).trials[0]["state"] == "good"
+
+
+@pytest.mark.slow
+def test_a_host_without_what_a_module_is_built_of(testbed: Bed, run_skblab: Skblab) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
+        *("--backend", "stap", "--source", testbed.source, "--seconds", "1", "--no-cost"),
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("skblab: stap could not attach receive on testbed, kernel ")
+    assert "/build/.config" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 SMALL_DISK = """
 mount -t tmpfs -o size=$0 none "$SKBLAB_RESULTS"
 status=0

@@ -8,7 +8,8 @@ devices and the IP layers count as well, and all must agree to the packet:
     IP          packets forwarded = paths of forwarded packets, less further copies, which only
                 segmentation and retransmission make: with neither it is an equality
     programs    UDP: datagrams read = paths that ended delivered, each seen at every point
-                TCP, SCTP: messages arrived whole; every path seen at every point
+                TCP, SCTP: messages arrived whole; as many paths delivered, and of forwarded
+                packets transmitted, as they need at least, each seen at every point
 
 Segmentation is switched off, so that a packet is a packet everywhere. Of scripts see agreement.py.
 """
@@ -205,6 +206,14 @@ def complaints(
     if case.load.protocol == "udp":
         same("paths delivered", receive.ends.delivered, packets)
         same("paths transmitted", forward.ends.transmitted, packets if case.load.forward else 0)
+    else:
+        # How a connection cuts and acknowledges its messages is its own affair, but all must come.
+        least = case.load.least(packets)
+        usual = [("delivered", receive.ends.delivered)]
+        usual += [("transmitted", forward.ends.transmitted)] if case.load.forward else []
+        for end, count in usual:
+            if count + document.merged < least:
+                found.append(f"paths {end}: {count}, expected at least {least}, or merged ones")
     for path in (receive, forward):
         found += _unseen(path)
     found += _lost(document)
