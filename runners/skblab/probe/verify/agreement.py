@@ -12,7 +12,9 @@ Those that hook functions count every packet at a point, whatever becomes of it:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from skblab_analysis.documents import LayerDistribution, PathlatDocument
 from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
@@ -105,6 +107,63 @@ def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterabl
         for one, other in pairs:
             if not _alike(one, other):
                 yield f"{path.path} {one.to_point}: other times than pathlat's"
+
+
+def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterable[str]:
+    """Yield all that the kernel's own histograms tell otherwise than its samples of the same time.
+
+    Their buckets are those of the kernel's clock, so that a packet near the edge of one may be in
+    another one here than there; but it is in one that can hold its time.
+    """
+    yield from _same("merged", histograms.merged, samples.merged)
+    for path in histograms.paths:
+        other = samples.path(path.path)
+        if (path.ends, path.seen) != (other.ends, other.seen):
+            said = [f"{one.ends}, seen {dict(one.seen)}" for one in (path, other)]
+            yield f"{path.path}: {said[0]}; samples say {said[1]}"
+            continue
+        pairs = zip((*path.layers, path.total), (*other.layers, other.total), strict=True)
+        for mine, theirs in pairs:
+            if not _compatible(mine, theirs):
+                yield f"{path.path} {mine.to_point}: other times than the samples have"
+
+
+# What is rounded at each point makes the sum of all of them this much less.
+ROUNDED_NS = 16
+# The kernel's own idea of its clock's frequency, in parts of one.
+FREQUENCY = 1e-5
+
+
+def _compatible(mine: LayerDistribution, theirs: LayerDistribution) -> bool:
+    """Tell whether one set of times can have made both distributions."""
+    # A sample is rounded down, and the whole of a path at each of its points.
+    apart, slack = mine.sum - theirs.sum, ROUNDED_NS + FREQUENCY * mine.sum
+    if mine.count != theirs.count or not -slack <= apart <= ROUNDED_NS * mine.count + slack:
+        return False
+    one, other = _Cumulative(mine), _Cumulative(theirs)
+    return all(
+        one.surely(edge) <= other.perhaps(edge) and other.surely(edge) <= one.perhaps(edge)
+        for edge in {*one.lower, *other.lower}
+    )
+
+
+class _Cumulative:
+    """How many of a distribution's values are less than one; edges may be off by some ns."""
+
+    def __init__(self, distribution: LayerDistribution) -> None:
+        rows = distribution.histogram().rows()
+        self.lower = [lower for lower, _, _ in rows]
+        self._upper = [upper for _, upper, _ in rows]
+        self._counts = [0, *accumulate(count for _, _, count in rows)]
+
+    def surely(self, value: int) -> int:
+        return self._counts[bisect_left(self._upper, value - self._slack(value))]
+
+    def perhaps(self, value: int) -> int:
+        return self._counts[bisect_left(self.lower, value + self._slack(value))]
+
+    def _slack(self, value: int) -> float:
+        return ROUNDED_NS + FREQUENCY * value
 
 
 def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:
