@@ -281,7 +281,8 @@ class Hooks(_Tool):
 class KernelCounts(_Tool):
     """What the kernel counts beside its own histograms: packets that drivers or sockets began.
 
-    `reentered`: that began anew, as received ones, after they were transmitted.
+    `reentered`: that began anew, as received ones, after they were transmitted. Further copies that
+    went up in another packet are nowhere, neither here nor among the `merged` ones.
     """
 
     entered: NonNegativeInt

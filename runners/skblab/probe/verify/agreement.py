@@ -12,7 +12,7 @@ Those that hook functions count every packet at a point, whatever becomes of it:
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
@@ -115,7 +115,9 @@ def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterab
     Their buckets are those of the kernel's clock, so that a packet near the edge of one may be in
     another one here than there; but it is in one that can hold its time.
     """
-    yield from _same("merged", histograms.merged, samples.merged)
+    # Further copies that went up in another packet are not among them.
+    if histograms.merged > samples.merged:
+        yield f"merged: {histograms.merged}, samples say {samples.merged}"
     for path in histograms.paths:
         other = samples.path(path.path)
         if (path.ends, path.seen) != (other.ends, other.seen):
@@ -124,46 +126,37 @@ def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterab
             continue
         pairs = zip((*path.layers, path.total), (*other.layers, other.total), strict=True)
         for mine, theirs in pairs:
-            if not _compatible(mine, theirs):
+            if not _compatible(mine, theirs, WHOLE_NS if mine is path.total else LAYER_NS):
                 yield f"{path.path} {mine.to_point}: other times than the samples have"
 
 
-# What is rounded at each point makes the sum of all of them this much less.
-ROUNDED_NS = 16
+# What a time may differ by for being rounded: once, or at every point of a path.
+LAYER_NS = 1
+WHOLE_NS = 16
 # The kernel's own idea of its clock's frequency, in parts of one.
 FREQUENCY = 1e-5
 
 
-def _compatible(mine: LayerDistribution, theirs: LayerDistribution) -> bool:
+def _compatible(mine: LayerDistribution, theirs: LayerDistribution, rounded: int) -> bool:
     """Tell whether one set of times can have made both distributions."""
-    # A sample is rounded down, and the whole of a path at each of its points.
-    apart, slack = mine.sum - theirs.sum, ROUNDED_NS + FREQUENCY * mine.sum
-    if mine.count != theirs.count or not -slack <= apart <= ROUNDED_NS * mine.count + slack:
+    # Each sample is rounded down, the sum of the histogram only once.
+    apart, slack = mine.sum - theirs.sum, rounded + FREQUENCY * mine.sum
+    if mine.count != theirs.count or not -slack <= apart <= rounded * mine.count + slack:
         return False
-    one, other = _Cumulative(mine), _Cumulative(theirs)
-    return all(
-        one.surely(edge) <= other.perhaps(edge) and other.surely(edge) <= one.perhaps(edge)
-        for edge in {*one.lower, *other.lower}
-    )
+    return _below(mine, theirs, rounded) and _below(theirs, mine, rounded)
 
 
-class _Cumulative:
-    """How many of a distribution's values are less than one; edges may be off by some ns."""
-
-    def __init__(self, distribution: LayerDistribution) -> None:
-        rows = distribution.histogram().rows()
-        self.lower = [lower for lower, _, _ in rows]
-        self._upper = [upper for _, upper, _ in rows]
-        self._counts = [0, *accumulate(count for _, _, count in rows)]
-
-    def surely(self, value: int) -> int:
-        return self._counts[bisect_left(self._upper, value - self._slack(value))]
-
-    def perhaps(self, value: int) -> int:
-        return self._counts[bisect_left(self.lower, value + self._slack(value))]
-
-    def _slack(self, value: int) -> float:
-        return ROUNDED_NS + FREQUENCY * value
+def _below(one: LayerDistribution, other: LayerDistribution, rounded: int) -> bool:
+    """Tell whether, wherever values of one surely end, the other can have as many."""
+    rows = other.histogram().rows()
+    begins = [lower for lower, _, _ in rows]
+    possible = [0, *accumulate(count for _, _, count in rows)]
+    done = 0
+    for _, upper, count in one.histogram().rows():
+        done += count
+        if possible[bisect_right(begins, upper + rounded + FREQUENCY * upper)] < done:
+            return False
+    return True
 
 
 def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:

@@ -194,11 +194,10 @@ def complaints(
     same("packets or messages read", sent.received, packets)
     in_flight = document.hooks.in_flight if document.hooks else 0
     # What GRO has made one is forwarded as one, and leaves as several: the first, and copies.
-    same(
-        "paths of packets that devices received",
-        _ended(receive) + _ended(forward) + document.merged + in_flight,
-        counted.received,
-    )
+    paths = _ended(receive) + _ended(forward) + document.merged + in_flight
+    # The kernel's own histograms have no count of TCP's further copies that went up in others.
+    if document.histograms is None or case.load.protocol != "tcp" or paths > counted.received:
+        same("paths of packets that devices received", paths, counted.received)
     # One that the next device's ring has no room for was forwarded, too. What TCP sends again is
     # a further copy for the kernel's samples, and a packet for IP.
     most = _ended(forward)
