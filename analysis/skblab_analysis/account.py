@@ -137,7 +137,11 @@ def refuse(found: Account, per_cent: float) -> None:
     if 100 * found.share <= per_cent:
         return
     causes = ", ".join(f"{count} {name}" for name, count in found.unaccounted.items() if count)
-    mend = "; --room gives hooks more room" if found.unaccounted.get("refused") else ""
+    mends = {
+        "refused": "; --room gives hooks more room",
+        "unsettled": "; the kernel counted on while it was read, of which a longer run has less",
+    }
+    mend = "".join(words for cause, words in mends.items() if found.unaccounted.get(cause))
     raise RefusedError(
         f"{found.missing} packets are unaccounted for ({causes}), more than {per_cent:g} % of the "
         f"{found.ended} that ended; --max-unaccounted allows more{mend}"

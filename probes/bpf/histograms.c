@@ -6,10 +6,12 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "snapshot.h"
@@ -58,29 +60,47 @@ static int read_now(struct snapshot *snapshot)
 	return ret;
 }
 
-/* Read until the counts, which the file begins with, stay the same: then what followed
- * them is of the same packets. While packets come all the time that may never be.
- */
-static int read_settled(struct snapshot *snapshot)
+static double now_seconds(void)
 {
-	int ret = read_now(snapshot);
+	struct timespec t;
 
-	for (int i = 0; !ret && i < SETTLE; i++) {
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* Read until the counts, which the file begins with, stay the same: then what followed
+ * them is of the same packets. While packets come all the time that may never be: then
+ * the quickest reading has the fewest that came meanwhile.
+ */
+static int read_settled(struct snapshot *best)
+{
+	struct histogram_counts counts = {};
+	double least = INFINITY;
+
+	memset(best, 0, sizeof(*best));
+	for (int i = 0; i <= SETTLE; i++) {
 		struct snapshot next;
+		double took = now_seconds();
 		bool settled;
 
-		ret = read_now(&next);
-		if (ret) {
-			snapshot_free(snapshot);
-			return ret;
+		if (read_now(&next)) {
+			snapshot_free(best);
+			return EXIT_BAD;
 		}
-		settled = snapshot_same_counts(snapshot, &next);
-		snapshot_free(snapshot);
-		*snapshot = next;
+		took = now_seconds() - took;
+		settled = i && !memcmp(&counts, &next.counts, sizeof(counts));
+		counts = next.counts;
+		if (settled || took < least) {
+			snapshot_free(best);
+			*best = next;
+			least = took;
+		} else {
+			snapshot_free(&next);
+		}
 		if (settled)
 			break;
 	}
-	return ret;
+	return 0;
 }
 
 static bool polls_counted(void)

@@ -157,11 +157,6 @@ void snapshot_free(struct snapshot *snapshot)
 	memset(snapshot, 0, sizeof(*snapshot));
 }
 
-bool snapshot_same_counts(const struct snapshot *one, const struct snapshot *other)
-{
-	return !memcmp(&one->counts, &other->counts, sizeof(one->counts));
-}
-
 static bool same_bucket(const struct snapshot_bucket *one, const struct snapshot_bucket *other)
 {
 	return one->hist == other->hist && one->edge.from == other->edge.from &&

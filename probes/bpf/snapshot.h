@@ -34,9 +34,6 @@ struct snapshot {
 int snapshot_read(struct snapshot *snapshot, FILE *file, char *why, size_t why_size);
 void snapshot_free(struct snapshot *snapshot);
 
-/* Whether both have the same counts of packets, so that none ended in between. */
-bool snapshot_same_counts(const struct snapshot *one, const struct snapshot *other);
-
 /* Take away from @now what was there @before; false if there was more of anything. */
 bool snapshot_subtract(struct snapshot *now, const struct snapshot *before);
 

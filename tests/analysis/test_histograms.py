@@ -13,9 +13,9 @@ from rich.console import Console
 from synthetic_run import pathlat
 
 from skblab_analysis import series, tables
-from skblab_analysis.account import account
+from skblab_analysis.account import account, refuse
 from skblab_analysis.documents import COUNTING, PathlatDocument
-from skblab_analysis.errors import RecordError, parse
+from skblab_analysis.errors import RecordError, RefusedError, parse
 from skblab_analysis.loglinear import Histogram
 from skblab_analysis.records import RunFolder, load
 from skblab_analysis.run import Plan
@@ -93,7 +93,10 @@ def test_counts_that_moved_while_they_were_read_are_unaccounted_for() -> None:
     with pytest.raises(RecordError, match="the leg holds 200 packets of 202"):
         parsed(document)
     document["paths"][0]["unsettled"] = 2
-    assert account(0, "ns", parsed(document)).unaccounted["unsettled"] == 2
+    found = account(0, "ns", parsed(document))
+    assert found.unaccounted["unsettled"] == 2
+    with pytest.raises(RefusedError, match="of which a longer run has less"):
+        refuse(found, 0.1)
 
 
 @pytest.mark.parametrize(
