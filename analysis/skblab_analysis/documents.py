@@ -26,6 +26,7 @@ from skblab_analysis.loglinear import SUB_BUCKETS, Histogram, bounds
 
 # Names travel into pictures and pages, so they are kept plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
+Source = Literal["samples", "hooks", "histograms"]
 PathName = Literal["receive", "forward", "send"]
 Bucket = tuple[NonNegativeInt, Annotated[int, Field(gt=0)]]
 
@@ -48,7 +49,10 @@ class _Tool(BaseModel):
 class _Distribution(_Tool):
     """A histogram as the tools print it: [[bucket index, count], …] with exact figures.
 
-    `negative` (below zero) and `overflow` (too long to store) count values in no bucket.
+    `negative` (below zero) and `overflow` (too long to store) count values in no bucket. With
+    `bounded` no single value is known: `min` and `max` are bounds, those of the outer buckets.
+    `edges`: smallest and largest value of each bucket where they are the kernel's own, and the
+    buckets' indices numbers from 0.
     """
 
     count: NonNegativeInt
@@ -57,13 +61,17 @@ class _Distribution(_Tool):
     max: NonNegativeInt
     negative: NonNegativeInt = 0
     overflow: NonNegativeInt = 0
+    bounded: bool = False
     buckets: tuple[Bucket, ...]
+    edges: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
 
     @model_validator(mode="after")
     def _agrees(self, info: ValidationInfo) -> Self:
         if _counting(info):
             return self._settled()
         indices = [bucket for bucket, _ in self.buckets]
+        if self.edges is not None and indices != [*range(len(self.edges))]:
+            raise ValueError("the buckets are not numbered as their edges are")
         if len(set(indices)) != len(indices):
             raise ValueError("a bucket index is given twice")
         held = sum(count for _, count in self.buckets)
@@ -74,6 +82,8 @@ class _Distribution(_Tool):
 
     def _settled(self) -> Self:
         """Return the distribution with its figures as its buckets have them."""
+        if self.bounded:
+            return self
         edges = {bucket: bounds(bucket) for bucket, _ in self.buckets}
         low, high = (edges[pick(edges)] if edges else (0, 0) for pick in (min, max))
         lower, upper = (
@@ -92,7 +102,8 @@ class _Distribution(_Tool):
         """Return the checked histogram."""
         if not self.buckets:
             return Histogram({})
-        return Histogram(dict(self.buckets), self.sum, self.min, self.max)
+        edges = None if self.edges is None else dict(enumerate(self.edges))
+        return Histogram(dict(self.buckets), self.sum, self.min, self.max, self.bounded, edges)
 
 
 class LayerDistribution(_Distribution):
@@ -134,6 +145,10 @@ class PathDocument(_Tool):
     back into the stack through a virtual device. `negative` and `overflow` packets have times
     that cannot be placed: they are in no histogram. `copies`: further copies of a packet, with
     any end.
+
+    The kernel's own histograms hold all packets, and what is null they do not tell. Of `leg` they
+    may know no more than the sum: then it is one bucket. `unsettled`: by so many packets its counts
+    differ, for the kernel goes on counting while it is read.
     """
 
     path: PathName
@@ -142,10 +157,11 @@ class PathDocument(_Tool):
     seen: Mapping[Name, NonNegativeInt]
     seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
     drop_reasons: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
-    negative: NonNegativeInt
-    overflow: NonNegativeInt
-    reentered: NonNegativeInt
-    copies: NonNegativeInt = 0
+    negative: NonNegativeInt | None = None
+    overflow: NonNegativeInt | None = None
+    reentered: NonNegativeInt | None = None
+    copies: NonNegativeInt | None = None
+    unsettled: NonNegativeInt | None = None
     layers: tuple[LayerDistribution, ...]
     leg: LayerDistribution
     total: LayerDistribution
@@ -166,17 +182,21 @@ class PathDocument(_Tool):
         ends = [layer.to_point for layer in self.layers]
         if len(set(ends)) != len(ends):
             raise ValueError("two layers end at the same point")
+        if (self.negative is None) == (self.unsettled is None):
+            raise ValueError("expected either `negative` or `unsettled`")
+        slack = self.unsettled or 0
         for point, count in self.seen.items():
-            if count > self.ended:
+            if count > self.ended + slack:
                 raise ValueError(
                     f"point {point} was seen by {count} of {self.ended} {self.usual_end}"
                 )
-        placed = self.ended - self.negative - self.overflow
+        aside = (self.negative or 0) + (self.overflow or 0)
+        placed = self.ended - aside
         for name, whole in (("leg", self.leg), ("total", self.total)):
-            if whole.count != placed:
+            if abs(whole.count - placed) > slack:
                 raise ValueError(
                     f"the {name} holds {whole.count} packets of {self.ended} {self.usual_end} "
-                    f"less {self.negative + self.overflow} not placed"
+                    f"less {aside} not placed"
                 )
         return self
 
@@ -264,6 +284,18 @@ class Polls(_Tool):
     missed: NonNegativeInt
     unknown_context: NonNegativeInt
     contexts_refused: NonNegativeInt = 0
+
+
+class KernelCounts(_Tool):
+    """What the kernel counts beside its own histograms: packets that drivers or sockets began.
+
+    `reentered`: that began anew, as received ones, after they were transmitted. Further copies that
+    went up in another packet are nowhere, neither here nor among the `merged` ones.
+    """
+
+    entered: NonNegativeInt
+    sent: NonNegativeInt
+    reentered: NonNegativeInt
 
 
 class End(_Tool):
@@ -355,17 +387,19 @@ class PathlatDocument(_Tool):
     """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets.
 
     `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
+    `histograms`: only if the source is the kernel's own, which have no `samples`.
     """
 
     schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
-    source: Literal["samples", "hooks"] = "samples"
+    source: Source = "samples"
     hooks: Hooks | None = None
+    histograms: KernelCounts | None = None
     late: LateDocument | None = None
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]
     stamps_on: StampsOn = StampsOn()
-    samples: Samples
+    samples: Samples | None
     merged: NonNegativeInt
     flags: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
     paths: tuple[PathDocument, ...]
@@ -381,6 +415,11 @@ class PathlatDocument(_Tool):
             raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
         if (self.source == "hooks") != (self.hooks is not None):
             raise ValueError(f"the source is {self.source}: expected hooks with it if it is hooks")
+        of_kernel = self.source == "histograms"
+        if of_kernel != (self.histograms is not None) or of_kernel != (self.samples is None):
+            raise ValueError(
+                f"the source is {self.source}: expected either histograms or samples with it"
+            )
         # While it counts, what is read of groups is later than what was read of all.
         if self.groups is not None and not _counting(info):
             self._check_groups(self.groups)

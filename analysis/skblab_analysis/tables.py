@@ -30,6 +30,7 @@ from skblab_analysis.words import (
     scale,
     share,
     signed,
+    slowest,
     small_share,
 )
 
@@ -185,7 +186,7 @@ def _figures(one: Series, scaled: Scale, shown: Iterable[float]) -> list[str]:
         number(histogram.count),
         scaled.text(histogram.mean),
         *(scaled.text(histogram.quantile(q)) for q in shown),
-        scaled.text(histogram.maximum if histogram.buckets else None),
+        slowest(histogram, scaled.text) if histogram.buckets else scaled.text(None),
     ]
 
 
@@ -244,10 +245,11 @@ def account_title(account: Account) -> str:
 def account_rows(account: Account) -> list[tuple[str, int, str]]:
     """Return the lines of an account that have something to say: name, packets, words."""
     rows = [
-        ("begun", account.begun, "= ended + merged + in flight + continued + unaccounted for"),
+        ("begun", account.begun, _begun_words(account)),
         ("ended", account.ended, ""),
         ("merged into others", account.merged, ""),
         ("in flight when it stopped", account.in_flight, ""),
+        ("more in flight at its start", account.earlier, ""),
         ("continued", account.continued, "entered anew while on their way"),
         ("unwanted", account.filtered, "by the filters"),
         ("further copies", account.copies, "among the ended"),
@@ -258,6 +260,12 @@ def account_rows(account: Account) -> list[tuple[str, int, str]]:
         for name, value, words in rows
         if value is not None and (name == "ended" or value)
     ]
+
+
+def _begun_words(account: Account) -> str:
+    if account.source == "histograms":
+        return "= ended − further copies + merged + in flight − in flight at its start"
+    return "= ended + merged + in flight + continued + unaccounted for"
 
 
 MOST_LATE = 20

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * pathlat: where the time of packets goes, from the kernel's path and NAPI poll
- * samples, or by hooks on a kernel that makes none. Loads and attaches the BPF
- * programs, waits, prints JSON.
+ * samples or histograms, or by hooks on a kernel that makes none. Loads and attaches
+ * the BPF programs, waits, prints JSON.
  *
  * Exit code 0: the document is complete. 2: bad usage, a kernel without what is
  * needed, no permission, or an output that cannot be written.
@@ -37,8 +37,7 @@
 #include "names.h"
 #include "source.h"
 
-#define VMLINUX_BTF   "/sys/kernel/btf/vmlinux"
-#define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
+#define VMLINUX_BTF "/sys/kernel/btf/vmlinux"
 
 #ifndef PATHLAT_VERSION
 #error "PATHLAT_VERSION comes from the Makefile"
@@ -50,7 +49,8 @@ static const char doc[] =
 	"Count where the time of received, forwarded and sent packets goes: intervals between the "
 	"points of their paths and delays of NAPI polls, in histograms with 16 buckets per power of "
 	"two. On a kernel with the skblab patches from its own samples (net.core.path_trace = 1 "
-	"switches those of packets on), on others by hooks on its functions.\v"
+	"switches those of packets on) or, which costs least, its own histograms "
+	"(net.core.path_trace = 2), on others by hooks on its functions.\v"
 	"Prints \"ready\" on standard error once attached, and one JSON document when the time is "
 	"up, on SIGINT or SIGTERM, or when the parent process ends.";
 
@@ -109,8 +109,8 @@ static const struct argp_option options[] = {
 	  "protocol: udp4, tcp6 and so on, from the headers at the end",
 	  0 },
 	{ "source", OPT_SOURCE, "SOURCE", 0,
-	  "samples: the kernel's own; hooks: on its functions; auto: samples if it makes them "
-	  "[auto]",
+	  "samples: the kernel's own; histograms: the kernel's own, of all packets, without BPF; "
+	  "hooks: on its functions; auto: samples if it makes them [auto]",
 	  0 },
 	{ "kprobes", OPT_KPROBES, NULL, 0, "Hooks by kprobe, even where fentry works", 0 },
 	{ "room", OPT_ROOM, "PACKETS", 0, "Hooks: packets under way at once [65536]", 0 },
@@ -130,13 +130,19 @@ struct arguments {
 	const char *btf;
 	const struct source *source; /* NULL: whichever fits */
 	struct config config;	     /* filters, and how to hook */
-	unsigned int room;
+	unsigned int room;	     /* 0: as many as usual */
 	bool stop;
 	bool check;
 	bool verbose;
 };
 
 static bool verbose;
+
+static const struct source *const sources[] = {
+	&samples_source,
+	&hooks_source,
+	&histograms_source,
+};
 
 static double parse_seconds(struct argp_state *state, const char *option, const char *arg)
 {
@@ -207,6 +213,41 @@ static int index_of(const char *const *names, int count, const char *name)
 	return -1;
 }
 
+/* NULL for whichever fits. */
+static const struct source *find_source(struct argp_state *state, const char *arg)
+{
+	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++)
+		if (!strcmp(arg, sources[i]->name))
+			return sources[i];
+	if (strcmp(arg, "auto"))
+		argp_error(state, "--source %s: expected samples, hooks, histograms or auto", arg);
+	return NULL;
+}
+
+/* The kernel's own histograms are of all packets, and hold no single one. */
+static void check_histograms(struct argp_state *state, const struct arguments *a)
+{
+	const struct config *c = &a->config;
+	const struct {
+		const char *name;
+		bool given;
+	} others[] = {
+		{ "device", a->device },       { "netns", a->netns },
+		{ "path", c->paths },	       { "family", c->family },
+		{ "protocol", c->protocol },   { "port", c->port },
+		{ "address", c->has_address }, { "by", c->by },
+		{ "late", c->late_ns },	       { "kprobes", c->kprobes },
+		{ "room", a->room },	       { "btf", a->btf },
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (others[i].given)
+			argp_error(state,
+				   "--%s: the kernel's histograms count all packets, and no BPF is "
+				   "used; leave it out, or use another --source",
+				   others[i].name);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
@@ -270,12 +311,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->config.by = number + 1;
 		break;
 	case OPT_SOURCE:
-		if (!strcmp(arg, samples_source.name))
-			a->source = &samples_source;
-		else if (!strcmp(arg, hooks_source.name))
-			a->source = &hooks_source;
-		else if (strcmp(arg, "auto"))
-			argp_error(state, "--source %s: expected samples, hooks or auto", arg);
+		a->source = find_source(state, arg);
 		break;
 	case OPT_ROOM:
 		a->room = parse_number(state, "--room", arg, 1 << 22);
@@ -304,6 +340,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--btf is only for --check");
 		if (a->config.kprobes && a->source == &samples_source)
 			argp_error(state, "--kprobes is only for hooks");
+		if (a->source == &histograms_source)
+			check_histograms(state, a);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -414,11 +452,13 @@ static int check_output(const char *output)
 	return ret;
 }
 
-/* Whether packets are stamped: 0, 1, or -1 outside the first network namespace. */
-static int read_stamps(void)
+/* Whether packets are stamped as @source needs it: 0, 1, or -1 if it needs none, or
+ * outside the first network namespace.
+ */
+static int read_stamps(const struct source *source)
 {
 	char text = 0;
-	int fd = open(STAMPS_SYSCTL, O_RDONLY | O_CLOEXEC);
+	int fd = source->stamps ? open(STAMPS_SYSCTL, O_RDONLY | O_CLOEXEC) : -1;
 
 	if (fd < 0)
 		return -1;
@@ -426,7 +466,7 @@ static int read_stamps(void)
 		text = 0;
 	close(fd);
 	/* 2 is 1, with histograms of the kernel's own. */
-	return text >= '0' && text <= '2' ? text != '0' : -1;
+	return text >= '0' && text <= '2' ? text - '0' >= source->stamps : -1;
 }
 
 /* Returns the kernel's types, or NULL with the reason printed. */
@@ -653,7 +693,7 @@ static int write_counts(const struct plan *plan, void *state, const struct repor
 		}
 	}
 	report->seconds = now() - begun;
-	report->stamps_on_end = plan->source == &samples_source ? read_stamps() : -1;
+	report->stamps_on_end = read_stamps(plan->source);
 	ret = plan->source->read(state, report) ?: write_report(report, plan->arguments->output);
 	free(report->groups);
 	free(report);
@@ -714,7 +754,7 @@ static int wait_and_write(const struct plan *plan, void *state, const struct rep
 static int measure(struct plan *plan, struct report *report)
 {
 	const struct arguments *a = plan->arguments;
-	struct settings settings = { .config = a->config, .flights = a->room };
+	struct settings settings = { .config = a->config, .flights = a->room ?: DEFAULT_FLIGHTS };
 	int cpus = libbpf_num_possible_cpus(), ret;
 	void *state;
 
@@ -730,9 +770,11 @@ static int measure(struct plan *plan, struct report *report)
 	state = plan->source->start(&settings, plan->btf, report);
 	if (!state)
 		return EXIT_BAD;
-	report->stamps_on_start = plan->source == &samples_source ? read_stamps() : -1;
+	report->stamps_on_start = read_stamps(plan->source);
 	if (report->stamps_on_start == 0)
-		fputs("pathlat: no packet is stamped yet: net.core.path_trace is 0\n", stderr);
+		fprintf(stderr, "pathlat: no packet is %s yet: net.core.path_trace is %s\n",
+			plan->source->no_bpf ? "counted" : "stamped",
+			plan->source->no_bpf ? "not 2" : "0");
 	report->config = &settings.config;
 	if (settings.config.late_ns)
 		plan->late = late_list_open(plan->source->late_packets(state), a->stop);
@@ -796,15 +838,18 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 {
 	struct report *report = malloc(sizeof(*report));
 	struct plan plan = { .arguments = a, .source = a->source, .parent = parent };
-	struct kernel_names names;
+	bool no_bpf = a->source && a->source->no_bpf;
+	struct kernel_names names = {};
 	struct btf *btf = NULL;
-	int ret;
+	int ret = 0;
 
 	if (!report)
 		return fail("out of memory");
 	report_init(report);
-	btf = read_btf(a->btf, kernel);
-	ret = btf ? read_kernel(&names, btf, a->btf ?: kernel, &plan.source) : EXIT_BAD;
+	if (!no_bpf) {
+		btf = read_btf(a->btf, kernel);
+		ret = btf ? read_kernel(&names, btf, a->btf ?: kernel, &plan.source) : EXIT_BAD;
+	}
 	if (!ret) {
 		plan.btf = btf;
 		report->source = plan.source->name;
@@ -823,7 +868,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
 	pid_t parent = getppid();
-	struct arguments a = { .room = DEFAULT_FLIGHTS };
+	struct arguments a = {};
 	struct utsname uts;
 
 	argp_err_exit_status = EXIT_BAD;

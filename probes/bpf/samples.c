@@ -90,6 +90,7 @@ static int read_all(void *opaque, struct report *report)
 
 const struct source samples_source = {
 	.name = "samples",
+	.stamps = 1,
 	.check = check,
 	.start = start,
 	.late_packets = late_packets,

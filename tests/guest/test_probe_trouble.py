@@ -30,8 +30,9 @@ from skblab.labroot import Bind, LabRoot
 from skblab.probe import loads, targets
 from skblab.probe.loads import Load
 from skblab.probe.reading import attached
-from skblab.probe.request import Request
+from skblab.probe.request import HISTOGRAMS, Request
 from skblab.probe.targets import Target
+from skblab.probe.verify.agreement import same_counts
 from skblab.reporter import Reporter
 from skblab_analysis.account import account
 from skblab_analysis.documents import PathlatDocument
@@ -63,7 +64,7 @@ class Bed:
         """What a probe could leave behind."""
         return self.sh(
             "ls -d /tmp/skblab.* 2>/dev/null || :\n"
-            f"cat {targets.STAMPS} 2>/dev/null || :\n"
+            f"cat {targets.STAMPS} {targets.NET_PATH}/napi 2>/dev/null || :\n"
             "bpftool prog show | grep -E 'on_path_sample|netif_rx_entry' || :\n"
         )
 
@@ -251,6 +252,78 @@ def test_stamps_that_were_on_stay_on(testbed: Bed) -> None:
         testbed.sh(f"echo 0 >{targets.STAMPS}")
 
 
+def _histograms(testbed: Bed) -> Bed:
+    return Bed(testbed.guest, testbed.target, testbed.config, HISTOGRAMS)
+
+
+@only_samples
+def test_histograms_beside_a_reader_of_samples(testbed: Bed) -> None:
+    on = contextlib.ExitStack()
+    with on:
+        on.enter_context(targets.stamps_for(testbed.target, "samples"))
+        with (
+            targets.stamps_for(testbed.target, HISTOGRAMS),
+            testbed.probing() as end_samples,
+            _histograms(testbed).probing() as end_histograms,
+        ):
+            testbed.send(1009)
+            time.sleep(0.5)
+            histograms = end_histograms()
+            samples = end_samples()
+        assert testbed.sh(f"cat {targets.STAMPS} {targets.NET_PATH}/napi") == "2\n0\n"
+    found = account(0, "ns", histograms)
+    assert (found.missing, found.in_flight, found.earlier) == (0, 0, 0), found
+    assert list(same_counts(histograms, samples)) == []
+    receive = histograms.path("receive")
+    assert set(receive.seen.values()) == {1009}
+    assert [(one.name, one.context, one.work) for one in histograms.napi] == [
+        *(("delay", "all", None), ("time", "all", None)),
+    ]
+    polls = sum(one.count for one in samples.napi if one.name == "time")
+    # The one goes on while the other's last document is written.
+    assert polls > 0
+    assert all(0 < one.count <= polls + 50 for one in histograms.napi)
+
+
+def test_no_histograms(testbed: Bed) -> None:
+    kernels = _histograms(testbed)
+    hide = 'mount -t tmpfs none /sys/kernel/debug; exec "$@"'
+    said = _refused(kernels, before=("unshare", "--mount", "sh", "-c", hide, "sh"))
+    if testbed.source == "hooks":
+        assert "boot a kernel with the skblab patches" in said
+        return
+    assert "mount debugfs there: mount -t debugfs none /sys/kernel/debug" in said
+    assert "no permission to read" in _refused(kernels, before=NOBODY)
+    # What the other sources need is not needed.
+    bare = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
+    call = ["unshare", "--mount", "sh", "-c", bare, "sh", *NO_CAPABILITY]
+    call += [PATHLAT, "--source", HISTOGRAMS, "--check"]
+    done = testbed.target.transport.run(call)
+    assert (done.status, done.stdout) == (0, "histograms\n"), done.stderr
+
+
+@only_samples
+@pytest.mark.parametrize("reset", ["reset", "path_trace"])
+def test_histograms_set_to_zero_meanwhile(testbed: Bed, reset: str) -> None:
+    kernels = _histograms(testbed)
+    with targets.stamps_for(testbed.target, HISTOGRAMS):
+        testbed.send(103)
+        running = testbed.target.transport.start([PATHLAT, "--source", HISTOGRAMS])
+        running.wait_for("ready", SECONDS)
+        if reset == "reset":
+            testbed.send(503)
+            testbed.sh(f"echo 1 >{targets.NET_PATH}/reset")
+        else:
+            testbed.sh(f"echo 1 >{targets.STAMPS}; echo 2 >{targets.STAMPS}")
+        running.interrupt()
+        done = running.wait(SECONDS)
+        assert (done.status, done.stdout) == (2, "")
+        assert "were set to zero meanwhile" in done.stderr.splitlines()[-1]
+        with kernels.probing() as end:
+            testbed.send(103)
+            _exact(end(), 103)
+
+
 def _steps(testbed: Bed, scripts: list[str]) -> Callable[[], None]:
     """Return what runs one script after the other, each time it is called."""
     left = list(scripts)
@@ -404,6 +477,24 @@ def test_a_second_ctrl_c_stops_everything(testbed: Bed, command: Callable[..., C
 def test_kill_9_leaves_nothing(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
     assert testbed.state() != ""
+    one.process.kill()
+    one.wait()
+    # The fixture waits until nothing is left, here or there.
+
+
+@only_samples
+def test_histograms_switched_off_meanwhile(testbed: Bed, command: Callable[..., Command]) -> None:
+    one = command("--source", HISTOGRAMS)
+    assert testbed.sh(f"cat {targets.STAMPS} {targets.NET_PATH}/napi") == "2\n1\n"
+    testbed.sh(f"echo 1 >{targets.STAMPS}")
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 1
+    assert "net.core.path_trace was not 2" in one.said.splitlines()[-1]
+
+
+@only_samples
+def test_kill_9_switches_histograms_off(testbed: Bed, command: Callable[..., Command]) -> None:
+    one = command("--source", HISTOGRAMS)
     one.process.kill()
     one.wait()
     # The fixture waits until nothing is left, here or there.

@@ -36,9 +36,17 @@ refuses 'expected cpu, queue, context or protocol' --by port
 # The object's own types are a kernel without our tracepoints.
 refuses 'no tracepoint net_path:net_path_sample' --check --source samples --btf "$out/samples.bpf.o"
 refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/samples.bpf.o"
-refuses 'expected samples, hooks or auto' --source stamps
+refuses 'expected samples, hooks, histograms or auto' --source stamps
 refuses 'expected a number from 1' --room 0
 refuses 'only for hooks' --source samples --kprobes
+for option in '--device lo' '--netns a' '--path send' '--family 4' '--protocol udp' '--port 9' \
+	'--address ::1' '--by cpu' '--late 1us' --kprobes '--room 9' '--check --btf x'; do
+	# shellcheck disable=SC2086  # an option and its value
+	refuses 'histograms count all packets' --source histograms $option
+done
+refuses 'only for --late' --source histograms --stop
+# Whether it has the file or not, this machine's kernel is none of ours.
+refuses 'net_path/histograms' --source histograms --check
 refuses 'net_path_sample has no member total_ns' --check --btf "$out/older_kernel.o"
 "$out/pathlat" --version | grep -q '^pathlat [0-9]'
 "$out/pathlat" --help | grep -q -- '--seconds'

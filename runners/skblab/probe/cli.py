@@ -76,7 +76,10 @@ def layers(
     ] = None,
     source: Annotated[
         str,
-        typer.Option(help="samples (the patched kernel's own), hooks, or auto: what there is."),
+        typer.Option(
+            help="samples or histograms (the patched kernel's own; histograms cost least, and are "
+            "of all packets), hooks, or auto: samples if there are any, else hooks."
+        ),
     ] = "auto",
     backend: Annotated[
         str,
@@ -204,7 +207,7 @@ def layers(
         else:
             program = tools.ensure_probe(root, reporter) / "pathlat"
             target = stack.enter_context(targets.machine(on, root, program, reporter, ssh_config))
-        stack.enter_context(targets.stamps(target, source != "hooks"))
+        stack.enter_context(targets.stamps_for(target, source))
         known = environment.describe(target)
         asked = stack.enter_context(until_asked())
         # Scripts write no document while they count.
@@ -329,7 +332,10 @@ def _count(
     chosen = [case for case in cases() if not wanted or case.load in wanted]
     found: list[counts.Verdict] = []
     with guest_of_ours(request, root, reporter, counts.prepare) as target:
-        stamps = targets.stamps(target, any(one.patched for one in backends))
+        stamps = targets.stamps(
+            *(target, any(one.patched for one in backends)),
+            histograms=any(one.request.source == request_of.HISTOGRAMS for one in backends),
+        )
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
             for some, case in product(rounds(backends), chosen):
                 found += counts.run(target, some, case, *load, (root, reporter))
@@ -476,5 +482,5 @@ def _show_pathlat(console: Console, document: PathlatDocument) -> None:
 
 
 def _unwanted(document: PathlatDocument) -> str:
-    filtered = document.samples.filtered
+    filtered = document.samples.filtered if document.samples else 0
     return f"; {number(filtered)} were none of those asked for" if filtered else ""

@@ -12,6 +12,9 @@ from skblab.errors import UsageError
 BPF = "bpf"
 # What scripts can be asked as well.
 OF_ALL = ("source", "seconds", "path")
+# The patched kernel's own histograms as a source, and what they can be asked.
+HISTOGRAMS = "histograms"
+OF_HISTOGRAMS = ("source", "seconds", "interval")
 
 
 @dataclass(frozen=True)
@@ -54,19 +57,32 @@ class Request:
 
 
 def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
-    """Raise UsageError unless `backend` is one, and can do what is requested."""
+    """Raise UsageError unless `backend` is one, and it and the source can do what is requested."""
     if backend == BPF:
+        if request.source == HISTOGRAMS:
+            _refuse(
+                *(request, OF_HISTOGRAMS, "the kernel's histograms count all packets"),
+                "another --source",
+            )
         return
     if backend not in scripts:
         raise UsageError(f"--backend {backend}: expected {', '.join([BPF, *scripts])}")
-    for one in fields(request):
-        if one.name not in OF_ALL and getattr(request, one.name) not in (None, False):
-            raise UsageError(
-                f"--{one.name.replace('_', '-')}: the scripts of {backend} time all packets; leave "
-                f"it out, or use --backend {BPF}"
-            )
+    _refuse(*(request, OF_ALL, f"the scripts of {backend} time all packets"), f"--backend {BPF}")
+    if request.source == HISTOGRAMS:
+        raise UsageError(
+            f"--source {HISTOGRAMS}: no script of {backend} reads them; use --source samples, or "
+            f"--backend {BPF}"
+        )
     if request.path == "send":
         raise UsageError(
             f"--path send: there is no script of {backend} for it; expected receive or forward, or "
             f"use --backend {BPF}"
         )
+
+
+def _refuse(request: Request, possible: Sequence[str], why: str, instead: str) -> None:
+    for one in fields(request):
+        if one.name not in possible and getattr(request, one.name) not in (None, False):
+            raise UsageError(
+                f"--{one.name.replace('_', '-')}: {why}; leave it out, or use {instead}"
+            )

@@ -12,7 +12,9 @@ Those that hook functions count every packet at a point, whatever becomes of it:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from skblab_analysis.documents import LayerDistribution, PathlatDocument
 from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
@@ -105,6 +107,56 @@ def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterabl
         for one, other in pairs:
             if not _alike(one, other):
                 yield f"{path.path} {one.to_point}: other times than pathlat's"
+
+
+def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterable[str]:
+    """Yield all that the kernel's own histograms tell otherwise than its samples of the same time.
+
+    Their buckets are those of the kernel's clock, so that a packet near the edge of one may be in
+    another one here than there; but it is in one that can hold its time.
+    """
+    # Further copies that went up in another packet are not among them.
+    if histograms.merged > samples.merged:
+        yield f"merged: {histograms.merged}, samples say {samples.merged}"
+    for path in histograms.paths:
+        other = samples.path(path.path)
+        if (path.ends, path.seen) != (other.ends, other.seen):
+            said = [f"{one.ends}, seen {dict(one.seen)}" for one in (path, other)]
+            yield f"{path.path}: {said[0]}; samples say {said[1]}"
+            continue
+        pairs = zip((*path.layers, path.total), (*other.layers, other.total), strict=True)
+        for mine, theirs in pairs:
+            if not _compatible(mine, theirs, WHOLE_NS if mine is path.total else LAYER_NS):
+                yield f"{path.path} {mine.to_point}: other times than the samples have"
+
+
+# What a time may differ by for being rounded: once, or at every point of a path.
+LAYER_NS = 1
+WHOLE_NS = 16
+# The kernel's own idea of its clock's frequency, in parts of one.
+FREQUENCY = 1e-5
+
+
+def _compatible(mine: LayerDistribution, theirs: LayerDistribution, rounded: int) -> bool:
+    """Tell whether one set of times can have made both distributions."""
+    # Each sample is rounded down, the sum of the histogram only once.
+    apart, slack = mine.sum - theirs.sum, rounded + FREQUENCY * mine.sum
+    if mine.count != theirs.count or not -slack <= apart <= rounded * mine.count + slack:
+        return False
+    return _below(mine, theirs, rounded) and _below(theirs, mine, rounded)
+
+
+def _below(one: LayerDistribution, other: LayerDistribution, rounded: int) -> bool:
+    """Tell whether, wherever values of one surely end, the other can have as many."""
+    rows = other.histogram().rows()
+    begins = [lower for lower, _, _ in rows]
+    possible = [0, *accumulate(count for _, _, count in rows)]
+    done = 0
+    for _, upper, count in one.histogram().rows():
+        done += count
+        if possible[bisect_right(begins, upper + rounded + FREQUENCY * upper)] < done:
+            return False
+    return True
 
 
 def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:
