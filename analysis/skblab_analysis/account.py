@@ -100,7 +100,7 @@ def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
             # Beyond those: an end that was not seen, or seen twice.
             "unbalanced": abs(begun - known - hooks.replaced - hooks.refused),
         }
-    polls = document.polls.model_dump() if document.polls else {}
+    polls = document.polls.model_dump(exclude_none=True) if document.polls else {}
     if hooks is not None:
         polls["refused"] = hooks.napis_refused
     return Account(

@@ -279,11 +279,11 @@ class Hooks(_Tool):
 
 
 class Polls(_Tool):
-    """NAPI polls that are in no histogram, by cause."""
+    """NAPI polls that are in no histogram, by cause; None where the source does not tell."""
 
-    missed: NonNegativeInt
-    unknown_context: NonNegativeInt
-    contexts_refused: NonNegativeInt = 0
+    missed: NonNegativeInt | None = None
+    unknown_context: NonNegativeInt | None = None
+    contexts_refused: NonNegativeInt | None = None
 
 
 class KernelCounts(_Tool):

@@ -52,6 +52,7 @@ probe = typer.Typer(help="Time packets by layer, on this machine or another.", n
 OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
 OF_SHOWING = ("hist", "as_json", "cost_")
 
+WIDTH_OF_FILES = 110
 LIVE_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 
@@ -452,6 +453,9 @@ def _tables(text: str) -> list[Table]:
 
 def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
     console = Console(highlight=False)
+    if not console.is_terminal:
+        # A file's lines may be longer, so that no layer's name has to be folded.
+        console.width = max(console.width, WIDTH_OF_FILES)
     pathlat = document if isinstance(document, PathlatDocument) else None
     for table in tables.of_run(folder.path, pathlat):
         console.print(table)
