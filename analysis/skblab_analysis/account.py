@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
-from skblab_analysis.documents import KernelCounts, Name, PathlatDocument, PathName, Source
+from skblab_analysis.documents import KernelCounts, Name, PathlatDocument, PathName, Polls, Source
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.ledger import Unit
 
@@ -100,7 +100,8 @@ def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
             # Beyond those: an end that was not seen, or seen twice.
             "unbalanced": abs(begun - known - hooks.replaced - hooks.refused),
         }
-    polls = document.polls.model_dump(exclude_none=True) if document.polls else {}
+    names = Polls.model_fields
+    polls = {one: n for one in names if (n := getattr(document.polls, one, None)) is not None}
     if hooks is not None:
         polls["refused"] = hooks.napis_refused
     return Account(

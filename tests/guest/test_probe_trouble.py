@@ -28,7 +28,7 @@ from skblab.guest import Guest
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import loads, targets
-from skblab.probe.loads import Load
+from skblab.probe.loads import Load, Traffic
 from skblab.probe.reading import attached
 from skblab.probe.request import HISTOGRAMS, Request
 from skblab.probe.targets import Target
@@ -574,6 +574,30 @@ def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     # Several while it went on, and the last.
     assert text.count("socket→wake") >= 3
     assert text.count("Results: ") == 1
+
+
+@pytest.mark.slow
+def test_a_million_packets_of_a_thousand_flows_in_a_minute(testbed: Bed) -> None:
+    kib: list[int] = []
+    looked = time.monotonic()
+
+    def look() -> None:
+        nonlocal looked
+        if time.monotonic() - looked > 5:
+            looked = time.monotonic()
+            kib.append(int(testbed.sh("ps -o rss= -C pathlat").strip()))
+
+    stamps = targets.stamps(testbed.target, testbed.source == "samples")
+    with stamps, testbed.probing() as document:
+        traffic = Traffic(Load(), 1_000_000, 16_667, 1000)
+        sent = traffic.run(testbed.target.transport, look)
+        found = document()
+    assert (sent.sent, sent.received) == (1_000_000, 1_000_000)
+    known = account(0, "ns", found)
+    assert (known.missing, found.path("receive").ends.delivered) == (0, 1_000_000), known
+    assert len(kib) > 5
+    # What it reads at its end it has room for from the start.
+    assert max(kib) - kib[0] < 1024, kib
 
 
 @pytest.mark.slow
