@@ -339,7 +339,11 @@ def _count(
         )
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
             for some, case in product(rounds(backends), chosen):
-                found += counts.run(target, some, case, *load, (root, reporter))
+                verdicts = counts.run(target, some, case, *load, (root, reporter))
+                for one in verdicts:
+                    if one.complaints:
+                        reporter.say(f"{one.backend}, {one.case}: {'; '.join(one.complaints)}")
+                found += verdicts
                 done(len(found))
     return found
 
