@@ -50,8 +50,11 @@ class ScriptDocument(BaseModel):
     merged: NonNegativeInt = Field(
         default=0, description="packets that went up in those of the samples"
     )
+    copies: NonNegativeInt = Field(
+        default=0, description="samples of further copies of a packet, with any end"
+    )
     left_out: Mapping[Name, NonNegativeInt] = Field(
-        default_factory=dict, description="samples in no layer, by end or flag"
+        default_factory=dict, description="samples in no layer, by end; of the usual one, by flag"
     )
     layers: tuple[LayerDistribution, ...] = ()
     leg: LayerDistribution | None = Field(default=None, description="the whole path")
@@ -112,6 +115,6 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
         in_flight=hooked.under_way if hooked else 0,
         continued=hooked.again if hooked else 0,
         filtered=0,
-        copies=document.left_out.get("copy", 0),
+        copies=document.copies,
         unaccounted=unaccounted,
     )

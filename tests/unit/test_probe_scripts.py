@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from test_probe_verify import document as seen_by_pathlat
 
 from skblab.errors import SkblabError, UsageError
 from skblab.probe import request
@@ -13,6 +14,8 @@ from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import parse
 from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
 
 LAYERS = ("stack", "ip", "route", "local", "transport", "socket", "wake", "user", "total")
@@ -45,6 +48,7 @@ def tapped(names: tuple[str, ...] = LAYERS, count: int = 10, *more: str) -> list
     return [f"{line}\n" for line in [*lines, *more]]
 
 
+SAMPLED = {"merged": 0, "copies": 0}
 HOOKED = {"begun": 10, "again": 0, "merged": 0, "freed": 0, "under_way": 0}
 
 
@@ -56,6 +60,14 @@ def of_both(script: str, names: tuple[str, ...]) -> tuple[ScriptDocument, Script
         one.document("bpftrace", script, "hooks", "6.12"),  # type: ignore[arg-type]
         other.document("stap", script, "hooks", "6.12"),  # type: ignore[arg-type]
     )
+
+
+def sampled(
+    script: str = "receive", names: tuple[str, ...] = LAYERS, count: int = 10, **maps: object
+) -> ScriptDocument:
+    """What one of bpftrace saw of a kernel's samples."""
+    figures = bpftrace.read(traced(names, count, **{**SAMPLED, **maps}), "")
+    return figures.document("bpftrace", script, "samples", "6.12")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("script", "names"), [("receive", LAYERS), ("forward", FORWARD)])
@@ -86,15 +98,16 @@ def test_what_a_tool_had_to_skip_is_counted() -> None:
 
 
 def test_samples_that_are_in_no_layer_are_named() -> None:
-    left_out = {"1,0": 2, "0,4": 1, "3,0": 5}
-    figures = bpftrace.read(traced(left_out=left_out, merged=7), "")
-    document = figures.document("bpftrace", "receive", "samples", "6.12")
-    assert document.left_out == {"dropped": 2, "copy": 1, "consumed": 5}
+    # By end, with flags or without; those that were delivered by flag.
+    left_out = {"1,0": 2, "1,1": 1, "3,0": 5}
+    document = sampled(left_out=left_out, merged=7, copies=4)
+    assert document.left_out == {"dropped": 3, "consumed": 5}
     found = account(0, "ns", document)
-    assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 1, 0)
-    lines = tapped(LAYERS, 10, "merged: 7", "left_out 1 0: 2", "left_out 0 4: 1", "left_out 3 0: 5")
+    assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 4, 0)
+    more = ("merged: 7", "copies: 4", "left_out 1 0: 2", "left_out 1 1: 1", "left_out 3 0: 5")
+    lines = tapped(LAYERS, 10, *more)
     other = systemtap.read(lines, "").document("stap", "receive", "samples", "6.12")
-    assert (other.left_out, other.merged) == (document.left_out, 7)
+    assert other == document.model_copy(update={"backend": "stap"})
 
 
 def test_polls_of_several_devices_are_joined_by_context() -> None:
@@ -129,6 +142,8 @@ def test_what_is_no_output_of_the_tool_is_refused() -> None:
         bpftrace.read(["Attaching 38 probes...\n"], "")
     with pytest.raises(SkblabError, match="did not print begun"):
         Figures().document("bpftrace", "receive", "hooks", "6.12")
+    with pytest.raises(SkblabError, match="receive by samples did not print copies"):
+        bpftrace.read(traced(merged=0), "").document("bpftrace", "receive", "samples", "6.12")
     with pytest.raises(SkblabError, match="other buckets"):
         systemtap.read([line for line in tapped() if not line.startswith("bucket ip")], "")
     with pytest.raises(SkblabError, match="a bucket begins at 65, expected 64"):
@@ -145,6 +160,61 @@ def test_known_packets_of_hooks() -> None:
     said = list(agreement.complaints(both, False, 10, True, 12, 9))
     assert "receive: begun: 10, expected 12" in said
     assert "forward: whole paths: 10, expected 9" in said
+
+
+def of_samples(*more: ScriptDocument, **forward: object) -> ScriptsDocument:
+    """Ten packets received, and ten forwarded unless something else is said."""
+    made = sampled("forward", **({"names": FORWARD} | forward))  # type: ignore[arg-type]
+    return ScriptsDocument(scripts=(sampled(), made, *more))
+
+
+def test_known_packets_of_samples() -> None:
+    assert list(agreement.complaints(of_samples(), True, 10, True, 20, 10)) == []
+    said = list(agreement.complaints(of_samples(), True, 11, True, 20, 10))
+    assert said == ["receive: 10, expected 11", "forward: 10, expected 11"]
+    # What is sent again is one more for IP, and what is cut is not.
+    copied = of_samples(copies=2)
+    for forwarded, fits in ((7, False), (8, True), (10, True), (11, False)):
+        said = list(agreement.complaints(copied, False, 10, True, 20, forwarded))
+        assert (said == []) == fits, said
+
+
+def test_a_point_that_samples_lack_is_named() -> None:
+    lacking = of_samples(names=tuple(name for name in FORWARD if name != "route"))
+    said = list(agreement.complaints(lacking, True, 10, True, 20, 10))
+    assert said == ["forward: route: 0, expected 10"]
+
+
+def pathlat_of(scripts: ScriptsDocument) -> PathlatDocument:
+    """What pathlat says if it saw what the scripts saw."""
+    made = seen_by_pathlat()
+    for script, path in zip(scripts.scripts[:2], made["paths"], strict=False):
+        assert script.leg is not None
+        leg = script.leg.model_dump(mode="json", by_alias=True)
+        path["ends"][path["usual_end"]] = script.leg.count
+        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.leg.count)
+        layers = [one.model_dump(mode="json", by_alias=True) for one in script.layers]
+        path |= {"leg": leg, "total": leg, "layers": layers, "copies": script.copies}
+    return parse(PathlatDocument, json.dumps(made), "it")
+
+
+def test_the_same_samples_are_the_same() -> None:
+    empty = of_samples(names=())
+    for scripts in (of_samples(), of_samples(copies=3), empty):
+        assert list(agreement.same_samples(scripts, pathlat_of(scripts))) == []
+    said = list(agreement.same_samples(of_samples(copies=3), pathlat_of(of_samples())))
+    assert said == ["forward: copies: 3, expected 0"]
+
+
+def test_one_side_alone_is_not_the_same() -> None:
+    both, none = of_samples(), of_samples(names=())
+    points = ", ".join(FORWARD[:-1])
+    said = list(agreement.same_samples(none, pathlat_of(both)))
+    assert said == [f"forward: layers none; pathlat has {points}"]
+    said = list(agreement.same_samples(both, pathlat_of(none)))
+    assert said == [f"forward: layers {points}; pathlat has none"]
+    said = list(agreement.same_samples(both, pathlat_of(of_samples(count=9))))
+    assert "forward xmit: other times than pathlat's" in said
 
 
 @pytest.mark.parametrize(
