@@ -99,6 +99,8 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
     assert document.leg is not None
     whole, hooked = document.leg.count, document.hooked
     unaccounted = {"missed": document.missed}
+    if document.source == "samples":
+        unaccounted |= {name: document.left_out.get(name, 0) for name in ("negative", "overflow")}
     ended = whole + sum(document.left_out.values())
     if hooked is not None:
         ended = whole + hooked.freed + hooked.dropped

@@ -14,8 +14,9 @@ from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
+from skblab_analysis.account import refuse
 from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import parse
+from skblab_analysis.errors import RefusedError, parse
 from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
 
 LAYERS = ("stack", "ip", "route", "local", "transport", "socket", "wake", "user", "total")
@@ -110,6 +111,18 @@ def test_samples_that_are_in_no_layer_are_named() -> None:
     assert other == document.model_copy(update={"backend": "stap"})
 
 
+@pytest.mark.parametrize(("flags", "cause"), [(1, "negative"), (2, "overflow"), (3, "negative")])
+def test_times_that_cannot_be_are_unaccounted_for(flags: int, cause: str) -> None:
+    document = sampled(names=(), left_out={f"0,{flags}": 200})
+    found = account(0, "ns", document)
+    assert (found.ended, found.missing, found.unaccounted[cause]) == (200, 200, 200)
+    with pytest.raises(RefusedError, match=f"200 packets are unaccounted for \\(200 {cause}\\)"):
+        refuse(found, 0.1)
+    # Transmitted is how a forwarded one ends, and delivered another end.
+    document = sampled("forward", FORWARD, left_out={f"2,{flags}": 2, f"0,{flags}": 1})
+    assert document.left_out == {cause: 2, "delivered": 1}
+
+
 def test_polls_of_several_devices_are_joined_by_context() -> None:
     figure = "count 3, average 100, total 300, shortest 100, longest 100 ns"
     lines = [f"{name} {device} softirq: {figure}" for name in ("delay", "time") for device in "ab"]
@@ -177,6 +190,8 @@ def test_known_packets_of_samples() -> None:
     for forwarded, fits in ((7, False), (8, True), (10, True), (11, False)):
         said = list(agreement.complaints(copied, False, 10, True, 20, forwarded))
         assert (said == []) == fits, said
+    wrong = of_samples(left_out={"2,1": 1})
+    assert list(agreement.complaints(wrong, True, 10, True, 21, 11)) == ["forward: 1 negative"]
 
 
 def test_a_point_that_samples_lack_is_named() -> None:
