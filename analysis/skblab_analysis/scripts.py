@@ -7,7 +7,7 @@ when it passes a point, so that a layer counts all packets that passed, other th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
@@ -88,6 +88,22 @@ def series(trial: int, unit: Unit, document: ScriptDocument) -> list[Series]:
     path: PathName = "forward" if document.script == "forward" else "receive"
     found += [of_layer(trial, unit, path, "layer", layer) for layer in document.layers]
     return [*found, of_layer(trial, unit, path, "total", document.leg)]
+
+
+def accounts(
+    first: int, unit: Unit, documents: Sequence[ScriptDocument]
+) -> list[tuple[ScriptDocument, Account]]:
+    """Return the account of each script of a path, with trials from `first` on.
+
+    The first has what scripts of NAPI missed, whose figures are the first trial's as well.
+    """
+    timed = [document for document in documents if document.leg is not None]
+    found = [account(first + number, unit, document) for number, document in enumerate(timed)]
+    polls = [document.missed for document in documents if document.leg is None]
+    if found and polls:
+        unaccounted = {**found[0].unaccounted, "polls_missed": sum(polls)}
+        found[0] = found[0].model_copy(update={"unaccounted": unaccounted})
+    return list(zip(timed, found, strict=True))
 
 
 def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from test_probe_verify import document as seen_by_pathlat
@@ -17,6 +18,8 @@ from skblab.probe.verify import agreement
 from skblab_analysis.account import refuse
 from skblab_analysis.documents import PathlatDocument
 from skblab_analysis.errors import RefusedError, parse
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.run import Plan
 from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
 
 LAYERS = ("stack", "ip", "route", "local", "transport", "socket", "wake", "user", "total")
@@ -71,6 +74,11 @@ def sampled(
     return figures.document("bpftrace", script, "samples", "6.12")  # type: ignore[arg-type]
 
 
+def polls(missed: int = 0) -> ScriptDocument:
+    """What one of NAPI saw, which is nothing."""
+    return Figures(missed=missed).document("bpftrace", "napi", "samples", "6.12")
+
+
 @pytest.mark.parametrize(("script", "names"), [("receive", LAYERS), ("forward", FORWARD)])
 def test_both_tools_say_the_same(script: str, names: tuple[str, ...]) -> None:
     one, other = of_both(script, names)
@@ -121,6 +129,28 @@ def test_times_that_cannot_be_are_unaccounted_for(flags: int, cause: str) -> Non
     # Transmitted is how a forwarded one ends, and delivered another end.
     document = sampled("forward", FORWARD, left_out={f"2,{flags}": 2, f"0,{flags}": 1})
     assert document.left_out == {cause: 2, "delivered": 1}
+
+
+def test_all_documents_are_kept_when_one_is_refused(tmp_path: Path) -> None:
+    plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
+    folder = RunFolder.create(tmp_path, "layers", plan)
+    documents = [sampled(left_out={"0,1": 10}), sampled("forward", FORWARD), polls()]
+    with pytest.raises(RefusedError, match="10 negative"):
+        folder.record_scripts(documents, 0.1)
+    names = ["bpftrace-forward-1.json", "bpftrace-napi-2.json", "bpftrace-receive-0.json"]
+    assert sorted(path.name for path in folder.logs.iterdir()) == names
+
+
+def test_polls_that_were_missed_are_in_the_first_account(tmp_path: Path) -> None:
+    plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
+    documents = [sampled(), sampled("forward", FORWARD), polls(missed=3)]
+    folder = RunFolder.create(tmp_path, "layers", plan)
+    folder.record_scripts(documents, 100)
+    first, second = load(folder.path).accounts()
+    assert first.unaccounted["polls_missed"] == first.missing == 3
+    assert "polls_missed" not in second.unaccounted
+    with pytest.raises(RefusedError, match="3 polls_missed"):
+        RunFolder.create(tmp_path, "layers", plan).record_scripts(documents, 0.1)
 
 
 def test_polls_of_several_devices_are_joined_by_context() -> None:
@@ -190,6 +220,8 @@ def test_known_packets_of_samples() -> None:
     for forwarded, fits in ((7, False), (8, True), (10, True), (11, False)):
         said = list(agreement.complaints(copied, False, 10, True, 20, forwarded))
         assert (said == []) == fits, said
+    said = list(agreement.complaints(of_samples(polls(missed=3)), True, 10, True, 20, 10))
+    assert said == ["napi: 3 missed"]
     wrong = of_samples(left_out={"2,1": 1})
     assert list(agreement.complaints(wrong, True, 10, True, 21, 11)) == ["forward: 1 negative"]
 

@@ -36,9 +36,9 @@ def complaints(
 ) -> Iterable[str]:
     """Yield every count that does not agree: `received` by devices, `forwarded` by IP."""
     for script in document.scripts:
-        if script.leg is None:
-            continue
-        missing = account(0, "ns", script).unaccounted
+        missing = {"missed": script.missed}
+        if script.leg is not None:
+            missing = account(0, "ns", script).unaccounted
         yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
     by_name = {script.script: script for script in document.scripts}
     if document.scripts[0].source == "samples":
