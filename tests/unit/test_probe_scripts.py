@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from skblab_analysis.records import RunFolder, load
 from skblab_analysis.run import Plan
 from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
 
+# Options of pathlat alone that are numbers.
+NUMBERS = ("family", "port", "run", "late_max", "room")
 LAYERS = ("stack", "ip", "route", "local", "transport", "socket", "wake", "user", "total")
 FORWARD = ("stack", "ip", "route", "forward", "output", "queue", "xmit", "done", "total")
 
@@ -270,6 +273,8 @@ def test_one_side_alone_is_not_the_same() -> None:
         (Request(port=53), "bpftrace", "--port: the scripts of bpftrace time all packets"),
         (Request(late="250us"), "stap", "--late"),
         (Request(path="send"), "stap", "--path send"),
+        # 0 was asked for, too.
+        *((Request(**{name: 0}), "stap", f"--{name.replace('_', '-')}: ") for name in NUMBERS),
         (Request(), "perf", "--backend perf: expected bpf, bpftrace, stap"),
     ],
 )
@@ -277,3 +282,33 @@ def test_what_scripts_cannot_do_is_refused(wanted: Request, backend: str, word: 
     with pytest.raises(UsageError, match=word):
         request.check(wanted, backend, ["bpftrace", "stap"])
     request.check(Request(port=53), request.BPF, [])
+
+
+@pytest.mark.parametrize("backend", ["bpf", "bpftrace", "stap"])
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Request(path="foo"), "--path foo: expected receive, forward or send"),
+        (Request(source="nonsense"), "--source nonsense: expected auto, samples or hooks"),
+        *(
+            (Request(seconds=seconds), f"--seconds {text}: expected a number above 0")
+            for seconds, text in (
+                (-5, "-5"),
+                (0, "0"),
+                (math.nan, "nan"),
+                (math.inf, "inf"),
+                (2e9, "2e.09"),
+            )
+        ),
+    ],
+)
+def test_what_no_back_end_knows_is_refused(wanted: Request, words: str, backend: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        request.check(wanted, backend, ["bpftrace", "stap"])
+
+
+@pytest.mark.parametrize("backend", ["bpf", "bpftrace", "stap"])
+@pytest.mark.parametrize("source", [None, *request.SOURCES])
+def test_what_every_back_end_knows_is_not(source: str | None, backend: str) -> None:
+    wanted = Request(source=source, path="forward", seconds=0.25)
+    request.check(wanted, backend, ["bpftrace", "stap"])
