@@ -24,6 +24,7 @@ import pytest
 from conftest import DEFAULT_SIGNALS, TREE, Skblab
 from skblab import portable, tools
 from skblab.boot import make_spec
+from skblab.errors import UsageError
 from skblab.guest import Guest
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
@@ -31,6 +32,7 @@ from skblab.probe import loads, targets
 from skblab.probe.loads import Load, Traffic
 from skblab.probe.reading import attached
 from skblab.probe.request import HISTOGRAMS, Request
+from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
 from skblab.probe.verify.agreement import same_counts
 from skblab.reporter import Reporter
@@ -195,6 +197,26 @@ def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
     assert document.hooks is not None
     assert document.hooks.absent == (() if symbols else ("entry:__napi_poll",))
     _exact(document, 1009)
+
+
+@only_samples
+def test_a_module_of_another_kernel(testbed: Bed, lab: LabRoot, unpatched: Kernel) -> None:
+    module = systemtap.ensure(lab, unpatched, "napi-hooks", Reporter(quiet=True))
+    transport = testbed.target.transport
+    with targets.kept(transport, targets.FOLDER, targets.UNFOLDER, "making a folder") as folder:
+        argv = systemtap.bring_module(transport, folder, module)
+        tool = session.BACKENDS[systemtap.NAME]
+        with (
+            pytest.raises(UsageError) as refused,
+            session.running(tool, testbed.target, "napi", argv),
+        ):
+            raise AssertionError
+    said = str(refused.value)
+    assert said.startswith(
+        f"stap could not attach napi on testbed, kernel {testbed.target.release}: ERROR: "
+    )
+    assert "Invalid module format" in said
+    assert len(said.splitlines()) == 1
 
 
 @only_hooks

@@ -26,6 +26,11 @@ SURE: dict[ScriptName, Sequence[str]] = {
 }
 COMMON = ("stack", "ip", "route")
 UDP_POINTS = ("local", "transport", "socket", "wake", "user")
+# Of samples. Not all paths have a queueing discipline, and with it `dequeue`.
+EVERY: dict[ScriptName, Sequence[str]] = {
+    "receive": (*COMMON, *UDP_POINTS),
+    "forward": (*COMMON, *SURE["forward"]),
+}
 
 
 def complaints(
@@ -33,9 +38,9 @@ def complaints(
 ) -> Iterable[str]:
     """Yield every count that does not agree: `received` by devices, `forwarded` by IP."""
     for script in document.scripts:
-        if script.leg is None:
-            continue
-        missing = account(0, "ns", script).unaccounted
+        missing = {"missed": script.missed}
+        if script.leg is not None:
+            missing = account(0, "ns", script).unaccounted
         yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
     by_name = {script.script: script for script in document.scripts}
     if document.scripts[0].source == "samples":
@@ -53,17 +58,21 @@ def _of_samples(
     forwarded: int,
 ) -> Iterable[str]:
     some = (scripts["receive"], scripts["forward"])
-    ended = sum(_whole(one) + sum(one.left_out.values()) + one.merged for one in some)
-    yield from _same("samples of packets that devices received", ended, received)
-    most = _whole(scripts["forward"]) + scripts["forward"].left_out.get("copy", 0)
-    if not _whole(scripts["forward"]) <= forwarded <= most:
-        yield f"forwarded: {_whole(scripts['forward'])} to {most}, expected {forwarded}"
+    ended = {one.script: _whole(one) + sum(one.left_out.values()) for one in some}
+    merged = sum(one.merged for one in some)
+    yield from _same(
+        "samples of packets that devices received", sum(ended.values()) + merged, received
+    )
+    most, copies = ended["forward"], scripts["forward"].copies
+    if not most - copies <= forwarded <= most:
+        yield f"forwarded: {most}, {copies} of them copies; expected {forwarded}"
     if udp:
         yield from _same("receive", _whole(scripts["receive"]), packets)
         yield from _same("forward", _whole(scripts["forward"]), packets if forward else 0)
     for one in some:
-        for layer in one.layers:
-            yield from _same(f"{one.script} {layer.to_point}", layer.count, _whole(one))
+        count = {layer.to_point: layer.count for layer in one.layers}
+        for point in dict.fromkeys((*EVERY[one.script], *count)):
+            yield from _same(f"{one.script}: {point}", count.get(point, 0), _whole(one))
 
 
 def _of_hooks(
@@ -95,14 +104,16 @@ def _of_hooks(
 def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterable[str]:
     """Yield every layer that is not, to the bucket, as `pathlat` saw it at the same time."""
     for script in document.scripts:
-        if script.leg is None or not script.leg.count or script.left_out.get("copy"):
+        if script.leg is None:
             continue
         path = pathlat.path("forward" if script.script == "forward" else "receive")
         theirs = {layer.to_point: layer for layer in path.layers if layer.count}
         ours = {layer.to_point: layer for layer in script.layers}
         if ours.keys() != theirs.keys():
-            yield f"{path.path}: layers {', '.join(ours)}, pathlat has {', '.join(theirs)}"
+            mine, yours = (", ".join(one) or "none" for one in (ours, theirs))
+            yield f"{path.path}: layers {mine}; pathlat has {yours}"
             continue
+        yield from _same(f"{path.path}: copies", script.copies, path.copies or 0)
         pairs = [(ours[name], theirs[name]) for name in ours] + [(script.leg, path.leg)]
         for one, other in pairs:
             if not _alike(one, other):
