@@ -83,6 +83,7 @@ def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
         unaccounted |= {
             "replaced": hooks.replaced,
             "refused": hooks.refused,
+            "kprobes_missed": hooks.kprobes_missed,
             # Beyond those: an end that was not seen, or seen twice.
             "unbalanced": abs(begun - known - hooks.replaced - hooks.refused),
         }

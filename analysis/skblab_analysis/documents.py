@@ -260,7 +260,8 @@ class Hooks(_Tool):
     `entered` and `began` at the first points of their paths; `continued` of the entered were on
     their way already, in a tunnel, say; `in_flight` had no end yet when the probe stopped; at the
     address of `replaced` another one was found; for `refused` there was no room; `filtered_late`
-    were unwanted at their end. `absent` are hooks that this kernel lacks.
+    were unwanted at their end. `absent` are hooks that this kernel lacks. `kprobes_missed`: calls
+    of hooked functions that no program saw, because the kernel was at a kprobe already.
     """
 
     by: Literal["fentry", "kprobe"]
@@ -276,6 +277,7 @@ class Hooks(_Tool):
     sends_refused: NonNegativeInt
     napis_refused: NonNegativeInt
     bulk_cut: NonNegativeInt
+    kprobes_missed: NonNegativeInt = 0
 
 
 class KernelCounts(_Tool):

@@ -494,12 +494,27 @@ int fexit___skb_recv_udp(__u64 *ctx)
 	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
 }
 
-SEC("kretprobe/__skb_recv_udp")
-int kretprobe___skb_recv_udp(struct pt_regs *ctx)
+/* A return by kprobe needs a place to be kept in from the entry on, of which there are few: where
+ * as many tasks sleep in a function, further ones are not seen. So kprobes see where the queue is
+ * looked at, which is locked meanwhile. Other sockets have clones in theirs.
+ */
+static __always_inline bool is_udp(const struct sock *sk)
 {
-	const struct sk_buff *skb = (const void *)PT_REGS_RC(ctx);
+	__u16 protocol = BPF_CORE_READ(sk, sk_protocol);
 
-	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
+	return BPF_CORE_READ(sk, sk_type) == SOCK_DGRAM &&
+	       (protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE);
+}
+
+SEC("kprobe/__skb_try_recv_from_queue")
+int kprobe___skb_try_recv_from_queue(struct pt_regs *ctx)
+{
+	const struct sk_buff_head *queue = (const void *)PT_REGS_PARM2(ctx);
+	const struct sk_buff *skb = BPF_CORE_READ(queue, next);
+
+	if ((const void *)skb == queue || !is_udp((const void *)PT_REGS_PARM1(ctx)))
+		return 0;
+	return woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head));
 }
 
 /* What SCTP hands to its socket at once: whatever a gap has held up, say. */

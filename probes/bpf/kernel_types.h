@@ -83,6 +83,8 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u16 sk_type;
+	__u16 sk_protocol;
 };
 
 struct sk_buff {
@@ -143,7 +145,9 @@ struct napi_poll_sample {
 };
 
 #pragma clang attribute pop
-#endif /* __bpf__ */
+
+#define SOCK_DGRAM 2 /* sock::sk_type */
+#endif		     /* __bpf__ */
 
 /* Where a poll runs: the kernel's own numbers if it has them. */
 enum napi_poll_context {

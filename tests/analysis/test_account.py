@@ -32,6 +32,7 @@ HOOKS: dict[str, Any] = {
     "sends_refused": 0,
     "napis_refused": 0,
     "bulk_cut": 0,
+    "kprobes_missed": 0,
 }
 
 
@@ -47,6 +48,13 @@ def hooked(**counts: int) -> dict[str, Any]:
 
 def of(document: dict[str, Any]) -> Account:
     return account(0, "ns", parse(PathlatDocument, json.dumps(document), "it"))
+
+
+def test_calls_that_kprobes_did_not_see_are_unaccounted_for() -> None:
+    plain = of(hooked())
+    found = of(hooked(kprobes_missed=7))
+    assert found.missing == plain.missing + 7
+    assert found.unaccounted["kprobes_missed"] == 7
 
 
 def test_samples_tell_only_ends() -> None:

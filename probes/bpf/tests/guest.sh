@@ -167,7 +167,10 @@ lost = {
     if path[key]
 } | {key: p["samples"][key] for key in ("unknown", "missed") if p["samples"][key]} | {
     key: p["hooks"][key]
-    for key in ("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut", "in_flight")
+    for key in (
+        *("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut", "in_flight"),
+        "kprobes_missed",
+    )
     if p["hooks"] and p["hooks"][key]
 }
 for row in p["napi"]:
@@ -258,6 +261,27 @@ pair forward 198.18.0.6 "$packets" 10000 "$big"
 end_probe
 check forward "$mostly" "$forwarded" "$through" "$eight" "$each" "$longer" 'not lost'
 reader=$b
+
+# Many that wait in recv() must not keep the probe from seeing the one that reads.
+: >"$work/waiting.ready"
+ip netns exec "$b" python3 -c '
+import socket, threading, time
+for _ in range(30):
+    one = socket.socket(type=socket.SOCK_DGRAM)
+    one.bind(("198.18.0.2", 0))
+    threading.Thread(target=one.recv, args=[1], daemon=True).start()
+time.sleep(1)
+print("ready", flush=True)
+time.sleep(600)
+' >"$work/waiting.ready" &
+waiting=$!
+running="$running $waiting"
+probe waiting
+until_line "$work/waiting.ready"
+pair waiting 198.18.0.2 500 2000 "$big"
+end_probe
+kill "$waiting"
+check waiting "$all" "$each" "$counts"
 
 # A receiver with a tiny buffer: what the socket drops must be told, and why.
 probe drops --device peer0 --netns "$b"
