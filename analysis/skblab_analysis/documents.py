@@ -364,6 +364,7 @@ class LateDocument(_Tool):
     """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
 
     `limited` were not recorded because there were enough, `lost` for want of room.
+    `tracing_stopped`: asked for, and done when the first was read.
     """
 
     threshold_ns: PositiveInt

@@ -12,28 +12,39 @@
 #include "late_list.h"
 #include "source.h"
 
-#define TRACING_ON "/sys/kernel/tracing/tracing_on"
+#define TRACING	   "/sys/kernel/tracing"
+#define TRACING_ON TRACING "/tracing_on"
 
 struct late_list {
 	struct ring_buffer *ring;
 	struct late_packet *packets;
 	size_t count;
 	size_t room;
-	bool stop;    /* wanted */
+	int tracing;  /* to be stopped at the first; -1: not, or no more */
 	bool stopped; /* done */
-	int error;
+	bool out_of_memory;
 };
 
-static int stop_tracing(void)
+int tracing_open(void)
 {
 	int fd = open(TRACING_ON, O_WRONLY | O_CLOEXEC);
-	int ret = fd < 0 || write(fd, "0", 1) != 1;
 
-	if (ret)
-		fail("--stop: cannot write to " TRACING_ON ": %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return ret ? -EIO : 0;
+	if (fd < 0)
+		fail("--stop: cannot write to " TRACING_ON ": %s; %s", strerror(errno),
+		     errno == ENOENT ? "mount tracefs there: mount -t tracefs none " TRACING
+				     : "run as root, or leave it out");
+	return fd;
+}
+
+/* What was measured is worth more than the trace: without it goes on. */
+static bool stop_tracing(int tracing)
+{
+	bool stopped = write(tracing, "0", 1) == 1;
+
+	if (!stopped)
+		fail("--stop: cannot write to " TRACING_ON ": %s; tracing goes on",
+		     strerror(errno));
+	return stopped;
 }
 
 static int on_packet(void *opaque, void *data, size_t size)
@@ -42,17 +53,16 @@ static int on_packet(void *opaque, void *data, size_t size)
 
 	if (size < sizeof(struct late_packet))
 		return 0;
-	if (list->stop && !list->stopped) {
-		list->error = stop_tracing();
-		list->stopped = !list->error;
-		list->stop = false;
+	if (list->tracing >= 0) {
+		list->stopped = stop_tracing(list->tracing);
+		list->tracing = -1;
 	}
 	if (list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 16;
 		void *grown = realloc(list->packets, room * sizeof(*list->packets));
 
 		if (!grown) {
-			list->error = -ENOMEM;
+			list->out_of_memory = true;
 			return 0;
 		}
 		list->packets = grown;
@@ -62,7 +72,7 @@ static int on_packet(void *opaque, void *data, size_t size)
 	return 0;
 }
 
-struct late_list *late_list_open(const struct bpf_map *packets, bool stop)
+struct late_list *late_list_open(const struct bpf_map *packets, int tracing)
 {
 	struct late_list *list = calloc(1, sizeof(*list));
 
@@ -70,7 +80,7 @@ struct late_list *late_list_open(const struct bpf_map *packets, bool stop)
 		fail("out of memory");
 		return NULL;
 	}
-	list->stop = stop;
+	list->tracing = tracing;
 	list->ring = ring_buffer__new(bpf_map__fd(packets), on_packet, list, NULL);
 	if (list->ring)
 		return list;
@@ -99,9 +109,7 @@ int late_list_take(struct late_list *list)
 
 	if (ret < 0)
 		return fail("cannot read late packets: %s", strerror(-ret));
-	if (list->error == -ENOMEM)
-		return fail("out of memory");
-	return list->error ? EXIT_BAD : 0;
+	return list->out_of_memory ? fail("out of memory") : 0;
 }
 
 /* A task's name may be of any bytes. */

@@ -13,10 +13,13 @@
 struct bpf_map;
 struct late_list;
 
-/* Begin to read; with @stop, tracing stops at the first packet. NULL with the
- * reason printed.
+/* What late_list_open() needs to stop tracing; -1 with the reason printed. */
+int tracing_open(void);
+
+/* Begin to read; with @tracing, unless it is -1, tracing stops at the first packet.
+ * NULL with the reason printed.
  */
-struct late_list *late_list_open(const struct bpf_map *packets, bool stop);
+struct late_list *late_list_open(const struct bpf_map *packets, int tracing);
 void late_list_close(struct late_list *list);
 
 /* To be waited for; then late_list_take() takes what has come. */

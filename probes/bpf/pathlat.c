@@ -99,7 +99,8 @@ static const struct argp_option options[] = {
 	{ "late-max", OPT_LATE_MAX, "N", 0, "With --late: record no more [1000]", 0 },
 	{ "stop", OPT_STOP, NULL, 0,
 	  "With --late: stop tracing (ftrace) when the first is recorded, so that its buffer still "
-	  "holds what was before",
+	  "holds what was before. This program does it when it reads the record, some time after the "
+	  "packet's end",
 	  0 },
 	{ "by", OPT_BY, "WHAT", 0,
 	  "Also the same figures for groups of packets, up to 64. cpu: on which the path ended. "
@@ -646,6 +647,7 @@ struct plan {
 	const struct btf *btf;
 	unsigned int netns;	/* 0: all */
 	struct late_list *late; /* NULL: none is looked for */
+	int tracing;		/* to be stopped at the first late packet; -1: not */
 	int signals;
 	pid_t parent;
 };
@@ -777,7 +779,7 @@ static int measure(struct plan *plan, struct report *report)
 			plan->source->no_bpf ? "not 2" : "0");
 	report->config = &settings.config;
 	if (settings.config.late_ns)
-		plan->late = late_list_open(plan->source->late_packets(state), a->stop);
+		plan->late = late_list_open(plan->source->late_packets(state), plan->tracing);
 	report->late_list = plan->late;
 	ret = settings.config.late_ns && !plan->late ? EXIT_BAD : 0;
 	if (!ret) {
@@ -826,11 +828,19 @@ static int run_on(const struct arguments *a, struct plan *plan, struct report *r
 			"or --source hooks",
 			a->netns);
 	}
+	/* As with the output: fail now. */
+	plan->tracing = a->stop ? tracing_open() : -1;
+	if (a->stop && plan->tracing < 0)
+		return EXIT_BAD;
 	plan->signals = open_signals();
 	if (plan->signals < 0)
-		return fail("cannot handle signals: %s", strerror(errno));
-	ret = measure(plan, report);
-	close(plan->signals);
+		ret = fail("cannot handle signals: %s", strerror(errno));
+	else
+		ret = measure(plan, report);
+	if (plan->signals >= 0)
+		close(plan->signals);
+	if (plan->tracing >= 0)
+		close(plan->tracing);
 	return ret;
 }
 

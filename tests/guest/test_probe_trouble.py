@@ -224,6 +224,36 @@ def test_a_filter_that_matches_nothing(testbed: Bed) -> None:
     assert document.samples.filtered == 2 * 503
 
 
+def test_stop_without_a_way_to_stop_tracing(testbed: Bed) -> None:
+    hidden = 'mount -t tmpfs none /sys/kernel/tracing; exec "$@"'
+    before = ("unshare", "--mount", "sh", "-c", hidden, "sh")
+    said = _refused(testbed, "--late", "1ms", "--stop", before=before)
+    assert "--stop: cannot write to /sys/kernel/tracing/tracing_on: No such file" in said
+    assert "mount -t tracefs none /sys/kernel/tracing" in said
+
+
+@only_hooks
+def test_tracing_that_cannot_be_stopped_any_more(testbed: Bed) -> None:
+    full = (
+        "mount -t tmpfs none /sys/kernel/tracing\n"
+        "touch /sys/kernel/tracing/tracing_on\n"
+        "mount --bind /dev/full /sys/kernel/tracing/tracing_on\n"
+        f"exec {PATHLAT} --source hooks --late 1ns --stop"
+    )
+    running = testbed.target.transport.start(["unshare", "--mount", "sh", "-ec", full])
+    running.wait_for("ready", SECONDS)
+    testbed.send(503)
+    running.interrupt()
+    done = running.wait(SECONDS)
+    assert done.status == 0, done.stderr
+    assert "tracing_on: No space left on device; tracing goes on" in done.stderr
+    document = parse(PathlatDocument, done.stdout.splitlines()[-1], "the probe's document")
+    assert document.late is not None
+    assert document.late.recorded > 0
+    assert not document.late.tracing_stopped
+    _exact(document, 503)
+
+
 def test_two_probes_at_once(testbed: Bed) -> None:
     on = [contextlib.ExitStack(), contextlib.ExitStack()]
     with on[1], on[0]:
