@@ -318,7 +318,11 @@ class LatePacket(_Tool):
     """A packet recorded whole: `times` from the point before to each point, in ns.
 
     `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
-    did since it entered, and at that moment. `backlog`: packets that waited for that CPU.
+    did since it entered, and at that moment; `deeds_lost`: not all of it, for there is no room for
+    more. `context`: what ran there, as of NAPI polls. What waited at that moment: `backlog` packets
+    for that CPU; `socket_bytes` of memory in the socket that the packet was read from, of which
+    `socket_packets` no reader has taken out yet; `qdisc_packets` for the queue of the device that
+    it is at, of a virtual one the other side. Null: not known.
     """
 
     end_ns: NonNegativeInt
@@ -335,11 +339,16 @@ class LatePacket(_Tool):
     ifindex: int
     bytes: NonNegativeInt
     merged: NonNegativeInt
+    context: Name | None = None
     backlog: NonNegativeInt
+    socket_bytes: NonNegativeInt | None = None
+    socket_packets: NonNegativeInt | None = None
+    qdisc_packets: NonNegativeInt | None = None
     protocol: NonNegativeInt | None = None
     source: End | None = None
     target: End | None = None
     cpu_did: tuple[Deed, ...]
+    deeds_lost: bool = False
 
     @property
     def slowest(self) -> tuple[str, int]:
@@ -363,7 +372,8 @@ class LatePacket(_Tool):
 class LateDocument(_Tool):
     """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
 
-    `limited` were not recorded because there were enough, `lost` for want of room.
+    `limited` were not recorded because there were enough, in all or in that second, `lost` for want
+    of room.
     `tracing_stopped`: asked for, and done when the first was read.
     """
 
@@ -376,6 +386,11 @@ class LateDocument(_Tool):
     lost: NonNegativeInt
     tracing_stopped: bool
     packets: tuple[LatePacket, ...]
+
+    @property
+    def early_in_a_row(self) -> int:
+        """Late packets before which there were too few others in a row."""
+        return max(self.packets_late - self.recorded - self.limited - self.lost, 0)
 
 
 class PathlatDocument(_Tool):

@@ -355,7 +355,9 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	return 0;
 }
 
-/* Two programs for the entry of a function, to do @what with skb and head. */
+/* Two programs for the entry of a function, to do @what with skb and head, and perhaps with its
+ * first argument.
+ */
 #define PARM_0(ctx) PT_REGS_PARM1(ctx)
 #define PARM_1(ctx) PT_REGS_PARM2(ctx)
 #define PARM_2(ctx) PT_REGS_PARM3(ctx)
@@ -365,6 +367,7 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	{                                                                                          \
 		const struct sk_buff *packet = (const void *)ctx[number];                          \
 		__u64 skb = (__u64)packet, head = (__u64)packet->head;                             \
+		__u64 __maybe_unused first = ctx[0];                                               \
                                                                                                    \
 		return what;                                                                       \
 	}                                                                                          \
@@ -372,6 +375,7 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	{                                                                                          \
 		const struct sk_buff *packet = (const void *)PARM_##number(ctx);                   \
 		__u64 skb = (__u64)packet, head = (__u64)BPF_CORE_READ(packet, head);              \
+		__u64 __maybe_unused first = PT_REGS_PARM1(ctx);                                   \
                                                                                                    \
 		return what;                                                                       \
 	}
@@ -577,14 +581,15 @@ static __always_inline int land(struct flight *flight, const struct sk_buff *skb
 	return 0;
 }
 
-static __always_inline int deliver(__u64 skb, __u64 head)
+static __always_inline int deliver(__u64 skb, __u64 head, __u64 sk)
 {
 	struct flight *flight = find(skb, head);
 
+	note_reader((const void *)skb, (const void *)sk);
 	return flight ? land(flight, (const void *)skb, head, NET_PATH_DELIVERED, 0) : 0;
 }
 
-ENTRY(skb_consume_udp, 1, deliver(skb, head))
+ENTRY(skb_consume_udp, 1, deliver(skb, head, first))
 
 /* A segment may be read bit by bit. */
 SEC("fexit/skb_copy_datagram_iter")

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "kernel_types.h"
+#include "limit.h"
 
 /* What a CPU did last, in a ring; a power of two. */
 #define LATE_DEEDS 64
@@ -40,11 +41,17 @@ struct late_packet {
 	__u32 reason;
 	__u32 run; /* so many late ones in a row on this CPU, with it */
 	__u32 cpu;
+	__u32 context; /* a group of BY_CONTEXT: what this CPU was at */
 	__u32 backlog; /* packets that wait for this CPU */
+	/* -1: not known */
+	__s64 socket_bytes;   /* memory of packets in the socket that it was read from */
+	__s64 socket_packets; /* those that no reader has looked at */
+	__s64 qdisc_packets;  /* packets that wait for the device that it is at */
 	__u32 pid;
 	__s32 ifindex;
 	__u32 len;
-	__u32 next_deed; /* the oldest of the ring is there */
+	__u32 next_deed;   /* the oldest of the ring is there */
+	__u64 overwritten; /* when the last was that is not in the ring any more; 0: none */
 	__u16 seen;
 	__u16 merged;
 	__u8 path;
@@ -59,7 +66,7 @@ struct late_counts {
 	__u64 late; /* packets later than the threshold */
 	__u64 runs; /* runs of at least as many as asked for */
 	__u64 recorded;
-	__u64 limited; /* not recorded: there were enough */
+	__u64 limited; /* not recorded: there were enough, in all or in that second */
 	__u64 lost;    /* not recorded: no room */
 	__u64 unused[3];
 };

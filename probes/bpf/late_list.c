@@ -164,11 +164,16 @@ static struct json_object *deed_json(const struct deed *deed, __u64 end)
 	return o;
 }
 
+static __u64 entered(const struct late_packet *packet)
+{
+	return packet->end_ns - packet->total_ns;
+}
+
 /* What the CPU did since the packet entered, and what it was at then. */
 static struct json_object *deeds_json(const struct late_packet *packet)
 {
 	struct json_object *rows = json_object_new_array();
-	__u64 since = packet->end_ns - packet->total_ns;
+	__u64 since = entered(packet);
 	const struct deed *before = NULL;
 
 	for (int i = 0; i < LATE_DEEDS; i++) {
@@ -201,6 +206,12 @@ static struct json_object *times_json(const struct late_packet *packet)
 	return o;
 }
 
+/* Null if it is not known. */
+static void add_known(struct json_object *to, const char *key, __s64 value)
+{
+	json_object_object_add(to, key, value < 0 ? NULL : json_object_new_int64(value));
+}
+
 static struct json_object *packet_json(const struct late_packet *packet,
 				       const struct kernel_names *names)
 {
@@ -223,7 +234,11 @@ static struct json_object *packet_json(const struct late_packet *packet,
 	add_u64(o, "ifindex", packet->ifindex);
 	add_u64(o, "bytes", packet->len);
 	add_u64(o, "merged", packet->merged);
+	add_text(o, "context", group_name(names, BY_CONTEXT, packet->context, room, sizeof(room)));
 	add_u64(o, "backlog", packet->backlog);
+	add_known(o, "socket_bytes", packet->socket_bytes);
+	add_known(o, "socket_packets", packet->socket_packets);
+	add_known(o, "qdisc_packets", packet->qdisc_packets);
 	if (packet->tuple.family) {
 		add_u64(o, "protocol", packet->tuple.protocol);
 		add_end(o, "source", &packet->tuple, packet->tuple.source,
@@ -232,6 +247,8 @@ static struct json_object *packet_json(const struct late_packet *packet,
 			packet->tuple.target_port);
 	}
 	json_object_object_add(o, "cpu_did", deeds_json(packet));
+	json_object_object_add(o, "deeds_lost",
+			       json_object_new_boolean(packet->overwritten >= entered(packet)));
 	return o;
 }
 

@@ -69,6 +69,7 @@ enum {
 	OPT_LATE,
 	OPT_RUN,
 	OPT_LATE_MAX,
+	OPT_LATE_RATE,
 	OPT_STOP,
 	OPT_BY,
 };
@@ -97,6 +98,8 @@ static const struct argp_option options[] = {
 	{ "run", OPT_RUN, "N", 0, "With --late: only if so many in a row on a CPU are late [1]",
 	  0 },
 	{ "late-max", OPT_LATE_MAX, "N", 0, "With --late: record no more [1000]", 0 },
+	{ "late-rate", OPT_LATE_RATE, "N", 0,
+	  "With --late: record no more in a second; 0: any number [100]", 0 },
 	{ "stop", OPT_STOP, NULL, 0,
 	  "With --late: stop tracing (ftrace) when the first is recorded, so that its buffer still "
 	  "holds what was before. This program does it when it reads the record, some time after the "
@@ -132,6 +135,7 @@ struct arguments {
 	const struct source *source; /* NULL: whichever fits */
 	struct config config;	     /* filters, and how to hook */
 	unsigned int room;	     /* 0: as many as usual */
+	int late_rate;		     /* -1: as usual */
 	bool stop;
 	bool check;
 	bool verbose;
@@ -157,17 +161,17 @@ static double parse_seconds(struct argp_state *state, const char *option, const 
 	return seconds;
 }
 
-/* From 1 to @limit. */
 static unsigned long parse_number(struct argp_state *state, const char *option, const char *arg,
-				  unsigned long limit)
+				  unsigned long least, unsigned long most)
 {
 	unsigned long number;
 	char *end;
 
 	errno = 0;
 	number = strtoul(arg, &end, 10);
-	if (errno || end == arg || *end || number < 1 || number > limit)
-		argp_error(state, "%s %s: expected a number from 1 to %lu", option, arg, limit);
+	if (errno || end == arg || *end || number < least || number > most)
+		argp_error(state, "%s %s: expected a number from %lu to %lu", option, arg, least,
+			   most);
 	return number;
 }
 
@@ -203,7 +207,7 @@ static __u8 parse_protocol(struct argp_state *state, const char *arg)
 			return known[i].number;
 	if (*arg < '0' || *arg > '9')
 		argp_error(state, "--protocol %s: expected udp, tcp, sctp or a number", arg);
-	return parse_number(state, "--protocol", arg, 255);
+	return parse_number(state, "--protocol", arg, 1, 255);
 }
 
 static int index_of(const char *const *names, int count, const char *name)
@@ -285,7 +289,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->config.protocol = parse_protocol(state, arg);
 		break;
 	case OPT_PORT:
-		a->config.port = htons(parse_number(state, "--port", arg, 65535));
+		a->config.port = htons(parse_number(state, "--port", arg, 1, 65535));
 		break;
 	case OPT_ADDRESS:
 		a->config.has_address = true;
@@ -297,10 +301,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->config.late_ns = parse_time(state, arg);
 		break;
 	case OPT_RUN:
-		a->config.late_run = parse_number(state, "--run", arg, 1 << 20);
+		a->config.late_run = parse_number(state, "--run", arg, 1, 1 << 20);
 		break;
 	case OPT_LATE_MAX:
-		a->config.late_max = parse_number(state, "--late-max", arg, 1 << 20);
+		a->config.late_max = parse_number(state, "--late-max", arg, 1, 1 << 20);
+		break;
+	case OPT_LATE_RATE:
+		a->late_rate = parse_number(state, "--late-rate", arg, 0, 1 << 20);
 		break;
 	case OPT_STOP:
 		a->stop = true;
@@ -315,7 +322,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->source = find_source(state, arg);
 		break;
 	case OPT_ROOM:
-		a->room = parse_number(state, "--room", arg, 1 << 22);
+		a->room = parse_number(state, "--room", arg, 1, 1 << 22);
 		break;
 	case OPT_KPROBES:
 		a->config.kprobes = true;
@@ -333,10 +340,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "%s: no argument expected besides options", arg);
 		break;
 	case ARGP_KEY_END:
-		if (!a->config.late_ns && (a->config.late_run || a->config.late_max || a->stop))
-			argp_error(state, "--run, --late-max and --stop are only for --late");
+		if (!a->config.late_ns &&
+		    (a->config.late_run || a->config.late_max || a->late_rate >= 0 || a->stop))
+			argp_error(state,
+				   "--run, --late-max, --late-rate and --stop are only for --late");
 		a->config.late_run = a->config.late_run ?: 1;
 		a->config.late_max = a->config.late_max ?: 1000;
+		a->config.late_rate = a->late_rate >= 0 ? a->late_rate : 100;
 		if (a->btf && !a->check)
 			argp_error(state, "--btf is only for --check");
 		if (a->config.kprobes && a->source == &samples_source)
@@ -878,7 +888,7 @@ int main(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
 	pid_t parent = getppid();
-	struct arguments a = {};
+	struct arguments a = { .late_rate = -1 };
 	struct utsname uts;
 
 	argp_err_exit_status = EXIT_BAD;

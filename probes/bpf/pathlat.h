@@ -35,7 +35,8 @@ struct config {
 	/* Which packets are late; 0: none is looked for. */
 	__u32 late_run; /* so many in a row */
 	__u64 late_ns;
-	__u64 late_max; /* recorded */
+	__u64 late_max;	 /* recorded */
+	__u32 late_rate; /* recorded in a second; 0: any number */
 	/* Only for hooks: room, and what this kernel looks like. */
 	__u32 flight_sets;
 	__u32 recv_udp_arguments; /* of __skb_recv_udp() */

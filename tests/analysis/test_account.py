@@ -205,4 +205,10 @@ def test_late_packets_in_a_table() -> None:
     table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
     assert table.title == "Late packets (250 µs or more, 2 in a row)"
     assert table.row_count == 1
-    assert table.caption == "9 late in 1 runs; 1 recorded, 7 not, 2 for want of room"
+    assert table.caption == (
+        "9 late in 1 runs: 1 recorded, 5 not, for there were enough, 2 not, for want of room, "
+        "1 before a run was long enough"
+    )
+    late |= {"packets_late": 1, "limited": 0, "lost": 0, "tracing_stopped": True}
+    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    assert table.caption == "1 late in 1 runs: 1 recorded, tracing stopped at the first"

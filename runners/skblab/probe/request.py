@@ -35,6 +35,7 @@ class Request:
     late: str | None = None
     run: int | None = None
     late_max: int | None = None
+    late_rate: int | None = None
     stop: bool | None = None
     kprobes: bool | None = None
     room: int | None = None
@@ -51,9 +52,14 @@ class Request:
             name = "--" + one.name.replace("_", "-")
             if value is True:
                 found.append(name)
-            elif value not in (None, False):
+            elif _given(value):
                 found += [name, f"{value:g}" if isinstance(value, float) else str(value)]
         return found
+
+
+def _given(value: object) -> bool:
+    # 0 is a value.
+    return value is not None and value is not False
 
 
 def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
@@ -82,7 +88,7 @@ def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
 
 def _refuse(request: Request, possible: Sequence[str], why: str, instead: str) -> None:
     for one in fields(request):
-        if one.name not in possible and getattr(request, one.name) not in (None, False):
+        if one.name not in possible and _given(getattr(request, one.name)):
             raise UsageError(
                 f"--{one.name.replace('_', '-')}: {why}; leave it out, or use {instead}"
             )
