@@ -300,7 +300,10 @@ class End(_Tool):
 
 
 class Deed(_Tool):
-    """What a CPU turned to: a task (`comm`), a softirq, an interrupt's handler, or their end."""
+    """What a CPU turned to: a task, a softirq, an interrupt's handler, or the end of these two.
+
+    `comm`: the task's name, or that of the one that is interrupted.
+    """
 
     before_end_ns: NonNegativeInt
     kind: Literal["task", "softirq", "softirq_end", "irq", "irq_end"]
@@ -311,7 +314,7 @@ class Deed(_Tool):
     @property
     def words(self) -> str:
         """What it was, in a word or two."""
-        return self.comm or f"{self.kind} {self.name or self.id}"
+        return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
 
 
 class LatePacket(_Tool):
@@ -357,16 +360,29 @@ class LatePacket(_Tool):
         return max(parts.items(), key=lambda part: part[1])
 
     @property
-    def longest_deed(self) -> tuple[str, int] | None:
-        """What the CPU did longest in a stretch since the packet entered, and its ns."""
+    def deeds(self) -> dict[str, int]:
+        """What the CPU did since the packet entered, as far as is known, and its ns in all.
+
+        What is interrupted goes on when the interruption ends.
+        """
+        done: dict[str, int] = {}
+        task = softirq = irq = ""
         starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
-        untils = (*starts[1:], 0) if starts else ()
-        spans = [
-            (deed.words, start - until)
-            for deed, start, until in zip(self.cpu_did, starts, untils, strict=True)
-            if not deed.kind.endswith("_end")
-        ]
-        return max(spans, key=lambda span: span[1], default=None)
+        for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=False):
+            task = deed.comm or task
+            if deed.kind in ("irq", "irq_end"):
+                irq = deed.words if deed.kind == "irq" else ""
+            else:
+                irq = ""
+                softirq = deed.words if deed.kind == "softirq" else ""
+            if now := irq or softirq or task:
+                done[now] = done.get(now, 0) + start - until
+        return done
+
+    @property
+    def longest_deed(self) -> tuple[str, int] | None:
+        """What the CPU did longest since the packet entered, and its ns in all."""
+        return max(self.deeds.items(), key=lambda deed: deed[1], default=None)
 
 
 class LateDocument(_Tool):

@@ -61,6 +61,16 @@ static __always_inline struct deed *next_deed(__u32 kind, __u32 id)
 	return deed;
 }
 
+/* With the task that it interrupts. */
+static __always_inline int note_interrupt(__u32 kind, __u32 id)
+{
+	struct deed *deed = next_deed(kind, id);
+
+	if (deed)
+		bpf_get_current_comm(deed->comm, sizeof(deed->comm));
+	return 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(late_sched_switch, bool preempt, const struct task_struct *prev,
 	     const struct task_struct *next)
@@ -75,29 +85,25 @@ int BPF_PROG(late_sched_switch, bool preempt, const struct task_struct *prev,
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(late_softirq_entry, unsigned int number)
 {
-	next_deed(DEED_SOFTIRQ, number);
-	return 0;
+	return note_interrupt(DEED_SOFTIRQ, number);
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(late_softirq_exit, unsigned int number)
 {
-	next_deed(DEED_SOFTIRQ_END, number);
-	return 0;
+	return note_interrupt(DEED_SOFTIRQ_END, number);
 }
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(late_irq_handler_entry, int number)
 {
-	next_deed(DEED_IRQ, number);
-	return 0;
+	return note_interrupt(DEED_IRQ, number);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(late_irq_handler_exit, int number)
 {
-	next_deed(DEED_IRQ_END, number);
-	return 0;
+	return note_interrupt(DEED_IRQ_END, number);
 }
 
 /* Whether this packet is to be recorded. */

@@ -18,8 +18,8 @@ enum deed_kind { DEED_NONE, DEED_TASK, DEED_SOFTIRQ, DEED_SOFTIRQ_END, DEED_IRQ,
 struct deed {
 	__u64 at; /* ns of the clock of all times here */
 	__u32 kind;
-	__u32 id; /* process id, number of the softirq, or of the interrupt */
-	char comm[COMM_SIZE];
+	__u32 id;	      /* process id, number of the softirq, or of the interrupt */
+	char comm[COMM_SIZE]; /* of the task, or of the one that is interrupted */
 };
 
 /* The part of both headers that filters and late packets look at. */

@@ -155,8 +155,7 @@ static struct json_object *deed_json(const struct deed *deed, __u64 end)
 
 	add_u64(o, "before_end_ns", end - deed->at);
 	add_text(o, "kind", kinds[deed->kind]);
-	if (deed->kind == DEED_TASK)
-		add_comm(o, deed->comm);
+	add_comm(o, deed->comm);
 	if ((deed->kind == DEED_SOFTIRQ || deed->kind == DEED_SOFTIRQ_END) &&
 	    deed->id < sizeof(softirqs) / sizeof(*softirqs))
 		add_text(o, "name", softirqs[deed->id]);
@@ -169,12 +168,31 @@ static __u64 entered(const struct late_packet *packet)
 	return packet->end_ns - packet->total_ns;
 }
 
+/* What the CPU was at, with the softirq that was interrupted for it. */
+static void add_before(struct json_object *rows, const struct deed *softirq,
+		       const struct deed *last, __u64 end)
+{
+	if (softirq && softirq != last)
+		json_object_array_add(rows, deed_json(softirq, end));
+	if (last)
+		json_object_array_add(rows, deed_json(last, end));
+}
+
+/* The softirq that is open once the CPU has turned to @deed, if @softirq was before. */
+static const struct deed *open_softirq(const struct deed *softirq, const struct deed *deed)
+{
+	if (deed->kind == DEED_SOFTIRQ)
+		return deed;
+	return deed->kind == DEED_IRQ || deed->kind == DEED_IRQ_END ? softirq : NULL;
+}
+
 /* What the CPU did since the packet entered, and what it was at then. */
 static struct json_object *deeds_json(const struct late_packet *packet)
 {
 	struct json_object *rows = json_object_new_array();
 	__u64 since = entered(packet);
-	const struct deed *before = NULL;
+	const struct deed *before = NULL, *softirq = NULL;
+	bool since_then = false;
 
 	for (int i = 0; i < LATE_DEEDS; i++) {
 		const struct deed *deed = &packet->deeds[(packet->next_deed + i) % LATE_DEEDS];
@@ -183,16 +201,17 @@ static struct json_object *deeds_json(const struct late_packet *packet)
 		    deed->at > packet->end_ns)
 			continue;
 		if (deed->at < since) {
+			softirq = open_softirq(softirq, deed);
 			before = deed;
 			continue;
 		}
-		if (before)
-			json_object_array_add(rows, deed_json(before, packet->end_ns));
-		before = NULL;
+		if (!since_then)
+			add_before(rows, softirq, before, packet->end_ns);
+		since_then = true;
 		json_object_array_add(rows, deed_json(deed, packet->end_ns));
 	}
-	if (before)
-		json_object_array_add(rows, deed_json(before, packet->end_ns));
+	if (!since_then)
+		add_before(rows, softirq, before, packet->end_ns);
 	return rows;
 }
 

@@ -183,11 +183,56 @@ def late_packet(**more: object) -> dict[str, Any]:
 def test_a_late_packet_names_its_layer_and_what_ran_meanwhile() -> None:
     packet = parse(LatePacket, json.dumps(late_packet()), "it")
     assert packet.slowest == ("wake", 300_000)
-    # The hog began before the packet entered; only what was since counts.
-    assert packet.longest_deed == ("hog", 310_000)
+    # The hog began before the packet entered; only what was since counts, and it went on later.
+    assert packet.longest_deed == ("hog", 310_000 + 80_000)
     before = parse(LatePacket, json.dumps(late_packet(before_ns=350_000, cpu_did=[])), "it")
     assert before.slowest == ("before", 350_000)
     assert before.longest_deed is None
+
+
+def deed(before_end_ns: int, kind: str, comm: str = "", name: str = "") -> dict[str, Any]:
+    return {"before_end_ns": before_end_ns, "kind": kind, "id": 1, "comm": comm, "name": name}
+
+
+@pytest.mark.parametrize(
+    ("cpu_did", "deeds"),
+    [
+        # The task has the CPU all the time but for one interrupt.
+        (
+            [deed(9_000, "task", "hog"), deed(2_000, "irq", "hog"), deed(1_970, "irq_end", "hog")],
+            {"hog": 2_970, "irq 1": 30},
+        ),
+        # It began too long ago to be in the ring.
+        ([deed(2_000, "irq", "hog"), deed(1_970, "irq_end", "hog")], {"irq 1": 30, "hog": 1_970}),
+        # An interrupt in a softirq, which began before.
+        (
+            [
+                deed(5_000, "softirq", "hog", "net_rx"),
+                deed(4_000, "irq_end", "hog"),
+                deed(1_000, "irq", "hog"),
+                deed(900, "irq_end", "hog"),
+                deed(500, "softirq_end", "hog", "net_rx"),
+            ],
+            {"softirq net_rx": 2_000 + 400, "irq 1": 100, "hog": 500},
+        ),
+        # Each turn counts.
+        (
+            [deed(9_000, "task", "a"), deed(2_000, "task", "b"), deed(800, "task", "a")],
+            {"a": 1_000 + 800, "b": 1_200},
+        ),
+        # As older documents have it, without who was interrupted.
+        ([deed(2_000, "softirq", name="rcu"), deed(1_000, "softirq_end")], {"softirq rcu": 1_000}),
+        ([], {}),
+    ],
+)
+def test_what_is_interrupted_goes_on(cpu_did: list[dict[str, Any]], deeds: dict[str, int]) -> None:
+    text = json.dumps(late_packet(total_ns=3_000, cpu_did=cpu_did))
+    packet = parse(LatePacket, text, "it")
+    assert packet.deeds == deeds
+    longest = max(deeds.values(), default=0)
+    assert (packet.longest_deed or ("", 0)) == next(
+        (one for one in deeds.items() if one[1] == longest), ("", 0)
+    )
 
 
 def test_late_packets_in_a_table() -> None:
