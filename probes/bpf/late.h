@@ -3,8 +3,7 @@
 #ifndef SKBLAB_LATE_H
 #define SKBLAB_LATE_H
 
-#include <stdbool.h>
-
+#include "filter.h"
 #include "kernel_types.h"
 #include "limit.h"
 
@@ -20,17 +19,6 @@ struct deed {
 	__u32 kind;
 	__u32 id;	      /* process id, number of the softirq, or of the interrupt */
 	char comm[COMM_SIZE]; /* of the task, or of the one that is interrupted */
-};
-
-/* The part of both headers that filters and late packets look at. */
-struct tuple {
-	__u8 family; /* 4, 6, or 0 for neither */
-	__u8 protocol;
-	bool ports;
-	__be16 source_port;
-	__be16 target_port;
-	__u8 source[16]; /* IPv4: the first four */
-	__u8 target[16];
 };
 
 struct late_packet {

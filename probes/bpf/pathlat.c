@@ -210,6 +210,18 @@ static __u8 parse_protocol(struct argp_state *state, const char *arg)
 	return parse_number(state, "--protocol", arg, 1, 255);
 }
 
+static void parse_address(struct argp_state *state, const char *arg, struct config *config)
+{
+	/* Of an earlier option there may be more than these four. */
+	memset(config->address, 0, sizeof(config->address));
+	if (inet_pton(AF_INET, arg, config->address) == 1)
+		config->address_family = 4;
+	else if (inet_pton(AF_INET6, arg, config->address) == 1)
+		config->address_family = 6;
+	else
+		argp_error(state, "--address %s: expected an IPv4 or IPv6 address", arg);
+}
+
 static int index_of(const char *const *names, int count, const char *name)
 {
 	for (int i = 0; i < count; i++)
@@ -237,12 +249,18 @@ static void check_histograms(struct argp_state *state, const struct arguments *a
 		const char *name;
 		bool given;
 	} others[] = {
-		{ "device", a->device },       { "netns", a->netns },
-		{ "path", c->paths },	       { "family", c->family },
-		{ "protocol", c->protocol },   { "port", c->port },
-		{ "address", c->has_address }, { "by", c->by },
-		{ "late", c->late_ns },	       { "kprobes", c->kprobes },
-		{ "room", a->room },	       { "btf", a->btf },
+		{ "device", a->device },
+		{ "netns", a->netns },
+		{ "path", c->paths },
+		{ "family", c->family },
+		{ "protocol", c->protocol },
+		{ "port", c->port },
+		{ "address", c->address_family },
+		{ "by", c->by },
+		{ "late", c->late_ns },
+		{ "kprobes", c->kprobes },
+		{ "room", a->room },
+		{ "btf", a->btf },
 	};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
@@ -292,10 +310,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->config.port = htons(parse_number(state, "--port", arg, 1, 65535));
 		break;
 	case OPT_ADDRESS:
-		a->config.has_address = true;
-		if (inet_pton(AF_INET, arg, a->config.address) != 1 &&
-		    inet_pton(AF_INET6, arg, a->config.address) != 1)
-			argp_error(state, "--address %s: expected an IPv4 or IPv6 address", arg);
+		parse_address(state, arg, &a->config);
 		break;
 	case OPT_LATE:
 		a->config.late_ns = parse_time(state, arg);

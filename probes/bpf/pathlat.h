@@ -29,9 +29,9 @@ struct config {
 	__u8 paths;    /* a bit for each net_path_kind */
 	__u8 family;   /* 4 or 6 */
 	__u8 protocol;
-	bool has_address;
-	__u8 address[16]; /* either end; IPv4 in the first four */
-	__be16 port;	  /* either end */
+	__u8 address_family; /* 4 or 6; 0: any address */
+	__u8 address[16];    /* either end; IPv4 in the first four */
+	__be16 port;	     /* either end */
 	/* Which packets are late; 0: none is looked for. */
 	__u32 late_run; /* so many in a row */
 	__u64 late_ns;
