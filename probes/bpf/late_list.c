@@ -12,7 +12,6 @@
 #include "late_list.h"
 #include "source.h"
 
-#define TRACING	   "/sys/kernel/tracing"
 #define TRACING_ON TRACING "/tracing_on"
 
 struct late_list {

@@ -132,6 +132,7 @@ struct arguments {
 	const char *device;
 	const char *netns;
 	const char *btf;
+	const char *address;
 	const struct source *source; /* NULL: whichever fits */
 	struct config config;	     /* filters, and how to hook */
 	unsigned int room;	     /* 0: as many as usual */
@@ -149,7 +150,10 @@ static const struct source *const sources[] = {
 	&histograms_source,
 };
 
-static double parse_seconds(struct argp_state *state, const char *option, const char *arg)
+/* Bad usage: one line, and no more of argp's. */
+#define refuse(...) exit(fail(__VA_ARGS__))
+
+static double parse_seconds(const char *option, const char *arg)
 {
 	char *end;
 	double seconds;
@@ -157,26 +161,26 @@ static double parse_seconds(struct argp_state *state, const char *option, const 
 	errno = 0;
 	seconds = strtod(arg, &end);
 	if (errno || end == arg || *end || !(seconds > 0 && seconds <= 1e9))
-		argp_error(state, "%s %s: expected a number above 0", option, arg);
+		refuse("%s %s: expected a number above 0, up to 1000000000", option, arg);
 	return seconds;
 }
 
-static unsigned long parse_number(struct argp_state *state, const char *option, const char *arg,
-				  unsigned long least, unsigned long most)
+static unsigned long parse_number(const char *option, const char *arg, unsigned long least,
+				  unsigned long most)
 {
 	unsigned long number;
 	char *end;
 
 	errno = 0;
 	number = strtoul(arg, &end, 10);
-	if (errno || end == arg || *end || number < least || number > most)
-		argp_error(state, "%s %s: expected a number from %lu to %lu", option, arg, least,
-			   most);
+	/* It takes signs and blanks as well, and makes a large number of -1. */
+	if (errno || *arg < '0' || *arg > '9' || *end || number < least || number > most)
+		refuse("%s %s: expected a number from %lu to %lu", option, arg, least, most);
 	return number;
 }
 
 /* A time in nanoseconds, with its unit. */
-static __u64 parse_time(struct argp_state *state, const char *arg)
+static __u64 parse_time(const char *arg)
 {
 	static const struct {
 		const char *unit;
@@ -191,11 +195,12 @@ static __u64 parse_time(struct argp_state *state, const char *arg)
 		if (!errno && end != arg && !strcmp(end, units[i].unit) &&
 		    value * units[i].ns >= 1 && value * units[i].ns <= 1e12)
 			return value * units[i].ns;
-	argp_error(state, "--late %s: expected a time with its unit, such as 250us or 1.5ms", arg);
+	refuse("--late %s: expected a time from 1ns to 1000s with its unit, such as 250us or 1.5ms",
+	       arg);
 	return 0;
 }
 
-static __u8 parse_protocol(struct argp_state *state, const char *arg)
+static __u8 parse_protocol(const char *arg)
 {
 	static const struct {
 		const char *name;
@@ -206,11 +211,11 @@ static __u8 parse_protocol(struct argp_state *state, const char *arg)
 		if (!strcmp(arg, known[i].name))
 			return known[i].number;
 	if (*arg < '0' || *arg > '9')
-		argp_error(state, "--protocol %s: expected udp, tcp, sctp or a number", arg);
-	return parse_number(state, "--protocol", arg, 1, 255);
+		refuse("--protocol %s: expected udp, tcp, sctp or a number", arg);
+	return parse_number("--protocol", arg, 1, 255);
 }
 
-static void parse_address(struct argp_state *state, const char *arg, struct config *config)
+static void parse_address(const char *arg, struct config *config)
 {
 	/* Of an earlier option there may be more than these four. */
 	memset(config->address, 0, sizeof(config->address));
@@ -219,7 +224,7 @@ static void parse_address(struct argp_state *state, const char *arg, struct conf
 	else if (inet_pton(AF_INET6, arg, config->address) == 1)
 		config->address_family = 6;
 	else
-		argp_error(state, "--address %s: expected an IPv4 or IPv6 address", arg);
+		refuse("--address %s: expected an IPv4 or IPv6 address", arg);
 }
 
 static int index_of(const char *const *names, int count, const char *name)
@@ -231,18 +236,18 @@ static int index_of(const char *const *names, int count, const char *name)
 }
 
 /* NULL for whichever fits. */
-static const struct source *find_source(struct argp_state *state, const char *arg)
+static const struct source *find_source(const char *arg)
 {
 	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++)
 		if (!strcmp(arg, sources[i]->name))
 			return sources[i];
 	if (strcmp(arg, "auto"))
-		argp_error(state, "--source %s: expected samples, hooks, histograms or auto", arg);
+		refuse("--source %s: expected samples, hooks, histograms or auto", arg);
 	return NULL;
 }
 
 /* The kernel's own histograms are of all packets, and hold no single one. */
-static void check_histograms(struct argp_state *state, const struct arguments *a)
+static void check_histograms(const struct arguments *a)
 {
 	const struct config *c = &a->config;
 	const struct {
@@ -265,10 +270,21 @@ static void check_histograms(struct argp_state *state, const struct arguments *a
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (others[i].given)
-			argp_error(state,
-				   "--%s: the kernel's histograms count all packets, and no BPF is "
-				   "used; leave it out, or use another --source",
-				   others[i].name);
+			refuse("--%s: the kernel's histograms count all packets, and no BPF is "
+			       "used; leave it out, or use another --source",
+			       others[i].name);
+}
+
+/* 0, or EXIT_BAD if something is asked for that only hooks can do. */
+static int check_hooks(const struct arguments *a, const struct source *source)
+{
+	const char *option = a->config.kprobes ? "--kprobes" : a->room ? "--room" : NULL;
+
+	if (!option || source == &hooks_source)
+		return 0;
+	return fail("%s is only for hooks, and the source is %s%s; leave it out, or use --source "
+		    "hooks",
+		    option, source->name, a->source ? "" : ", for this kernel makes them");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -278,10 +294,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 's':
-		a->seconds = parse_seconds(state, "--seconds", arg);
+		a->seconds = parse_seconds("--seconds", arg);
 		break;
 	case 'i':
-		a->interval = parse_seconds(state, "--interval", arg);
+		a->interval = parse_seconds("--interval", arg);
 		break;
 	case 'o':
 		a->output = arg;
@@ -295,34 +311,35 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_PATH:
 		number = index_of(path_names, NET_PATH_KINDS, arg);
 		if (number < 0)
-			argp_error(state, "--path %s: expected receive, forward or send", arg);
+			refuse("--path %s: expected receive, forward or send", arg);
 		a->config.paths |= 1 << number;
 		break;
 	case OPT_FAMILY:
 		if (strcmp(arg, "4") && strcmp(arg, "6"))
-			argp_error(state, "--family %s: expected 4 or 6", arg);
+			refuse("--family %s: expected 4 or 6", arg);
 		a->config.family = *arg - '0';
 		break;
 	case OPT_PROTOCOL:
-		a->config.protocol = parse_protocol(state, arg);
+		a->config.protocol = parse_protocol(arg);
 		break;
 	case OPT_PORT:
-		a->config.port = htons(parse_number(state, "--port", arg, 1, 65535));
+		a->config.port = htons(parse_number("--port", arg, 1, 65535));
 		break;
 	case OPT_ADDRESS:
-		parse_address(state, arg, &a->config);
+		a->address = arg;
+		parse_address(arg, &a->config);
 		break;
 	case OPT_LATE:
-		a->config.late_ns = parse_time(state, arg);
+		a->config.late_ns = parse_time(arg);
 		break;
 	case OPT_RUN:
-		a->config.late_run = parse_number(state, "--run", arg, 1, 1 << 20);
+		a->config.late_run = parse_number("--run", arg, 1, 1 << 20);
 		break;
 	case OPT_LATE_MAX:
-		a->config.late_max = parse_number(state, "--late-max", arg, 1, 1 << 20);
+		a->config.late_max = parse_number("--late-max", arg, 1, 1 << 20);
 		break;
 	case OPT_LATE_RATE:
-		a->late_rate = parse_number(state, "--late-rate", arg, 0, 1 << 20);
+		a->late_rate = parse_number("--late-rate", arg, 0, 1 << 20);
 		break;
 	case OPT_STOP:
 		a->stop = true;
@@ -330,14 +347,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_BY:
 		number = index_of(by_names + 1, GROUP_BYS - 1, arg);
 		if (number < 0)
-			argp_error(state, "--by %s: expected cpu, queue, context or protocol", arg);
+			refuse("--by %s: expected cpu, queue, context or protocol", arg);
 		a->config.by = number + 1;
 		break;
 	case OPT_SOURCE:
-		a->source = find_source(state, arg);
+		a->source = find_source(arg);
 		break;
 	case OPT_ROOM:
-		a->room = parse_number(state, "--room", arg, 1, 1 << 22);
+		a->room = parse_number("--room", arg, 1, 1 << 22);
 		break;
 	case OPT_KPROBES:
 		a->config.kprobes = true;
@@ -352,22 +369,30 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->btf = arg;
 		break;
 	case ARGP_KEY_ARG:
-		argp_error(state, "%s: no argument expected besides options", arg);
+		refuse("%s: no argument expected besides options", arg);
 		break;
+	case ARGP_KEY_INIT:
+		/* What getopt says of an unknown option is one line; argp adds where help is. */
+		state->err_stream = NULL;
+		break;
+	case ARGP_KEY_ERROR:
+		exit(EXIT_BAD);
 	case ARGP_KEY_END:
 		if (!a->config.late_ns &&
 		    (a->config.late_run || a->config.late_max || a->late_rate >= 0 || a->stop))
-			argp_error(state,
-				   "--run, --late-max, --late-rate and --stop are only for --late");
+			refuse("--run, --late-max, --late-rate and --stop are only for --late");
 		a->config.late_run = a->config.late_run ?: 1;
 		a->config.late_max = a->config.late_max ?: 1000;
 		a->config.late_rate = a->late_rate >= 0 ? a->late_rate : 100;
 		if (a->btf && !a->check)
-			argp_error(state, "--btf is only for --check");
-		if (a->config.kprobes && a->source == &samples_source)
-			argp_error(state, "--kprobes is only for hooks");
+			refuse("--btf is only for --check");
+		if (a->config.family && a->address && a->config.family != a->config.address_family)
+			refuse("--address %s: it is an IPv%d address, and --family is %d",
+			       a->address, a->config.address_family, a->config.family);
 		if (a->source == &histograms_source)
-			check_histograms(state, a);
+			check_histograms(a);
+		else if (a->source && check_hooks(a, a->source))
+			exit(EXIT_BAD);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -397,6 +422,29 @@ static int open_netns(const char *netns)
 	return fd;
 }
 
+/* Returns the namespace that this process is in, for leave_netns(), or -1. */
+static int enter_netns(const char *netns)
+{
+	int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	int there = here < 0 ? -1 : open_netns(netns);
+	int ret = there < 0 ? -1 : setns(there, CLONE_NEWNET), error = errno;
+
+	if (there >= 0)
+		close(there);
+	if (ret && here >= 0)
+		close(here);
+	errno = error;
+	return ret ? -1 : here;
+}
+
+static int leave_netns(int here)
+{
+	int ret = setns(here, CLONE_NEWNET);
+
+	close(here);
+	return ret;
+}
+
 static int fail_netns(const char *netns)
 {
 	return fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is", netns,
@@ -418,43 +466,48 @@ static unsigned int find_netns(const char *netns)
 	return 0;
 }
 
-/* The index of a device in a namespace: 0 if there is no such device, -1 if the
- * namespace cannot be entered.
- */
+/* By name or index; 0 if there is no such device in this namespace. */
+static int index_of_device(const char *device)
+{
+	char name[IF_NAMESIZE], *end;
+	int index = if_nametoindex(device);
+	long number;
+
+	if (index)
+		return index;
+	number = strtol(device, &end, 10);
+	if (!*device || *end || number < 1 || number > INT_MAX)
+		return 0;
+	return if_indextoname(number, name) ? number : 0;
+}
+
+/* The same in a namespace, which may be that of this process (NULL); -1 if it cannot be entered. */
 static int index_in_netns(const char *device, const char *netns)
 {
-	int here, there, index = -1;
+	int here, index;
 
-	here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	there = open_netns(netns);
-	if (here >= 0 && there >= 0 && !setns(there, CLONE_NEWNET)) {
-		index = if_nametoindex(device);
-		if (setns(here, CLONE_NEWNET))
-			index = -1;
-	}
-	if (here >= 0)
-		close(here);
-	if (there >= 0)
-		close(there);
-	return index;
+	if (!netns)
+		return index_of_device(device);
+	here = enter_netns(netns);
+	if (here < 0)
+		return -1;
+	index = index_of_device(device);
+	return leave_netns(here) ? -1 : index;
 }
 
 /* Returns the index of a device, or 0 with the reason printed. */
 static int find_device(const struct arguments *a)
 {
-	char *end;
-	long number = strtol(a->device, &end, 10);
-	int index = a->netns ? index_in_netns(a->device, a->netns) : (int)if_nametoindex(a->device);
+	int index = index_in_netns(a->device, a->netns);
 
 	if (index > 0)
 		return index;
 	if (index < 0)
 		fail_netns(a->netns);
-	else if (*a->device && !*end && number > 0 && number <= INT_MAX)
-		return number;
 	else
-		fail("--device %s: no such device %s%s; give a name from `ip link`, or an index",
-		     a->device, a->netns ? "in namespace " : "here", a->netns ?: "");
+		fail("--device %s: no such device %s%s; give a name or an index from `ip link`%s",
+		     a->device, a->netns ? "in namespace " : "here", a->netns ?: "",
+		     a->netns ? "" : ", or its namespace as --netns");
 	return 0;
 }
 
@@ -883,7 +936,9 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 	report_init(report);
 	if (!no_bpf) {
 		btf = read_btf(a->btf, kernel);
-		ret = btf ? read_kernel(&names, btf, a->btf ?: kernel, &plan.source) : EXIT_BAD;
+		ret = !btf ? EXIT_BAD
+			   : read_kernel(&names, btf, a->btf ?: kernel, &plan.source)
+				     ?: check_hooks(a, plan.source);
 	}
 	if (!ret) {
 		plan.btf = btf;
@@ -892,8 +947,8 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 		report->names = &names;
 		ret = a->check ? plan.source->check(btf, !a->btf, report)
 			       : run_on(a, &plan, report);
-		kernel_names_free(&names);
 	}
+	kernel_names_free(&names);
 	btf__free(btf);
 	free(report);
 	return ret;
@@ -906,6 +961,8 @@ int main(int argc, char **argv)
 	struct arguments a = { .late_rate = -1 };
 	struct utsname uts;
 
+	/* It begins what getopt says. */
+	argv[0] = "pathlat";
 	argp_err_exit_status = EXIT_BAD;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	verbose = a.verbose;

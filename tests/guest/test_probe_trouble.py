@@ -197,6 +197,13 @@ def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
     _exact(document, 1009)
 
 
+@only_samples
+@pytest.mark.parametrize("options", [["--kprobes"], ["--room", "9"]])
+def test_what_only_hooks_can_do_where_auto_finds_samples(testbed: Bed, options: list[str]) -> None:
+    said = _refused(testbed, "--source", "auto", *options)
+    assert f"{options[0]} is only for hooks, and the source is samples, for this kernel" in said
+
+
 @only_hooks
 def test_hooks_that_are_not_called(testbed: Bed) -> None:
     testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")

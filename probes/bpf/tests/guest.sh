@@ -398,7 +398,9 @@ refuses() {
 	esac
 }
 refuses 'no such device' --device nosuch0
+refuses 'no such device' --device 99999
 refuses 'no such device' --device nosuch0 --netns "$b"
+refuses 'no such device' --device 99999 --netns "$b"
 refuses 'cannot enter it' --device peer0 --netns nosuch
 if [ "$source" = samples ]; then
 	refuses 'do not tell namespaces' --netns "$b"
