@@ -249,7 +249,7 @@ static __always_inline int enter(const struct sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	same = flight && leave(flight, skb, now);
 	if ((config.ifindex && config.ifindex != skb->dev->ifindex) ||
-	    (config.netns && config.netns != skb->dev->nd_net.net->ns.inum)) {
+	    (config.netns && config.netns != skb->dev->nd_net.net->net_cookie)) {
 		if (flight)
 			forget(head);
 		add(filtered, 1);
@@ -291,7 +291,7 @@ static __always_inline int start_send(void)
 static __always_inline bool is_of_netns(const struct sk_buff *skb)
 {
 	return !config.netns ||
-	       config.netns == BPF_CORE_READ(skb, sk, __sk_common.skc_net.net, ns.inum);
+	       config.netns == BPF_CORE_READ(skb, sk, __sk_common.skc_net.net, net_cookie);
 }
 
 /* The first data of a sendmsg() are in a packet. */

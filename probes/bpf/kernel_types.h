@@ -60,12 +60,8 @@ struct net_path_sample {
 	__u8 flags;
 };
 
-struct ns_common {
-	unsigned int inum;
-};
-
 struct net {
-	struct ns_common ns;
+	__u64 net_cookie;
 };
 
 typedef struct {

@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -451,17 +452,37 @@ static int fail_netns(const char *netns)
 		    errno == EINVAL ? "No network namespace" : strerror(errno));
 }
 
-/* The inode of a namespace, or 0 with the reason printed. */
-static unsigned int find_netns(const char *netns)
+/* The number of the namespace that this process is in, which the kernel never gives again, unlike
+ * its inode's; 0 if it does not tell.
+ */
+static __u64 this_netns(void)
 {
-	int fd = open_netns(netns);
-	struct stat status;
-	int ret = fd < 0 ? -1 : fstat(fd, &status);
+	__u64 cookie = 0;
+	socklen_t size = sizeof(cookie);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd >= 0)
-		close(fd);
-	if (!ret)
-		return status.st_ino;
+	if (fd < 0)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size))
+		cookie = 0;
+	close(fd);
+	return cookie;
+}
+
+/* The same for another namespace, or 0 with the reason printed. */
+static __u64 find_netns(const char *netns)
+{
+	int here = enter_netns(netns), error;
+	__u64 cookie;
+
+	if (here >= 0) {
+		cookie = this_netns();
+		error = errno;
+		leave_netns(here);
+		if (cookie)
+			return cookie;
+		errno = error;
+	}
 	fail_netns(netns);
 	return 0;
 }
@@ -723,7 +744,7 @@ struct plan {
 	const struct arguments *arguments;
 	const struct source *source;
 	const struct btf *btf;
-	unsigned int netns;	/* 0: all */
+	__u64 netns;		/* 0: all */
 	struct late_list *late; /* NULL: none is looked for */
 	int tracing;		/* to be stopped at the first late packet; -1: not */
 	int signals;

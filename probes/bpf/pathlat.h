@@ -25,7 +25,7 @@ struct config {
 	__u32 groups; /* on each CPU, of which the last is for those that have none; else 1 */
 	/* Which packets are wanted; 0: all. */
 	__s32 ifindex; /* of the device that they came in by */
-	__u32 netns;   /* inode of the namespace that they entered; only for hooks */
+	__u64 netns;   /* cookie of the namespace that they entered; only for hooks */
 	__u8 paths;    /* a bit for each net_path_kind */
 	__u8 family;   /* 4 or 6 */
 	__u8 protocol;

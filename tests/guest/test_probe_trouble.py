@@ -441,6 +441,40 @@ def test_the_probed_namespace_deleted(testbed: Bed) -> None:
         assert f"--netns {name}: cannot enter it" in _refused(testbed, "--netns", name)
 
 
+AGAIN = """
+ip netns del gone
+tries=0
+ip netns add anew
+until [ "$(stat -c %i /run/netns/anew)" = "$0" ]; do
+    tries=$((tries + 1)); [ $tries -lt 100 ] || exit 9
+    ip netns del anew
+    sleep 0.1
+    ip netns add anew
+done
+ip -n anew link set lo up
+ip netns exec anew python3 -c '
+import socket
+reader = socket.socket(type=socket.SOCK_DGRAM)
+reader.bind(("127.0.0.1", 5001))
+for _ in range(100):
+    reader.sendto(bytes(64), reader.getsockname())
+    reader.recv(64)
+'
+ip netns del anew
+"""
+
+
+@only_hooks
+def test_another_namespace_with_the_inode_of_the_probed(testbed: Bed) -> None:
+    probed = testbed.sh("ip netns add gone; stat -c %i /run/netns/gone").strip()
+    with testbed.probing(netns="gone") as end:
+        testbed.target.transport.run(["sh", "-euc", AGAIN, probed]).check("a namespace anew")
+        document = end()
+    assert document.samples is not None
+    assert document.samples.filtered >= 2 * 100
+    assert not any(sum(path.ends.model_dump().values()) for path in document.paths)
+
+
 # From here on `skblab` itself, over SSH.
 
 
