@@ -12,6 +12,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -82,8 +84,9 @@ static const struct argp_option options[] = {
 	  0 },
 	{ "output", 'o', "FILE", 0, "Write the document there instead of standard output", 0 },
 	{ "device", 'd', "DEVICE", 0,
-	  "Only packets that came in by this device (name or index), and its NAPI polls. An index "
-	  "is unique only within a network namespace",
+	  "Only packets that came in by this device (name or index), and its NAPI polls. Of a card "
+	  "and the VLAN, bond or macvlan upon it hooks know the card, and the kernel's samples the "
+	  "other. An index is unique only within a network namespace",
 	  0 },
 	{ "netns", OPT_NETNS, "NAME", 0,
 	  "Only packets that entered the stack in this namespace, and look the device up there. The "
@@ -502,24 +505,75 @@ static int index_of_device(const char *device)
 	return if_indextoname(number, name) ? number : 0;
 }
 
-/* The same in a namespace, which may be that of this process (NULL); -1 if it cannot be entered. */
-static int index_in_netns(const char *device, const char *netns)
+/* A device upon this one, such as a VLAN, by its link in a folder of sysfs; false if there is none. */
+static bool find_upper(int folder, char *upper, size_t size)
 {
-	int here, index;
+	DIR *links = folder < 0 ? NULL : fdopendir(folder);
+	struct dirent *link;
+	bool found = false;
 
-	if (!netns)
-		return index_of_device(device);
-	here = enter_netns(netns);
-	if (here < 0)
+	while (links && !found && (link = readdir(links))) {
+		found = !strncmp(link->d_name, "upper_", 6);
+		if (found)
+			snprintf(upper, size, "%s", link->d_name + 6);
+	}
+	if (links)
+		closedir(links);
+	return found;
+}
+
+/* A sysfs shows the devices of the namespace that it was mounted in: so one for this namespace,
+ * which nobody else sees.
+ */
+static int open_sysfs(void)
+{
+	int context = fsopen("sysfs", FSOPEN_CLOEXEC), mount = -1;
+
+	if (context < 0)
+		return -1;
+	if (!fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		mount = fsmount(context, FSMOUNT_CLOEXEC, 0);
+	close(context);
+	return mount;
+}
+
+/* A packet that goes on through another device has come in by that one for the kernel's samples.
+ * Where this cannot be found out nothing is said.
+ */
+static void warn_of_upper(int index)
+{
+	char name[IF_NAMESIZE], path[IF_NAMESIZE + 16], upper[IF_NAMESIZE];
+	int sysfs = open_sysfs();
+
+	if (sysfs < 0 || !if_indextoname(index, name))
+		return;
+	snprintf(path, sizeof(path), "class/net/%s", name);
+	if (find_upper(openat(sysfs, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), upper,
+		       sizeof(upper)))
+		fprintf(stderr,
+			"pathlat: --device %s: the kernel's samples have what goes on through %s "
+			"as come in by that one; give it instead, or --source hooks\n",
+			name, upper);
+	close(sysfs);
+}
+
+/* The same in a namespace, which may be that of this process (NULL); -1 if it cannot be entered. */
+static int index_in_netns(const char *device, const char *netns, bool samples)
+{
+	int here = netns ? enter_netns(netns) : -1, index;
+
+	if (netns && here < 0)
 		return -1;
 	index = index_of_device(device);
-	return leave_netns(here) ? -1 : index;
+	if (index && samples)
+		warn_of_upper(index);
+	return here >= 0 && leave_netns(here) ? -1 : index;
 }
 
 /* Returns the index of a device, or 0 with the reason printed. */
-static int find_device(const struct arguments *a)
+static int find_device(const struct arguments *a, const struct source *source)
 {
-	int index = index_in_netns(a->device, a->netns);
+	int index = index_in_netns(a->device, a->netns, source == &samples_source);
 
 	if (index > 0)
 		return index;
@@ -913,7 +967,7 @@ static int run_on(const struct arguments *a, struct plan *plan, struct report *r
 	if (ret)
 		return ret;
 	if (a->device) {
-		report->ifindex = find_device(a);
+		report->ifindex = find_device(a, plan->source);
 		if (!report->ifindex)
 			return EXIT_BAD;
 	}

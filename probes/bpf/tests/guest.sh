@@ -363,6 +363,19 @@ if [ $source = hooks ]; then
 	ip -n "$b" addr add 198.18.0.2/30 dev peer0
 fi
 
+# With a VLAN on it, a device is not the one that samples have its packets from.
+if [ $source = samples ]; then
+	ip -n "$b" link add link peer0 name peer0.5 type vlan id 5
+	"$pathlat" --device peer0 --netns "$b" --seconds 0.1 --output "$work/vlan.json" \
+		2>"$work/vlan.err"
+	grep -q 'peer0: the kernel.s samples have what goes on through peer0.5 as' "$work/vlan.err" ||
+		die "no warning: $(cat "$work/vlan.err")"
+	ip -n "$b" link del peer0.5
+	"$pathlat" --device peer0 --netns "$b" --seconds 0.1 --output "$work/vlan.json" \
+		2>"$work/vlan.err"
+	! grep -q 'goes on through' "$work/vlan.err" || die "a warning: $(cat "$work/vlan.err")"
+fi
+
 # Switched off, there is nothing to count, and the document says so.
 if [ $source = samples ]; then
 	stamps 0
