@@ -230,8 +230,8 @@ static void add_known(struct json_object *to, const char *key, __s64 value)
 	json_object_object_add(to, key, value < 0 ? NULL : json_object_new_int64(value));
 }
 
-static struct json_object *packet_json(const struct late_packet *packet,
-				       const struct kernel_names *names)
+struct json_object *late_packet_json(const struct late_packet *packet,
+				     const struct kernel_names *names)
 {
 	struct json_object *o = json_object_new_object();
 	char room[32];
@@ -285,7 +285,7 @@ struct json_object *late_list_json(const struct late_list *list, const struct la
 	add_u64(o, "lost", counts->lost);
 	json_object_object_add(o, "tracing_stopped", json_object_new_boolean(list->stopped));
 	for (size_t i = 0; i < list->count; i++)
-		json_object_array_add(rows, packet_json(&list->packets[i], names));
+		json_object_array_add(rows, late_packet_json(&list->packets[i], names));
 	json_object_object_add(o, "packets", rows);
 	return o;
 }

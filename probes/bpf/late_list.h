@@ -27,6 +27,10 @@ int late_list_fd(const struct late_list *list);
 /* Returns 0 or EXIT_BAD. */
 int late_list_take(struct late_list *list);
 
+/* One of them. */
+struct json_object *late_packet_json(const struct late_packet *packet,
+				     const struct kernel_names *names);
+
 /* A member of late_counts for all CPUs and the packets, oldest first. */
 struct json_object *late_list_json(const struct late_list *list, const struct late_counts *counts,
 				   const struct config *config, const struct kernel_names *names);
