@@ -97,6 +97,7 @@ def account(trial: int, unit: Unit, document: PathlatDocument) -> Account:
             "sends_refused": hooks.sends_refused,
             # Of a longer list than is followed: they lack points.
             "bulk_cut": hooks.bulk_cut,
+            "kprobes_missed": hooks.kprobes_missed,
             # Beyond those: an end that was not seen, or seen twice.
             "unbalanced": abs(begun - known - hooks.replaced - hooks.refused),
         }

@@ -260,7 +260,8 @@ class Hooks(_Tool):
     `entered` and `began` at the first points of their paths; `continued` of the entered were on
     their way already, in a tunnel, say; `in_flight` had no end yet when the probe stopped; at the
     address of `replaced` another one was found; for `refused` there was no room; `filtered_late`
-    were unwanted at their end. `absent` are hooks that this kernel lacks.
+    were unwanted at their end. `absent` are hooks that this kernel lacks. `kprobes_missed`: calls
+    of hooked functions that no program saw, because the kernel was at a kprobe already.
     """
 
     by: Literal["fentry", "kprobe"]
@@ -276,6 +277,7 @@ class Hooks(_Tool):
     sends_refused: NonNegativeInt
     napis_refused: NonNegativeInt
     bulk_cut: NonNegativeInt
+    kprobes_missed: NonNegativeInt = 0
 
 
 class Polls(_Tool):
@@ -306,7 +308,10 @@ class End(_Tool):
 
 
 class Deed(_Tool):
-    """What a CPU turned to: a task (`comm`), a softirq, an interrupt's handler, or their end."""
+    """What a CPU turned to: a task, a softirq, an interrupt's handler, or the end of these two.
+
+    `comm`: the task's name, or that of the one that is interrupted.
+    """
 
     before_end_ns: NonNegativeInt
     kind: Literal["task", "softirq", "softirq_end", "irq", "irq_end"]
@@ -317,14 +322,18 @@ class Deed(_Tool):
     @property
     def words(self) -> str:
         """What it was, in a word or two."""
-        return self.comm or f"{self.kind} {self.name or self.id}"
+        return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
 
 
 class LatePacket(_Tool):
     """A packet recorded whole: `times` from the point before to each point, in ns.
 
     `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
-    did since it entered, and at that moment. `backlog`: packets that waited for that CPU.
+    did since it entered, and at that moment; `deeds_lost`: not all of it, for there is no room for
+    more. `context`: what ran there, as of NAPI polls. What waited at that moment: `backlog` packets
+    for that CPU; `socket_bytes` of memory in the socket that the packet was read from, of which
+    `socket_packets` no reader has taken out yet; `qdisc_packets` for the queue of the device that
+    it is at, of a virtual one the other side. Null: not known.
     """
 
     end_ns: NonNegativeInt
@@ -341,11 +350,16 @@ class LatePacket(_Tool):
     ifindex: int
     bytes: NonNegativeInt
     merged: NonNegativeInt
+    context: Name | None = None
     backlog: NonNegativeInt
+    socket_bytes: NonNegativeInt | None = None
+    socket_packets: NonNegativeInt | None = None
+    qdisc_packets: NonNegativeInt | None = None
     protocol: NonNegativeInt | None = None
     source: End | None = None
     target: End | None = None
     cpu_did: tuple[Deed, ...]
+    deeds_lost: bool = False
 
     @property
     def slowest(self) -> tuple[str, int]:
@@ -354,22 +368,37 @@ class LatePacket(_Tool):
         return max(parts.items(), key=lambda part: part[1])
 
     @property
-    def longest_deed(self) -> tuple[str, int] | None:
-        """What the CPU did longest in a stretch since the packet entered, and its ns."""
+    def deeds(self) -> dict[str, int]:
+        """What the CPU did since the packet entered, as far as is known, and its ns in all.
+
+        What is interrupted goes on when the interruption ends.
+        """
+        done: dict[str, int] = {}
+        task = softirq = irq = ""
         starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
-        untils = (*starts[1:], 0) if starts else ()
-        spans = [
-            (deed.words, start - until)
-            for deed, start, until in zip(self.cpu_did, starts, untils, strict=True)
-            if not deed.kind.endswith("_end")
-        ]
-        return max(spans, key=lambda span: span[1], default=None)
+        for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=False):
+            task = deed.comm or task
+            if deed.kind in ("irq", "irq_end"):
+                irq = deed.words if deed.kind == "irq" else ""
+            else:
+                irq = ""
+                softirq = deed.words if deed.kind == "softirq" else ""
+            if now := irq or softirq or task:
+                done[now] = done.get(now, 0) + start - until
+        return done
+
+    @property
+    def longest_deed(self) -> tuple[str, int] | None:
+        """What the CPU did longest since the packet entered, and its ns in all."""
+        return max(self.deeds.items(), key=lambda deed: deed[1], default=None)
 
 
 class LateDocument(_Tool):
     """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
 
-    `limited` were not recorded because there were enough, `lost` for want of room.
+    `limited` were not recorded because there were enough, in all or in that second, `lost` for want
+    of room.
+    `tracing_stopped`: asked for, and done when the first was read.
     """
 
     threshold_ns: PositiveInt
@@ -381,6 +410,11 @@ class LateDocument(_Tool):
     lost: NonNegativeInt
     tracing_stopped: bool
     packets: tuple[LatePacket, ...]
+
+    @property
+    def early_in_a_row(self) -> int:
+        """Late packets before which there were too few others in a row."""
+        return max(self.packets_late - self.recorded - self.limited - self.lost, 0)
 
 
 class PathlatDocument(_Tool):

@@ -297,11 +297,19 @@ def late_table(late: LateDocument) -> Table:
             escape(deed[0]) if deed else "",
             ns.text(deed[1]) if deed else "",
         )
-    said = (
-        f"{number(late.packets_late)} late in {number(late.runs)} runs; {number(late.recorded)} "
-        f"recorded, {number(late.limited + late.lost)} not"
-    )
-    table.caption = said + (f", {number(late.lost)} for want of room" if late.lost else "")
+    said = [
+        f"{number(late.packets_late)} late in {number(late.runs)} runs: {number(late.recorded)} "
+        "recorded"
+    ]
+    if late.limited:
+        said.append(f"{number(late.limited)} not, for there were enough")
+    if late.lost:
+        said.append(f"{number(late.lost)} not, for want of room")
+    if late.early_in_a_row:
+        said.append(f"{number(late.early_in_a_row)} before a run was long enough")
+    if late.tracing_stopped:
+        said.append("tracing stopped at the first")
+    table.caption = ", ".join(said)
     return table
 
 

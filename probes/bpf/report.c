@@ -580,6 +580,7 @@ static struct json_object *hooks(const struct report *report)
 	add_u64(o, "sends_refused", c->sends_refused);
 	add_u64(o, "napis_refused", c->napis_refused);
 	add_u64(o, "bulk_cut", c->bulk_cut);
+	add_u64(o, "kprobes_missed", report->kprobes_missed);
 	return o;
 }
 

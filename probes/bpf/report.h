@@ -64,6 +64,7 @@ struct report {
 	const struct late_list *late_list; /* NULL: no late packets are looked for */
 	struct late_counts late;
 	__u64 hooks_in_flight; /* packets not at their end at the end */
+	__u64 kprobes_missed;  /* calls of functions that the kernel showed no program */
 	struct hook_counts hooks;
 	__u64 missed; /* path samples the program was not run for */
 	__u64 polls_missed;

@@ -40,6 +40,14 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 			 config.groups > 1 ? group_of(skb, sample->path) : 0);
 }
 
+/* A datagram's path ends in this function, of which only the first argument tells the socket. */
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(late_reader, const struct sock *sk, const struct sk_buff *skb)
+{
+	note_reader(skb, sk);
+	return 0;
+}
+
 SEC("tp_btf/napi_poll_sample")
 int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_poll_sample *sample)
 {

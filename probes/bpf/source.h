@@ -9,6 +9,7 @@
 
 #define EXIT_BAD      2
 #define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
+#define TRACING	      "/sys/kernel/tracing"
 
 struct settings {
 	struct config config; /* for the programs: what is wanted, and how many CPUs */

@@ -219,6 +219,13 @@ def test_a_module_of_another_kernel(testbed: Bed, lab: LabRoot, unpatched: Kerne
     assert len(said.splitlines()) == 1
 
 
+@only_samples
+@pytest.mark.parametrize("options", [["--kprobes"], ["--room", "9"]])
+def test_what_only_hooks_can_do_where_auto_finds_samples(testbed: Bed, options: list[str]) -> None:
+    said = _refused(testbed, "--source", "auto", *options)
+    assert f"{options[0]} is only for hooks, and the source is samples, for this kernel" in said
+
+
 @only_hooks
 def test_hooks_that_are_not_called(testbed: Bed) -> None:
     testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")
@@ -238,12 +245,48 @@ def test_hooks_that_are_not_called(testbed: Bed) -> None:
     assert "kernel.ftrace_enabled is 0" in done.stderr
 
 
-def test_a_filter_that_matches_nothing(testbed: Bed) -> None:
-    with targets.stamps(testbed.target, True), testbed.probing(port=9) as end:
+@pytest.mark.parametrize("options", [{"port": 9}, {"address": "0.0.0.0"}, {"address": "::"}])
+def test_a_filter_that_matches_nothing(testbed: Bed, options: dict[str, object]) -> None:
+    with targets.stamps(testbed.target, True), testbed.probing(**options) as end:
+        # Packets without addresses are not those with an address of zeros.
+        testbed.sh(
+            "for ns in $(ip netns list | cut -d ' ' -f 1); do ip -n $ns neigh flush all; done"
+        )
         testbed.send(503)
         document = end()
     assert not any(sum(path.ends.model_dump().values()) for path in document.paths)
-    assert document.samples.filtered == 2 * 503
+    assert document.samples is not None
+    assert document.samples.filtered >= 2 * 503
+
+
+def test_stop_without_a_way_to_stop_tracing(testbed: Bed) -> None:
+    hidden = 'mount -t tmpfs none /sys/kernel/tracing; exec "$@"'
+    before = ("unshare", "--mount", "sh", "-c", hidden, "sh")
+    said = _refused(testbed, "--late", "1ms", "--stop", before=before)
+    assert "--stop: cannot write to /sys/kernel/tracing/tracing_on: No such file" in said
+    assert "mount -t tracefs none /sys/kernel/tracing" in said
+
+
+@only_hooks
+def test_tracing_that_cannot_be_stopped_any_more(testbed: Bed) -> None:
+    full = (
+        "mount -t tmpfs none /sys/kernel/tracing\n"
+        "touch /sys/kernel/tracing/tracing_on\n"
+        "mount --bind /dev/full /sys/kernel/tracing/tracing_on\n"
+        f"exec {PATHLAT} --source hooks --late 1ns --stop"
+    )
+    running = testbed.target.transport.start(["unshare", "--mount", "sh", "-ec", full])
+    running.wait_for("ready", SECONDS)
+    testbed.send(503)
+    running.interrupt()
+    done = running.wait(SECONDS)
+    assert done.status == 0, done.stderr
+    assert "tracing_on: No space left on device; tracing goes on" in done.stderr
+    document = parse(PathlatDocument, done.stdout.splitlines()[-1], "the probe's document")
+    assert document.late is not None
+    assert document.late.recorded > 0
+    assert not document.late.tracing_stopped
+    _exact(document, 503)
 
 
 def test_two_probes_at_once(testbed: Bed) -> None:
@@ -418,6 +461,40 @@ def test_the_probed_namespace_deleted(testbed: Bed) -> None:
     assert document.samples.filtered == 2 * 503
     for name in ("gone", "../../etc/passwd"):
         assert f"--netns {name}: cannot enter it" in _refused(testbed, "--netns", name)
+
+
+AGAIN = """
+ip netns del gone
+tries=0
+ip netns add anew
+until [ "$(stat -c %i /run/netns/anew)" = "$0" ]; do
+    tries=$((tries + 1)); [ $tries -lt 100 ] || exit 9
+    ip netns del anew
+    sleep 0.1
+    ip netns add anew
+done
+ip -n anew link set lo up
+ip netns exec anew python3 -c '
+import socket
+reader = socket.socket(type=socket.SOCK_DGRAM)
+reader.bind(("127.0.0.1", 5001))
+for _ in range(100):
+    reader.sendto(bytes(64), reader.getsockname())
+    reader.recv(64)
+'
+ip netns del anew
+"""
+
+
+@only_hooks
+def test_another_namespace_with_the_inode_of_the_probed(testbed: Bed) -> None:
+    probed = testbed.sh("ip netns add gone; stat -c %i /run/netns/gone").strip()
+    with testbed.probing(netns="gone") as end:
+        testbed.target.transport.run(["sh", "-euc", AGAIN, probed]).check("a namespace anew")
+        document = end()
+    assert document.samples is not None
+    assert document.samples.filtered >= 2 * 100
+    assert not any(sum(path.ends.model_dump().values()) for path in document.paths)
 
 
 # From here on `skblab` itself, over SSH.

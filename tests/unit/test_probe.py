@@ -27,11 +27,18 @@ def test_what_is_not_asked_for_is_left_to_the_probe() -> None:
 
 def test_options_are_the_probes_own() -> None:
     request = Request(
-        source="hooks", seconds=2.0, by="cpu", late="250us", late_max=7, stop=True, port=53
+        source="hooks",
+        seconds=2.0,
+        by="cpu",
+        late="250us",
+        late_max=7,
+        late_rate=0,
+        stop=True,
+        port=53,
     )
     assert request.every(0.5).options() == [
         *("--source", "hooks", "--seconds", "2", "--interval", "0.5", "--port", "53"),
-        *("--by", "cpu", "--late", "250us", "--late-max", "7", "--stop"),
+        *("--by", "cpu", "--late", "250us", "--late-max", "7", "--late-rate", "0", "--stop"),
     ]
 
 

@@ -119,6 +119,10 @@ def layers(
     late_max: Annotated[
         int | None, typer.Option(help="With --late: record no more than these [1000].")
     ] = None,
+    late_rate: Annotated[
+        int | None,
+        typer.Option(help="With --late: record no more in a second; 0: any number [100]."),
+    ] = None,
     stop: Annotated[
         bool, typer.Option("--stop", help="With --late: freeze the ftrace buffer at the first.")
     ] = False,
@@ -180,6 +184,7 @@ def layers(
         late=late,
         run=run,
         late_max=late_max,
+        late_rate=late_rate,
         stop=stop,
         kprobes=kprobes,
         room=room,

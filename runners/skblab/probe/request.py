@@ -40,6 +40,7 @@ class Request:
     late: str | None = None
     run: int | None = None
     late_max: int | None = None
+    late_rate: int | None = None
     stop: bool | None = None
     kprobes: bool | None = None
     room: int | None = None
