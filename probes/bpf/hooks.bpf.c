@@ -658,6 +658,9 @@ int kfree_skb(__u64 *ctx)
 
 	if (!flight || !is_packet(skb, head))
 		return 0;
+	/* SCTP frees what was read like this, too; without fexit its copy has not been seen. */
+	if (config.kprobes && flight->protocol == IPPROTO_SCTP && flight->seen & 1 << NET_PATH_WAKE)
+		return land(flight, skb, head, NET_PATH_DELIVERED, 0);
 	if (config.drop_reasons)
 		reason = ctx[2];
 	return land(flight, skb, head, NET_PATH_DROPPED, reason);

@@ -187,7 +187,9 @@ static __noinline int fill_queues(struct late_packet *packet, const struct sk_bu
 	packet->qdisc_packets = -1;
 	/* Elsewhere these members hold something else, or what has gone. */
 	if (ending->end == NET_PATH_DELIVERED) {
-		sk = state->datagram == skb ? state->reader : BPF_CORE_READ(skb, sk);
+		sk = BPF_CORE_READ(skb, sk);
+		if (!sk && state->datagram == skb)
+			sk = state->reader;
 		if (sk)
 			fill_socket(packet, sk);
 	} else if (ending->end == NET_PATH_TRANSMITTED) {

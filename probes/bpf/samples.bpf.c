@@ -40,11 +40,11 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 			 config.groups > 1 ? group_of(skb, sample->path) : 0);
 }
 
-/* A datagram's path ends in this function, of which only the first argument tells the socket. */
-SEC("fentry/skb_consume_udp")
-int BPF_PROG(late_reader, const struct sock *sk, const struct sk_buff *skb)
+/* A datagram does not know its socket: where it is taken out of its queue tells. */
+SEC("fentry/__skb_try_recv_from_queue")
+int BPF_PROG(late_reader, const struct sock *sk, const struct sk_buff_head *queue)
 {
-	note_reader(skb, sk);
+	note_reader(queue->next, sk);
 	return 0;
 }
 
