@@ -45,6 +45,7 @@ IN_NOTES = {
     ("entry:udp_v6_send_skb", "send"),
     # By kprobes alone the return of the copy is not seen.
     ("entry:skb_release_data", "user"),
+    ("tracepoint:kfree_skb", "user"),
 }
 
 

@@ -23,6 +23,7 @@ READY = "ready"
 OPTIONS = (
     *("-B", "KCFLAGS=-w", "-D", "STP_NO_OVERLOAD"),
     *("-D", "MAXTRYLOCK=100000", "-D", "INTERRUPTIBLE=0", "-D", "MAXACTION=1000000"),
+    *("-D", "MINSTACKSPACE=0"),
 )
 # SystemTap's own, with what it asked the compiler about a kernel's tracepoints.
 CACHE = "systemtap"
