@@ -37,7 +37,12 @@ def test_the_probe_with_the_kernels_samples(lab: LabRoot, stock: Kernel, program
 
 
 @pytest.mark.guest
-@pytest.mark.parametrize("how", [[], ["--kprobes"]], ids=["fentry", "kprobe"])
+# A kprobe takes a tenth of a second to attach, and there are some fifty, in every case.
+@pytest.mark.parametrize(
+    "how",
+    [[], pytest.param(["--kprobes"], marks=pytest.mark.slow)],
+    ids=["fentry", "kprobe"],
+)
 def test_the_probe_with_hooks_on_an_unpatched_kernel(
     lab: LabRoot, unpatched: Kernel, programs: Path, how: list[str]
 ) -> None:
