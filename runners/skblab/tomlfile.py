@@ -40,7 +40,7 @@ def read(model: type[Model], file: Path, what: str) -> Model:
         faults = error.errors(include_url=False, include_context=False)
         lines = dict(places(text))
         shown = [
-            f"{_line(lines, fault['loc'])}: {_words(fault['loc'], fault['msg'])}"
+            _words(lines, fault["loc"], fault["msg"].removeprefix("Value error, "))
             for fault in faults[:SHOWN_FAULTS]
         ]
         more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
@@ -90,7 +90,8 @@ def _line(lines: dict[Place, int], place: Place) -> int:
     return 1
 
 
-def _words(place: Place, message: str) -> str:
-    said = message.removeprefix("Value error, ")
-    name = ".".join(str(part) for part in place)
-    return f"{name}: {said}" if name else said
+def _words(lines: dict[Place, int], place: Place, said: str) -> str:
+    if not place:
+        # Of several parts; its words begin with the first of them.
+        return f"{_line(lines, (said.partition(':')[0],))}: {said}"
+    return f"{_line(lines, place)}: {'.'.join(map(str, place))}: {said}"
