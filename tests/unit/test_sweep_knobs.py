@@ -45,7 +45,7 @@ def test_scripts_are_good_shell(name: str) -> None:
 def _some_state(name: str) -> str:
     knob = KNOBS[name]
     before = "r0/queues/rx-0/rps_cpus=0 r0/threaded=0"
-    for value in (True, 1, "each"):
+    for value in (True, 1, "each", "nft-input-set 3"):
         try:
             return knob.wanted(MACHINE, knob.check(value), before)
         except ValueError:
@@ -120,6 +120,39 @@ def test_masks_go_there_and_back(mask: int) -> None:
     assert int(written.replace(",", ""), 16) == mask
     assert all(len(word) == 8 for word in written.split(",")[1:])
     assert knob.state(f"r0/queues/tx-0/xps_cpus={written}\n") == state
+
+
+RULES = {
+    "nftables": [
+        {"metainfo": {"version": "1.0.9"}},
+        {"table": {"family": "inet", "name": "skblab", "comment": "nft-input-set 2"}},
+        {"set": {"name": "sources", "elem": [{"concat": []}, {"concat": []}]}},
+        {"chain": {"name": "rules"}},
+        {"rule": {"chain": "rules"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("printed", "state"),
+    [
+        ("{}\n", "none 0"),
+        (json.dumps(RULES) + "\n", "nft-input-set 2 3"),
+        (
+            "{}\n-N SKBLAB\n"
+            + 2 * '-A SKBLAB -p udp -m comment --comment "iptables-forward 2" -j DROP\n',
+            "iptables-forward 2 2",
+        ),
+    ],
+)
+def test_rules_are_counted(printed: str, state: str) -> None:
+    assert KNOBS["netfilter"].state(printed) == state
+
+
+@pytest.mark.parametrize("value", ["nft-forward 0", "nft 3", "iptables-input-set 3", "nat", 1])
+def test_rules_that_there_are_not(value: Value) -> None:
+    with pytest.raises(ValueError, match="expected none, conntrack"):
+        KNOBS["netfilter"].check(value)
 
 
 def test_parameters_of_the_whole_machine_are_not_of_its_namespace() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from skblab.sweep.knobs.base import ON_OFF, Between, Choice, Knob
 from skblab.sweep.knobs.ethtool import Ethtool
+from skblab.sweep.knobs.netfilter import Netfilter
 from skblab.sweep.knobs.sysctl import Sysctl
 from skblab.sweep.knobs.sysfs import SPREADS, Sysfs
 
@@ -153,5 +154,5 @@ _SYSFS = (
     ),
 )
 
-_ALL: tuple[Knob, ...] = (*_SYSCTLS, *_ETHTOOLS, *_SYSFS)
+_ALL: tuple[Knob, ...] = (*_SYSCTLS, *_ETHTOOLS, *_SYSFS, Netfilter())
 KNOBS: Mapping[str, Knob] = {one.name: one for one in _ALL}
