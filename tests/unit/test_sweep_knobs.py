@@ -85,6 +85,27 @@ def test_rings_are_read_and_written() -> None:
         KNOBS["ring_tx"].state(RINGS)
 
 
+CHANNELS = """ifname: r0
+Channel parameters for r0:
+Pre-set maximums:
+RX:		n/a
+Combined:	4
+Current hardware settings:
+RX:		n/a
+Combined:	2
+"""
+
+
+def test_channels_are_read_from_text() -> None:
+    knob = KNOBS["queues"]
+    assert json.loads(knob.state(CHANNELS)) == {"r0": {"combined": 2}}
+    knob.fits(CHANNELS, 4)
+    with pytest.raises(Unable, match="r0: combined is at most 4"):
+        knob.fits(CHANNELS, 5)
+    with pytest.raises(Unable, match="r0: its driver has no combined"):
+        knob.state(CHANNELS.replace("2", "n/a"))
+
+
 def test_a_fixed_feature_is_no_failure() -> None:
     feature = {"active": True, "fixed": True, "requested": True}
     printed = json.dumps([{"ifname": "r0", "generic-receive-offload": feature}])

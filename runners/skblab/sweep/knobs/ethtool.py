@@ -32,20 +32,33 @@ class Ethtool:
     change: str
     parameters: Mapping[str, str]
     check: Check
+    # ethtool 6.14 prints channels as text only.
+    text: bool = False
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
-        """Print a JSON document for each device."""
+        """Print a document for each device."""
         return "\n".join(
-            f"{_ethtool(one, '--json', self.show)} || echo '{UNABLE} {one.name}: ethtool "
-            f"{self.show} is not supported'"
+            f"{self._print(one)} || "
+            f"echo '{UNABLE} {one.name}: ethtool {self.show} is not supported'"
             for one in machine.devices
         )
+
+    def _print(self, device: Device) -> str:
+        if self.text:
+            return f"echo 'ifname: {device.name}'; {_ethtool(device, self.show)}"
+        return _ethtool(device, "--json", self.show)
+
+    def _documents(self, printed: str) -> list[dict[str, Any]]:
+        """Return every device's document; Unable if there is one that has none."""
+        if UNABLE in printed:
+            raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
+        return _texts(printed) if self.text else _json(printed)
 
     def state(self, printed: str) -> str:
         """Return the parameters of each device; Unable if one has none."""
         found: dict[str, dict[str, Any]] = {}
-        for document in _documents(printed):
+        for document in self._documents(printed):
             own = {name: _plain(document.get(shown)) for name, shown in self.parameters.items()}
             if missing := [name for name, value in own.items() if value is None]:
                 raise Unable(f"{document['ifname']}: its driver has no {missing[0]}")
@@ -55,7 +68,7 @@ class Ethtool:
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable if a device has a lower maximum, or a feature that is fixed."""
         self.state(printed)
-        for document in _documents(printed):
+        for document in self._documents(printed):
             for shown in self.parameters.values():
                 most, now = document.get(f"{shown}-max"), document[shown]
                 where = f"{document['ifname']}: {shown}"
@@ -84,10 +97,22 @@ def _ethtool(device: Device, option: str, *rest: str) -> str:
     return inside(device.netns, shlex.join(["ethtool", option, *words]))
 
 
-def _documents(printed: str) -> list[dict[str, Any]]:
-    """Return every device's document; Unable if there is one that has none."""
-    if UNABLE in printed:
-        raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
+def _texts(printed: str) -> list[dict[str, Any]]:
+    """Return documents of text: what is below `Pre-set maximums:` has `-max` in its name."""
+    found: list[dict[str, Any]] = []
+    suffix = ""
+    for line in printed.splitlines():
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name == "ifname":
+            found.append({name: value})
+        elif not value:
+            suffix = "-max" if name == "Pre-set maximums" else ""
+        elif value.isdecimal():
+            found[-1][f"{name.lower()}{suffix}"] = int(value)
+    return found
+
+
+def _json(printed: str) -> list[dict[str, Any]]:
     decoder, at, found = json.JSONDecoder(), 0, []
     while at < len(printed.rstrip()):
         try:

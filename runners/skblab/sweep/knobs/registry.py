@@ -87,6 +87,7 @@ _ETHTOOLS = (
         *_CHANNELS,
         {"combined": "combined"},
         Between(1, 4096),
+        text=True,
     ),
     *(
         Ethtool(name, sentence, *_COALESCING, {shown: shown}, check)
