@@ -67,6 +67,15 @@ class Argument(_Part):
         return self
 
 
+class Instead(_Part):
+    """Where kprobes see a point for which they are no good at the hook's own place."""
+
+    at: Annotated[str, StringConstraints(pattern=r"^entry:[a-z0-9_]+$")] = Field(
+        description="entry:FUNCTION"
+    )
+    skb: Argument = Field(description="the packet")
+
+
 class Hook(_Part):
     """A place in the kernel where a probe can see a point."""
 
@@ -90,6 +99,9 @@ class Hook(_Part):
     )
     since: Release = Field(default=OLDEST, description="first kernel that has it")
     before: Release | None = Field(default=None, description="first kernel that has it no more")
+    kprobe: Instead | None = Field(
+        default=None, description="where kprobes see it, if not there: many sleep in the function"
+    )
     note: str = Field(default="", description="what to keep in mind")
 
     @model_validator(mode="after")

@@ -9,7 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from skblab.store import write_whole
-from skblab_analysis.catalogue import OLDEST, PROTOCOLS, Catalogue, Hook, PathOfPoints, load
+from skblab_analysis.catalogue import (
+    OLDEST,
+    PROTOCOLS,
+    Argument,
+    Catalogue,
+    Hook,
+    PathOfPoints,
+    load,
+)
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "catalogue.md"
 
@@ -56,6 +64,12 @@ def _path(catalogue: Catalogue, path: PathOfPoints) -> list[str]:
     return [*lines, ""]
 
 
+def _argument(subject: Argument) -> str:
+    argument = f"`{subject.name}` ({subject.index})"
+    argument = "what it returns" if subject.index is None else argument
+    return argument + (", the first of the list" if subject.list else "")
+
+
 def _hook(name: str, hook: Hook) -> str:
     rest = hook.at.split(":", 1)[1]
     what = {
@@ -63,13 +77,7 @@ def _hook(name: str, hook: Hook) -> str:
         "entry": f"`{rest}()`",
         "return": f"return of `{rest}()`",
     }[hook.kind]
-    subject = hook.subject
-    if subject is None:
-        argument = "none yet: the task"
-    else:
-        argument = f"`{subject.name}` ({subject.index})"
-        argument = "what it returns" if subject.index is None else argument
-        argument += ", the first of the list" if subject.list else ""
+    argument = _argument(hook.subject) if hook.subject else "none yet: the task"
     when = [f"path {', '.join(hook.paths)}"] if hook.paths else []
     if hook.families != (4, 6):
         when.append("IPv4" if hook.families == (4,) else "IPv6")
@@ -79,6 +87,8 @@ def _hook(name: str, hook: Hook) -> str:
         when.append(f"from {hook.since}")
     if hook.before:
         when.append(f"before {hook.before}")
+    if hook.kprobe:
+        when.append(f"by kprobe `{hook.kprobe.at.split(':')[1]}()`, {_argument(hook.kprobe.skb)}")
     if hook.note:
         when.append(hook.note)
     return f"| `{name}` | {what} | {argument} | {'; '.join(when)} |"

@@ -199,6 +199,13 @@ SUMMARY = Table(
         Column("sum", pa.int64(), BY_ROW, "Exact sum of the values."),
         Column("min", pa.int64(), BY_ROW, "Smallest value, exact.", null=True),
         Column("max", pa.int64(), BY_ROW, "Largest value, exact.", null=True),
+        Column(
+            "bounded",
+            pa.bool_(),
+            NO_UNIT,
+            "Whether `min` and `max` are not exact but bounds; null: they are exact.",
+            null=True,
+        ),
         Column("mean", pa.float64(), BY_ROW, "Exact sum over count.", null=True),
         Column("p50", pa.float64(), BY_ROW, "Median, to 1/16; null below 20 values.", null=True),
         Column("p90", pa.float64(), BY_ROW, "To 1/16; null below 100 values.", null=True),

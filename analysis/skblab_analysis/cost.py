@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 from skblab_analysis import bench
 from skblab_analysis.bench import BenchDocument
+from skblab_analysis.documents import Source
 from skblab_analysis.errors import read
 from skblab_analysis.words import number, signed
 
@@ -33,13 +34,15 @@ class Probe(_Part):
     """A probe whose cost is the same on one kernel: without filters, without late packets."""
 
     backend: Literal["bpf", "bpftrace", "stap"]
-    source: Literal["samples", "hooks"]
+    source: Source
     kprobes: bool = Field(default=False, description="hooks by kprobe where fentry would work")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.kprobes and (self.backend, self.source) != ("bpf", "hooks"):
             raise ValueError("kprobes are a choice for the hooks of bpf alone")
+        if self.source == "histograms" and self.backend != "bpf":
+            raise ValueError("no script reads the kernel's own histograms")
         return self
 
     def __str__(self) -> str:

@@ -26,6 +26,7 @@ from skblab_analysis.loglinear import SUB_BUCKETS, Histogram, bounds
 
 # Names travel into pictures and pages, so they are kept plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
+Source = Literal["samples", "hooks", "histograms"]
 PathName = Literal["receive", "forward", "send"]
 Bucket = tuple[NonNegativeInt, Annotated[int, Field(gt=0)]]
 
@@ -48,7 +49,10 @@ class _Tool(BaseModel):
 class _Distribution(_Tool):
     """A histogram as the tools print it: [[bucket index, count], …] with exact figures.
 
-    `negative` (below zero) and `overflow` (too long to store) count values in no bucket.
+    `negative` (below zero) and `overflow` (too long to store) count values in no bucket. With
+    `bounded` no single value is known: `min` and `max` are bounds, those of the outer buckets.
+    `edges`: smallest and largest value of each bucket where they are the kernel's own, and the
+    buckets' indices numbers from 0.
     """
 
     count: NonNegativeInt
@@ -57,13 +61,17 @@ class _Distribution(_Tool):
     max: NonNegativeInt
     negative: NonNegativeInt = 0
     overflow: NonNegativeInt = 0
+    bounded: bool = False
     buckets: tuple[Bucket, ...]
+    edges: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
 
     @model_validator(mode="after")
     def _agrees(self, info: ValidationInfo) -> Self:
         if _counting(info):
             return self._settled()
         indices = [bucket for bucket, _ in self.buckets]
+        if self.edges is not None and indices != [*range(len(self.edges))]:
+            raise ValueError("the buckets are not numbered as their edges are")
         if len(set(indices)) != len(indices):
             raise ValueError("a bucket index is given twice")
         held = sum(count for _, count in self.buckets)
@@ -74,6 +82,8 @@ class _Distribution(_Tool):
 
     def _settled(self) -> Self:
         """Return the distribution with its figures as its buckets have them."""
+        if self.bounded:
+            return self
         edges = {bucket: bounds(bucket) for bucket, _ in self.buckets}
         low, high = (edges[pick(edges)] if edges else (0, 0) for pick in (min, max))
         lower, upper = (
@@ -92,7 +102,8 @@ class _Distribution(_Tool):
         """Return the checked histogram."""
         if not self.buckets:
             return Histogram({})
-        return Histogram(dict(self.buckets), self.sum, self.min, self.max)
+        edges = None if self.edges is None else dict(enumerate(self.edges))
+        return Histogram(dict(self.buckets), self.sum, self.min, self.max, self.bounded, edges)
 
 
 class LayerDistribution(_Distribution):
@@ -134,6 +145,10 @@ class PathDocument(_Tool):
     back into the stack through a virtual device. `negative` and `overflow` packets have times
     that cannot be placed: they are in no histogram. `copies`: further copies of a packet, with
     any end.
+
+    The kernel's own histograms hold all packets, and what is null they do not tell. Of `leg` they
+    may know no more than the sum: then it is one bucket. `unsettled`: by so many packets its counts
+    differ, for the kernel goes on counting while it is read.
     """
 
     path: PathName
@@ -142,10 +157,11 @@ class PathDocument(_Tool):
     seen: Mapping[Name, NonNegativeInt]
     seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
     drop_reasons: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
-    negative: NonNegativeInt
-    overflow: NonNegativeInt
-    reentered: NonNegativeInt
-    copies: NonNegativeInt = 0
+    negative: NonNegativeInt | None = None
+    overflow: NonNegativeInt | None = None
+    reentered: NonNegativeInt | None = None
+    copies: NonNegativeInt | None = None
+    unsettled: NonNegativeInt | None = None
     layers: tuple[LayerDistribution, ...]
     leg: LayerDistribution
     total: LayerDistribution
@@ -166,17 +182,21 @@ class PathDocument(_Tool):
         ends = [layer.to_point for layer in self.layers]
         if len(set(ends)) != len(ends):
             raise ValueError("two layers end at the same point")
+        if (self.negative is None) == (self.unsettled is None):
+            raise ValueError("expected either `negative` or `unsettled`")
+        slack = self.unsettled or 0
         for point, count in self.seen.items():
-            if count > self.ended:
+            if count > self.ended + slack:
                 raise ValueError(
                     f"point {point} was seen by {count} of {self.ended} {self.usual_end}"
                 )
-        placed = self.ended - self.negative - self.overflow
+        aside = (self.negative or 0) + (self.overflow or 0)
+        placed = self.ended - aside
         for name, whole in (("leg", self.leg), ("total", self.total)):
-            if whole.count != placed:
+            if abs(whole.count - placed) > slack:
                 raise ValueError(
                     f"the {name} holds {whole.count} packets of {self.ended} {self.usual_end} "
-                    f"less {self.negative + self.overflow} not placed"
+                    f"less {aside} not placed"
                 )
         return self
 
@@ -240,7 +260,8 @@ class Hooks(_Tool):
     `entered` and `began` at the first points of their paths; `continued` of the entered were on
     their way already, in a tunnel, say; `in_flight` had no end yet when the probe stopped; at the
     address of `replaced` another one was found; for `refused` there was no room; `filtered_late`
-    were unwanted at their end. `absent` are hooks that this kernel lacks.
+    were unwanted at their end. `absent` are hooks that this kernel lacks. `kprobes_missed`: calls
+    of hooked functions that no program saw, because the kernel was at a kprobe already.
     """
 
     by: Literal["fentry", "kprobe"]
@@ -256,6 +277,27 @@ class Hooks(_Tool):
     sends_refused: NonNegativeInt
     napis_refused: NonNegativeInt
     bulk_cut: NonNegativeInt
+    kprobes_missed: NonNegativeInt = 0
+
+
+class Polls(_Tool):
+    """NAPI polls that are in no histogram, by cause; None where the source does not tell."""
+
+    missed: NonNegativeInt | None = None
+    unknown_context: NonNegativeInt | None = None
+    contexts_refused: NonNegativeInt | None = None
+
+
+class KernelCounts(_Tool):
+    """What the kernel counts beside its own histograms: packets that drivers or sockets began.
+
+    `reentered`: that began anew, as received ones, after they were transmitted. Further copies that
+    went up in another packet are nowhere, neither here nor among the `merged` ones.
+    """
+
+    entered: NonNegativeInt
+    sent: NonNegativeInt
+    reentered: NonNegativeInt
 
 
 class End(_Tool):
@@ -266,7 +308,10 @@ class End(_Tool):
 
 
 class Deed(_Tool):
-    """What a CPU turned to: a task (`comm`), a softirq, an interrupt's handler, or their end."""
+    """What a CPU turned to: a task, a softirq, an interrupt's handler, or the end of these two.
+
+    `comm`: the task's name, or that of the one that is interrupted.
+    """
 
     before_end_ns: NonNegativeInt
     kind: Literal["task", "softirq", "softirq_end", "irq", "irq_end"]
@@ -277,14 +322,18 @@ class Deed(_Tool):
     @property
     def words(self) -> str:
         """What it was, in a word or two."""
-        return self.comm or f"{self.kind} {self.name or self.id}"
+        return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
 
 
 class LatePacket(_Tool):
     """A packet recorded whole: `times` from the point before to each point, in ns.
 
     `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
-    did since it entered, and at that moment. `backlog`: packets that waited for that CPU.
+    did since it entered, and at that moment; `deeds_lost`: not all of it, for there is no room for
+    more. `context`: what ran there, as of NAPI polls. What waited at that moment: `backlog` packets
+    for that CPU; `socket_bytes` of memory in the socket that the packet was read from, of which
+    `socket_packets` no reader has taken out yet; `qdisc_packets` for the queue of the device that
+    it is at, of a virtual one the other side. Null: not known.
     """
 
     end_ns: NonNegativeInt
@@ -301,11 +350,16 @@ class LatePacket(_Tool):
     ifindex: int
     bytes: NonNegativeInt
     merged: NonNegativeInt
+    context: Name | None = None
     backlog: NonNegativeInt
+    socket_bytes: NonNegativeInt | None = None
+    socket_packets: NonNegativeInt | None = None
+    qdisc_packets: NonNegativeInt | None = None
     protocol: NonNegativeInt | None = None
     source: End | None = None
     target: End | None = None
     cpu_did: tuple[Deed, ...]
+    deeds_lost: bool = False
 
     @property
     def slowest(self) -> tuple[str, int]:
@@ -314,22 +368,37 @@ class LatePacket(_Tool):
         return max(parts.items(), key=lambda part: part[1])
 
     @property
-    def longest_deed(self) -> tuple[str, int] | None:
-        """What the CPU did longest in a stretch since the packet entered, and its ns."""
+    def deeds(self) -> dict[str, int]:
+        """What the CPU did since the packet entered, as far as is known, and its ns in all.
+
+        What is interrupted goes on when the interruption ends.
+        """
+        done: dict[str, int] = {}
+        task = softirq = irq = ""
         starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
-        untils = (*starts[1:], 0) if starts else ()
-        spans = [
-            (deed.words, start - until)
-            for deed, start, until in zip(self.cpu_did, starts, untils, strict=True)
-            if not deed.kind.endswith("_end")
-        ]
-        return max(spans, key=lambda span: span[1], default=None)
+        for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=False):
+            task = deed.comm or task
+            if deed.kind in ("irq", "irq_end"):
+                irq = deed.words if deed.kind == "irq" else ""
+            else:
+                irq = ""
+                softirq = deed.words if deed.kind == "softirq" else ""
+            if now := irq or softirq or task:
+                done[now] = done.get(now, 0) + start - until
+        return done
+
+    @property
+    def longest_deed(self) -> tuple[str, int] | None:
+        """What the CPU did longest since the packet entered, and its ns in all."""
+        return max(self.deeds.items(), key=lambda deed: deed[1], default=None)
 
 
 class LateDocument(_Tool):
     """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
 
-    `limited` were not recorded because there were enough, `lost` for want of room.
+    `limited` were not recorded because there were enough, in all or in that second, `lost` for want
+    of room.
+    `tracing_stopped`: asked for, and done when the first was read.
     """
 
     threshold_ns: PositiveInt
@@ -342,37 +411,51 @@ class LateDocument(_Tool):
     tracing_stopped: bool
     packets: tuple[LatePacket, ...]
 
+    @property
+    def early_in_a_row(self) -> int:
+        """Late packets before which there were too few others in a row."""
+        return max(self.packets_late - self.recorded - self.limited - self.lost, 0)
+
 
 class PathlatDocument(_Tool):
     """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets.
 
     `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
+    `histograms`: only if the source is the kernel's own, which have no `samples`.
     """
 
     schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
-    source: Literal["samples", "hooks"] = "samples"
+    source: Source = "samples"
     hooks: Hooks | None = None
+    histograms: KernelCounts | None = None
     late: LateDocument | None = None
     kernel: str
     clock_unit: Literal["ns"]
     sub_buckets: Literal[16]
     stamps_on: StampsOn = StampsOn()
-    samples: Samples
+    samples: Samples | None
     merged: NonNegativeInt
     flags: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
     paths: tuple[PathDocument, ...]
     groups: tuple[Group, ...] | None = None
     groups_others: NonNegativeInt = 0
     napi: tuple[NapiDistribution, ...] = ()
+    polls: Polls | None = None
 
     @model_validator(mode="after")
-    def _agrees(self) -> PathlatDocument:
+    def _agrees(self, info: ValidationInfo) -> PathlatDocument:
         names = sorted(path.path for path in self.paths)
         if names != sorted(get_args(PathName)):
             raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
         if (self.source == "hooks") != (self.hooks is not None):
             raise ValueError(f"the source is {self.source}: expected hooks with it if it is hooks")
-        if self.groups is not None:
+        of_kernel = self.source == "histograms"
+        if of_kernel != (self.histograms is not None) or of_kernel != (self.samples is None):
+            raise ValueError(
+                f"the source is {self.source}: expected either histograms or samples with it"
+            )
+        # While it counts, what is read of groups is later than what was read of all.
+        if self.groups is not None and not _counting(info):
             self._check_groups(self.groups)
         return self
 

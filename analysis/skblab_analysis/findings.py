@@ -118,7 +118,8 @@ def _whole(found: Sequence[Series]) -> list[str]:
             parts.append(f"half took {quantity(p50, unit)} or less")
         if p99 is not None:
             parts.append(f"one in a hundred took {quantity(p99, unit)} or more")
-        parts.append(f"the slowest took {quantity(histogram.maximum, unit)}")
+        most = "at most " if histogram.bounded else ""
+        parts.append(f"the slowest took {most}{quantity(histogram.maximum, unit)}")
         count = number(histogram.count, 0, NARROW_SPACE)
         where = f"From {one.from_point} to {one.to_point}, of {count} packets"
         if one.kind == "entry":
@@ -315,6 +316,8 @@ def _silent(found: Sequence[Series]) -> list[str]:
     """Say of which polls nothing is known."""
     said = []
     contexts = {one.context for one in found if _filled(one)}
+    if "all" in contexts:
+        return ["The kernel's own histograms do not tell in which context a poll ran."]
     silent = [name for context, name in CONTEXTS.items() if context not in contexts]
     if contexts and silent:
         said.append(f"No NAPI poll ran in {joined(silent)}: nothing is said about polls there.")

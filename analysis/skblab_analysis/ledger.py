@@ -138,6 +138,10 @@ def build_ledger(
     receiver: ReceiverDocument,
 ) -> Ledger:
     """Return the ledger of one trial; RefusedError lists all that does not hold."""
+    if pathlat.samples is None:
+        raise RefusedError(
+            "the kernel's own histograms do not tell enough for a ledger; read its samples"
+        )
     # Without an expectation the receiver cannot know of packets lost at the end.
     if receiver.expected is None:
         unsent, lost = sender.unsent, sender.sent - receiver.distinct
@@ -162,9 +166,9 @@ def build_ledger(
             unsampled=receiver.received - delivered,
             dropped=received.ends.dropped,
             filtered=pathlat.samples.filtered,
-            incomplete=received.negative + received.overflow,
+            incomplete=(received.negative or 0) + (received.overflow or 0),
             other_end=received.ends.transmitted + received.ends.consumed,
-            reentered=received.reentered,
+            reentered=received.reentered or 0,
             merged=pathlat.merged,
             points=tuple(
                 PointCount(point=point, seen=seen, not_seen=receiver.received - seen)
@@ -174,8 +178,8 @@ def build_ledger(
             dropped_points=dict(received.seen_dropped),
             drop_reasons=dict(received.drop_reasons),
             unplaced={
-                "negative": received.negative,
-                "overflow": received.overflow,
+                "negative": received.negative or 0,
+                "overflow": received.overflow or 0,
                 "unknown": pathlat.samples.unknown,
                 "missed": pathlat.samples.missed,
             }

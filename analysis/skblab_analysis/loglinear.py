@@ -12,6 +12,10 @@ sample lies in the same bucket, so the answer is off by at most 1/16 of the true
 
 A quantile is given only if at least TAIL_SAMPLES samples are expected beyond it,
 n * (1 - q) >= TAIL_SAMPLES: p50 needs 20 samples, p99 needs 1 000, p99.9 needs 10 000.
+
+A kernel's own histograms may have other buckets, of which the edges are given, and tell no single
+value: minimum and maximum are bounds then, those of the lowest and of the highest bucket. A
+quantile in a bucket much wider than ours is not given.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from fractions import Fraction
 
 SUB_BITS = 4
 SUB_BUCKETS = 1 << SUB_BITS
+# Of its lower end, the widest that a bucket may be for a quantile in it: twice as wide as ours.
+COARSE = 8
 TAIL_SAMPLES = 10
 
 
@@ -48,17 +54,25 @@ def bounds(bucket: int) -> tuple[int, int]:
     return lower, lower + (1 << shift) - 1
 
 
+def _coarse(lower: int, upper: int) -> bool:
+    return upper - lower > max(1, lower // COARSE)
+
+
 @dataclass(frozen=True)
 class Histogram:
     """Counts per bucket with exact count, sum, minimum and maximum.
 
-    `buckets` maps bucket index to a count above zero. `minimum` and `maximum` are 0 when empty.
+    `buckets` maps bucket index to a count above zero. `minimum` and `maximum` are 0 when empty, and
+    no more than bounds if `bounded`. `edges` has each bucket's smallest and largest value where
+    they are not those of `bounds`; neighbours may share one.
     """
 
     buckets: Mapping[int, int]
     total: int = 0
     minimum: int = 0
     maximum: int = 0
+    bounded: bool = False
+    edges: Mapping[int, tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
         for bucket, count in self.buckets.items():
@@ -68,13 +82,38 @@ class Histogram:
             if self.total or self.minimum or self.maximum:
                 raise ValueError("an empty histogram has sum, minimum and maximum 0")
             return
-        if index(self.minimum) != min(self.buckets):
-            raise ValueError(f"the minimum {self.minimum} is not in the lowest bucket")
-        if index(self.maximum) != max(self.buckets):
-            raise ValueError(f"the maximum {self.maximum} is not in the highest bucket")
+        self._check_edges()
+        for name, value, pick in (
+            ("minimum", self.minimum, min),
+            ("maximum", self.maximum, max),
+        ):
+            low, high = self.bounds(pick(self.buckets))
+            if not low <= value <= high:
+                where = "lowest" if pick is min else "highest"
+                raise ValueError(f"the {name} {value} is not in the {where} bucket")
+        # A kernel counts on while its histograms are read, and its buckets' edges are rounded.
+        if self.bounded:
+            return
         low, high = self._sum_limits()
         if not low <= self.total <= high:
             raise ValueError(f"the sum {self.total} is outside {low} … {high}, the buckets' limits")
+
+    def _check_edges(self) -> None:
+        if self.edges is None:
+            return
+        if self.edges.keys() != self.buckets.keys():
+            raise ValueError("some buckets have no edges, or some edges no bucket")
+        before = (-1, -1)
+        for _, (low, high) in sorted(self.edges.items()):
+            if low > high or low < before[0] or high < before[1] or low < 0:
+                raise ValueError(
+                    f"a bucket of {low} … {high} follows one of {before[0]} … {before[1]}"
+                )
+            before = (low, high)
+
+    def bounds(self, bucket: int) -> tuple[int, int]:
+        """Return the smallest and the largest value of one of its buckets."""
+        return bounds(bucket) if self.edges is None else self.edges[bucket]
 
     def _sum_limits(self) -> tuple[int, int]:
         limits = [(bounds(bucket), count) for bucket, count in self.buckets.items()]
@@ -109,6 +148,8 @@ class Histogram:
             return other
         if not other.buckets:
             return self
+        if self.edges is not None or other.edges is not None:
+            raise ValueError("only histograms with the same buckets can be merged")
         buckets = dict(self.buckets)
         for bucket, count in other.buckets.items():
             buckets[bucket] = buckets.get(bucket, 0) + count
@@ -117,6 +158,7 @@ class Histogram:
             self.total + other.total,
             min(self.minimum, other.minimum),
             max(self.maximum, other.maximum),
+            self.bounded or other.bounded,
         )
 
     def quantile(self, q: float) -> float | None:
@@ -132,7 +174,9 @@ class Histogram:
         for bucket in sorted(self.buckets):
             held = self.buckets[bucket]
             if rank <= held:
-                lower, upper = bounds(bucket)
+                lower, upper = self.bounds(bucket)
+                if _coarse(lower, upper):
+                    return None
                 value = lower + (upper - lower) * (rank - 0.5) / held
                 return min(max(value, self.minimum), self.maximum)
             rank -= held
@@ -140,4 +184,4 @@ class Histogram:
 
     def rows(self) -> list[tuple[int, int, int]]:
         """Return (lower, upper, count) per bucket in rising order, both bounds inside."""
-        return [(*bounds(bucket), self.buckets[bucket]) for bucket in sorted(self.buckets)]
+        return [(*self.bounds(bucket), self.buckets[bucket]) for bucket in sorted(self.buckets)]

@@ -17,7 +17,16 @@ from skblab_analysis import files
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import ExactSummary
 from skblab_analysis.series import Series
-from skblab_analysis.words import PATHS, TIME_UNITS, label, number, quantity, share, signed
+from skblab_analysis.words import (
+    PATHS,
+    TIME_UNITS,
+    label,
+    number,
+    quantity,
+    share,
+    signed,
+    slowest,
+)
 
 # Runs gnuplot with arguments in a folder; raises when gnuplot fails.
 GnuplotRunner = Callable[[Sequence[str], Path], None]
@@ -313,16 +322,20 @@ def _share_words(found: Sequence[Series]) -> str:
             f"mean {quantity(histogram.mean, one.unit)}",
             f"median {quantity(histogram.quantile(0.5), one.unit)}",
             f"99 % {quantity(histogram.quantile(0.99), one.unit)}",
-            f"slowest {quantity(histogram.maximum, one.unit)}",
+            _slowest_words(one),
         ]
         parts.append(f"{name}: {', '.join(figures)}")
     return "; ".join(parts) + "."
 
 
+def _slowest_words(one: Series) -> str:
+    return f"slowest {slowest(one.histogram, lambda value: quantity(value, one.unit))}"
+
+
 def _distribution_words(what: str, found: Sequence[Series]) -> str:
     parts = [
         f"{label(one)}: half below {quantity(one.histogram.quantile(0.5), one.unit)}, "
-        f"slowest {quantity(one.histogram.maximum, one.unit)}"
+        f"{_slowest_words(one)}"
         for one in found
     ]
     return f"{what} by time: the share done, and the share slower. " + "; ".join(parts) + "."

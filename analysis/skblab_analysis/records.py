@@ -215,16 +215,16 @@ class RunFolder:
         NAPI's figures are the first trial's. RefusedError if more than `max_unaccounted` per cent
         of the packets of any are unaccounted for.
         """
+        first = len(self._trials)
+        # All of them, before one is refused.
+        for number, document in enumerate(documents, first):
+            name = f"{document.backend}-{document.script}-{number}.json"
+            files.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
         polls = [one for document in documents for one in document.napi]
         accounts: list[Account] = []
-        for document in documents:
-            trial = len(self._trials)
-            name = f"{document.backend}-{document.script}-{trial}.json"
-            files.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
-            if document.leg is None:
-                continue
+        for document, found in scripts.accounts(first, "ns", documents):
+            trial = found.trial
             row = _trial_row(trial, "wall", document.backend, 0, 0)
-            found = scripts.account(trial, "ns", document)
             try:
                 refuse(found, max_unaccounted)
             except SkblabError as refusal:

@@ -36,7 +36,16 @@ from skblab_analysis.tables import (
     scale_of,
     share_of_total,
 )
-from skblab_analysis.words import NARROW_SPACE, about, label, number, share, signed, small_share
+from skblab_analysis.words import (
+    NARROW_SPACE,
+    about,
+    label,
+    number,
+    share,
+    signed,
+    slowest,
+    small_share,
+)
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 CLOCKS: tuple[Clock, ...] = ("wall", "exact")
@@ -265,12 +274,12 @@ def _poll(one: Series, polls: Sequence[Series]) -> Cells:
 def _figures(one: Series, found: Sequence[Series]) -> tuple[str, ...]:
     scaled = scale_of(found)
     histogram = one.histogram
-    values = [
-        histogram.mean,
-        *(histogram.quantile(q) for q in PERCENTILES.values()),
-        histogram.maximum,
-    ]
-    return (*(scaled.text(value, NARROW_SPACE) for value in values), _count(histogram.count))
+
+    def text(value: float | None) -> str:
+        return scaled.text(value, NARROW_SPACE)
+
+    values = [histogram.mean, *(histogram.quantile(q) for q in PERCENTILES.values())]
+    return (*map(text, values), slowest(histogram, text), _count(histogram.count))
 
 
 def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact:

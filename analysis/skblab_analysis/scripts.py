@@ -7,7 +7,7 @@ when it passes a point, so that a layer counts all packets that passed, other th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
@@ -50,8 +50,11 @@ class ScriptDocument(BaseModel):
     merged: NonNegativeInt = Field(
         default=0, description="packets that went up in those of the samples"
     )
+    copies: NonNegativeInt = Field(
+        default=0, description="samples of further copies of a packet, with any end"
+    )
     left_out: Mapping[Name, NonNegativeInt] = Field(
-        default_factory=dict, description="samples in no layer, by end or flag"
+        default_factory=dict, description="samples in no layer, by end; of the usual one, by flag"
     )
     layers: tuple[LayerDistribution, ...] = ()
     leg: LayerDistribution | None = Field(default=None, description="the whole path")
@@ -87,6 +90,22 @@ def series(trial: int, unit: Unit, document: ScriptDocument) -> list[Series]:
     return [*found, of_layer(trial, unit, path, "total", document.leg)]
 
 
+def accounts(
+    first: int, unit: Unit, documents: Sequence[ScriptDocument]
+) -> list[tuple[ScriptDocument, Account]]:
+    """Return the account of each script of a path, with trials from `first` on.
+
+    The first has what scripts of NAPI missed, whose figures are the first trial's as well.
+    """
+    timed = [document for document in documents if document.leg is not None]
+    found = [account(first + number, unit, document) for number, document in enumerate(timed)]
+    polls = [document.missed for document in documents if document.leg is None]
+    if found and polls:
+        unaccounted = {**found[0].unaccounted, "polls_missed": sum(polls)}
+        found[0] = found[0].model_copy(update={"unaccounted": unaccounted})
+    return list(zip(timed, found, strict=True))
+
+
 def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
     """Return the account of a script of a path.
 
@@ -96,6 +115,8 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
     assert document.leg is not None
     whole, hooked = document.leg.count, document.hooked
     unaccounted = {"missed": document.missed}
+    if document.source == "samples":
+        unaccounted |= {name: document.left_out.get(name, 0) for name in ("negative", "overflow")}
     ended = whole + sum(document.left_out.values())
     if hooked is not None:
         ended = whole + hooked.freed + hooked.dropped
@@ -112,6 +133,6 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
         in_flight=hooked.under_way if hooked else 0,
         continued=hooked.again if hooked else 0,
         filtered=0,
-        copies=document.left_out.get("copy", 0),
+        copies=document.copies,
         unaccounted=unaccounted,
     )

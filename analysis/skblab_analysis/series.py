@@ -15,7 +15,7 @@ from skblab_analysis.documents import (
     PathName,
 )
 from skblab_analysis.ledger import Unit
-from skblab_analysis.loglinear import Histogram, index
+from skblab_analysis.loglinear import Histogram, bounds, index
 
 Kind = Literal["layer", "total", "entry", "napi"]
 Row = dict[str, Any]
@@ -87,6 +87,7 @@ class Series:
             "sum": histogram.total,
             "min": histogram.minimum if filled else None,
             "max": histogram.maximum if filled else None,
+            "bounded": histogram.bounded,
             "mean": histogram.mean,
             **{name: histogram.quantile(q) for name, q in QUANTILES.items()},
         }
@@ -107,7 +108,8 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
 def _path(trial: int, unit: Unit, path: PathDocument) -> list[Series]:
     found = [of_layer(trial, unit, path.path, "layer", layer) for layer in path.layers]
     found.append(of_layer(trial, unit, path.path, "total", path.leg))
-    if path.reentered:
+    # Those of the kernel do not tell how many there were; none is known for certain.
+    if path.reentered != 0:
         entry = of_layer(trial, unit, path.path, "entry", path.total)
         found.append(replace(entry, layer="entry", from_point="entry"))
     return found
@@ -158,13 +160,13 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
 
     ValueError when the two tables contradict each other.
     """
-    held: dict[tuple[int, PathName | None, str, str], dict[int, int]] = {}
+    held: dict[tuple[int, PathName | None, str, str], list[tuple[int, int, int]]] = {}
     for row in buckets:
-        held.setdefault(_key(row), {})[index(row["lower"])] = row["count"]
+        held.setdefault(_key(row), []).append((row["lower"], row["upper"], row["count"]))
     series = []
     for row in summaries:
-        found = held.pop(_key(row), {})
-        histogram = Histogram(found, row["sum"], row["min"] or 0, row["max"] or 0)
+        figures = (row["sum"], row["min"] or 0, row["max"] or 0, bool(row["bounded"]))
+        histogram = _histogram(held.pop(_key(row), []), figures)
         if histogram.count != row["count"]:
             raise ValueError(
                 f"trial {row['trial']}, {row['layer']}: the summary counts {row['count']} "
@@ -191,6 +193,17 @@ def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
         trial, _, _, layer = next(iter(held))
         raise ValueError(f"trial {trial}, {layer}: buckets without a summary")
     return series
+
+
+def _histogram(
+    rows: Sequence[tuple[int, int, int]], figures: tuple[int, int, int, bool]
+) -> Histogram:
+    plain = {index(lower): count for lower, _, count in rows}
+    if all(bounds(index(lower)) == (lower, upper) for lower, upper, _ in rows):
+        return Histogram(plain, *figures)
+    counts = {number: count for number, (_, _, count) in enumerate(rows)}
+    edges = {number: (lower, upper) for number, (lower, upper, _) in enumerate(rows)}
+    return Histogram(counts, *figures, edges)
 
 
 def _key(row: Row) -> tuple[int, PathName | None, str, str]:

@@ -7,7 +7,7 @@ dash is a percentile without enough samples (see loglinear).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich import box
@@ -30,10 +30,11 @@ from skblab_analysis.words import (
     scale,
     share,
     signed,
+    slowest,
     small_share,
 )
 
-PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 
 
 def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]:
@@ -82,6 +83,13 @@ def share_of_total(one: Series, found: Sequence[Series]) -> float | None:
     return one.histogram.total / total if total and not others else None
 
 
+def percentiles(found: Iterable[Series]) -> dict[str, float]:
+    """Return the percentiles to show: the last only where there are packets enough for it."""
+    *usual, last = PERCENTILES
+    known = any(one.histogram.quantile(PERCENTILES[last]) is not None for one in found)
+    return {name: PERCENTILES[name] for name in (*usual, *([last] if known else []))}
+
+
 def scale_of(found: Sequence[Series]) -> Scale:
     """Return the one scale in which all of these are written."""
     return scale(found[0].unit, max(one.histogram.maximum for one in found))
@@ -94,13 +102,14 @@ def layer_table(found: Sequence[Series]) -> Table:
     table = _table(f"Where {what} goes ({scaled.name})")
     # The only column that may fold: a number that is cut short would be a wrong one.
     table.add_column("layer", overflow="fold")
-    for name in ("packets", "mean", *PERCENTILES, "max", "share"):
+    shown = percentiles(found)
+    for name in ("packets", "mean", *shown, "max", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
         total = one.kind == "total"
         table.add_row(
             "whole path" if total else label(one).replace(" → ", "→"),
-            *_figures(one, scaled),
+            *_figures(one, scaled, shown.values()),
             ""
             if one.kind == "entry"
             else share(share_of_total(one, found)).replace(FIXED_SPACE, ""),
@@ -148,11 +157,12 @@ def napi_table(found: Sequence[Series]) -> Table:
     scaled = scale_of(found)
     table = _table(f"NAPI polls ({scaled.name})")
     table.add_column("figure, context", overflow="fold")
-    for name in ("polls", "mean", *PERCENTILES, "max", "packets"):
+    shown = percentiles(found)
+    for name in ("polls", "mean", *shown, "max", "packets"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
         work = "" if one.work is None else number(one.work)
-        table.add_row(label(one), *_figures(one, scaled), work)
+        table.add_row(label(one), *_figures(one, scaled, shown.values()), work)
     return table
 
 
@@ -170,13 +180,13 @@ def histogram_table(one: Series) -> Table:
     return table
 
 
-def _figures(one: Series, scaled: Scale) -> list[str]:
+def _figures(one: Series, scaled: Scale, shown: Iterable[float]) -> list[str]:
     histogram = one.histogram
     return [
         number(histogram.count),
         scaled.text(histogram.mean),
-        *(scaled.text(histogram.quantile(q)) for q in PERCENTILES.values()),
-        scaled.text(histogram.maximum if histogram.buckets else None),
+        *(scaled.text(histogram.quantile(q)) for q in shown),
+        slowest(histogram, scaled.text) if histogram.buckets else scaled.text(None),
     ]
 
 
@@ -235,19 +245,27 @@ def account_title(account: Account) -> str:
 def account_rows(account: Account) -> list[tuple[str, int, str]]:
     """Return the lines of an account that have something to say: name, packets, words."""
     rows = [
-        ("begun", account.begun, "= ended + merged + in flight + continued + unaccounted for"),
+        ("begun", account.begun, _begun_words(account)),
         ("ended", account.ended, ""),
         ("merged into others", account.merged, ""),
         ("in flight when it stopped", account.in_flight, ""),
+        ("more in flight at its start", account.earlier, ""),
         ("continued", account.continued, "entered anew while on their way"),
         ("unwanted", account.filtered, "by the filters"),
         ("further copies", account.copies, "among the ended"),
+        *((f"polls: {cause}", n, "in no histogram") for cause, n in account.polls.items()),
     ]
     return [
         (name, value, words)
         for name, value, words in rows
         if value is not None and (name == "ended" or value)
     ]
+
+
+def _begun_words(account: Account) -> str:
+    if account.source == "histograms":
+        return "= ended − further copies + merged + in flight − in flight at its start"
+    return "= ended + merged + in flight + continued + unaccounted for"
 
 
 MOST_LATE = 20
@@ -279,11 +297,19 @@ def late_table(late: LateDocument) -> Table:
             escape(deed[0]) if deed else "",
             ns.text(deed[1]) if deed else "",
         )
-    said = (
-        f"{number(late.packets_late)} late in {number(late.runs)} runs; {number(late.recorded)} "
-        f"recorded, {number(late.limited + late.lost)} not"
-    )
-    table.caption = said + (f", {number(late.lost)} for want of room" if late.lost else "")
+    said = [
+        f"{number(late.packets_late)} late in {number(late.runs)} runs: {number(late.recorded)} "
+        "recorded"
+    ]
+    if late.limited:
+        said.append(f"{number(late.limited)} not, for there were enough")
+    if late.lost:
+        said.append(f"{number(late.lost)} not, for want of room")
+    if late.early_in_a_row:
+        said.append(f"{number(late.early_in_a_row)} before a run was long enough")
+    if late.tracing_stopped:
+        said.append("tracing stopped at the first")
+    table.caption = ", ".join(said)
     return table
 
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from skblab_analysis.documents import PathName
+from skblab_analysis.loglinear import Histogram
 from skblab_analysis.series import Series
 
 ABSENT = "–"
@@ -142,6 +144,11 @@ class Scale:
         scaled = value / self.step
         whole = self.name in ("ns", "instructions") or scaled == int(scaled)
         return number(scaled, 0 if whole else _decimals(scaled), space)
+
+
+def slowest(histogram: Histogram, text: Callable[[float | None], str]) -> str:
+    """Return the maximum as `text` writes it, or its bound where no more is known."""
+    return f"{'≤ ' if histogram.bounded and histogram.buckets else ''}{text(histogram.maximum)}"
 
 
 def scale(unit: str, largest: int) -> Scale:

@@ -10,7 +10,7 @@
 
 #include <linux/in.h>
 
-#include "late.h"
+#include "filter.h"
 #include "place.bpf.h"
 
 #define NO_HEADER	     0xffff
@@ -63,14 +63,6 @@ static __noinline int read_tuple(struct tuple *tuple, const struct sk_buff *skb)
 	return 0;
 }
 
-static __always_inline bool same_address(const __u8 *address)
-{
-	for (int i = 0; i < 16; i++)
-		if (address[i] != config.address[i])
-			return false;
-	return true;
-}
-
 /* Whether a packet at the end of @path is wanted. */
 static __always_inline bool is_wanted(const struct sk_buff *skb, __u8 path)
 {
@@ -78,17 +70,10 @@ static __always_inline bool is_wanted(const struct sk_buff *skb, __u8 path)
 
 	if (config.paths && !(config.paths >> path & 1))
 		return false;
-	if (!config.family && !config.protocol && !config.port && !config.has_address)
+	if (!config.family && !config.protocol && !config.port && !config.address_family)
 		return true;
 	read_tuple(&tuple, skb);
-	if (config.family && tuple.family != config.family)
-		return false;
-	if (config.protocol && tuple.protocol != config.protocol)
-		return false;
-	if (config.port && !(tuple.ports && (tuple.source_port == config.port ||
-					     tuple.target_port == config.port)))
-		return false;
-	return !config.has_address || same_address(tuple.source) || same_address(tuple.target);
+	return is_tuple_wanted(&tuple, &config);
 }
 
 #endif /* SKBLAB_FILTER_BPF_H */

@@ -8,6 +8,7 @@
 #define SKBLAB_GROUP_BPF_H
 
 #include "filter.bpf.h"
+#include "late.h"
 
 /* In which context each NAPI instance was polled last, by its id. */
 struct {

@@ -249,7 +249,7 @@ static __always_inline int enter(const struct sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	same = flight && leave(flight, skb, now);
 	if ((config.ifindex && config.ifindex != skb->dev->ifindex) ||
-	    (config.netns && config.netns != skb->dev->nd_net.net->ns.inum)) {
+	    (config.netns && config.netns != skb->dev->nd_net.net->net_cookie)) {
 		if (flight)
 			forget(head);
 		add(filtered, 1);
@@ -291,7 +291,7 @@ static __always_inline int start_send(void)
 static __always_inline bool is_of_netns(const struct sk_buff *skb)
 {
 	return !config.netns ||
-	       config.netns == BPF_CORE_READ(skb, sk, __sk_common.skc_net.net, ns.inum);
+	       config.netns == BPF_CORE_READ(skb, sk, __sk_common.skc_net.net, net_cookie);
 }
 
 /* The first data of a sendmsg() are in a packet. */
@@ -355,7 +355,9 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	return 0;
 }
 
-/* Two programs for the entry of a function, to do @what with skb and head. */
+/* Two programs for the entry of a function, to do @what with skb and head, and perhaps with its
+ * first argument.
+ */
 #define PARM_0(ctx) PT_REGS_PARM1(ctx)
 #define PARM_1(ctx) PT_REGS_PARM2(ctx)
 #define PARM_2(ctx) PT_REGS_PARM3(ctx)
@@ -365,6 +367,7 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	{                                                                                          \
 		const struct sk_buff *packet = (const void *)ctx[number];                          \
 		__u64 skb = (__u64)packet, head = (__u64)packet->head;                             \
+		__u64 __maybe_unused first = ctx[0];                                               \
                                                                                                    \
 		return what;                                                                       \
 	}                                                                                          \
@@ -372,6 +375,7 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	{                                                                                          \
 		const struct sk_buff *packet = (const void *)PARM_##number(ctx);                   \
 		__u64 skb = (__u64)packet, head = (__u64)BPF_CORE_READ(packet, head);              \
+		__u64 __maybe_unused first = PT_REGS_PARM1(ctx);                                   \
                                                                                                    \
 		return what;                                                                       \
 	}
@@ -494,12 +498,27 @@ int fexit___skb_recv_udp(__u64 *ctx)
 	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
 }
 
-SEC("kretprobe/__skb_recv_udp")
-int kretprobe___skb_recv_udp(struct pt_regs *ctx)
+/* A return by kprobe needs a place to be kept in from the entry on, of which there are few: where
+ * as many tasks sleep in a function, further ones are not seen. So kprobes see where the queue is
+ * looked at, which is locked meanwhile. Other sockets have clones in theirs.
+ */
+static __always_inline bool is_udp(const struct sock *sk)
 {
-	const struct sk_buff *skb = (const void *)PT_REGS_RC(ctx);
+	__u16 protocol = BPF_CORE_READ(sk, sk_protocol);
 
-	return skb ? woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head)) : 0;
+	return BPF_CORE_READ(sk, sk_type) == SOCK_DGRAM &&
+	       (protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE);
+}
+
+SEC("kprobe/__skb_try_recv_from_queue")
+int kprobe___skb_try_recv_from_queue(struct pt_regs *ctx)
+{
+	const struct sk_buff_head *queue = (const void *)PT_REGS_PARM2(ctx);
+	const struct sk_buff *skb = BPF_CORE_READ(queue, next);
+
+	if ((const void *)skb == queue || !is_udp((const void *)PT_REGS_PARM1(ctx)))
+		return 0;
+	return woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head));
 }
 
 /* What SCTP hands to its socket at once: whatever a gap has held up, say. */
@@ -562,14 +581,15 @@ static __always_inline int land(struct flight *flight, const struct sk_buff *skb
 	return 0;
 }
 
-static __always_inline int deliver(__u64 skb, __u64 head)
+static __always_inline int deliver(__u64 skb, __u64 head, __u64 sk)
 {
 	struct flight *flight = find(skb, head);
 
+	note_reader((const void *)skb, (const void *)sk);
 	return flight ? land(flight, (const void *)skb, head, NET_PATH_DELIVERED, 0) : 0;
 }
 
-ENTRY(skb_consume_udp, 1, deliver(skb, head))
+ENTRY(skb_consume_udp, 1, deliver(skb, head, first))
 
 /* A segment may be read bit by bit. */
 SEC("fexit/skb_copy_datagram_iter")
@@ -638,6 +658,9 @@ int kfree_skb(__u64 *ctx)
 
 	if (!flight || !is_packet(skb, head))
 		return 0;
+	/* SCTP frees what was read like this, too; without fexit its copy has not been seen. */
+	if (config.kprobes && flight->protocol == IPPROTO_SCTP && flight->seen & 1 << NET_PATH_WAKE)
+		return land(flight, skb, head, NET_PATH_DELIVERED, 0);
 	if (config.drop_reasons)
 		reason = ctx[2];
 	return land(flight, skb, head, NET_PATH_DROPPED, reason);

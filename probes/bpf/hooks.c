@@ -17,10 +17,17 @@
 
 #define FTRACE_SYSCTL "/proc/sys/kernel/ftrace_enabled"
 
+struct attachment {
+	struct bpf_link *link;
+	bool polls; /* of NAPI, not of packets */
+};
+
 struct state {
 	struct hooks_bpf *probe;
 	struct placing placing;
-	struct bpf_link **links;
+	struct attachment *links;
+	/* Calls that kprobes did not see, by those that are detached: of packets, of polls. */
+	__u64 unseen[2];
 	size_t begins; /* the first so many links are of programs where a path begins */
 	size_t attached;
 	size_t flight_sets;
@@ -229,6 +236,11 @@ static bool begins(const struct hook *hook)
 	return IS_AMONG(hook->target, names);
 }
 
+static bool is_of_polls(const struct hook *hook)
+{
+	return strstr(hook->target, "napi_schedule") || strstr(hook->target, "napi_poll");
+}
+
 /* Note a hook that the kernel lacks; returns EXIT_BAD if nothing goes without it. */
 static int note_absent(struct report *report, const struct hook *hook)
 {
@@ -312,16 +324,33 @@ static int attach_all(struct state *state, bool begin)
 		link = bpf_program__attach(program);
 		if (!link)
 			return -errno;
-		state->links[state->attached++] = link;
+		state->links[state->attached++] = (struct attachment){ link, is_of_polls(&hook) };
 	}
 	return 0;
+}
+
+/* How often the kernel did not come to a kprobe, because it was at one already, or of a return
+ * because too many calls of the function were on their way. Since 6.7; 0 before.
+ */
+static __u64 unseen_by(const struct bpf_link *link)
+{
+	struct bpf_link_info info = {};
+	__u32 size = sizeof(info);
+
+	if (!link || bpf_link_get_info_by_fd(bpf_link__fd(link), &info, &size) ||
+	    info.type != BPF_LINK_TYPE_PERF_EVENT)
+		return 0;
+	return info.perf_event.kprobe.missed;
 }
 
 static void detach(struct state *state, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
-		bpf_link__destroy(state->links[i]);
-		state->links[i] = NULL;
+		struct attachment *one = &state->links[i];
+
+		state->unseen[one->polls] += unseen_by(one->link);
+		bpf_link__destroy(one->link);
+		one->link = NULL;
 	}
 }
 
@@ -456,6 +485,15 @@ static void stop(void *opaque)
 	drain();
 }
 
+static void read_unseen(const struct state *state, struct report *report)
+{
+	report->kprobes_missed += state->unseen[false];
+	report->polls_missed += state->unseen[true];
+	for (size_t i = 0; i < state->attached; i++)
+		*(state->links[i].polls ? &report->polls_missed : &report->kprobes_missed) +=
+			unseen_by(state->links[i].link);
+}
+
 static int read_all(void *opaque, struct report *report)
 {
 	struct state *state = opaque;
@@ -471,13 +509,13 @@ static int read_all(void *opaque, struct report *report)
 	bpf_object__for_each_program(program, probe->obj)
 	{
 		struct hook hook = hook_of(program);
-		bool napi =
-			strstr(hook.target, "napi_schedule") || strstr(hook.target, "napi_poll");
+		bool polls = is_of_polls(&hook);
 
 		if (bpf_program__autoload(program) &&
-		    read_missed(program, napi ? &report->polls_missed : &report->missed))
+		    read_missed(program, polls ? &report->polls_missed : &report->missed))
 			return EXIT_BAD;
 	}
+	read_unseen(state, report);
 	return placing_read(&state->placing, report);
 }
 

@@ -40,8 +40,10 @@
 #define DEFAULT_FLIGHTS (1 << 16)
 #define MAX_NAPIS	4096
 #define MAX_SEGMENTING	1024
-/* A queueing discipline gives out no more packets at once. */
-#define MAX_BULK 64
+/* A queueing discipline gives out no more than 64 packets at once, but SCTP whatever a gap held up:
+ * of messages of 1000 bytes 64 were too few, seven times in some million.
+ */
+#define MAX_BULK 512
 
 /* A packet under way. */
 struct flight {

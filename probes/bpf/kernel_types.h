@@ -60,20 +60,30 @@ struct net_path_sample {
 	__u8 flags;
 };
 
-struct ns_common {
-	unsigned int inum;
-};
-
 struct net {
-	struct ns_common ns;
+	__u64 net_cookie;
 };
 
 typedef struct {
 	struct net *net;
 } possible_net_t;
 
+struct qdisc_skb_head {
+	__u32 qlen;
+};
+
+struct Qdisc {
+	unsigned int flags;
+	struct qdisc_skb_head q;
+};
+
+struct netdev_queue {
+	struct Qdisc *qdisc;
+};
+
 struct net_device {
 	int ifindex;
+	struct netdev_queue *_tx;
 	possible_net_t nd_net;
 };
 
@@ -81,9 +91,7 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
-struct sock {
-	struct sock_common __sk_common;
-};
+struct sock;
 
 struct sk_buff {
 	struct sk_buff *next;
@@ -114,6 +122,16 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct sock {
+	struct sock_common __sk_common;
+	struct sk_buff_head sk_receive_queue;
+	struct {
+		atomic_t rmem_alloc;
+	} sk_backlog;
+	__u16 sk_type;
+	__u16 sk_protocol;
+};
+
 struct skb_shared_info {
 	atomic_t dataref;
 };
@@ -143,7 +161,10 @@ struct napi_poll_sample {
 };
 
 #pragma clang attribute pop
-#endif /* __bpf__ */
+
+#define SOCK_DGRAM     2    /* sock::sk_type */
+#define TCQ_F_CPUSTATS 0x20 /* Qdisc::flags */
+#endif			    /* __bpf__ */
 
 /* Where a poll runs: the kernel's own numbers if it has them. */
 enum napi_poll_context {

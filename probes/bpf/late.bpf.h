@@ -7,13 +7,17 @@
 #ifndef SKBLAB_LATE_BPF_H
 #define SKBLAB_LATE_BPF_H
 
-#include "filter.bpf.h"
+#include "group.bpf.h"
 #include "late.h"
 
 /* One for each CPU. */
 struct late_state {
 	struct late_counts counts;
 	__u32 run[NET_PATH_KINDS]; /* late ones in a row, by path */
+	/* Who reads a datagram, which does not know its socket. */
+	const struct sk_buff *datagram;
+	const struct sock *reader;
+	__u64 overwritten; /* when the last deed was that is not in the ring any more */
 	__u32 next_deed;
 	struct deed deeds[LATE_DEEDS];
 };
@@ -30,8 +34,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } late_packets SEC(".maps");
 
-/* On all CPUs together. */
-__u64 late_recorded;
+struct limit late_limit;
 
 extern const struct softnet_data softnet_data __ksym __weak;
 
@@ -50,11 +53,22 @@ static __always_inline struct deed *next_deed(__u32 kind, __u32 id)
 	if (!state)
 		return NULL;
 	deed = &state->deeds[state->next_deed++ & (LATE_DEEDS - 1)];
+	state->overwritten = deed->at;
 	deed->at = bpf_ktime_get_ns();
 	deed->kind = kind;
 	deed->id = id;
 	deed->comm[0] = 0;
 	return deed;
+}
+
+/* With the task that it interrupts. */
+static __always_inline int note_interrupt(__u32 kind, __u32 id)
+{
+	struct deed *deed = next_deed(kind, id);
+
+	if (deed)
+		bpf_get_current_comm(deed->comm, sizeof(deed->comm));
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -71,29 +85,25 @@ int BPF_PROG(late_sched_switch, bool preempt, const struct task_struct *prev,
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(late_softirq_entry, unsigned int number)
 {
-	next_deed(DEED_SOFTIRQ, number);
-	return 0;
+	return note_interrupt(DEED_SOFTIRQ, number);
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(late_softirq_exit, unsigned int number)
 {
-	next_deed(DEED_SOFTIRQ_END, number);
-	return 0;
+	return note_interrupt(DEED_SOFTIRQ_END, number);
 }
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(late_irq_handler_entry, int number)
 {
-	next_deed(DEED_IRQ, number);
-	return 0;
+	return note_interrupt(DEED_IRQ, number);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(late_irq_handler_exit, int number)
 {
-	next_deed(DEED_IRQ_END, number);
-	return 0;
+	return note_interrupt(DEED_IRQ_END, number);
 }
 
 /* Whether this packet is to be recorded. */
@@ -113,7 +123,7 @@ static __always_inline bool is_late(struct late_state *state, __u8 path, __u64 t
 		return false;
 	if (run == config.late_run)
 		state->counts.runs++;
-	if (late_recorded < config.late_max)
+	if (limit_take(&late_limit, bpf_ktime_get_ns(), config.late_max, config.late_rate))
 		return true;
 	state->counts.limited++;
 	return false;
@@ -131,6 +141,62 @@ struct ending {
 	__u8 end;
 	__u8 flags;
 };
+
+static __always_inline void note_reader(const struct sk_buff *skb, const struct sock *sk)
+{
+	struct late_state *state = config.late_ns ? get_late_state() : NULL;
+
+	if (!state)
+		return;
+	state->datagram = skb;
+	state->reader = sk;
+}
+
+/* What waits in the socket of which the packet was read. */
+static __always_inline void fill_socket(struct late_packet *packet, const struct sock *sk)
+{
+	packet->socket_packets = BPF_CORE_READ(sk, sk_receive_queue.qlen);
+	packet->socket_bytes = BPF_CORE_READ(sk, sk_backlog.rmem_alloc.counter);
+}
+
+/* What waits for the device that the packet is at. */
+static __always_inline void fill_qdisc(struct late_packet *packet, const struct sk_buff *skb)
+{
+	const struct net_device *dev = BPF_CORE_READ(skb, dev);
+	const void *queue = BPF_CORE_READ(dev, _tx);
+	const struct Qdisc *qdisc;
+
+	if (!queue)
+		return;
+	queue += (__u64)BPF_CORE_READ(skb, queue_mapping) * bpf_core_type_size(struct netdev_queue);
+	qdisc = BPF_CORE_READ((const struct netdev_queue *)queue, qdisc);
+	/* Some count by CPU, where each may be negative. */
+	if (qdisc && !(BPF_CORE_READ(qdisc, flags) & TCQ_F_CPUSTATS))
+		packet->qdisc_packets = BPF_CORE_READ(qdisc, q.qlen);
+}
+
+static __noinline int fill_queues(struct late_packet *packet, const struct sk_buff *skb,
+				  const struct ending *ending, const struct late_state *state)
+{
+	const struct sock *sk;
+
+	if (!packet || !ending || !state)
+		return 0;
+	packet->socket_packets = -1;
+	packet->socket_bytes = -1;
+	packet->qdisc_packets = -1;
+	/* Elsewhere these members hold something else, or what has gone. */
+	if (ending->end == NET_PATH_DELIVERED) {
+		sk = BPF_CORE_READ(skb, sk);
+		if (!sk && state->datagram == skb)
+			sk = state->reader;
+		if (sk)
+			fill_socket(packet, sk);
+	} else if (ending->end == NET_PATH_TRANSMITTED) {
+		fill_qdisc(packet, skb);
+	}
+	return 0;
+}
 
 static __noinline int fill_late(struct late_packet *packet, const struct sk_buff *skb,
 				const struct ending *ending, const struct late_state *state)
@@ -155,6 +221,8 @@ static __noinline int fill_late(struct late_packet *packet, const struct sk_buff
 	packet->end = ending->end;
 	packet->flags = ending->flags;
 	bpf_get_current_comm(packet->comm, sizeof(packet->comm));
+	packet->context = present_context();
+	fill_queues(packet, skb, ending, state);
 	packet->backlog = 0;
 	if (&softnet_data) {
 		softnet = bpf_this_cpu_ptr(&softnet_data);
@@ -162,6 +230,7 @@ static __noinline int fill_late(struct late_packet *packet, const struct sk_buff
 	}
 	packet->next_deed = state->next_deed & (LATE_DEEDS - 1);
 	bpf_probe_read_kernel(packet->deeds, sizeof(packet->deeds), state->deeds);
+	packet->overwritten = state->overwritten;
 	read_tuple(&packet->tuple, skb);
 	return 0;
 }
@@ -177,10 +246,10 @@ static __always_inline int record_late(const struct sk_buff *skb, const __u32 *n
 		return 0;
 	packet = bpf_ringbuf_reserve(&late_packets, sizeof(*packet), 0);
 	if (!packet) {
+		limit_give(&late_limit);
 		state->counts.lost++;
 		return 0;
 	}
-	__sync_fetch_and_add(&late_recorded, 1);
 	state->counts.recorded++;
 	fill_late(packet, skb, ending, state);
 #define TIME(p) packet->ns[p] = ns[p]

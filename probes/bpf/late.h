@@ -3,9 +3,9 @@
 #ifndef SKBLAB_LATE_H
 #define SKBLAB_LATE_H
 
-#include <stdbool.h>
-
+#include "filter.h"
 #include "kernel_types.h"
+#include "limit.h"
 
 /* What a CPU did last, in a ring; a power of two. */
 #define LATE_DEEDS 64
@@ -17,19 +17,8 @@ enum deed_kind { DEED_NONE, DEED_TASK, DEED_SOFTIRQ, DEED_SOFTIRQ_END, DEED_IRQ,
 struct deed {
 	__u64 at; /* ns of the clock of all times here */
 	__u32 kind;
-	__u32 id; /* process id, number of the softirq, or of the interrupt */
-	char comm[COMM_SIZE];
-};
-
-/* The part of both headers that filters and late packets look at. */
-struct tuple {
-	__u8 family; /* 4, 6, or 0 for neither */
-	__u8 protocol;
-	bool ports;
-	__be16 source_port;
-	__be16 target_port;
-	__u8 source[16]; /* IPv4: the first four */
-	__u8 target[16];
+	__u32 id;	      /* process id, number of the softirq, or of the interrupt */
+	char comm[COMM_SIZE]; /* of the task, or of the one that is interrupted */
 };
 
 struct late_packet {
@@ -40,11 +29,17 @@ struct late_packet {
 	__u32 reason;
 	__u32 run; /* so many late ones in a row on this CPU, with it */
 	__u32 cpu;
+	__u32 context; /* a group of BY_CONTEXT: what this CPU was at */
 	__u32 backlog; /* packets that wait for this CPU */
+	/* -1: not known */
+	__s64 socket_bytes;   /* memory of packets in the socket that it was read from */
+	__s64 socket_packets; /* those that no reader has looked at */
+	__s64 qdisc_packets;  /* packets that wait for the device that it is at */
 	__u32 pid;
 	__s32 ifindex;
 	__u32 len;
-	__u32 next_deed; /* the oldest of the ring is there */
+	__u32 next_deed;   /* the oldest of the ring is there */
+	__u64 overwritten; /* when the last was that is not in the ring any more; 0: none */
 	__u16 seen;
 	__u16 merged;
 	__u8 path;
@@ -59,7 +54,7 @@ struct late_counts {
 	__u64 late; /* packets later than the threshold */
 	__u64 runs; /* runs of at least as many as asked for */
 	__u64 recorded;
-	__u64 limited; /* not recorded: there were enough */
+	__u64 limited; /* not recorded: there were enough, in all or in that second */
 	__u64 lost;    /* not recorded: no room */
 	__u64 unused[3];
 };

@@ -12,28 +12,38 @@
 #include "late_list.h"
 #include "source.h"
 
-#define TRACING_ON "/sys/kernel/tracing/tracing_on"
+#define TRACING_ON TRACING "/tracing_on"
 
 struct late_list {
 	struct ring_buffer *ring;
 	struct late_packet *packets;
 	size_t count;
 	size_t room;
-	bool stop;    /* wanted */
+	int tracing;  /* to be stopped at the first; -1: not, or no more */
 	bool stopped; /* done */
-	int error;
+	bool out_of_memory;
 };
 
-static int stop_tracing(void)
+int tracing_open(void)
 {
 	int fd = open(TRACING_ON, O_WRONLY | O_CLOEXEC);
-	int ret = fd < 0 || write(fd, "0", 1) != 1;
 
-	if (ret)
-		fail("--stop: cannot write to " TRACING_ON ": %s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return ret ? -EIO : 0;
+	if (fd < 0)
+		fail("--stop: cannot write to " TRACING_ON ": %s; %s", strerror(errno),
+		     errno == ENOENT ? "mount tracefs there: mount -t tracefs none " TRACING
+				     : "run as root, or leave it out");
+	return fd;
+}
+
+/* What was measured is worth more than the trace: without it goes on. */
+static bool stop_tracing(int tracing)
+{
+	bool stopped = write(tracing, "0", 1) == 1;
+
+	if (!stopped)
+		fail("--stop: cannot write to " TRACING_ON ": %s; tracing goes on",
+		     strerror(errno));
+	return stopped;
 }
 
 static int on_packet(void *opaque, void *data, size_t size)
@@ -42,17 +52,16 @@ static int on_packet(void *opaque, void *data, size_t size)
 
 	if (size < sizeof(struct late_packet))
 		return 0;
-	if (list->stop && !list->stopped) {
-		list->error = stop_tracing();
-		list->stopped = !list->error;
-		list->stop = false;
+	if (list->tracing >= 0) {
+		list->stopped = stop_tracing(list->tracing);
+		list->tracing = -1;
 	}
 	if (list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 16;
 		void *grown = realloc(list->packets, room * sizeof(*list->packets));
 
 		if (!grown) {
-			list->error = -ENOMEM;
+			list->out_of_memory = true;
 			return 0;
 		}
 		list->packets = grown;
@@ -62,7 +71,7 @@ static int on_packet(void *opaque, void *data, size_t size)
 	return 0;
 }
 
-struct late_list *late_list_open(const struct bpf_map *packets, bool stop)
+struct late_list *late_list_open(const struct bpf_map *packets, int tracing)
 {
 	struct late_list *list = calloc(1, sizeof(*list));
 
@@ -70,7 +79,7 @@ struct late_list *late_list_open(const struct bpf_map *packets, bool stop)
 		fail("out of memory");
 		return NULL;
 	}
-	list->stop = stop;
+	list->tracing = tracing;
 	list->ring = ring_buffer__new(bpf_map__fd(packets), on_packet, list, NULL);
 	if (list->ring)
 		return list;
@@ -99,9 +108,7 @@ int late_list_take(struct late_list *list)
 
 	if (ret < 0)
 		return fail("cannot read late packets: %s", strerror(-ret));
-	if (list->error == -ENOMEM)
-		return fail("out of memory");
-	return list->error ? EXIT_BAD : 0;
+	return list->out_of_memory ? fail("out of memory") : 0;
 }
 
 /* A task's name may be of any bytes. */
@@ -147,8 +154,7 @@ static struct json_object *deed_json(const struct deed *deed, __u64 end)
 
 	add_u64(o, "before_end_ns", end - deed->at);
 	add_text(o, "kind", kinds[deed->kind]);
-	if (deed->kind == DEED_TASK)
-		add_comm(o, deed->comm);
+	add_comm(o, deed->comm);
 	if ((deed->kind == DEED_SOFTIRQ || deed->kind == DEED_SOFTIRQ_END) &&
 	    deed->id < sizeof(softirqs) / sizeof(*softirqs))
 		add_text(o, "name", softirqs[deed->id]);
@@ -156,12 +162,36 @@ static struct json_object *deed_json(const struct deed *deed, __u64 end)
 	return o;
 }
 
+static __u64 entered(const struct late_packet *packet)
+{
+	return packet->end_ns - packet->total_ns;
+}
+
+/* What the CPU was at, with the softirq that was interrupted for it. */
+static void add_before(struct json_object *rows, const struct deed *softirq,
+		       const struct deed *last, __u64 end)
+{
+	if (softirq && softirq != last)
+		json_object_array_add(rows, deed_json(softirq, end));
+	if (last)
+		json_object_array_add(rows, deed_json(last, end));
+}
+
+/* The softirq that is open once the CPU has turned to @deed, if @softirq was before. */
+static const struct deed *open_softirq(const struct deed *softirq, const struct deed *deed)
+{
+	if (deed->kind == DEED_SOFTIRQ)
+		return deed;
+	return deed->kind == DEED_IRQ || deed->kind == DEED_IRQ_END ? softirq : NULL;
+}
+
 /* What the CPU did since the packet entered, and what it was at then. */
 static struct json_object *deeds_json(const struct late_packet *packet)
 {
 	struct json_object *rows = json_object_new_array();
-	__u64 since = packet->end_ns - packet->total_ns;
-	const struct deed *before = NULL;
+	__u64 since = entered(packet);
+	const struct deed *before = NULL, *softirq = NULL;
+	bool since_then = false;
 
 	for (int i = 0; i < LATE_DEEDS; i++) {
 		const struct deed *deed = &packet->deeds[(packet->next_deed + i) % LATE_DEEDS];
@@ -170,16 +200,17 @@ static struct json_object *deeds_json(const struct late_packet *packet)
 		    deed->at > packet->end_ns)
 			continue;
 		if (deed->at < since) {
+			softirq = open_softirq(softirq, deed);
 			before = deed;
 			continue;
 		}
-		if (before)
-			json_object_array_add(rows, deed_json(before, packet->end_ns));
-		before = NULL;
+		if (!since_then)
+			add_before(rows, softirq, before, packet->end_ns);
+		since_then = true;
 		json_object_array_add(rows, deed_json(deed, packet->end_ns));
 	}
-	if (before)
-		json_object_array_add(rows, deed_json(before, packet->end_ns));
+	if (!since_then)
+		add_before(rows, softirq, before, packet->end_ns);
 	return rows;
 }
 
@@ -193,8 +224,14 @@ static struct json_object *times_json(const struct late_packet *packet)
 	return o;
 }
 
-static struct json_object *packet_json(const struct late_packet *packet,
-				       const struct kernel_names *names)
+/* Null if it is not known. */
+static void add_known(struct json_object *to, const char *key, __s64 value)
+{
+	json_object_object_add(to, key, value < 0 ? NULL : json_object_new_int64(value));
+}
+
+struct json_object *late_packet_json(const struct late_packet *packet,
+				     const struct kernel_names *names)
 {
 	struct json_object *o = json_object_new_object();
 	char room[32];
@@ -215,7 +252,11 @@ static struct json_object *packet_json(const struct late_packet *packet,
 	add_u64(o, "ifindex", packet->ifindex);
 	add_u64(o, "bytes", packet->len);
 	add_u64(o, "merged", packet->merged);
+	add_text(o, "context", group_name(names, BY_CONTEXT, packet->context, room, sizeof(room)));
 	add_u64(o, "backlog", packet->backlog);
+	add_known(o, "socket_bytes", packet->socket_bytes);
+	add_known(o, "socket_packets", packet->socket_packets);
+	add_known(o, "qdisc_packets", packet->qdisc_packets);
 	if (packet->tuple.family) {
 		add_u64(o, "protocol", packet->tuple.protocol);
 		add_end(o, "source", &packet->tuple, packet->tuple.source,
@@ -224,6 +265,8 @@ static struct json_object *packet_json(const struct late_packet *packet,
 			packet->tuple.target_port);
 	}
 	json_object_object_add(o, "cpu_did", deeds_json(packet));
+	json_object_object_add(o, "deeds_lost",
+			       json_object_new_boolean(packet->overwritten >= entered(packet)));
 	return o;
 }
 
@@ -242,7 +285,7 @@ struct json_object *late_list_json(const struct late_list *list, const struct la
 	add_u64(o, "lost", counts->lost);
 	json_object_object_add(o, "tracing_stopped", json_object_new_boolean(list->stopped));
 	for (size_t i = 0; i < list->count; i++)
-		json_object_array_add(rows, packet_json(&list->packets[i], names));
+		json_object_array_add(rows, late_packet_json(&list->packets[i], names));
 	json_object_object_add(o, "packets", rows);
 	return o;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * pathlat: where the time of packets goes, from the kernel's path and NAPI poll
- * samples, or by hooks on a kernel that makes none. Loads and attaches the BPF
- * programs, waits, prints JSON.
+ * samples or histograms, or by hooks on a kernel that makes none. Loads and attaches
+ * the BPF programs, waits, prints JSON.
  *
  * Exit code 0: the document is complete. 2: bad usage, a kernel without what is
  * needed, no permission, or an output that cannot be written.
@@ -12,6 +12,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,7 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -37,8 +40,7 @@
 #include "names.h"
 #include "source.h"
 
-#define VMLINUX_BTF   "/sys/kernel/btf/vmlinux"
-#define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
+#define VMLINUX_BTF "/sys/kernel/btf/vmlinux"
 
 #ifndef PATHLAT_VERSION
 #error "PATHLAT_VERSION comes from the Makefile"
@@ -50,7 +52,8 @@ static const char doc[] =
 	"Count where the time of received, forwarded and sent packets goes: intervals between the "
 	"points of their paths and delays of NAPI polls, in histograms with 16 buckets per power of "
 	"two. On a kernel with the skblab patches from its own samples (net.core.path_trace = 1 "
-	"switches those of packets on), on others by hooks on its functions.\v"
+	"switches those of packets on) or, which costs least, its own histograms "
+	"(net.core.path_trace = 2), on others by hooks on its functions.\v"
 	"Prints \"ready\" on standard error once attached, and one JSON document when the time is "
 	"up, on SIGINT or SIGTERM, or when the parent process ends.";
 
@@ -69,6 +72,7 @@ enum {
 	OPT_LATE,
 	OPT_RUN,
 	OPT_LATE_MAX,
+	OPT_LATE_RATE,
 	OPT_STOP,
 	OPT_BY,
 };
@@ -80,8 +84,9 @@ static const struct argp_option options[] = {
 	  0 },
 	{ "output", 'o', "FILE", 0, "Write the document there instead of standard output", 0 },
 	{ "device", 'd', "DEVICE", 0,
-	  "Only packets that came in by this device (name or index), and its NAPI polls. An index "
-	  "is unique only within a network namespace",
+	  "Only packets that came in by this device (name or index), and its NAPI polls. Of a card "
+	  "and the VLAN, bond or macvlan upon it hooks know the card, and the kernel's samples the "
+	  "other. An index is unique only within a network namespace",
 	  0 },
 	{ "netns", OPT_NETNS, "NAME", 0,
 	  "Only packets that entered the stack in this namespace, and look the device up there. The "
@@ -97,9 +102,12 @@ static const struct argp_option options[] = {
 	{ "run", OPT_RUN, "N", 0, "With --late: only if so many in a row on a CPU are late [1]",
 	  0 },
 	{ "late-max", OPT_LATE_MAX, "N", 0, "With --late: record no more [1000]", 0 },
+	{ "late-rate", OPT_LATE_RATE, "N", 0,
+	  "With --late: record no more in a second; 0: any number [100]", 0 },
 	{ "stop", OPT_STOP, NULL, 0,
 	  "With --late: stop tracing (ftrace) when the first is recorded, so that its buffer still "
-	  "holds what was before",
+	  "holds what was before. This program does it when it reads the record, some time after the "
+	  "packet's end",
 	  0 },
 	{ "by", OPT_BY, "WHAT", 0,
 	  "Also the same figures for groups of packets, up to 64. cpu: on which the path ended. "
@@ -109,8 +117,8 @@ static const struct argp_option options[] = {
 	  "protocol: udp4, tcp6 and so on, from the headers at the end",
 	  0 },
 	{ "source", OPT_SOURCE, "SOURCE", 0,
-	  "samples: the kernel's own; hooks: on its functions; auto: samples if it makes them "
-	  "[auto]",
+	  "samples: the kernel's own; histograms: the kernel's own, of all packets, without BPF; "
+	  "hooks: on its functions; auto: samples if it makes them [auto]",
 	  0 },
 	{ "kprobes", OPT_KPROBES, NULL, 0, "Hooks by kprobe, even where fentry works", 0 },
 	{ "room", OPT_ROOM, "PACKETS", 0, "Hooks: packets under way at once [65536]", 0 },
@@ -128,9 +136,11 @@ struct arguments {
 	const char *device;
 	const char *netns;
 	const char *btf;
+	const char *address;
 	const struct source *source; /* NULL: whichever fits */
 	struct config config;	     /* filters, and how to hook */
-	unsigned int room;
+	unsigned int room;	     /* 0: as many as usual */
+	int late_rate;		     /* -1: as usual */
 	bool stop;
 	bool check;
 	bool verbose;
@@ -138,7 +148,16 @@ struct arguments {
 
 static bool verbose;
 
-static double parse_seconds(struct argp_state *state, const char *option, const char *arg)
+static const struct source *const sources[] = {
+	&samples_source,
+	&hooks_source,
+	&histograms_source,
+};
+
+/* Bad usage: one line, and no more of argp's. */
+#define refuse(...) exit(fail(__VA_ARGS__))
+
+static double parse_seconds(const char *option, const char *arg)
 {
 	char *end;
 	double seconds;
@@ -146,26 +165,26 @@ static double parse_seconds(struct argp_state *state, const char *option, const 
 	errno = 0;
 	seconds = strtod(arg, &end);
 	if (errno || end == arg || *end || !(seconds > 0 && seconds <= 1e9))
-		argp_error(state, "%s %s: expected a number above 0", option, arg);
+		refuse("%s %s: expected a number above 0, up to 1000000000", option, arg);
 	return seconds;
 }
 
-/* From 1 to @limit. */
-static unsigned long parse_number(struct argp_state *state, const char *option, const char *arg,
-				  unsigned long limit)
+static unsigned long parse_number(const char *option, const char *arg, unsigned long least,
+				  unsigned long most)
 {
 	unsigned long number;
 	char *end;
 
 	errno = 0;
 	number = strtoul(arg, &end, 10);
-	if (errno || end == arg || *end || number < 1 || number > limit)
-		argp_error(state, "%s %s: expected a number from 1 to %lu", option, arg, limit);
+	/* It takes signs and blanks as well, and makes a large number of -1. */
+	if (errno || *arg < '0' || *arg > '9' || *end || number < least || number > most)
+		refuse("%s %s: expected a number from %lu to %lu", option, arg, least, most);
 	return number;
 }
 
 /* A time in nanoseconds, with its unit. */
-static __u64 parse_time(struct argp_state *state, const char *arg)
+static __u64 parse_time(const char *arg)
 {
 	static const struct {
 		const char *unit;
@@ -180,11 +199,12 @@ static __u64 parse_time(struct argp_state *state, const char *arg)
 		if (!errno && end != arg && !strcmp(end, units[i].unit) &&
 		    value * units[i].ns >= 1 && value * units[i].ns <= 1e12)
 			return value * units[i].ns;
-	argp_error(state, "--late %s: expected a time with its unit, such as 250us or 1.5ms", arg);
+	refuse("--late %s: expected a time from 1ns to 1000s with its unit, such as 250us or 1.5ms",
+	       arg);
 	return 0;
 }
 
-static __u8 parse_protocol(struct argp_state *state, const char *arg)
+static __u8 parse_protocol(const char *arg)
 {
 	static const struct {
 		const char *name;
@@ -195,8 +215,20 @@ static __u8 parse_protocol(struct argp_state *state, const char *arg)
 		if (!strcmp(arg, known[i].name))
 			return known[i].number;
 	if (*arg < '0' || *arg > '9')
-		argp_error(state, "--protocol %s: expected udp, tcp, sctp or a number", arg);
-	return parse_number(state, "--protocol", arg, 255);
+		refuse("--protocol %s: expected udp, tcp, sctp or a number", arg);
+	return parse_number("--protocol", arg, 1, 255);
+}
+
+static void parse_address(const char *arg, struct config *config)
+{
+	/* Of an earlier option there may be more than these four. */
+	memset(config->address, 0, sizeof(config->address));
+	if (inet_pton(AF_INET, arg, config->address) == 1)
+		config->address_family = 4;
+	else if (inet_pton(AF_INET6, arg, config->address) == 1)
+		config->address_family = 6;
+	else
+		refuse("--address %s: expected an IPv4 or IPv6 address", arg);
 }
 
 static int index_of(const char *const *names, int count, const char *name)
@@ -207,6 +239,58 @@ static int index_of(const char *const *names, int count, const char *name)
 	return -1;
 }
 
+/* NULL for whichever fits. */
+static const struct source *find_source(const char *arg)
+{
+	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++)
+		if (!strcmp(arg, sources[i]->name))
+			return sources[i];
+	if (strcmp(arg, "auto"))
+		refuse("--source %s: expected samples, hooks, histograms or auto", arg);
+	return NULL;
+}
+
+/* The kernel's own histograms are of all packets, and hold no single one. */
+static void check_histograms(const struct arguments *a)
+{
+	const struct config *c = &a->config;
+	const struct {
+		const char *name;
+		bool given;
+	} others[] = {
+		{ "device", a->device },
+		{ "netns", a->netns },
+		{ "path", c->paths },
+		{ "family", c->family },
+		{ "protocol", c->protocol },
+		{ "port", c->port },
+		{ "address", c->address_family },
+		{ "by", c->by },
+		{ "late", c->late_ns },
+		{ "kprobes", c->kprobes },
+		{ "room", a->room },
+		{ "btf", a->btf },
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (others[i].given)
+			refuse("--%s: the kernel's histograms count all packets, and no BPF is "
+			       "used; leave it out, or use another --source",
+			       others[i].name);
+}
+
+/* 0, or EXIT_BAD if something is asked for that only hooks can do. */
+static int check_hooks(const struct arguments *a, const struct source *source)
+{
+	const char *option = a->config.kprobes ? "--kprobes" : a->room ? "--room" : NULL;
+
+	if (!option || source == &hooks_source)
+		return 0;
+	return fail("%s is only for hooks, and the source is %s%s; leave it out, or use --source "
+		    "hooks",
+		    option, source->name, a->source ? "" : ", for this kernel makes them");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct arguments *a = state->input;
@@ -214,10 +298,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 's':
-		a->seconds = parse_seconds(state, "--seconds", arg);
+		a->seconds = parse_seconds("--seconds", arg);
 		break;
 	case 'i':
-		a->interval = parse_seconds(state, "--interval", arg);
+		a->interval = parse_seconds("--interval", arg);
 		break;
 	case 'o':
 		a->output = arg;
@@ -231,34 +315,35 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_PATH:
 		number = index_of(path_names, NET_PATH_KINDS, arg);
 		if (number < 0)
-			argp_error(state, "--path %s: expected receive, forward or send", arg);
+			refuse("--path %s: expected receive, forward or send", arg);
 		a->config.paths |= 1 << number;
 		break;
 	case OPT_FAMILY:
 		if (strcmp(arg, "4") && strcmp(arg, "6"))
-			argp_error(state, "--family %s: expected 4 or 6", arg);
+			refuse("--family %s: expected 4 or 6", arg);
 		a->config.family = *arg - '0';
 		break;
 	case OPT_PROTOCOL:
-		a->config.protocol = parse_protocol(state, arg);
+		a->config.protocol = parse_protocol(arg);
 		break;
 	case OPT_PORT:
-		a->config.port = htons(parse_number(state, "--port", arg, 65535));
+		a->config.port = htons(parse_number("--port", arg, 1, 65535));
 		break;
 	case OPT_ADDRESS:
-		a->config.has_address = true;
-		if (inet_pton(AF_INET, arg, a->config.address) != 1 &&
-		    inet_pton(AF_INET6, arg, a->config.address) != 1)
-			argp_error(state, "--address %s: expected an IPv4 or IPv6 address", arg);
+		a->address = arg;
+		parse_address(arg, &a->config);
 		break;
 	case OPT_LATE:
-		a->config.late_ns = parse_time(state, arg);
+		a->config.late_ns = parse_time(arg);
 		break;
 	case OPT_RUN:
-		a->config.late_run = parse_number(state, "--run", arg, 1 << 20);
+		a->config.late_run = parse_number("--run", arg, 1, 1 << 20);
 		break;
 	case OPT_LATE_MAX:
-		a->config.late_max = parse_number(state, "--late-max", arg, 1 << 20);
+		a->config.late_max = parse_number("--late-max", arg, 1, 1 << 20);
+		break;
+	case OPT_LATE_RATE:
+		a->late_rate = parse_number("--late-rate", arg, 0, 1 << 20);
 		break;
 	case OPT_STOP:
 		a->stop = true;
@@ -266,19 +351,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_BY:
 		number = index_of(by_names + 1, GROUP_BYS - 1, arg);
 		if (number < 0)
-			argp_error(state, "--by %s: expected cpu, queue, context or protocol", arg);
+			refuse("--by %s: expected cpu, queue, context or protocol", arg);
 		a->config.by = number + 1;
 		break;
 	case OPT_SOURCE:
-		if (!strcmp(arg, samples_source.name))
-			a->source = &samples_source;
-		else if (!strcmp(arg, hooks_source.name))
-			a->source = &hooks_source;
-		else if (strcmp(arg, "auto"))
-			argp_error(state, "--source %s: expected samples, hooks or auto", arg);
+		a->source = find_source(arg);
 		break;
 	case OPT_ROOM:
-		a->room = parse_number(state, "--room", arg, 1 << 22);
+		a->room = parse_number("--room", arg, 1, 1 << 22);
 		break;
 	case OPT_KPROBES:
 		a->config.kprobes = true;
@@ -293,17 +373,30 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		a->btf = arg;
 		break;
 	case ARGP_KEY_ARG:
-		argp_error(state, "%s: no argument expected besides options", arg);
+		refuse("%s: no argument expected besides options", arg);
 		break;
+	case ARGP_KEY_INIT:
+		/* What getopt says of an unknown option is one line; argp adds where help is. */
+		state->err_stream = NULL;
+		break;
+	case ARGP_KEY_ERROR:
+		exit(EXIT_BAD);
 	case ARGP_KEY_END:
-		if (!a->config.late_ns && (a->config.late_run || a->config.late_max || a->stop))
-			argp_error(state, "--run, --late-max and --stop are only for --late");
+		if (!a->config.late_ns &&
+		    (a->config.late_run || a->config.late_max || a->late_rate >= 0 || a->stop))
+			refuse("--run, --late-max, --late-rate and --stop are only for --late");
 		a->config.late_run = a->config.late_run ?: 1;
 		a->config.late_max = a->config.late_max ?: 1000;
+		a->config.late_rate = a->late_rate >= 0 ? a->late_rate : 100;
 		if (a->btf && !a->check)
-			argp_error(state, "--btf is only for --check");
-		if (a->config.kprobes && a->source == &samples_source)
-			argp_error(state, "--kprobes is only for hooks");
+			refuse("--btf is only for --check");
+		if (a->config.family && a->address && a->config.family != a->config.address_family)
+			refuse("--address %s: it is an IPv%d address, and --family is %d",
+			       a->address, a->config.address_family, a->config.family);
+		if (a->source == &histograms_source)
+			check_histograms(a);
+		else if (a->source && check_hooks(a, a->source))
+			exit(EXIT_BAD);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -333,64 +426,163 @@ static int open_netns(const char *netns)
 	return fd;
 }
 
+/* Returns the namespace that this process is in, for leave_netns(), or -1. */
+static int enter_netns(const char *netns)
+{
+	int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	int there = here < 0 ? -1 : open_netns(netns);
+	int ret = there < 0 ? -1 : setns(there, CLONE_NEWNET), error = errno;
+
+	if (there >= 0)
+		close(there);
+	if (ret && here >= 0)
+		close(here);
+	errno = error;
+	return ret ? -1 : here;
+}
+
+static int leave_netns(int here)
+{
+	int ret = setns(here, CLONE_NEWNET);
+
+	close(here);
+	return ret;
+}
+
 static int fail_netns(const char *netns)
 {
 	return fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is", netns,
 		    errno == EINVAL ? "No network namespace" : strerror(errno));
 }
 
-/* The inode of a namespace, or 0 with the reason printed. */
-static unsigned int find_netns(const char *netns)
+/* The number of the namespace that this process is in, which the kernel never gives again, unlike
+ * its inode's; 0 if it does not tell.
+ */
+static __u64 this_netns(void)
 {
-	int fd = open_netns(netns);
-	struct stat status;
-	int ret = fd < 0 ? -1 : fstat(fd, &status);
+	__u64 cookie = 0;
+	socklen_t size = sizeof(cookie);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd >= 0)
-		close(fd);
-	if (!ret)
-		return status.st_ino;
+	if (fd < 0)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size))
+		cookie = 0;
+	close(fd);
+	return cookie;
+}
+
+/* The same for another namespace, or 0 with the reason printed. */
+static __u64 find_netns(const char *netns)
+{
+	int here = enter_netns(netns), error;
+	__u64 cookie;
+
+	if (here >= 0) {
+		cookie = this_netns();
+		error = errno;
+		leave_netns(here);
+		if (cookie)
+			return cookie;
+		errno = error;
+	}
 	fail_netns(netns);
 	return 0;
 }
 
-/* The index of a device in a namespace: 0 if there is no such device, -1 if the
- * namespace cannot be entered.
- */
-static int index_in_netns(const char *device, const char *netns)
+/* By name or index; 0 if there is no such device in this namespace. */
+static int index_of_device(const char *device)
 {
-	int here, there, index = -1;
+	char name[IF_NAMESIZE], *end;
+	int index = if_nametoindex(device);
+	long number;
 
-	here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	there = open_netns(netns);
-	if (here >= 0 && there >= 0 && !setns(there, CLONE_NEWNET)) {
-		index = if_nametoindex(device);
-		if (setns(here, CLONE_NEWNET))
-			index = -1;
+	if (index)
+		return index;
+	number = strtol(device, &end, 10);
+	if (!*device || *end || number < 1 || number > INT_MAX)
+		return 0;
+	return if_indextoname(number, name) ? number : 0;
+}
+
+/* A device upon this one, such as a VLAN, by its link in a folder of sysfs; false if there is none. */
+static bool find_upper(int folder, char *upper, size_t size)
+{
+	DIR *links = folder < 0 ? NULL : fdopendir(folder);
+	struct dirent *link;
+	bool found = false;
+
+	while (links && !found && (link = readdir(links))) {
+		found = !strncmp(link->d_name, "upper_", 6);
+		if (found)
+			snprintf(upper, size, "%s", link->d_name + 6);
 	}
-	if (here >= 0)
-		close(here);
-	if (there >= 0)
-		close(there);
-	return index;
+	if (links)
+		closedir(links);
+	return found;
+}
+
+/* A sysfs shows the devices of the namespace that it was mounted in: so one for this namespace,
+ * which nobody else sees.
+ */
+static int open_sysfs(void)
+{
+	int context = fsopen("sysfs", FSOPEN_CLOEXEC), mount = -1;
+
+	if (context < 0)
+		return -1;
+	if (!fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		mount = fsmount(context, FSMOUNT_CLOEXEC, 0);
+	close(context);
+	return mount;
+}
+
+/* A packet that goes on through another device has come in by that one for the kernel's samples.
+ * Where this cannot be found out nothing is said.
+ */
+static void warn_of_upper(int index)
+{
+	char name[IF_NAMESIZE], path[IF_NAMESIZE + 16], upper[IF_NAMESIZE];
+	int sysfs = open_sysfs();
+
+	if (sysfs < 0 || !if_indextoname(index, name))
+		return;
+	snprintf(path, sizeof(path), "class/net/%s", name);
+	if (find_upper(openat(sysfs, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), upper,
+		       sizeof(upper)))
+		fprintf(stderr,
+			"pathlat: --device %s: the kernel's samples have what goes on through %s "
+			"as come in by that one; give it instead, or --source hooks\n",
+			name, upper);
+	close(sysfs);
+}
+
+/* The same in a namespace, which may be that of this process (NULL); -1 if it cannot be entered. */
+static int index_in_netns(const char *device, const char *netns, bool samples)
+{
+	int here = netns ? enter_netns(netns) : -1, index;
+
+	if (netns && here < 0)
+		return -1;
+	index = index_of_device(device);
+	if (index && samples)
+		warn_of_upper(index);
+	return here >= 0 && leave_netns(here) ? -1 : index;
 }
 
 /* Returns the index of a device, or 0 with the reason printed. */
-static int find_device(const struct arguments *a)
+static int find_device(const struct arguments *a, const struct source *source)
 {
-	char *end;
-	long number = strtol(a->device, &end, 10);
-	int index = a->netns ? index_in_netns(a->device, a->netns) : (int)if_nametoindex(a->device);
+	int index = index_in_netns(a->device, a->netns, source == &samples_source);
 
 	if (index > 0)
 		return index;
 	if (index < 0)
 		fail_netns(a->netns);
-	else if (*a->device && !*end && number > 0 && number <= INT_MAX)
-		return number;
 	else
-		fail("--device %s: no such device %s%s; give a name from `ip link`, or an index",
-		     a->device, a->netns ? "in namespace " : "here", a->netns ?: "");
+		fail("--device %s: no such device %s%s; give a name or an index from `ip link`%s",
+		     a->device, a->netns ? "in namespace " : "here", a->netns ?: "",
+		     a->netns ? "" : ", or its namespace as --netns");
 	return 0;
 }
 
@@ -414,11 +606,13 @@ static int check_output(const char *output)
 	return ret;
 }
 
-/* Whether packets are stamped: 0, 1, or -1 outside the first network namespace. */
-static int read_stamps(void)
+/* Whether packets are stamped as @source needs it: 0, 1, or -1 if it needs none, or
+ * outside the first network namespace.
+ */
+static int read_stamps(const struct source *source)
 {
 	char text = 0;
-	int fd = open(STAMPS_SYSCTL, O_RDONLY | O_CLOEXEC);
+	int fd = source->stamps ? open(STAMPS_SYSCTL, O_RDONLY | O_CLOEXEC) : -1;
 
 	if (fd < 0)
 		return -1;
@@ -426,7 +620,7 @@ static int read_stamps(void)
 		text = 0;
 	close(fd);
 	/* 2 is 1, with histograms of the kernel's own. */
-	return text >= '0' && text <= '2' ? text != '0' : -1;
+	return text >= '0' && text <= '2' ? text - '0' >= source->stamps : -1;
 }
 
 /* Returns the kernel's types, or NULL with the reason printed. */
@@ -604,8 +798,9 @@ struct plan {
 	const struct arguments *arguments;
 	const struct source *source;
 	const struct btf *btf;
-	unsigned int netns;	/* 0: all */
+	__u64 netns;		/* 0: all */
 	struct late_list *late; /* NULL: none is looked for */
+	int tracing;		/* to be stopped at the first late packet; -1: not */
 	int signals;
 	pid_t parent;
 };
@@ -653,7 +848,7 @@ static int write_counts(const struct plan *plan, void *state, const struct repor
 		}
 	}
 	report->seconds = now() - begun;
-	report->stamps_on_end = plan->source == &samples_source ? read_stamps() : -1;
+	report->stamps_on_end = read_stamps(plan->source);
 	ret = plan->source->read(state, report) ?: write_report(report, plan->arguments->output);
 	free(report->groups);
 	free(report);
@@ -714,7 +909,7 @@ static int wait_and_write(const struct plan *plan, void *state, const struct rep
 static int measure(struct plan *plan, struct report *report)
 {
 	const struct arguments *a = plan->arguments;
-	struct settings settings = { .config = a->config, .flights = a->room };
+	struct settings settings = { .config = a->config, .flights = a->room ?: DEFAULT_FLIGHTS };
 	int cpus = libbpf_num_possible_cpus(), ret;
 	void *state;
 
@@ -730,12 +925,14 @@ static int measure(struct plan *plan, struct report *report)
 	state = plan->source->start(&settings, plan->btf, report);
 	if (!state)
 		return EXIT_BAD;
-	report->stamps_on_start = plan->source == &samples_source ? read_stamps() : -1;
+	report->stamps_on_start = read_stamps(plan->source);
 	if (report->stamps_on_start == 0)
-		fputs("pathlat: no packet is stamped yet: net.core.path_trace is 0\n", stderr);
+		fprintf(stderr, "pathlat: no packet is %s yet: net.core.path_trace is %s\n",
+			plan->source->no_bpf ? "counted" : "stamped",
+			plan->source->no_bpf ? "not 2" : "0");
 	report->config = &settings.config;
 	if (settings.config.late_ns)
-		plan->late = late_list_open(plan->source->late_packets(state), a->stop);
+		plan->late = late_list_open(plan->source->late_packets(state), plan->tracing);
 	report->late_list = plan->late;
 	ret = settings.config.late_ns && !plan->late ? EXIT_BAD : 0;
 	if (!ret) {
@@ -770,7 +967,7 @@ static int run_on(const struct arguments *a, struct plan *plan, struct report *r
 	if (ret)
 		return ret;
 	if (a->device) {
-		report->ifindex = find_device(a);
+		report->ifindex = find_device(a, plan->source);
 		if (!report->ifindex)
 			return EXIT_BAD;
 	}
@@ -784,11 +981,19 @@ static int run_on(const struct arguments *a, struct plan *plan, struct report *r
 			"or --source hooks",
 			a->netns);
 	}
+	/* As with the output: fail now. */
+	plan->tracing = a->stop ? tracing_open() : -1;
+	if (a->stop && plan->tracing < 0)
+		return EXIT_BAD;
 	plan->signals = open_signals();
 	if (plan->signals < 0)
-		return fail("cannot handle signals: %s", strerror(errno));
-	ret = measure(plan, report);
-	close(plan->signals);
+		ret = fail("cannot handle signals: %s", strerror(errno));
+	else
+		ret = measure(plan, report);
+	if (plan->signals >= 0)
+		close(plan->signals);
+	if (plan->tracing >= 0)
+		close(plan->tracing);
 	return ret;
 }
 
@@ -796,15 +1001,20 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 {
 	struct report *report = malloc(sizeof(*report));
 	struct plan plan = { .arguments = a, .source = a->source, .parent = parent };
-	struct kernel_names names;
+	bool no_bpf = a->source && a->source->no_bpf;
+	struct kernel_names names = {};
 	struct btf *btf = NULL;
-	int ret;
+	int ret = 0;
 
 	if (!report)
 		return fail("out of memory");
 	report_init(report);
-	btf = read_btf(a->btf, kernel);
-	ret = btf ? read_kernel(&names, btf, a->btf ?: kernel, &plan.source) : EXIT_BAD;
+	if (!no_bpf) {
+		btf = read_btf(a->btf, kernel);
+		ret = !btf ? EXIT_BAD
+			   : read_kernel(&names, btf, a->btf ?: kernel, &plan.source)
+				     ?: check_hooks(a, plan.source);
+	}
 	if (!ret) {
 		plan.btf = btf;
 		report->source = plan.source->name;
@@ -812,8 +1022,8 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 		report->names = &names;
 		ret = a->check ? plan.source->check(btf, !a->btf, report)
 			       : run_on(a, &plan, report);
-		kernel_names_free(&names);
 	}
+	kernel_names_free(&names);
 	btf__free(btf);
 	free(report);
 	return ret;
@@ -823,9 +1033,11 @@ int main(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
 	pid_t parent = getppid();
-	struct arguments a = { .room = DEFAULT_FLIGHTS };
+	struct arguments a = { .late_rate = -1 };
 	struct utsname uts;
 
+	/* It begins what getopt says. */
+	argv[0] = "pathlat";
 	argp_err_exit_status = EXIT_BAD;
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	verbose = a.verbose;

@@ -25,17 +25,18 @@ struct config {
 	__u32 groups; /* on each CPU, of which the last is for those that have none; else 1 */
 	/* Which packets are wanted; 0: all. */
 	__s32 ifindex; /* of the device that they came in by */
-	__u32 netns;   /* inode of the namespace that they entered; only for hooks */
+	__u64 netns;   /* cookie of the namespace that they entered; only for hooks */
 	__u8 paths;    /* a bit for each net_path_kind */
 	__u8 family;   /* 4 or 6 */
 	__u8 protocol;
-	bool has_address;
-	__u8 address[16]; /* either end; IPv4 in the first four */
-	__be16 port;	  /* either end */
+	__u8 address_family; /* 4 or 6; 0: any address */
+	__u8 address[16];    /* either end; IPv4 in the first four */
+	__be16 port;	     /* either end */
 	/* Which packets are late; 0: none is looked for. */
 	__u32 late_run; /* so many in a row */
 	__u64 late_ns;
-	__u64 late_max; /* recorded */
+	__u64 late_max;	 /* recorded */
+	__u32 late_rate; /* recorded in a second; 0: any number */
 	/* Only for hooks: room, and what this kernel looks like. */
 	__u32 flight_sets;
 	__u32 recv_udp_arguments; /* of __skb_recv_udp() */

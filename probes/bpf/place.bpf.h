@@ -19,7 +19,8 @@
 
 #include "pathlat.h"
 
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define unlikely(x)    __builtin_expect(!!(x), 0)
+#define __maybe_unused __attribute__((unused))
 
 const volatile struct config config;
 

@@ -91,27 +91,100 @@ static __u64 hist_samples(const struct hist *hist)
 	return hist_count(hist) + hist->negative + hist->overflow;
 }
 
-static void add_hist(struct json_object *to, const struct hist *hist)
+static bool of_histograms(const struct report *report)
 {
-	struct json_object *buckets = json_object_new_array();
-	__u64 count = hist_count(hist);
+	return !strcmp(report->source, "histograms");
+}
 
-	add_u64(to, "count", count);
-	add_u64(to, "sum", hist->sum);
-	add_u64(to, "min", count ? hist->low : 0);
-	add_u64(to, "max", count ? (__u64)hist->low + hist->span : 0);
-	add_u64(to, "negative", hist->negative);
-	add_u64(to, "overflow", hist->overflow);
-	for (int i = 0; i < LOGLINEAR_ROOM; i++) {
+static void add_bucket(struct json_object *buckets, int number, __u64 count)
+{
+	struct json_object *pair = json_object_new_array_ext(2);
+
+	json_object_array_add(pair, json_object_new_int(number));
+	json_object_array_add(pair, json_object_new_uint64(count));
+	json_object_array_add(buckets, pair);
+}
+
+/* The whole nanoseconds that a time in a bucket can be, rounded down as in a sample. */
+static __u64 lowest_in(const struct edge *edge)
+{
+	return edge->from / 1000;
+}
+
+static __u64 highest_in(const struct edge *edge)
+{
+	return (edge->below - 1) / 1000;
+}
+
+/* The number of the bucket of loglinear.h with these edges, or -1. */
+static int loglinear_of(const struct edge *edge)
+{
+	__u64 ns = edge->from / 1000;
+	__u32 index = loglinear_index(ns);
+
+	return !(ns >> 32) && edge->from == loglinear_lower(index) * 1000 &&
+			       edge->below == loglinear_lower(index + 1) * 1000
+		       ? (int)index
+		       : -1;
+}
+
+/* A histogram of the kernel's own: with its edges, unless they are those of loglinear.h.
+ * No single time is known.
+ */
+static void add_kernel_hist(struct json_object *to, const struct hist *hist,
+			    const struct report *report)
+{
+	struct json_object *buckets = json_object_new_array(), *edges = json_object_new_array();
+	struct json_object *plain = json_object_new_array();
+	const struct edge *low = NULL, *high = NULL;
+	bool is_plain = true;
+
+	for (int i = 0; i < report->edge_count; i++) {
+		const struct edge *edge = &report->edges[i];
 		struct json_object *pair;
 
 		if (!hist->buckets[i])
 			continue;
+		high = edge;
+		low = low ?: edge;
+		is_plain &= loglinear_of(edge) >= 0;
+		add_bucket(plain, loglinear_of(edge), hist->buckets[i]);
+		add_bucket(buckets, json_object_array_length(edges), hist->buckets[i]);
 		pair = json_object_new_array_ext(2);
-		json_object_array_add(pair, json_object_new_int(i));
-		json_object_array_add(pair, json_object_new_uint64(hist->buckets[i]));
-		json_object_array_add(buckets, pair);
+		json_object_array_add(pair, json_object_new_uint64(lowest_in(edge)));
+		json_object_array_add(pair, json_object_new_uint64(highest_in(edge)));
+		json_object_array_add(edges, pair);
 	}
+	add_u64(to, "min", low ? lowest_in(low) : 0);
+	add_u64(to, "max", high ? highest_in(high) : 0);
+	json_object_object_add(to, "bounded", json_object_new_boolean(true));
+	json_object_object_add(to, "buckets", is_plain ? plain : buckets);
+	if (!is_plain)
+		json_object_object_add(to, "edges", edges);
+	json_object_put(is_plain ? buckets : plain);
+	if (is_plain)
+		json_object_put(edges);
+}
+
+static void add_hist(struct json_object *to, const struct hist *hist, const struct report *report)
+{
+	struct json_object *buckets;
+	__u64 count = hist_count(hist);
+
+	add_u64(to, "count", count);
+	add_u64(to, "sum", hist->sum);
+	if (of_histograms(report)) {
+		add_kernel_hist(to, hist, report);
+		return;
+	}
+	add_u64(to, "min", count ? hist->low : 0);
+	add_u64(to, "max", count ? (__u64)hist->low + hist->span : 0);
+	add_u64(to, "negative", hist->negative);
+	add_u64(to, "overflow", hist->overflow);
+	buckets = json_object_new_array();
+	for (int i = 0; i < LOGLINEAR_ROOM; i++)
+		if (hist->buckets[i])
+			add_bucket(buckets, i, hist->buckets[i]);
 	json_object_object_add(to, "buckets", buckets);
 }
 
@@ -167,18 +240,20 @@ static __u64 seen(const struct report *report, int path, int point)
 	return count + hist_count(&report->paths[path].interval[point - FIRST_INTERVAL]);
 }
 
-static struct json_object *layer(int from, int to, const struct hist *hist)
+static struct json_object *layer(int from, int to, const struct hist *hist,
+				 const struct report *report)
 {
 	struct json_object *row = json_object_new_object();
 
 	add_text(row, "from", point_names[from]);
 	add_text(row, "to", point_names[to]);
-	add_hist(row, hist);
+	add_hist(row, hist, report);
 	return row;
 }
 
 /* Named by the point before in the order of the path, of those seen at all. */
-static struct json_object *layers(const struct path_hists *hists, int path)
+static struct json_object *layers(const struct path_hists *hists, int path,
+				  const struct report *report)
 {
 	struct json_object *rows = json_object_new_array();
 	int from = first_point(path);
@@ -188,7 +263,7 @@ static struct json_object *layers(const struct path_hists *hists, int path)
 
 		if (!hist_count(hist))
 			continue;
-		json_object_array_add(rows, layer(from, to, hist));
+		json_object_array_add(rows, layer(from, to, hist, report));
 		from = to;
 	}
 	return rows;
@@ -197,11 +272,14 @@ static struct json_object *layers(const struct path_hists *hists, int path)
 static struct json_object *ends(const struct report *report, int path)
 {
 	struct json_object *o = json_object_new_object();
+	/* The kernel's own are counts of all ends. */
+	bool is_placed = !of_histograms(report);
 
 	for (int end = 0; end < NET_PATH_ENDS; end++)
 		add_u64(o, end_names[end],
 			report->counts.paths[path].ends[end] +
-				(end == (int)usual_ends[path] ? placed(report, path) : 0));
+				(is_placed && end == (int)usual_ends[path] ? placed(report, path)
+									   : 0));
 	return o;
 }
 
@@ -221,24 +299,60 @@ static struct json_object *drop_reasons(const struct report *report, int path)
 }
 
 static void add_joined(struct json_object *to, const char *key, int path, const struct hist *one,
-		       const struct hist *other)
+		       const struct hist *other, const struct report *report)
 {
 	struct hist both = *one;
 
 	hist_join(&both, other);
-	json_object_object_add(to, key, layer(first_point(path), last_point(path), &both));
+	json_object_object_add(to, key, layer(first_point(path), last_point(path), &both, report));
 }
 
-static void add_times(struct json_object *to, const struct path_hists *hists, int path)
+static void add_times(struct json_object *to, const struct path_hists *hists, int path,
+		      const struct report *report)
 {
-	json_object_object_add(to, "layers", layers(hists, path));
-	add_joined(to, "leg", path, &hists->only, &hists->again);
-	add_joined(to, "total", path, &hists->only, &hists->again_total);
+	json_object_object_add(to, "layers", layers(hists, path, report));
+	add_joined(to, "leg", path, &hists->only, &hists->again, report);
+	add_joined(to, "total", path, &hists->only, &hists->again_total, report);
+}
+
+/* By how many packets what the kernel counted contradicts itself: it goes on counting
+ * while it is read.
+ */
+static __u64 unsettled(const struct report *report, int path)
+{
+	const __u64 *ends = report->histograms.ends[path];
+	__u64 ended = ends[usual_ends[path]], least = placed(report, path), most = least;
+	__u64 lacking, beyond;
+
+	for (int point = FIRST_INTERVAL; point < NET_PATH_NR; point++)
+		if (seen(report, path, point) > most)
+			most = seen(report, path, point);
+	lacking = ended > least ? ended - least : 0;
+	beyond = most > ended ? most - ended : 0;
+	return lacking > beyond ? lacking : beyond;
+}
+
+static void add_path_counts(struct json_object *to, const struct report *report, int path)
+{
+	const struct path_counts *c = &report->counts.paths[path];
+
+	json_object_object_add(to, "drop_reasons", drop_reasons(report, path));
+	add_u64(to, "negative", c->negative);
+	add_u64(to, "overflow", c->overflow);
+	add_u64(to, "reentered", c->reentered + hist_count(&report->paths[path].again));
+	add_u64(to, "copies", c->copies);
+}
+
+/* The kernel's own histograms tell no more of a path. */
+static void add_kernel_path_counts(struct json_object *to, const struct report *report, int path)
+{
+	if (!report->has_before[path])
+		add_u64(to, "reentered", 0);
+	add_u64(to, "unsettled", unsettled(report, path));
 }
 
 static struct json_object *one_path(const struct report *report, int path)
 {
-	const struct path_hists *hists = &report->paths[path];
 	const struct path_counts *c = &report->counts.paths[path];
 	struct json_object *o = json_object_new_object();
 	struct json_object *by_point = json_object_new_object();
@@ -250,19 +364,19 @@ static struct json_object *one_path(const struct report *report, int path)
 		if (!(path_points[path] >> point & 1) && !count && !c->dropped_seen[point])
 			continue;
 		add_u64(by_point, point_names[point], count);
-		add_u64(by_point_dropped, point_names[point], c->dropped_seen[point]);
+		if (!of_histograms(report))
+			add_u64(by_point_dropped, point_names[point], c->dropped_seen[point]);
 	}
 	add_text(o, "path", path_names[path]);
 	add_text(o, "usual_end", end_names[usual_ends[path]]);
 	json_object_object_add(o, "ends", ends(report, path));
 	json_object_object_add(o, "seen", by_point);
 	json_object_object_add(o, "seen_dropped", by_point_dropped);
-	json_object_object_add(o, "drop_reasons", drop_reasons(report, path));
-	add_u64(o, "negative", c->negative);
-	add_u64(o, "overflow", c->overflow);
-	add_u64(o, "reentered", c->reentered + hist_count(&hists->again));
-	add_u64(o, "copies", c->copies);
-	add_times(o, hists, path);
+	if (of_histograms(report))
+		add_kernel_path_counts(o, report, path);
+	else
+		add_path_counts(o, report, path);
+	add_times(o, &report->paths[path], path, report);
 	return o;
 }
 
@@ -276,7 +390,7 @@ static struct json_object *paths(const struct report *report)
 }
 
 /* A group's paths, those that it has packets of. */
-static struct json_object *group_paths(const struct path_hists *hists)
+static struct json_object *group_paths(const struct path_hists *hists, const struct report *report)
 {
 	struct json_object *rows = json_object_new_array();
 
@@ -287,7 +401,7 @@ static struct json_object *group_paths(const struct path_hists *hists)
 			continue;
 		o = json_object_new_object();
 		add_text(o, "path", path_names[path]);
-		add_times(o, &hists[path], path);
+		add_times(o, &hists[path], path, report);
 		json_object_array_add(rows, o);
 	}
 	return rows;
@@ -321,7 +435,7 @@ static struct json_object *groups(const struct report *report, __u64 *others)
 		row = json_object_new_object();
 		add_text(row, "by", by_names[by]);
 		add_text(row, "name", group_name(report->names, by, i, room, sizeof(room)));
-		json_object_object_add(row, "paths", group_paths(hists));
+		json_object_object_add(row, "paths", group_paths(hists, report));
 		json_object_array_add(rows, row);
 	}
 	return rows;
@@ -350,18 +464,24 @@ static struct json_object *flags(const struct report *report)
 	}
 	add_u64(o, "negative", c->flag_negative);
 	add_u64(o, "overflow", c->flag_overflow);
+	/* Which packets came back into the stack the kernel does not count. */
+	if (of_histograms(report)) {
+		add_u64(o, "copy", report->histograms.copies);
+		return o;
+	}
 	add_u64(o, "copy", copies);
 	add_u64(o, "reentered", reentered);
 	return o;
 }
 
-static struct json_object *napi_row(const char *name, const char *context, const struct hist *hist)
+static struct json_object *napi_row(const char *name, const char *context, const struct hist *hist,
+				    const struct report *report)
 {
 	struct json_object *row = json_object_new_object();
 
 	add_text(row, "name", name);
 	add_text(row, "context", context);
-	add_hist(row, hist);
+	add_hist(row, hist, report);
 	return row;
 }
 
@@ -378,12 +498,33 @@ static struct json_object *napi(const struct report *report)
 		if (!hist_samples(&hists->time))
 			continue;
 		context = names_get(&report->names->contexts, i, room, sizeof(room));
-		json_object_array_add(rows, napi_row("delay", context, &hists->delay));
-		row = napi_row("time", context, &hists->time);
+		json_object_array_add(rows, napi_row("delay", context, &hists->delay, report));
+		row = napi_row("time", context, &hists->time, report);
 		add_u64(row, "work", hists->work);
 		json_object_array_add(rows, row);
 	}
 	return rows;
+}
+
+/* Those of all contexts together. */
+static struct json_object *kernel_napi(const struct report *report)
+{
+	struct json_object *rows = json_object_new_array();
+
+	if (!report->has_polls)
+		return rows;
+	json_object_array_add(rows, napi_row("delay", "all", &report->napi[0].delay, report));
+	json_object_array_add(rows, napi_row("time", "all", &report->napi[0].time, report));
+	return rows;
+}
+
+static struct json_object *kernel_polls(const struct report *report)
+{
+	struct json_object *o = report->has_polls ? json_object_new_object() : NULL;
+
+	if (o)
+		add_u64(o, "counted", hist_count(&report->napi[0].time));
+	return o;
 }
 
 static struct json_object *polls(const struct report *report)
@@ -439,12 +580,26 @@ static struct json_object *hooks(const struct report *report)
 	add_u64(o, "sends_refused", c->sends_refused);
 	add_u64(o, "napis_refused", c->napis_refused);
 	add_u64(o, "bulk_cut", c->bulk_cut);
+	add_u64(o, "kprobes_missed", report->kprobes_missed);
+	return o;
+}
+
+/* What only the kernel's own histograms have to tell. */
+static struct json_object *histograms(const struct report *report)
+{
+	const struct histogram_counts *c = &report->histograms;
+	struct json_object *o = json_object_new_object();
+
+	add_u64(o, "entered", c->entered);
+	add_u64(o, "sent", c->sent);
+	add_u64(o, "reentered", c->reentered);
 	return o;
 }
 
 struct json_object *report_json(const struct report *report)
 {
 	struct json_object *o = json_object_new_object();
+	bool of_kernel = of_histograms(report);
 	struct json_object *stamps = json_object_new_object();
 	__u64 others = 0;
 
@@ -460,8 +615,9 @@ struct json_object *report_json(const struct report *report)
 	json_object_object_add(o, "ifindex",
 			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
 	json_object_object_add(o, "stamps_on", stamps);
-	json_object_object_add(o, "samples", samples(report));
+	json_object_object_add(o, "samples", of_kernel ? NULL : samples(report));
 	json_object_object_add(o, "hooks", !strcmp(report->source, "hooks") ? hooks(report) : NULL);
+	json_object_object_add(o, "histograms", of_kernel ? histograms(report) : NULL);
 	add_u64(o, "merged", report->counts.merged + report->hooks.merged);
 	json_object_object_add(o, "flags", flags(report));
 	json_object_object_add(o, "paths", paths(report));
@@ -471,7 +627,7 @@ struct json_object *report_json(const struct report *report)
 			       report->late_list ? late_list_json(report->late_list, &report->late,
 								  report->config, report->names)
 						 : NULL);
-	json_object_object_add(o, "polls", polls(report));
-	json_object_object_add(o, "napi", napi(report));
+	json_object_object_add(o, "polls", of_kernel ? kernel_polls(report) : polls(report));
+	json_object_object_add(o, "napi", of_kernel ? kernel_napi(report) : napi(report));
 	return o;
 }

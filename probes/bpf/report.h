@@ -15,15 +15,42 @@
 /* More hooks than the probe has. */
 #define MAX_ABSENT 128
 
+/* Of a bucket, in picoseconds: the first time in it, and the first beyond. */
+struct edge {
+	__u64 from;
+	__u64 below;
+};
+
+/* What the kernel counts beside its histograms; counters and nothing else. */
+struct histogram_counts {
+	__u64 entered;
+	__u64 sent;
+	__u64 merged;
+	__u64 copies;
+	__u64 reentered;
+	__u64 negative;
+	__u64 overflow;
+	__u64 ends[NET_PATH_KINDS][NET_PATH_ENDS];
+};
+
 /* Everything a report says, all CPUs joined; begun by report_init(). */
 struct report {
 	const char *kernel;
 	const struct kernel_names *names;
 	double seconds;	     /* attached */
 	int ifindex;	     /* 0: every device */
-	int stamps_on_start; /* net.core.path_trace, -1 if it cannot be read here */
+	int stamps_on_start; /* whether net.core.path_trace is on, -1 if it cannot be read here */
 	int stamps_on_end;
-	const char *source; /* "samples", or "hooks", which have what follows */
+	const char *source; /* "samples", "hooks" or "histograms" */
+	/* Only histograms: the edges of all buckets, whose numbers are no others', what the
+	 * kernel counts besides, and paths of which totals hold what was before as well.
+	 */
+	struct edge edges[LOGLINEAR_ROOM];
+	int edge_count;
+	struct histogram_counts histograms;
+	bool has_before[NET_PATH_KINDS];
+	bool has_polls;
+	/* Only hooks. */
 	bool hooks_kprobes;
 	size_t hooks_attached;
 	size_t absent_count;
@@ -37,6 +64,7 @@ struct report {
 	const struct late_list *late_list; /* NULL: no late packets are looked for */
 	struct late_counts late;
 	__u64 hooks_in_flight; /* packets not at their end at the end */
+	__u64 kprobes_missed;  /* calls of functions that the kernel showed no program */
 	struct hook_counts hooks;
 	__u64 missed; /* path samples the program was not run for */
 	__u64 polls_missed;

@@ -40,6 +40,14 @@ int BPF_PROG(on_path_sample, const struct sk_buff *skb, const struct net_path_sa
 			 config.groups > 1 ? group_of(skb, sample->path) : 0);
 }
 
+/* A datagram does not know its socket: where it is taken out of its queue tells. */
+SEC("fentry/__skb_try_recv_from_queue")
+int BPF_PROG(late_reader, const struct sock *sk, const struct sk_buff_head *queue)
+{
+	note_reader(queue->next, sk);
+	return 0;
+}
+
 SEC("tp_btf/napi_poll_sample")
 int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_poll_sample *sample)
 {

@@ -49,6 +49,7 @@ static void *start(const struct settings *settings, const struct btf *btf, struc
 	state->probe = probe;
 	bpf_object__for_each_program(program, probe->obj) if (is_for_late(program))
 		bpf_program__set_autoload(program, settings->config.late_ns);
+	bpf_program__set_autoattach(probe->progs.late_reader, false);
 	*(struct config *)&probe->rodata->config = settings->config;
 	err = placing_open(&state->placing, probe->obj, &settings->config)
 		      ?: samples_bpf__load(probe);
@@ -56,6 +57,9 @@ static void *start(const struct settings *settings, const struct btf *btf, struc
 		placing_init(&state->placing);
 		err = samples_bpf__attach(probe);
 	}
+	/* Where functions cannot be hooked the socket's figures are missing, and nothing else. */
+	if (!err && settings->config.late_ns)
+		probe->links.late_reader = bpf_program__attach(probe->progs.late_reader);
 	if (!err)
 		return state;
 	fail_bpf(err);
@@ -90,6 +94,7 @@ static int read_all(void *opaque, struct report *report)
 
 const struct source samples_source = {
 	.name = "samples",
+	.stamps = 1,
 	.check = check,
 	.start = start,
 	.late_packets = late_packets,

@@ -25,6 +25,12 @@ int fail(const char *format, ...)
 	return EXIT_BAD;
 }
 
+static bool has_tracefs(void)
+{
+	return !access(TRACING "/events", F_OK) ||
+	       !access("/sys/kernel/debug/tracing/events", F_OK);
+}
+
 void fail_bpf(int error)
 {
 	if (error == -EPERM && geteuid())
@@ -33,8 +39,12 @@ void fail_bpf(int error)
 		fail("no permission to load BPF programs, though root: a container or a locked-down "
 		     "kernel; it takes CAP_BPF and CAP_PERFMON");
 	else
-		fail("cannot load or attach the BPF programs: %s; --verbose shows why",
-		     strerror(-error));
+		fail("cannot load or attach the BPF programs: %s; %s", strerror(-error),
+		     /* libbpf has to write there where perf makes no kprobes. */
+		     has_tracefs()
+			     ? "--verbose shows why"
+			     : "tracefs is not mounted, which may be why: mount -t tracefs none " TRACING
+			       ". Else --verbose shows why");
 }
 
 int placing_open(struct placing *placing, const struct bpf_object *object,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where times come from: the kernel's own samples, or hooks on a kernel without. */
+/* Where times come from: the kernel's own samples or histograms, or hooks on a kernel without. */
 #ifndef SKBLAB_SOURCE_H
 #define SKBLAB_SOURCE_H
 
@@ -7,7 +7,9 @@
 
 #include "report.h"
 
-#define EXIT_BAD 2
+#define EXIT_BAD      2
+#define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
+#define TRACING	      "/sys/kernel/tracing"
 
 struct settings {
 	struct config config; /* for the programs: what is wanted, and how many CPUs */
@@ -16,6 +18,8 @@ struct settings {
 
 struct source {
 	const char *name;
+	int stamps;  /* the least net.core.path_trace that it takes */
+	bool no_bpf; /* and no types of the kernel */
 	/* Say on standard output what there is on a kernel with these types, which is
 	 * the one that runs or not; 0 or EXIT_BAD.
 	 */
@@ -35,6 +39,7 @@ struct source {
 
 extern const struct source samples_source;
 extern const struct source hooks_source;
+extern const struct source histograms_source;
 
 /* One line on standard error; returns the exit code for it. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -32,6 +32,7 @@ HOOKS: dict[str, Any] = {
     "sends_refused": 0,
     "napis_refused": 0,
     "bulk_cut": 0,
+    "kprobes_missed": 0,
 }
 
 
@@ -47,6 +48,13 @@ def hooked(**counts: int) -> dict[str, Any]:
 
 def of(document: dict[str, Any]) -> Account:
     return account(0, "ns", parse(PathlatDocument, json.dumps(document), "it"))
+
+
+def test_calls_that_kprobes_did_not_see_are_unaccounted_for() -> None:
+    plain = of(hooked())
+    found = of(hooked(kprobes_missed=7))
+    assert found.missing == plain.missing + 7
+    assert found.unaccounted["kprobes_missed"] == 7
 
 
 def test_samples_tell_only_ends() -> None:
@@ -175,11 +183,56 @@ def late_packet(**more: object) -> dict[str, Any]:
 def test_a_late_packet_names_its_layer_and_what_ran_meanwhile() -> None:
     packet = parse(LatePacket, json.dumps(late_packet()), "it")
     assert packet.slowest == ("wake", 300_000)
-    # The hog began before the packet entered; only what was since counts.
-    assert packet.longest_deed == ("hog", 310_000)
+    # The hog began before the packet entered; only what was since counts, and it went on later.
+    assert packet.longest_deed == ("hog", 310_000 + 80_000)
     before = parse(LatePacket, json.dumps(late_packet(before_ns=350_000, cpu_did=[])), "it")
     assert before.slowest == ("before", 350_000)
     assert before.longest_deed is None
+
+
+def deed(before_end_ns: int, kind: str, comm: str = "", name: str = "") -> dict[str, Any]:
+    return {"before_end_ns": before_end_ns, "kind": kind, "id": 1, "comm": comm, "name": name}
+
+
+@pytest.mark.parametrize(
+    ("cpu_did", "deeds"),
+    [
+        # The task has the CPU all the time but for one interrupt.
+        (
+            [deed(9_000, "task", "hog"), deed(2_000, "irq", "hog"), deed(1_970, "irq_end", "hog")],
+            {"hog": 2_970, "irq 1": 30},
+        ),
+        # It began too long ago to be in the ring.
+        ([deed(2_000, "irq", "hog"), deed(1_970, "irq_end", "hog")], {"irq 1": 30, "hog": 1_970}),
+        # An interrupt in a softirq, which began before.
+        (
+            [
+                deed(5_000, "softirq", "hog", "net_rx"),
+                deed(4_000, "irq_end", "hog"),
+                deed(1_000, "irq", "hog"),
+                deed(900, "irq_end", "hog"),
+                deed(500, "softirq_end", "hog", "net_rx"),
+            ],
+            {"softirq net_rx": 2_000 + 400, "irq 1": 100, "hog": 500},
+        ),
+        # Each turn counts.
+        (
+            [deed(9_000, "task", "a"), deed(2_000, "task", "b"), deed(800, "task", "a")],
+            {"a": 1_000 + 800, "b": 1_200},
+        ),
+        # As older documents have it, without who was interrupted.
+        ([deed(2_000, "softirq", name="rcu"), deed(1_000, "softirq_end")], {"softirq rcu": 1_000}),
+        ([], {}),
+    ],
+)
+def test_what_is_interrupted_goes_on(cpu_did: list[dict[str, Any]], deeds: dict[str, int]) -> None:
+    text = json.dumps(late_packet(total_ns=3_000, cpu_did=cpu_did))
+    packet = parse(LatePacket, text, "it")
+    assert packet.deeds == deeds
+    longest = max(deeds.values(), default=0)
+    assert (packet.longest_deed or ("", 0)) == next(
+        (one for one in deeds.items() if one[1] == longest), ("", 0)
+    )
 
 
 def test_late_packets_in_a_table() -> None:
@@ -197,4 +250,10 @@ def test_late_packets_in_a_table() -> None:
     table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
     assert table.title == "Late packets (250 µs or more, 2 in a row)"
     assert table.row_count == 1
-    assert table.caption == "9 late in 1 runs; 1 recorded, 7 not, 2 for want of room"
+    assert table.caption == (
+        "9 late in 1 runs: 1 recorded, 5 not, for there were enough, 2 not, for want of room, "
+        "1 before a run was long enough"
+    )
+    late |= {"packets_late": 1, "limited": 0, "lost": 0, "tracing_stopped": True}
+    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    assert table.caption == "1 late in 1 runs: 1 recorded, tracing stopped at the first"

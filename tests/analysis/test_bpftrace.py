@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from script_hooks import wanted
+from script_hooks import numbered, wanted
 
 from skblab_analysis.catalogue import Hook, load
 
@@ -46,6 +46,18 @@ def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
         printed = re.findall(r"^\tprint\(@(\w+)\);", text, re.MULTILINE)
         layers = [*points, "total"]
         assert printed[: 2 * len(layers)] == [f"{name}_ns" for name in layers] + layers
+
+
+@pytest.mark.parametrize("path", ["receive", "forward"])
+def test_an_interval_counts_only_if_its_point_was_passed(path: str) -> None:
+    text = (FOLDER / f"{path}.bt").read_text()
+    guarded = re.findall(
+        r"\tif \(args\.seen & 1 << (\d+)\) \{\n\t\t@(\w+)_ns = hist\(args\.\2\);\n"
+        r"\t\t@\2 = stats\(args\.\2\);\n\t\t@\2_max = max\(args\.\2\);\n\t\}\n",
+        text,
+    )
+    assert guarded == numbered(path)
+    assert re.findall(r"^\t@(\w+)_ns = hist\(", text, re.MULTILINE) == ["total"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

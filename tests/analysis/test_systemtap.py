@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from script_hooks import KERNEL, wanted
+from script_hooks import KERNEL, kernel_points, numbered, wanted
 
 from skblab_analysis.catalogue import Hook, load
 
@@ -77,17 +77,17 @@ def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
 
 
 def test_the_tapset_names_the_kernels_points_in_order() -> None:
-    series = Path(__file__).resolve().parents[2] / "patches" / "v6.12"
-    enum = re.compile(r"^\+\tNET_PATH_([A-Z]+),$", re.MULTILINE)
-    texts = [file.read_text() for file in sorted(series.glob("*.patch"))]
-    points = next(
-        found
-        for text in texts
-        if (found := [n.lower() for n in enum.findall(text)])[:1] == ["driver"]
-    )
+    points = kernel_points()
     tapset = (FOLDER / "tapset" / "path.stp").read_text()
     said = re.findall(r"^\t(\w+) = \$sample->ns\[(\d+)\]", tapset, re.MULTILINE)
     assert [(name, int(number)) for name, number in said] == list(enumerate_from(points, 2))
+
+
+@pytest.mark.parametrize("path", ["receive", "forward"])
+def test_an_interval_counts_only_if_its_point_was_passed(path: str) -> None:
+    text = (FOLDER / f"{path}.stp").read_text()
+    assert re.findall(r'@passed\((\d+), at_(\w+), "\2", \2\)', text) == numbered(path)
+    assert re.findall(r"@interval\(at_(\w+),", text) == ["total"]
 
 
 def enumerate_from(names: list[str], first: int) -> list[tuple[str, int]]:

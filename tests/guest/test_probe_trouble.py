@@ -24,14 +24,17 @@ import pytest
 from conftest import DEFAULT_SIGNALS, TREE, Skblab
 from skblab import portable, tools
 from skblab.boot import make_spec
+from skblab.errors import UsageError
 from skblab.guest import Guest
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import loads, targets
-from skblab.probe.loads import Load
+from skblab.probe.loads import Load, Traffic
 from skblab.probe.reading import attached
-from skblab.probe.request import Request
+from skblab.probe.request import HISTOGRAMS, Request
+from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
+from skblab.probe.verify.agreement import same_counts
 from skblab.reporter import Reporter
 from skblab_analysis.account import account
 from skblab_analysis.documents import PathlatDocument
@@ -63,7 +66,7 @@ class Bed:
         """What a probe could leave behind."""
         return self.sh(
             "ls -d /tmp/skblab.* 2>/dev/null || :\n"
-            f"cat {targets.STAMPS} 2>/dev/null || :\n"
+            f"cat {targets.STAMPS} {targets.NET_PATH}/napi 2>/dev/null || :\n"
             "bpftool prog show | grep -E 'on_path_sample|netif_rx_entry' || :\n"
         )
 
@@ -196,6 +199,33 @@ def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
     _exact(document, 1009)
 
 
+@only_samples
+def test_a_module_of_another_kernel(testbed: Bed, lab: LabRoot, unpatched: Kernel) -> None:
+    module = systemtap.ensure(lab, unpatched, "napi-hooks", Reporter(quiet=True))
+    transport = testbed.target.transport
+    with targets.kept(transport, targets.FOLDER, targets.UNFOLDER, "making a folder") as folder:
+        argv = systemtap.bring_module(transport, folder, module)
+        tool = session.BACKENDS[systemtap.NAME]
+        with (
+            pytest.raises(UsageError) as refused,
+            session.running(tool, testbed.target, "napi", argv),
+        ):
+            raise AssertionError
+    said = str(refused.value)
+    assert said.startswith(
+        f"stap could not attach napi on testbed, kernel {testbed.target.release}: ERROR: "
+    )
+    assert "Invalid module format" in said
+    assert len(said.splitlines()) == 1
+
+
+@only_samples
+@pytest.mark.parametrize("options", [["--kprobes"], ["--room", "9"]])
+def test_what_only_hooks_can_do_where_auto_finds_samples(testbed: Bed, options: list[str]) -> None:
+    said = _refused(testbed, "--source", "auto", *options)
+    assert f"{options[0]} is only for hooks, and the source is samples, for this kernel" in said
+
+
 @only_hooks
 def test_hooks_that_are_not_called(testbed: Bed) -> None:
     testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")
@@ -215,12 +245,48 @@ def test_hooks_that_are_not_called(testbed: Bed) -> None:
     assert "kernel.ftrace_enabled is 0" in done.stderr
 
 
-def test_a_filter_that_matches_nothing(testbed: Bed) -> None:
-    with targets.stamps(testbed.target, True), testbed.probing(port=9) as end:
+@pytest.mark.parametrize("options", [{"port": 9}, {"address": "0.0.0.0"}, {"address": "::"}])
+def test_a_filter_that_matches_nothing(testbed: Bed, options: dict[str, object]) -> None:
+    with targets.stamps(testbed.target, True), testbed.probing(**options) as end:
+        # Packets without addresses are not those with an address of zeros.
+        testbed.sh(
+            "for ns in $(ip netns list | cut -d ' ' -f 1); do ip -n $ns neigh flush all; done"
+        )
         testbed.send(503)
         document = end()
     assert not any(sum(path.ends.model_dump().values()) for path in document.paths)
-    assert document.samples.filtered == 2 * 503
+    assert document.samples is not None
+    assert document.samples.filtered >= 2 * 503
+
+
+def test_stop_without_a_way_to_stop_tracing(testbed: Bed) -> None:
+    hidden = 'mount -t tmpfs none /sys/kernel/tracing; exec "$@"'
+    before = ("unshare", "--mount", "sh", "-c", hidden, "sh")
+    said = _refused(testbed, "--late", "1ms", "--stop", before=before)
+    assert "--stop: cannot write to /sys/kernel/tracing/tracing_on: No such file" in said
+    assert "mount -t tracefs none /sys/kernel/tracing" in said
+
+
+@only_hooks
+def test_tracing_that_cannot_be_stopped_any_more(testbed: Bed) -> None:
+    full = (
+        "mount -t tmpfs none /sys/kernel/tracing\n"
+        "touch /sys/kernel/tracing/tracing_on\n"
+        "mount --bind /dev/full /sys/kernel/tracing/tracing_on\n"
+        f"exec {PATHLAT} --source hooks --late 1ns --stop"
+    )
+    running = testbed.target.transport.start(["unshare", "--mount", "sh", "-ec", full])
+    running.wait_for("ready", SECONDS)
+    testbed.send(503)
+    running.interrupt()
+    done = running.wait(SECONDS)
+    assert done.status == 0, done.stderr
+    assert "tracing_on: No space left on device; tracing goes on" in done.stderr
+    document = parse(PathlatDocument, done.stdout.splitlines()[-1], "the probe's document")
+    assert document.late is not None
+    assert document.late.recorded > 0
+    assert not document.late.tracing_stopped
+    _exact(document, 503)
 
 
 def test_two_probes_at_once(testbed: Bed) -> None:
@@ -249,6 +315,78 @@ def test_stamps_that_were_on_stay_on(testbed: Bed) -> None:
         assert testbed.sh(f"cat {targets.STAMPS}") == "1\n"
     finally:
         testbed.sh(f"echo 0 >{targets.STAMPS}")
+
+
+def _histograms(testbed: Bed) -> Bed:
+    return Bed(testbed.guest, testbed.target, testbed.config, HISTOGRAMS)
+
+
+@only_samples
+def test_histograms_beside_a_reader_of_samples(testbed: Bed) -> None:
+    on = contextlib.ExitStack()
+    with on:
+        on.enter_context(targets.stamps_for(testbed.target, "samples"))
+        with (
+            targets.stamps_for(testbed.target, HISTOGRAMS),
+            testbed.probing() as end_samples,
+            _histograms(testbed).probing() as end_histograms,
+        ):
+            testbed.send(1009)
+            time.sleep(0.5)
+            histograms = end_histograms()
+            samples = end_samples()
+        assert testbed.sh(f"cat {targets.STAMPS} {targets.NET_PATH}/napi") == "2\n0\n"
+    found = account(0, "ns", histograms)
+    assert (found.missing, found.in_flight, found.earlier) == (0, 0, 0), found
+    assert list(same_counts(histograms, samples)) == []
+    receive = histograms.path("receive")
+    assert set(receive.seen.values()) == {1009}
+    assert [(one.name, one.context, one.work) for one in histograms.napi] == [
+        *(("delay", "all", None), ("time", "all", None)),
+    ]
+    polls = sum(one.count for one in samples.napi if one.name == "time")
+    # The one goes on while the other's last document is written.
+    assert polls > 0
+    assert all(0 < one.count <= polls + 50 for one in histograms.napi)
+
+
+def test_no_histograms(testbed: Bed) -> None:
+    kernels = _histograms(testbed)
+    hide = 'mount -t tmpfs none /sys/kernel/debug; exec "$@"'
+    said = _refused(kernels, before=("unshare", "--mount", "sh", "-c", hide, "sh"))
+    if testbed.source == "hooks":
+        assert "boot a kernel with the skblab patches" in said
+        return
+    assert "mount debugfs there: mount -t debugfs none /sys/kernel/debug" in said
+    assert "no permission to read" in _refused(kernels, before=NOBODY)
+    # What the other sources need is not needed.
+    bare = 'mount -t tmpfs none /sys/kernel/btf; exec "$@"'
+    call = ["unshare", "--mount", "sh", "-c", bare, "sh", *NO_CAPABILITY]
+    call += [PATHLAT, "--source", HISTOGRAMS, "--check"]
+    done = testbed.target.transport.run(call)
+    assert (done.status, done.stdout) == (0, "histograms\n"), done.stderr
+
+
+@only_samples
+@pytest.mark.parametrize("reset", ["reset", "path_trace"])
+def test_histograms_set_to_zero_meanwhile(testbed: Bed, reset: str) -> None:
+    kernels = _histograms(testbed)
+    with targets.stamps_for(testbed.target, HISTOGRAMS):
+        testbed.send(103)
+        running = testbed.target.transport.start([PATHLAT, "--source", HISTOGRAMS])
+        running.wait_for("ready", SECONDS)
+        if reset == "reset":
+            testbed.send(503)
+            testbed.sh(f"echo 1 >{targets.NET_PATH}/reset")
+        else:
+            testbed.sh(f"echo 1 >{targets.STAMPS}; echo 2 >{targets.STAMPS}")
+        running.interrupt()
+        done = running.wait(SECONDS)
+        assert (done.status, done.stdout) == (2, "")
+        assert "were set to zero meanwhile" in done.stderr.splitlines()[-1]
+        with kernels.probing() as end:
+            testbed.send(103)
+            _exact(end(), 103)
 
 
 def _steps(testbed: Bed, scripts: list[str]) -> Callable[[], None]:
@@ -323,6 +461,40 @@ def test_the_probed_namespace_deleted(testbed: Bed) -> None:
     assert document.samples.filtered == 2 * 503
     for name in ("gone", "../../etc/passwd"):
         assert f"--netns {name}: cannot enter it" in _refused(testbed, "--netns", name)
+
+
+AGAIN = """
+ip netns del gone
+tries=0
+ip netns add anew
+until [ "$(stat -c %i /run/netns/anew)" = "$0" ]; do
+    tries=$((tries + 1)); [ $tries -lt 100 ] || exit 9
+    ip netns del anew
+    sleep 0.1
+    ip netns add anew
+done
+ip -n anew link set lo up
+ip netns exec anew python3 -c '
+import socket
+reader = socket.socket(type=socket.SOCK_DGRAM)
+reader.bind(("127.0.0.1", 5001))
+for _ in range(100):
+    reader.sendto(bytes(64), reader.getsockname())
+    reader.recv(64)
+'
+ip netns del anew
+"""
+
+
+@only_hooks
+def test_another_namespace_with_the_inode_of_the_probed(testbed: Bed) -> None:
+    probed = testbed.sh("ip netns add gone; stat -c %i /run/netns/gone").strip()
+    with testbed.probing(netns="gone") as end:
+        testbed.target.transport.run(["sh", "-euc", AGAIN, probed]).check("a namespace anew")
+        document = end()
+    assert document.samples is not None
+    assert document.samples.filtered >= 2 * 100
+    assert not any(sum(path.ends.model_dump().values()) for path in document.paths)
 
 
 # From here on `skblab` itself, over SSH.
@@ -410,6 +582,24 @@ def test_kill_9_leaves_nothing(testbed: Bed, command: Callable[..., Command]) ->
 
 
 @only_samples
+def test_histograms_switched_off_meanwhile(testbed: Bed, command: Callable[..., Command]) -> None:
+    one = command("--source", HISTOGRAMS)
+    assert testbed.sh(f"cat {targets.STAMPS} {targets.NET_PATH}/napi") == "2\n1\n"
+    testbed.sh(f"echo 1 >{targets.STAMPS}")
+    one.process.send_signal(signal.SIGINT)
+    assert one.wait() == 1
+    assert "net.core.path_trace was not 2" in one.said.splitlines()[-1]
+
+
+@only_samples
+def test_kill_9_switches_histograms_off(testbed: Bed, command: Callable[..., Command]) -> None:
+    one = command("--source", HISTOGRAMS)
+    one.process.kill()
+    one.wait()
+    # The fixture waits until nothing is left, here or there.
+
+
+@only_samples
 def test_a_connection_that_breaks(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
     children = Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read_text()
@@ -483,6 +673,55 @@ def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     # Several while it went on, and the last.
     assert text.count("socket→wake") >= 3
     assert text.count("Results: ") == 1
+
+
+@pytest.mark.slow
+def test_a_million_packets_of_a_thousand_flows_in_a_minute(testbed: Bed) -> None:
+    kib: list[int] = []
+    looked = time.monotonic()
+
+    def look() -> None:
+        nonlocal looked
+        if time.monotonic() - looked > 5:
+            looked = time.monotonic()
+            kib.append(int(testbed.sh("ps -o rss= -C pathlat").strip()))
+
+    stamps = targets.stamps(testbed.target, testbed.source == "samples")
+    with stamps, testbed.probing() as document:
+        traffic = Traffic(Load(), 1_000_000, 16_667, 1000)
+        sent = traffic.run(testbed.target.transport, look)
+        found = document()
+    assert (sent.sent, sent.received) == (1_000_000, 1_000_000)
+    known = account(0, "ns", found)
+    assert (known.missing, found.path("receive").ends.delivered) == (0, 1_000_000), known
+    assert len(kib) > 5
+    # What it reads at its end it has room for from the start.
+    assert max(kib) - kib[0] < 1024, kib
+
+
+@pytest.mark.slow
+def test_scripts_of_bpftrace_on_a_host(testbed: Bed, run_skblab: Skblab, tmp_path: Path) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
+        *("--backend", "bpftrace", "--source", testbed.source, "--seconds", "1", "--no-cost"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "unaccounted for" in done.stdout
+    (folder,) = tmp_path.iterdir()
+    assert load(folder).trials[0]["state"] == "good"
+
+
+@pytest.mark.slow
+def test_a_host_without_what_a_module_is_built_of(testbed: Bed, run_skblab: Skblab) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)),
+        *("--backend", "stap", "--source", testbed.source, "--seconds", "1", "--no-cost"),
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("skblab: stap could not attach receive on testbed, kernel ")
+    assert "/build/.config" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 SMALL_DISK = """

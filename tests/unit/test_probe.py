@@ -27,12 +27,36 @@ def test_what_is_not_asked_for_is_left_to_the_probe() -> None:
 
 def test_options_are_the_probes_own() -> None:
     request = Request(
-        source="hooks", seconds=2.0, by="cpu", late="250us", late_max=7, stop=True, port=53
+        source="hooks",
+        seconds=2.0,
+        by="cpu",
+        late="250us",
+        late_max=7,
+        late_rate=0,
+        stop=True,
+        port=53,
     )
     assert request.every(0.5).options() == [
         *("--source", "hooks", "--seconds", "2", "--interval", "0.5", "--port", "53"),
-        *("--by", "cpu", "--late", "250us", "--late-max", "7", "--stop"),
+        *("--by", "cpu", "--late", "250us", "--late-max", "7", "--late-rate", "0", "--stop"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (Request(port=0), ["--port", "0"]),
+        (Request(run=0, late_max=0), ["--run", "0", "--late-max", "0"]),
+        (Request(family=0, room=0), ["--family", "0", "--room", "0"]),
+        (Request(stop=False, kprobes=False), []),
+        (Request(seconds=1234567.0), ["--seconds", "1234567"]),
+        (Request(seconds=0.25), ["--seconds", "0.25"]),
+        (Request(seconds=86400.125), ["--seconds", "86400.125"]),
+    ],
+)
+def test_a_number_reaches_the_probe_as_it_was_given(request_: Request, words: list[str]) -> None:
+    assert set(request_.options()) == set(words)
+    assert len(request_.options()) == len(words)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +147,15 @@ def test_the_command_says_so_in_one_line(run_skblab: Skblab) -> None:
     assert done.returncode == 2
     assert "--load icmp: expected udp, tcp or sctp" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("backend", ["bpf", "bpftrace"])
+def test_what_no_probe_can_do_boots_nothing(run_skblab: Skblab, backend: str) -> None:
+    done = run_skblab(
+        *("probe", "layers", "--on", "guest", "--backend", backend, "--seconds", "nan")
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "skblab: --seconds nan: expected a number above 0, at most 1000000000\n"
 
 
 def test_commands_here() -> None:

@@ -24,6 +24,7 @@ from skblab_analysis.cost import CostDocument, Probe
 from skblab_analysis.errors import RefusedError
 
 SAMPLES = Probe(backend="bpf", source="samples")
+HISTOGRAMS = Probe(backend="bpf", source="histograms")
 LAB = cast(LabRoot, SimpleNamespace(key="lab"))
 
 
@@ -39,6 +40,9 @@ def test_the_same_kernel_is_the_baseline() -> None:
     without, with_ = exact.rows(built(patched=True), SAMPLES)
     assert (without.trace, with_.trace) == (0, 1)
     assert (without.reader, with_.reader) == ("none", "pathlat:--source samples")
+    without, with_ = exact.rows(built(patched=True), HISTOGRAMS)
+    assert (without.trace, with_.trace) == (0, 2)
+    assert with_.reader == "pathlat:--source histograms"
     without, with_ = exact.rows(built(patched=True), HOOKS)
     assert (without.trace, with_.trace) == (0, 0)
     without, with_ = exact.rows(
@@ -151,6 +155,7 @@ def test_a_refusal_is_told_and_not_kept(
         (SAMPLES, True, ""),
         (HOOKS, False, "--no-patches "),
         (HOOKS, True, "--source hooks "),
+        (HISTOGRAMS, True, "--source histograms "),
         (Probe(backend="bpftrace", source="hooks"), False, "--no-patches --backend bpftrace "),
         (Probe(backend="bpf", source="hooks", kprobes=True), False, "--no-patches --kprobes "),
     ],

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+import math
+from pathlib import Path
 
 import pytest
+from test_probe_verify import document as seen_by_pathlat
 
 from skblab.errors import SkblabError, UsageError
 from skblab.probe import request
@@ -13,8 +16,15 @@ from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
+from skblab_analysis.account import refuse
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import RefusedError, parse
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.run import Plan
 from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
 
+# Options of pathlat alone that are numbers.
+NUMBERS = ("family", "port", "run", "late_max", "room")
 LAYERS = ("stack", "ip", "route", "local", "transport", "socket", "wake", "user", "total")
 FORWARD = ("stack", "ip", "route", "forward", "output", "queue", "xmit", "done", "total")
 
@@ -45,6 +55,7 @@ def tapped(names: tuple[str, ...] = LAYERS, count: int = 10, *more: str) -> list
     return [f"{line}\n" for line in [*lines, *more]]
 
 
+SAMPLED = {"merged": 0, "copies": 0}
 HOOKED = {"begun": 10, "again": 0, "merged": 0, "freed": 0, "under_way": 0}
 
 
@@ -56,6 +67,19 @@ def of_both(script: str, names: tuple[str, ...]) -> tuple[ScriptDocument, Script
         one.document("bpftrace", script, "hooks", "6.12"),  # type: ignore[arg-type]
         other.document("stap", script, "hooks", "6.12"),  # type: ignore[arg-type]
     )
+
+
+def sampled(
+    script: str = "receive", names: tuple[str, ...] = LAYERS, count: int = 10, **maps: object
+) -> ScriptDocument:
+    """What one of bpftrace saw of a kernel's samples."""
+    figures = bpftrace.read(traced(names, count, **{**SAMPLED, **maps}), "")
+    return figures.document("bpftrace", script, "samples", "6.12")  # type: ignore[arg-type]
+
+
+def polls(missed: int = 0) -> ScriptDocument:
+    """What one of NAPI saw, which is nothing."""
+    return Figures(missed=missed).document("bpftrace", "napi", "samples", "6.12")
 
 
 @pytest.mark.parametrize(("script", "names"), [("receive", LAYERS), ("forward", FORWARD)])
@@ -86,15 +110,50 @@ def test_what_a_tool_had_to_skip_is_counted() -> None:
 
 
 def test_samples_that_are_in_no_layer_are_named() -> None:
-    left_out = {"1,0": 2, "0,4": 1, "3,0": 5}
-    figures = bpftrace.read(traced(left_out=left_out, merged=7), "")
-    document = figures.document("bpftrace", "receive", "samples", "6.12")
-    assert document.left_out == {"dropped": 2, "copy": 1, "consumed": 5}
+    # By end, with flags or without; those that were delivered by flag.
+    left_out = {"1,0": 2, "1,1": 1, "3,0": 5}
+    document = sampled(left_out=left_out, merged=7, copies=4)
+    assert document.left_out == {"dropped": 3, "consumed": 5}
     found = account(0, "ns", document)
-    assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 1, 0)
-    lines = tapped(LAYERS, 10, "merged: 7", "left_out 1 0: 2", "left_out 0 4: 1", "left_out 3 0: 5")
+    assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 4, 0)
+    more = ("merged: 7", "copies: 4", "left_out 1 0: 2", "left_out 1 1: 1", "left_out 3 0: 5")
+    lines = tapped(LAYERS, 10, *more)
     other = systemtap.read(lines, "").document("stap", "receive", "samples", "6.12")
-    assert (other.left_out, other.merged) == (document.left_out, 7)
+    assert other == document.model_copy(update={"backend": "stap"})
+
+
+@pytest.mark.parametrize(("flags", "cause"), [(1, "negative"), (2, "overflow"), (3, "negative")])
+def test_times_that_cannot_be_are_unaccounted_for(flags: int, cause: str) -> None:
+    document = sampled(names=(), left_out={f"0,{flags}": 200})
+    found = account(0, "ns", document)
+    assert (found.ended, found.missing, found.unaccounted[cause]) == (200, 200, 200)
+    with pytest.raises(RefusedError, match=f"200 packets are unaccounted for \\(200 {cause}\\)"):
+        refuse(found, 0.1)
+    # Transmitted is how a forwarded one ends, and delivered another end.
+    document = sampled("forward", FORWARD, left_out={f"2,{flags}": 2, f"0,{flags}": 1})
+    assert document.left_out == {cause: 2, "delivered": 1}
+
+
+def test_all_documents_are_kept_when_one_is_refused(tmp_path: Path) -> None:
+    plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
+    folder = RunFolder.create(tmp_path, "layers", plan)
+    documents = [sampled(left_out={"0,1": 10}), sampled("forward", FORWARD), polls()]
+    with pytest.raises(RefusedError, match="10 negative"):
+        folder.record_scripts(documents, 0.1)
+    names = ["bpftrace-forward-1.json", "bpftrace-napi-2.json", "bpftrace-receive-0.json"]
+    assert sorted(path.name for path in folder.logs.iterdir()) == names
+
+
+def test_polls_that_were_missed_are_in_the_first_account(tmp_path: Path) -> None:
+    plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
+    documents = [sampled(), sampled("forward", FORWARD), polls(missed=3)]
+    folder = RunFolder.create(tmp_path, "layers", plan)
+    folder.record_scripts(documents, 100)
+    first, second = load(folder.path).accounts()
+    assert first.unaccounted["polls_missed"] == first.missing == 3
+    assert "polls_missed" not in second.unaccounted
+    with pytest.raises(RefusedError, match="3 polls_missed"):
+        RunFolder.create(tmp_path, "layers", plan).record_scripts(documents, 0.1)
 
 
 def test_polls_of_several_devices_are_joined_by_context() -> None:
@@ -129,6 +188,8 @@ def test_what_is_no_output_of_the_tool_is_refused() -> None:
         bpftrace.read(["Attaching 38 probes...\n"], "")
     with pytest.raises(SkblabError, match="did not print begun"):
         Figures().document("bpftrace", "receive", "hooks", "6.12")
+    with pytest.raises(SkblabError, match="receive by samples did not print copies"):
+        bpftrace.read(traced(merged=0), "").document("bpftrace", "receive", "samples", "6.12")
     with pytest.raises(SkblabError, match="other buckets"):
         systemtap.read([line for line in tapped() if not line.startswith("bucket ip")], "")
     with pytest.raises(SkblabError, match="a bucket begins at 65, expected 64"):
@@ -147,12 +208,73 @@ def test_known_packets_of_hooks() -> None:
     assert "forward: whole paths: 10, expected 9" in said
 
 
+def of_samples(*more: ScriptDocument, **forward: object) -> ScriptsDocument:
+    """Ten packets received, and ten forwarded unless something else is said."""
+    made = sampled("forward", **({"names": FORWARD} | forward))  # type: ignore[arg-type]
+    return ScriptsDocument(scripts=(sampled(), made, *more))
+
+
+def test_known_packets_of_samples() -> None:
+    assert list(agreement.complaints(of_samples(), True, 10, True, 20, 10)) == []
+    said = list(agreement.complaints(of_samples(), True, 11, True, 20, 10))
+    assert said == ["receive: 10, expected 11", "forward: 10, expected 11"]
+    # What is sent again is one more for IP, and what is cut is not.
+    copied = of_samples(copies=2)
+    for forwarded, fits in ((7, False), (8, True), (10, True), (11, False)):
+        said = list(agreement.complaints(copied, False, 10, True, 20, forwarded))
+        assert (said == []) == fits, said
+    said = list(agreement.complaints(of_samples(polls(missed=3)), True, 10, True, 20, 10))
+    assert said == ["napi: 3 missed"]
+    wrong = of_samples(left_out={"2,1": 1})
+    assert list(agreement.complaints(wrong, True, 10, True, 21, 11)) == ["forward: 1 negative"]
+
+
+def test_a_point_that_samples_lack_is_named() -> None:
+    lacking = of_samples(names=tuple(name for name in FORWARD if name != "route"))
+    said = list(agreement.complaints(lacking, True, 10, True, 20, 10))
+    assert said == ["forward: route: 0, expected 10"]
+
+
+def pathlat_of(scripts: ScriptsDocument) -> PathlatDocument:
+    """What pathlat says if it saw what the scripts saw."""
+    made = seen_by_pathlat()
+    for script, path in zip(scripts.scripts[:2], made["paths"], strict=False):
+        assert script.leg is not None
+        leg = script.leg.model_dump(mode="json", by_alias=True)
+        path["ends"][path["usual_end"]] = script.leg.count
+        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.leg.count)
+        layers = [one.model_dump(mode="json", by_alias=True) for one in script.layers]
+        path |= {"leg": leg, "total": leg, "layers": layers, "copies": script.copies}
+    return parse(PathlatDocument, json.dumps(made), "it")
+
+
+def test_the_same_samples_are_the_same() -> None:
+    empty = of_samples(names=())
+    for scripts in (of_samples(), of_samples(copies=3), empty):
+        assert list(agreement.same_samples(scripts, pathlat_of(scripts))) == []
+    said = list(agreement.same_samples(of_samples(copies=3), pathlat_of(of_samples())))
+    assert said == ["forward: copies: 3, expected 0"]
+
+
+def test_one_side_alone_is_not_the_same() -> None:
+    both, none = of_samples(), of_samples(names=())
+    points = ", ".join(FORWARD[:-1])
+    said = list(agreement.same_samples(none, pathlat_of(both)))
+    assert said == [f"forward: layers none; pathlat has {points}"]
+    said = list(agreement.same_samples(both, pathlat_of(none)))
+    assert said == [f"forward: layers {points}; pathlat has none"]
+    said = list(agreement.same_samples(both, pathlat_of(of_samples(count=9))))
+    assert "forward xmit: other times than pathlat's" in said
+
+
 @pytest.mark.parametrize(
     ("wanted", "backend", "word"),
     [
         (Request(port=53), "bpftrace", "--port: the scripts of bpftrace time all packets"),
         (Request(late="250us"), "stap", "--late"),
         (Request(path="send"), "stap", "--path send"),
+        # 0 was asked for, too.
+        *((Request(**{name: 0}), "stap", f"--{name.replace('_', '-')}: ") for name in NUMBERS),
         (Request(), "perf", "--backend perf: expected bpf, bpftrace, stap"),
     ],
 )
@@ -160,3 +282,36 @@ def test_what_scripts_cannot_do_is_refused(wanted: Request, backend: str, word: 
     with pytest.raises(UsageError, match=word):
         request.check(wanted, backend, ["bpftrace", "stap"])
     request.check(Request(port=53), request.BPF, [])
+
+
+@pytest.mark.parametrize("backend", ["bpf", "bpftrace", "stap"])
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Request(path="foo"), "--path foo: expected receive, forward or send"),
+        (
+            Request(source="nonsense"),
+            "--source nonsense: expected auto, samples, hooks or histograms",
+        ),
+        *(
+            (Request(seconds=seconds), f"--seconds {text}: expected a number above 0")
+            for seconds, text in (
+                (-5, "-5"),
+                (0, "0"),
+                (math.nan, "nan"),
+                (math.inf, "inf"),
+                (2e9, "2e.09"),
+            )
+        ),
+    ],
+)
+def test_what_no_back_end_knows_is_refused(wanted: Request, words: str, backend: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        request.check(wanted, backend, ["bpftrace", "stap"])
+
+
+@pytest.mark.parametrize("backend", ["bpf", "bpftrace", "stap"])
+@pytest.mark.parametrize("source", [None, "auto", "samples", "hooks"])
+def test_what_every_back_end_knows_is_not(source: str | None, backend: str) -> None:
+    wanted = Request(source=source, path="forward", seconds=0.25)
+    request.check(wanted, backend, ["bpftrace", "stap"])

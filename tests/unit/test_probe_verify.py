@@ -100,6 +100,29 @@ def test_further_copies_of_what_was_forwarded_as_one_are_no_packets() -> None:
     assert said(made, "tcp-forward", 206, 100) == []
 
 
+@pytest.mark.parametrize(
+    ("load", "end", "words"),
+    [
+        ("tcp", "consumed", "paths delivered: 0, expected at least 69, or merged ones"),
+        ("sctp6", "dropped", "paths delivered: 0, expected at least 100, or merged ones"),
+    ],
+)
+def test_messages_without_a_delivered_packet_are_complained_of(
+    load: str, end: str, words: str
+) -> None:
+    made = document(100)
+    made["paths"][0] = path("receive", 0, **{end: 100})
+    assert said(made, load) == [words]
+
+
+def test_forwarded_messages_have_to_be_transmitted() -> None:
+    made = document(100, 100)
+    made["paths"][1] = path("forward", 0, dropped=100)
+    assert said(made, "sctp-forward", 200, 100) == [
+        "paths transmitted: 0, expected at least 100, or merged ones"
+    ]
+
+
 def test_counters_of_all_namespaces_add_up() -> None:
     one = (
         "Inter-|   Receive\n face |bytes    packets errs\n"

@@ -5,14 +5,14 @@
 set -eu
 out=${1:?usage: cli.sh FOLDER-OF-THE-BUILD}
 
-# refuses TEXT OPTION...: pathlat must say TEXT and exit with 2
+# refuses TEXT OPTION...: pathlat must say TEXT, in one line, and exit with 2
 refuses() {
 	text=$1
 	shift
 	status=0
 	said=$("$out/pathlat" "$@" 2>&1 >/dev/null) || status=$?
-	case "$status $said" in
-	"2 "*"pathlat: "*"$text"*) ;;
+	case "$status $(echo "$said" | wc -l) $said" in
+	"2 1 pathlat: "*"$text"*) ;;
 	*)
 		echo "cli.sh: pathlat $*: exit $status, expected 2 and \"$text\": $said" >&2
 		exit 1
@@ -24,21 +24,47 @@ refuses 'expected a number above 0' --seconds 0
 refuses 'expected a number above 0' --seconds 1s
 refuses 'expected a number above 0' --seconds nan
 refuses 'unrecognized option' --frobnicate
+refuses 'unrecognized option' --seconds 1 --frobnicate --port 9
+refuses 'invalid option' -q
+refuses 'requires an argument' --port
+refuses 'ambiguous' --late 1ms --s
+refuses 'up to 1000000000' --interval 2e9
 refuses 'no argument expected' eth0
 refuses 'only for --check' --btf "$out/samples.bpf.o"
 refuses 'expected receive, forward or send' --path up
 refuses 'expected 4 or 6' --family 5
 refuses 'expected udp, tcp, sctp or a number' --protocol http
 refuses 'expected a number from 1 to 65535' --port 65536
+for port in 0 -1 -18446744073709551615 18446744073709551617 ' 5' +5 '' 5x 0x5; do
+	refuses "--port $port: expected a number from 1 to 65535" --port "$port"
+done
+refuses 'expected a number from 1 to 255' --protocol 256
+refuses 'expected udp, tcp, sctp or a number' --protocol -1
 refuses 'expected an IPv4 or IPv6 address' --address 198.18.0
+refuses '::1: it is an IPv6 address, and --family is 4' --address ::1 --family 4
+refuses '1.2.3.4: it is an IPv4 address, and --family is 6' --family 6 --address 1.2.3.4
+for time in 2000s 0ns 0.5ns 5 ms nan infs -1ms; do
+	refuses "--late $time: expected a time from 1ns to 1000s with its unit" --late "$time"
+done
+refuses 'expected a number from 0 to 1048576' --late 1ms --late-rate -1
+refuses 'only for --late' --late-rate 0
 refuses 'cannot read BTF' --check --btf /nonexistent
 refuses 'expected cpu, queue, context or protocol' --by port
 # The object's own types are a kernel without our tracepoints.
 refuses 'no tracepoint net_path:net_path_sample' --check --source samples --btf "$out/samples.bpf.o"
 refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/samples.bpf.o"
-refuses 'expected samples, hooks or auto' --source stamps
+refuses 'expected samples, hooks, histograms or auto' --source stamps
 refuses 'expected a number from 1' --room 0
-refuses 'only for hooks' --source samples --kprobes
+refuses '--kprobes is only for hooks, and the source is samples;' --source samples --kprobes
+refuses '--room is only for hooks, and the source is samples;' --source samples --room 9
+for option in '--device lo' '--netns a' '--path send' '--family 4' '--protocol udp' '--port 9' \
+	'--address ::1' '--by cpu' '--late 1us' --kprobes '--room 9' '--check --btf x'; do
+	# shellcheck disable=SC2086  # an option and its value
+	refuses 'histograms count all packets' --source histograms $option
+done
+refuses 'only for --late' --source histograms --stop
+# Whether it has the file or not, this machine's kernel is none of ours.
+refuses 'net_path/histograms' --source histograms --check
 refuses 'net_path_sample has no member total_ns' --check --btf "$out/older_kernel.o"
 "$out/pathlat" --version | grep -q '^pathlat [0-9]'
 "$out/pathlat" --help | grep -q -- '--seconds'

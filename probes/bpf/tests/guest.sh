@@ -167,7 +167,10 @@ lost = {
     if path[key]
 } | {key: p["samples"][key] for key in ("unknown", "missed") if p["samples"][key]} | {
     key: p["hooks"][key]
-    for key in ("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut", "in_flight")
+    for key in (
+        *("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut", "in_flight"),
+        "kprobes_missed",
+    )
     if p["hooks"] and p["hooks"][key]
 }
 for row in p["napi"]:
@@ -259,6 +262,27 @@ end_probe
 check forward "$mostly" "$forwarded" "$through" "$eight" "$each" "$longer" 'not lost'
 reader=$b
 
+# Many that wait in recv() must not keep the probe from seeing the one that reads.
+: >"$work/waiting.ready"
+ip netns exec "$b" python3 -c '
+import socket, threading, time
+for _ in range(30):
+    one = socket.socket(type=socket.SOCK_DGRAM)
+    one.bind(("198.18.0.2", 0))
+    threading.Thread(target=one.recv, args=[1], daemon=True).start()
+time.sleep(1)
+print("ready", flush=True)
+time.sleep(600)
+' >"$work/waiting.ready" &
+waiting=$!
+running="$running $waiting"
+probe waiting
+until_line "$work/waiting.ready"
+pair waiting 198.18.0.2 500 2000 "$big"
+end_probe
+kill "$waiting"
+check waiting "$all" "$each" "$counts"
+
 # A receiver with a tiny buffer: what the socket drops must be told, and why.
 probe drops --device peer0 --netns "$b"
 pair drops 198.18.0.2 20000 0 4096
@@ -339,6 +363,19 @@ if [ $source = hooks ]; then
 	ip -n "$b" addr add 198.18.0.2/30 dev peer0
 fi
 
+# With a VLAN on it, a device is not the one that samples have its packets from.
+if [ $source = samples ]; then
+	ip -n "$b" link add link peer0 name peer0.5 type vlan id 5
+	"$pathlat" --device peer0 --netns "$b" --seconds 0.1 --output "$work/vlan.json" \
+		2>"$work/vlan.err"
+	grep -q 'peer0: the kernel.s samples have what goes on through peer0.5 as' "$work/vlan.err" ||
+		die "no warning: $(cat "$work/vlan.err")"
+	ip -n "$b" link del peer0.5
+	"$pathlat" --device peer0 --netns "$b" --seconds 0.1 --output "$work/vlan.json" \
+		2>"$work/vlan.err"
+	! grep -q 'goes on through' "$work/vlan.err" || die "a warning: $(cat "$work/vlan.err")"
+fi
+
 # Switched off, there is nothing to count, and the document says so.
 if [ $source = samples ]; then
 	stamps 0
@@ -374,7 +411,9 @@ refuses() {
 	esac
 }
 refuses 'no such device' --device nosuch0
+refuses 'no such device' --device 99999
 refuses 'no such device' --device nosuch0 --netns "$b"
+refuses 'no such device' --device 99999 --netns "$b"
 refuses 'cannot enter it' --device peer0 --netns nosuch
 if [ "$source" = samples ]; then
 	refuses 'do not tell namespaces' --netns "$b"

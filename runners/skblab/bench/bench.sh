@@ -160,6 +160,7 @@ reader_on() {
 		;;
 	pathlat*)
 		options=${reader#pathlat}
+		case $options in *histograms*) echo 1 >/sys/kernel/debug/net_path/napi ;; esac
 		# shellcheck disable=SC2086  # options
 		pathlat ${options#:} --output "$out/$name.json" 2>"$seen" &
 		reading=$!
@@ -190,7 +191,9 @@ reader_off() {
 	bpf:*) unload ;;
 	bpftrace:* | systemtap | pathlat*) stop "$reading" ;;
 	scripts) for reading in $readings; do stop "$reading"; done ;;
-	polls) echo 0 >/sys/kernel/debug/net_path/napi ;;
+	esac
+	case $reader in
+	polls | pathlat*histograms*) echo 0 >/sys/kernel/debug/net_path/napi ;;
 	esac
 }
 

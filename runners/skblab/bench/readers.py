@@ -157,7 +157,7 @@ def pathlat(text: str) -> dict[str, int]:
     guest that idles in exact mode may jump seconds ahead, further than an interval can tell.
     """
     found = {
-        f"{path['path']} {name}": count + path["overflow"] + path["negative"]
+        f"{path['path']} {name}": count + path.get("overflow", 0) + path.get("negative", 0)
         for path in json.loads(text)["paths"]
         for name, count in [
             *((layer["to"], layer["count"]) for layer in path["layers"]),

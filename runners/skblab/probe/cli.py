@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, Group
@@ -38,7 +39,7 @@ from skblab_analysis import series, tables
 from skblab_analysis.account import MAX_UNACCOUNTED
 from skblab_analysis.cost import sentence
 from skblab_analysis.documents import COUNTING, PathlatDocument
-from skblab_analysis.errors import RefusedError, parse
+from skblab_analysis.errors import parse
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan
 from skblab_analysis.scripts import ScriptsDocument
@@ -47,6 +48,11 @@ from skblab_analysis.words import number
 
 probe = typer.Typer(help="Time packets by layer, on this machine or another.", no_args_is_help=True)
 
+# Options that mean nothing without a guest of ours, and those that change no number.
+OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
+OF_SHOWING = ("hist", "as_json", "cost_")
+
+WIDTH_OF_FILES = 110
 LIVE_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 
@@ -57,6 +63,7 @@ class _Enough(Exception):
 
 @probe.command("layers")
 def layers(
+    context: typer.Context,
     on: Annotated[
         str,
         typer.Option(help="Where: here, guest (a kernel and traffic of ours), or [USER@]HOST."),
@@ -70,7 +77,10 @@ def layers(
     ] = None,
     source: Annotated[
         str,
-        typer.Option(help="samples (the patched kernel's own), hooks, or auto: what there is."),
+        typer.Option(
+            help="samples or histograms (the patched kernel's own; histograms cost least, and are "
+            "of all packets), hooks, or auto: samples if there are any, else hooks."
+        ),
     ] = "auto",
     backend: Annotated[
         str,
@@ -108,6 +118,10 @@ def layers(
     ] = None,
     late_max: Annotated[
         int | None, typer.Option(help="With --late: record no more than these [1000].")
+    ] = None,
+    late_rate: Annotated[
+        int | None,
+        typer.Option(help="With --late: record no more in a second; 0: any number [100]."),
     ] = None,
     stop: Annotated[
         bool, typer.Option("--stop", help="With --late: freeze the ftrace buffer at the first.")
@@ -152,6 +166,10 @@ def layers(
     Exit status 1: more packets are unaccounted for than --max-unaccounted allows.
     """
     targets.check(on, ssh_config)
+    if hist and as_json:
+        raise UsageError("--hist with --json: the document has the histograms; leave one out")
+    if on != targets.GUEST:
+        _refuse(context, OF_A_GUEST, f"is of a guest's own traffic; with --on {on} leave it out")
     request = Request(
         source=source,
         seconds=seconds,
@@ -166,6 +184,7 @@ def layers(
         late=late,
         run=run,
         late_max=late_max,
+        late_rate=late_rate,
         stop=stop,
         kprobes=kprobes,
         room=room,
@@ -182,7 +201,7 @@ def layers(
         question="Where does the time of packets go, layer by layer?",
         seed=0,
         packets=packets if sending else None,
-        again=_again(on, ssh_config, request, sending),
+        again=_again(context),
         parameters={"on": on, **({"load": str(wanted)} if on == targets.GUEST else {})},
     )
     with contextlib.ExitStack() as stack:
@@ -194,7 +213,7 @@ def layers(
         else:
             program = tools.ensure_probe(root, reporter) / "pathlat"
             target = stack.enter_context(targets.machine(on, root, program, reporter, ssh_config))
-        stack.enter_context(targets.stamps(target, source != "hooks"))
+        stack.enter_context(targets.stamps_for(target, source))
         known = environment.describe(target)
         asked = stack.enter_context(until_asked())
         # Scripts write no document while they count.
@@ -319,20 +338,46 @@ def _count(
     chosen = [case for case in cases() if not wanted or case.load in wanted]
     found: list[counts.Verdict] = []
     with guest_of_ours(request, root, reporter, counts.prepare) as target:
-        stamps = targets.stamps(target, any(one.patched for one in backends))
+        stamps = targets.stamps(
+            *(target, any(one.patched for one in backends)),
+            histograms=any(one.request.source == request_of.HISTOGRAMS for one in backends),
+        )
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
             for some, case in product(rounds(backends), chosen):
-                found += counts.run(target, some, case, *load, (root, reporter))
+                verdicts = counts.run(target, some, case, *load, (root, reporter))
+                for one in verdicts:
+                    if one.complaints:
+                        reporter.say(f"{one.backend}, {one.case}: {'; '.join(one.complaints)}")
+                found += verdicts
                 done(len(found))
     return found
 
 
-def _again(on: str, ssh_config: Path | None, request: Request, sending: Traffic | None) -> str:
-    words = ["./skblab probe layers --on", on, *request.options()]
-    if ssh_config is not None:
-        words += ["--ssh-config", str(ssh_config)]
-    words += sending.options() if sending else []
-    return " ".join(words)
+def _refuse(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Raise UsageError if one of these options was given: it would do nothing."""
+    for name, option, _ in _given(context):
+        if name in names:
+            raise UsageError(f"{option} {why}")
+
+
+def _given(context: typer.Context) -> Iterator[tuple[str, str, Any]]:
+    """Yield the options that were given: parameter, option as it was meant, value."""
+    for one in context.command.params:
+        name = one.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name == "DEFAULT":
+            continue
+        value = context.params[name]
+        yield name, (one.secondary_opts if value is False else one.opts)[0], value
+
+
+def _again(context: typer.Context) -> str:
+    """Return the command with all that was given, but for what only shows the result."""
+    words = ["./skblab", "probe", "layers"]
+    for name, option, value in _given(context):
+        if name not in OF_SHOWING:
+            words += [option] if isinstance(value, bool) else [option, str(value)]
+    return shlex.join(words)
 
 
 @contextlib.contextmanager
@@ -406,14 +451,8 @@ def _record(
         said = parse(ScriptsDocument, document, "the scripts' document")
         folder.record_scripts(said.scripts, max_unaccounted)
         return said
-    found = parse(PathlatDocument, document, "the probe's document")
-    if found.stamps_on.start is False or found.stamps_on.end is False:
-        raise RefusedError(
-            "the kernel did not stamp packets all the time (net.core.path_trace was 0); "
-            "switch it on, or use --source hooks"
-        )
     folder.record_probe(document, max_unaccounted)
-    return found
+    return parse(PathlatDocument, document, "the probe's document")
 
 
 def _tables(text: str) -> list[Table]:
@@ -423,6 +462,9 @@ def _tables(text: str) -> list[Table]:
 
 def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
     console = Console(highlight=False)
+    if not console.is_terminal:
+        # A file's lines may be longer, so that no layer's name has to be folded.
+        console.width = max(console.width, WIDTH_OF_FILES)
     pathlat = document if isinstance(document, PathlatDocument) else None
     for table in tables.of_run(folder.path, pathlat):
         console.print(table)
@@ -453,5 +495,5 @@ def _show_pathlat(console: Console, document: PathlatDocument) -> None:
 
 
 def _unwanted(document: PathlatDocument) -> str:
-    filtered = document.samples.filtered
+    filtered = document.samples.filtered if document.samples else 0
     return f"; {number(filtered)} were none of those asked for" if filtered else ""

@@ -19,6 +19,8 @@ Family = Literal[4, 6]
 PORT = 5001
 BYTES = {"udp": 64, "tcp": 1000, "sctp": 1000}
 MESSAGES = "/tmp/messages.py"
+# What an IPv4 packet of 1500 bytes has room for, without options.
+LARGEST_SEGMENT = 1460
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class Load:
         """Where to."""
         subnet = 2 if self.forward else 1
         return f"2001:2:0:{subnet}::2" if self.family == 6 else f"198.18.{subnet}.2"
+
+    def least(self, messages: int) -> int:
+        """Return how many packets so many messages are at least: TCP may put several into one."""
+        if self.protocol != "tcp":
+            return messages
+        return -(-messages * BYTES["tcp"] // LARGEST_SEGMENT)
 
 
 @dataclass(frozen=True)
@@ -135,12 +143,6 @@ class Traffic:
         """Return it in words."""
         flows = f" in {self.flows} flows" if self.flows > 1 else ""
         return f"{self.packets} of {self.load} at {self.rate}/s{flows}"
-
-    def options(self) -> list[str]:
-        """Return it as options of `skblab probe layers`."""
-        flows = ["--flows", str(self.flows)] if self.flows > 1 else []
-        counts = ["--packets", str(self.packets), "--rate", str(self.rate)]
-        return ["--load", str(self.load), *counts, *flows]
 
     def run(self, transport: Transport, meanwhile: Callable[[], object] = lambda: None) -> Sent:
         """Send it, and wait for the last."""

@@ -63,8 +63,9 @@ def attached(target: Target, request: Request, lines: Callable[[str], None]) -> 
     if not running.running():
         done = running.wait(END_SECONDS)
         if done.status == EXIT_USAGE:
-            words = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-            raise UsageError(words[0].removeprefix("pathlat: "))
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            own = [line for line in said if line.startswith("pathlat: ")] or said
+            raise UsageError(own[0].removeprefix("pathlat: "))
         done.check("the probe")
     reading = Reading(running, lines)
     try:

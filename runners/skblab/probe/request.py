@@ -5,13 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import get_args
 
 from skblab.errors import UsageError
+from skblab_analysis.documents import PathName
 
 # The back end that all options are for.
 BPF = "bpf"
 # What scripts can be asked as well.
 OF_ALL = ("source", "seconds", "path")
+# The patched kernel's own histograms as a source, and what they can be asked.
+HISTOGRAMS = "histograms"
+OF_HISTOGRAMS = ("source", "seconds", "interval")
+SOURCES = ("auto", "samples", "hooks", HISTOGRAMS)
+# As pathlat has it: some thirty years.
+MOST_SECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class Request:
     late: str | None = None
     run: int | None = None
     late_max: int | None = None
+    late_rate: int | None = None
     stop: bool | None = None
     kprobes: bool | None = None
     room: int | None = None
@@ -48,25 +57,58 @@ class Request:
             name = "--" + one.name.replace("_", "-")
             if value is True:
                 found.append(name)
-            elif value not in (None, False):
-                found += [name, f"{value:g}" if isinstance(value, float) else str(value)]
+            elif _given(value):
+                # 15 digits are all that are the user's; %g alone has six.
+                found += [name, f"{value:.15g}" if isinstance(value, float) else str(value)]
         return found
 
 
+def _given(value: object) -> bool:
+    """Tell whether an option was asked for; 0 is, and for the probe to refuse."""
+    return value is not None and value is not False
+
+
 def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
-    """Raise UsageError unless `backend` is one, and can do what is requested."""
-    if backend == BPF:
-        return
-    if backend not in scripts:
+    """Raise UsageError unless `backend` is one, and it and the source can do what is requested.
+
+    What only `pathlat` knows, it refuses by itself.
+    """
+    if backend not in (BPF, *scripts):
         raise UsageError(f"--backend {backend}: expected {', '.join([BPF, *scripts])}")
-    for one in fields(request):
-        if one.name not in OF_ALL and getattr(request, one.name) not in (None, False):
-            raise UsageError(
-                f"--{one.name.replace('_', '-')}: the scripts of {backend} time all packets; leave "
-                f"it out, or use --backend {BPF}"
+    _one_of("--source", request.source, SOURCES)
+    _one_of("--path", request.path, get_args(PathName))
+    if request.seconds is not None and not 0 < request.seconds <= MOST_SECONDS:
+        raise UsageError(
+            f"--seconds {request.seconds:g}: expected a number above 0, at most {MOST_SECONDS}"
+        )
+    if backend == BPF:
+        if request.source == HISTOGRAMS:
+            _refuse(
+                *(request, OF_HISTOGRAMS, "the kernel's histograms count all packets"),
+                "another --source",
             )
+        return
+    _refuse(*(request, OF_ALL, f"the scripts of {backend} time all packets"), f"--backend {BPF}")
+    if request.source == HISTOGRAMS:
+        raise UsageError(
+            f"--source {HISTOGRAMS}: no script of {backend} reads them; use --source samples, or "
+            f"--backend {BPF}"
+        )
     if request.path == "send":
         raise UsageError(
             f"--path send: there is no script of {backend} for it; expected receive or forward, or "
             f"use --backend {BPF}"
         )
+
+
+def _refuse(request: Request, possible: Sequence[str], why: str, instead: str) -> None:
+    for one in fields(request):
+        if one.name not in possible and _given(getattr(request, one.name)):
+            raise UsageError(
+                f"--{one.name.replace('_', '-')}: {why}; leave it out, or use {instead}"
+            )
+
+
+def _one_of(option: str, value: str | None, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise UsageError(f"{option} {value}: expected {', '.join(known[:-1])} or {known[-1]}")

@@ -14,6 +14,7 @@ from skblab import kernel, portable
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
 from skblab.labroot import LabRoot
+from skblab.probe.request import HISTOGRAMS
 from skblab.reporter import Reporter
 from skblab.transport import LocalTransport, Running, SshTransport, Transport
 
@@ -26,18 +27,57 @@ SSH = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
 FOLDER = 'folder=$(mktemp -d /tmp/skblab.XXXXXX); echo "$folder"'
 UNFOLDER = 'rm -rf "$folder"'
 STAMPS = "/proc/sys/net/core/path_trace"
-# Probes that found stamps off hold a shared lock: the last of them switches them off again. Where
-# they are on and nobody holds it, they are somebody else's wish.
-STAMP = f"""exec 9<{STAMPS}
-if [ "$(cat {STAMPS})" != 0 ] && flock -n -x 9; then
-    flock -u 9
-else
+NET_PATH = "/sys/kernel/debug/net_path"
+# What a probe has switched on and others found so may be in use by several. Each that found it off,
+# or switched on by a probe, holds a shared lock on it: the last of these switches it off again.
+# Where it is on and nobody holds the lock, it is somebody else's wish. Lock 7 is for looking and
+# switching at once.
+#   9  stamps, off before
+#   8  histograms, that is 2 where before there was 0 or 1
+#   6  histograms of NAPI polls
+# While others read samples 2 is left to them, if stamps are theirs to switch off: they see the
+# same, and lose none of the packets under way as they would by a further switching.
+TAKE = f"""free() {{ flock -n -x "$1" && flock -u "$1"; }}
+exec 7</proc/sys/net/core 9<{STAMPS}
+flock -x 7
+level=$(cat {STAMPS})
+if [ "$level" = 0 ] || ! free 9; then
     flock -s 9
-    echo 1 >{STAMPS}
-    ours=1
+    stamps=ours
 fi
+"""
+GIVE = f"""
+flock -x 7
+if [ "${{stamps:-}}" ]; then
+    ! flock -n -x 9 || echo 0 >{STAMPS}
+elif [ "${{histograms:-}}" ] && flock -n -x 8; then
+    echo 1 >{STAMPS}
+fi
+"""
+STAMP = f"""{TAKE}
+[ "$level" != 0 ] || echo 1 >{STAMPS}
+flock -u 7
 echo on"""
-UNSTAMP = f'[ -z "${{ours:-}}" ] || ! flock -n -x 9 || echo 0 >{STAMPS}'
+UNSTAMP = GIVE
+COUNT = f"""{TAKE}
+exec 8<{NET_PATH}/histograms 6<{NET_PATH}/napi
+if [ "$level" != 2 ] || ! free 8; then
+    flock -s 8
+    histograms=ours
+fi
+[ "$level" = 2 ] || echo 2 >{STAMPS}
+if [ "$(cat {NET_PATH}/napi)" = 0 ] || ! free 6; then
+    flock -s 6
+    polls=ours
+fi
+[ "$(cat {NET_PATH}/napi)" = 1 ] || echo 1 >{NET_PATH}/napi
+flock -u 7
+echo on"""
+UNCOUNT = f"""{GIVE}
+if [ "${{polls:-}}" ] && flock -n -x 6; then
+    echo 0 >{NET_PATH}/napi
+fi
+"""
 
 
 @dataclass(frozen=True)
@@ -127,10 +167,20 @@ def _let_go(guard: Running, what: str) -> None:
 
 
 @contextlib.contextmanager
-def stamps(target: Target, wanted: bool) -> Iterator[None]:
-    """Have the kernel stamp packets, if it can and is `wanted`; then as it was before."""
-    if not wanted or target.transport.run(["test", "-e", STAMPS]).status != 0:
+def stamps(target: Target, wanted: bool, *, histograms: bool = False) -> Iterator[None]:
+    """Have the kernel stamp packets, if it can and is `wanted`; then as it was before.
+
+    With `histograms` it also keeps its own of these and of NAPI polls, if it has any.
+    """
+    there = f"{NET_PATH}/histograms" if histograms else STAMPS
+    if not wanted or target.transport.run(["test", "-e", there]).status != 0:
         yield
         return
-    with kept(target.transport, STAMP, UNSTAMP, "switching stamps on"):
+    do, undo = (COUNT, UNCOUNT) if histograms else (STAMP, UNSTAMP)
+    with kept(target.transport, do, undo, "switching stamps on"):
         yield
+
+
+def stamps_for(target: Target, source: str | None) -> contextlib.AbstractContextManager[None]:
+    """Have the kernel stamp packets as a probe's source needs it."""
+    return stamps(target, source != "hooks", histograms=source == HISTOGRAMS)

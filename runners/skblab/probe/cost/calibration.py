@@ -106,7 +106,7 @@ def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, reporter: Report
 def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> CostDocument:
     """Return what is known of the probe's cost for a kernel that is not ours; measure nothing."""
     content = _content(probe, labroot, reporter)
-    patched = probe.source == "samples"
+    patched = probe.source != "hooks"
     command = again(probe, Load(), patched=patched)
     empty = CostDocument(probe=probe, kernel=release, own=False, again=command)
     for built in kernel.kernels():
@@ -127,7 +127,7 @@ def again(probe: Probe, load: Load, *, patched: bool, flavour: str = "stock") ->
     words += [f"--flavour {flavour}"] if flavour != "stock" else []
     words += [] if patched else ["--no-patches"]
     # The patched kernel's samples are what it would be otherwise.
-    words += ["--source hooks"] if patched and probe.source == "hooks" else []
+    words += [f"--source {probe.source}"] if patched and probe.source != "samples" else []
     words += [f"--backend {probe.backend}"] if probe.backend != "bpf" else []
     words += ["--kprobes"] if probe.kprobes else []
     return " ".join([*words, f"--load {load}"])

@@ -70,7 +70,7 @@ def _pairs(rates: Sequence[float]) -> tuple[Pair, ...]:
 @contextlib.contextmanager
 def _attached(target: Target, probe: Probe, labroot: LabRoot) -> Iterator[None]:
     """Have stamps on, if they are read, and the probe attached; both only here."""
-    with targets.stamps(target, probe.source == "samples"):
+    with targets.stamps_for(target, probe.source):
         request = Request(source=probe.source, kprobes=probe.kprobes or None)
         reporter = Reporter(quiet=True)
         with attached(probe.backend, target, request, labroot, reporter) as probing:

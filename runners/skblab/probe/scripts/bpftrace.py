@@ -11,7 +11,7 @@ from typing import Any
 
 from skblab import paths
 from skblab.errors import SkblabError, one_line
-from skblab.probe.scripts.figures import COUNTS, Figures
+from skblab.probe.scripts.figures import ALL_COUNTS, Figures
 from skblab.transport import Transport
 
 NAME = "bpftrace"
@@ -67,13 +67,20 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
     for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
         if isinstance(maps[f"{name}_ns"], list):
             figures.layer(name, **_whole(maps, name, None))
-    for name in COUNTS:
+    for name in ALL_COUNTS:
         if isinstance(maps.get(name), int):
             figures.counts[name] = maps[name]
-    for name in ("dropped", "left_out"):
-        for key, count in maps[name].items() if isinstance(maps.get(name), dict) else ():
-            figures.leave_out(name, key, count)
+    figures.dropped = sum(_keyed(maps, "dropped").values())
+    for key, count in _keyed(maps, "left_out").items():
+        end, flags = key.split(",")
+        figures.left_out[int(end), int(flags)] = count
     return figures
+
+
+def _keyed(maps: dict[str, Any], name: str) -> dict[str, int]:
+    """Return a map of counts by key, which is no such map if it is empty."""
+    found = maps.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _polls(maps: dict[str, Any], figures: Figures) -> None:

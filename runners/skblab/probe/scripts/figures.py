@@ -16,9 +16,15 @@ from skblab_analysis.scripts import Begun, ScriptDocument, ScriptName, Tool
 
 TOTAL = "total"
 # Ends of a sample by number, as the scripts print them, and flags by bit.
-ENDS = {"0": "delivered", "1": "dropped", "2": "transmitted", "3": "consumed"}
-FLAGS = {1: "negative", 2: "overflow", 4: "copy"}
-COUNTS = ("begun", "again", "merged", "freed", "under_way")
+ENDS = ("delivered", "dropped", "transmitted", "consumed")
+FLAGS = {1: "negative", 2: "overflow"}
+USUAL = {"receive": "delivered", "forward": "transmitted"}
+# What a script prints of the packets of a path beside its layers, by where the times come from.
+COUNTS = {
+    "samples": ("merged", "copies"),
+    "hooks": ("begun", "again", "merged", "freed", "under_way"),
+}
+ALL_COUNTS = tuple(dict.fromkeys(name for names in COUNTS.values() for name in names))
 
 
 @dataclass
@@ -28,7 +34,7 @@ class Figures:
     layers: dict[str, dict[str, Any]] = field(default_factory=dict)
     polls: dict[tuple[str, str], tuple[Histogram, int | None]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: dict[tuple[int, int], int] = field(default_factory=dict)
     dropped: int = 0
     missed: int = 0
 
@@ -60,15 +66,18 @@ class Figures:
         both = None if work is None and packets is None else (work or 0) + (packets or 0)
         self.polls[key] = (before.merge(one), both)
 
-    def leave_out(self, name: str, key: str, count: int) -> None:
-        """Add packets that are in no layer: `dropped`, or samples by "end,flags"."""
-        if name == "dropped":
-            self.dropped += count
-            return
-        end, flags = key.split(",")
-        bits = [word for bit, word in FLAGS.items() if int(flags) & bit]
-        said = bits[0] if bits else ENDS.get(end, f"end_{end}")
-        self.left_out[said] = self.left_out.get(said, 0) + count
+    def _left_out(self, script: ScriptName) -> dict[str, int]:
+        """Return samples that are in no layer by the first reason, as `pathlat` has them.
+
+        Their end, if it is not the path's usual one; else the flag.
+        """
+        found: dict[str, int] = {}
+        for (end, flags), count in self.left_out.items():
+            said = ENDS[end] if end < len(ENDS) else f"end_{end}"
+            if said == USUAL[script]:
+                said = next((word for bit, word in FLAGS.items() if flags & bit), said)
+            found[said] = found.get(said, 0) + count
+        return found
 
     def document(
         self, backend: Tool, script: ScriptName, source: Literal["samples", "hooks"], release: str
@@ -81,11 +90,12 @@ class Figures:
         head = {"backend": backend, "script": script, "source": source, "kernel": release}
         if script == "napi":
             return ScriptDocument(**head, missed=self.missed, napi=napi)
-        hooked = None
+        if missing := [name for name in COUNTS[source] if name not in self.counts]:
+            raise SkblabError(f"{script} by {source} did not print {', '.join(missing)}")
+        counts = {name: self.counts[name] for name in COUNTS[source]}
+        of_packets: dict[str, Any] = counts | {"left_out": self._left_out(script)}
         if source == "hooks":
-            if missing := [name for name in COUNTS if name not in self.counts]:
-                raise SkblabError(f"{script}-hooks did not print {', '.join(missing)}")
-            hooked = Begun(**self.counts, dropped=self.dropped)
+            of_packets = {"hooked": Begun(**counts, dropped=self.dropped)}
         points = next(path for path in load().paths if path.name == script).points
         empty = _distribution(Histogram({}))
         # One that was seen nowhere, as without a queueing discipline, is not between others.
@@ -97,9 +107,7 @@ class Figures:
         return ScriptDocument(
             **head,
             missed=self.missed,
-            hooked=hooked,
-            merged=0 if hooked else self.counts.get("merged", 0),
-            left_out=self.left_out,
+            **of_packets,
             layers=layers,
             leg=leg,
         )

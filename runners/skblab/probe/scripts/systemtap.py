@@ -11,7 +11,7 @@ from pathlib import Path
 from skblab import kernel, paths, store
 from skblab.errors import SkblabError
 from skblab.labroot import Bind, LabRoot
-from skblab.probe.scripts.figures import COUNTS, Figures
+from skblab.probe.scripts.figures import ALL_COUNTS, Figures
 from skblab.reporter import Reporter
 from skblab.transport import Transport
 
@@ -31,7 +31,7 @@ FIGURE = r"count (\d+), average -?\d+, total (\d+), shortest (\d+), longest (\d+
 LAYER = re.compile(rf"(\w+): {FIGURE}")
 POLLS = re.compile(rf"(delay|again|time) (\S+) (\S+): {FIGURE}")
 BUCKET = re.compile(r"bucket (\S+) (\d+): (\d+)")
-COUNT = re.compile(rf"({'|'.join(COUNTS)}): (\d+)")
+COUNT = re.compile(rf"({'|'.join(ALL_COUNTS)}): (\d+)")
 DROPPED = re.compile(r"dropped: (\d+)")
 LEFT_OUT = re.compile(r"left_out (\d+) (\d+): (\d+)")
 PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
@@ -115,9 +115,9 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
         elif found := COUNT.fullmatch(line):
             figures.counts[found[1]] = int(found[2])
         elif found := DROPPED.fullmatch(line):
-            figures.leave_out("dropped", "", int(found[1]))
+            figures.dropped = int(found[1])
         elif found := LEFT_OUT.fullmatch(line):
-            figures.leave_out("left_out", f"{found[1]},{found[2]}", int(found[3]))
+            figures.left_out[int(found[1]), int(found[2])] = int(found[3])
         elif found := PACKETS.fullmatch(line):
             work[found[2]] += int(found[3])
     for name, (count, total, shortest, longest) in layers.items():

@@ -12,7 +12,9 @@ Those that hook functions count every packet at a point, whatever becomes of it:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from skblab_analysis.documents import LayerDistribution, PathlatDocument
 from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
@@ -24,6 +26,11 @@ SURE: dict[ScriptName, Sequence[str]] = {
 }
 COMMON = ("stack", "ip", "route")
 UDP_POINTS = ("local", "transport", "socket", "wake", "user")
+# Of samples. Not all paths have a queueing discipline, and with it `dequeue`.
+EVERY: dict[ScriptName, Sequence[str]] = {
+    "receive": (*COMMON, *UDP_POINTS),
+    "forward": (*COMMON, *SURE["forward"]),
+}
 
 
 def complaints(
@@ -31,9 +38,9 @@ def complaints(
 ) -> Iterable[str]:
     """Yield every count that does not agree: `received` by devices, `forwarded` by IP."""
     for script in document.scripts:
-        if script.leg is None:
-            continue
-        missing = account(0, "ns", script).unaccounted
+        missing = {"missed": script.missed}
+        if script.leg is not None:
+            missing = account(0, "ns", script).unaccounted
         yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
     by_name = {script.script: script for script in document.scripts}
     if document.scripts[0].source == "samples":
@@ -51,17 +58,21 @@ def _of_samples(
     forwarded: int,
 ) -> Iterable[str]:
     some = (scripts["receive"], scripts["forward"])
-    ended = sum(_whole(one) + sum(one.left_out.values()) + one.merged for one in some)
-    yield from _same("samples of packets that devices received", ended, received)
-    most = _whole(scripts["forward"]) + scripts["forward"].left_out.get("copy", 0)
-    if not _whole(scripts["forward"]) <= forwarded <= most:
-        yield f"forwarded: {_whole(scripts['forward'])} to {most}, expected {forwarded}"
+    ended = {one.script: _whole(one) + sum(one.left_out.values()) for one in some}
+    merged = sum(one.merged for one in some)
+    yield from _same(
+        "samples of packets that devices received", sum(ended.values()) + merged, received
+    )
+    most, copies = ended["forward"], scripts["forward"].copies
+    if not most - copies <= forwarded <= most:
+        yield f"forwarded: {most}, {copies} of them copies; expected {forwarded}"
     if udp:
         yield from _same("receive", _whole(scripts["receive"]), packets)
         yield from _same("forward", _whole(scripts["forward"]), packets if forward else 0)
     for one in some:
-        for layer in one.layers:
-            yield from _same(f"{one.script} {layer.to_point}", layer.count, _whole(one))
+        count = {layer.to_point: layer.count for layer in one.layers}
+        for point in dict.fromkeys((*EVERY[one.script], *count)):
+            yield from _same(f"{one.script}: {point}", count.get(point, 0), _whole(one))
 
 
 def _of_hooks(
@@ -93,18 +104,70 @@ def _of_hooks(
 def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterable[str]:
     """Yield every layer that is not, to the bucket, as `pathlat` saw it at the same time."""
     for script in document.scripts:
-        if script.leg is None or not script.leg.count or script.left_out.get("copy"):
+        if script.leg is None:
             continue
         path = pathlat.path("forward" if script.script == "forward" else "receive")
         theirs = {layer.to_point: layer for layer in path.layers if layer.count}
         ours = {layer.to_point: layer for layer in script.layers}
         if ours.keys() != theirs.keys():
-            yield f"{path.path}: layers {', '.join(ours)}, pathlat has {', '.join(theirs)}"
+            mine, yours = (", ".join(one) or "none" for one in (ours, theirs))
+            yield f"{path.path}: layers {mine}; pathlat has {yours}"
             continue
+        yield from _same(f"{path.path}: copies", script.copies, path.copies or 0)
         pairs = [(ours[name], theirs[name]) for name in ours] + [(script.leg, path.leg)]
         for one, other in pairs:
             if not _alike(one, other):
                 yield f"{path.path} {one.to_point}: other times than pathlat's"
+
+
+def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterable[str]:
+    """Yield all that the kernel's own histograms tell otherwise than its samples of the same time.
+
+    Their buckets are those of the kernel's clock, so that a packet near the edge of one may be in
+    another one here than there; but it is in one that can hold its time.
+    """
+    # Further copies that went up in another packet are not among them.
+    if histograms.merged > samples.merged:
+        yield f"merged: {histograms.merged}, samples say {samples.merged}"
+    for path in histograms.paths:
+        other = samples.path(path.path)
+        if (path.ends, path.seen) != (other.ends, other.seen):
+            said = [f"{one.ends}, seen {dict(one.seen)}" for one in (path, other)]
+            yield f"{path.path}: {said[0]}; samples say {said[1]}"
+            continue
+        pairs = zip((*path.layers, path.total), (*other.layers, other.total), strict=True)
+        for mine, theirs in pairs:
+            if not _compatible(mine, theirs, WHOLE_NS if mine is path.total else LAYER_NS):
+                yield f"{path.path} {mine.to_point}: other times than the samples have"
+
+
+# What a time may differ by for being rounded: once, or at every point of a path.
+LAYER_NS = 1
+WHOLE_NS = 16
+# The kernel's own idea of its clock's frequency, in parts of one.
+FREQUENCY = 1e-5
+
+
+def _compatible(mine: LayerDistribution, theirs: LayerDistribution, rounded: int) -> bool:
+    """Tell whether one set of times can have made both distributions."""
+    # Each sample is rounded down, the sum of the histogram only once.
+    apart, slack = mine.sum - theirs.sum, rounded + FREQUENCY * mine.sum
+    if mine.count != theirs.count or not -slack <= apart <= rounded * mine.count + slack:
+        return False
+    return _below(mine, theirs, rounded) and _below(theirs, mine, rounded)
+
+
+def _below(one: LayerDistribution, other: LayerDistribution, rounded: int) -> bool:
+    """Tell whether, wherever values of one surely end, the other can have as many."""
+    rows = other.histogram().rows()
+    begins = [lower for lower, _, _ in rows]
+    possible = [0, *accumulate(count for _, _, count in rows)]
+    done = 0
+    for _, upper, count in one.histogram().rows():
+        done += count
+        if possible[bisect_right(begins, upper + rounded + FREQUENCY * upper)] < done:
+            return False
+    return True
 
 
 def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:

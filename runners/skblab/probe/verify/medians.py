@@ -161,7 +161,7 @@ def _measured(
     medians: dict[Layer, tuple[int, int]] = {}
     for load in LOADS:
         with (
-            targets.stamps(target, backend.request.source == "samples"),
+            targets.stamps_for(target, backend.request.source),
             attached(backend.tool, target, backend.request, labroot, reporter) as probing,
         ):
             sent = loads.run(target.transport, load, PACKETS, RATE)

@@ -9,7 +9,7 @@ from itertools import product
 
 from skblab.probe import loads
 from skblab.probe.loads import Load
-from skblab.probe.request import BPF, Request
+from skblab.probe.request import BPF, HISTOGRAMS, Request
 from skblab.probe.scripts import bpftrace, systemtap
 
 # A prime, so that no batch size hides a rest.
@@ -29,6 +29,7 @@ class Backend:
 
 BACKENDS = (
     Backend("samples", patched=True, request=Request(source="samples")),
+    Backend("histograms", patched=True, request=Request(source=HISTOGRAMS)),
     Backend("bpftrace samples", True, Request(source="samples"), bpftrace.NAME),
     Backend("stap samples", True, Request(source="samples"), systemtap.NAME),
     Backend("hooks by fentry", patched=False, request=Request(source="hooks")),
@@ -39,7 +40,7 @@ BACKENDS = (
 
 
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
-    """Return what runs at once: all that read samples, so that they can be compared; or one."""
+    """Return what runs at once: all for our kernel, so that they can be compared; or one."""
     readers = tuple(one for one in backends if one.patched)
     return [*([readers] if readers else []), *((one,) for one in backends if not one.patched)]
 
@@ -47,9 +48,11 @@ def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
 def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
     """Return those whose medians are compared on such a kernel.
 
-    Our kernel's samples meet the hooks as well: the quickest of them, which blur the least.
+    Our kernel's samples meet the hooks as well: the quickest of them, which blur the least. Its own
+    histograms tell nothing of the whole path of what came through veth, and are compared with the
+    samples to the packet.
     """
-    found = [one for one in backends if one.patched == patched]
+    found = [one for one in backends if one.patched == patched and one.request.source != HISTOGRAMS]
     if patched and found:
         found += [one for one in backends if one.name == "hooks by fentry"]
     return found
