@@ -40,7 +40,11 @@ def test_the_study_is_run_whole() -> None:
     [
         ("packets = 10_000", "packets = 1", "packets: Input should be greater than or equal to 2"),
         ("packets = 10_000", 'packets = "many"', "packets: Input should be a valid integer"),
-        ("packets = 10_000", "packet = 10_000", "packets: Field required; packet: Extra inputs"),
+        (
+            "packets = 10_000",
+            "packet = 10_000",
+            ":1: packets: Field required; line 9: packet: Extra inputs",
+        ),
         ("bytes = 100", "bytes = 9000", "bytes: Input should be less than or equal to 1400"),
         ('"udp", "tcp"', '"udp", "sctp"', "protocols.1: Input should be 'udp' or 'tcp'"),
         ('"end_to_end", ', '"whole", ', "intervals.0: Input should be 'end_to_end', 'network"),

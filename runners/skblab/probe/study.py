@@ -8,7 +8,6 @@ is loaded, known packets are sent, and every packet's time is read and kept.
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
-from skblab.errors import SkblabError, UsageError
+from skblab import tomlfile
+from skblab.errors import SkblabError
 from skblab.kernel import Flavour
 from skblab.labroot import LabRoot
 from skblab.probe import loads
@@ -26,7 +26,7 @@ from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import FOLDER, UNFOLDER, Target, kept
 from skblab.reporter import Reporter
 from skblab_analysis import files, study
-from skblab_analysis.errors import RefusedError, parse
+from skblab_analysis.errors import RefusedError
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan, RunName
 from skblab_analysis.study import Figures, Printed
@@ -64,13 +64,7 @@ class Experiment(BaseModel):
 
 def read(file: Path) -> tuple[Experiment, dict[str, Figures]]:
     """Read an experiment file and the published figures; UsageError says what is wrong where."""
-    try:
-        document = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise UsageError(f"cannot read the experiment {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"the experiment {file} is no TOML: {error}") from error
-    experiment = parse(Experiment, document, f"the experiment {file}")
+    experiment = tomlfile.read(Experiment, file, "the experiment")
     return experiment, study.read_published(file.parent / experiment.published)
 
 

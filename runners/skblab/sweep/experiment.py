@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An experiment file: question, traffic, settings to compare, what to measure, how often.
+
+The settings are the baseline, those of `[[setting]]`, each the baseline but for what it names, and
+all combinations of `[matrix]`. Knobs of a `pair` go through their values together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from skblab import tomlfile
+from skblab_analysis.run import RunName
+
+Value = bool | int | float | str | tuple[int | str, ...]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Knobs = dict[Name, Value]
+
+BASELINE = "baseline"
+# The baseline under another name: what differs between the two is the suite's own error.
+AGAIN = "baseline again"
+# Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
+FRAMES = (64, 1518)
+IPV6_LEAST = 66
+Frame = Annotated[int, Field(ge=FRAMES[0], le=9216)] | Literal["ams-ix"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Needs(_Part):
+    """What a testbed has to have; one that has not says so before the run."""
+
+    queues: Annotated[int, Field(ge=1, description="receive queues of each NIC")] = 1
+    cpus: Annotated[int, Field(ge=1, description="CPUs of the device under test")] = 1
+    numa: Annotated[int, Field(ge=1, description="NUMA nodes of the device under test")] = 1
+
+
+class Traffic(_Part):
+    """What is sent: every combination is measured."""
+
+    family: tuple[Literal[4, 6], ...] = (4,)
+    frame: Annotated[
+        tuple[Frame, ...], Field(min_length=1, description="bytes with checksum, or a mix")
+    ] = (64,)
+    flows: Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)] = (1,)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Traffic:
+        small = [one for one in self.frame if isinstance(one, int) and one < IPV6_LEAST]
+        if 6 in self.family and small:
+            raise ValueError(f"frame {small[0]}: the least of IPv6 with UDP is {IPV6_LEAST} bytes")
+        return self
+
+    def each(self) -> Iterator[Stream]:
+        """Yield every combination."""
+        for family, frame, flows in product(self.family, self.frame, self.flows):
+            yield Stream(family=family, frame=frame, flows=flows)
+
+
+class Stream(_Part):
+    """One kind of traffic."""
+
+    family: Literal[4, 6]
+    frame: Frame
+    flows: int
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        size = f"{self.frame} bytes" if isinstance(self.frame, int) else self.frame
+        return f"IPv{self.family}, {size}, {self.flows} flow{'s' if self.flows > 1 else ''}"
+
+
+class Throughput(_Part):
+    """A search for the highest rate (draft-ietf-bmwg-mlrsearch)."""
+
+    goals: Annotated[tuple[Literal["strict", "ndr", "pdr"], ...], Field(min_length=1)] = (
+        *("strict", "ndr", "pdr"),
+    )
+    seconds: Annotated[float, Field(gt=0, le=3600, description="of each trial")] = 5.0
+    width: Annotated[float, Field(gt=0, lt=1, description="of the result, relative")] = 0.02
+    trials: Annotated[
+        int, Field(ge=2, description="about how many a search takes, for the estimate")
+    ] = 20
+    confirm_seconds: Annotated[
+        float | None, Field(gt=0, description="a last trial at the strict rate; RFC 2544: 60")
+    ] = None
+
+
+class Latency(_Part):
+    """One-way latency, loss and anomalies at given rates."""
+
+    rates: Annotated[
+        tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
+        Field(min_length=1),
+    ]
+    seconds: Annotated[float, Field(gt=0, le=86400)] = 10.0
+    late_us: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...], Field(description="RFC 8578: 250 and 750")
+    ] = (250.0, 750.0)
+    run: Annotated[int, Field(ge=1, description="late packets in a row that are an anomaly")] = 2
+
+
+class Layers(_Part):
+    """The layer probe at given rates."""
+
+    rates: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
+
+
+class Measure(_Part):
+    """What is measured. Interrupts, softirqs, softnet and NIC statistics always are."""
+
+    throughput: Throughput | None = None
+    latency: Latency | None = None
+    layers: Layers | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Measure:
+        if self.throughput is None and self.latency is None and self.layers is None:
+            raise ValueError("measures nothing: expected throughput, latency or layers")
+        return self
+
+
+class Repeats(_Part):
+    """How often: until the interval is narrow enough, or `most`, or the budget is spent."""
+
+    least: Annotated[int, Field(ge=1, le=1000)] = 3
+    most: Annotated[int, Field(ge=1, le=1000)] = 3
+    width: Annotated[
+        float | None, Field(gt=0, lt=1, description="half of the 95 % interval, of the mean")
+    ] = None
+    budget_minutes: Annotated[float | None, Field(gt=0)] = None
+    warm_up_seconds: Annotated[float, Field(ge=0, le=600)] = 2.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Repeats:
+        if self.most < self.least:
+            raise ValueError(f"most is {self.most}, expected at least `least`, {self.least}")
+        if self.most > self.least and self.width is None and self.budget_minutes is None:
+            raise ValueError("between least and most a width or a budget has to decide")
+        return self
+
+
+class Setting(_Part):
+    """A named setting: the baseline, but for `knobs`."""
+
+    name: Annotated[str, Field(min_length=1, max_length=60)]
+    knobs: Annotated[Knobs, Field(min_length=1)]
+
+    @field_validator("name")
+    @classmethod
+    def _not_ours(cls, name: str) -> str:
+        if name in (BASELINE, AGAIN):
+            raise ValueError(f"{name!r} is the name of the baseline itself; expected another one")
+        return name
+
+
+class Experiment(_Part):
+    """An experiment file."""
+
+    name: RunName
+    question: Annotated[str, Field(min_length=1)]
+    seed: Annotated[int, Field(ge=0)] = 1
+    needs: Needs = Needs()
+    traffic: Traffic = Traffic()
+    baseline: Knobs = {}
+    setting: tuple[Setting, ...] = ()
+    matrix: Annotated[
+        dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]],
+        Field(description="every combination of these values"),
+    ] = {}
+    pair: Annotated[
+        tuple[Annotated[tuple[Name, ...], Field(min_length=2)], ...],
+        Field(description="knobs of the matrix that change together"),
+    ] = ()
+    exclude: Annotated[
+        tuple[Annotated[Knobs, Field(min_length=1)], ...],
+        Field(description="combinations of the matrix that are left out"),
+    ] = ()
+    measure: Measure
+    repeats: Repeats = Repeats()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Experiment:
+        for pair in self.pair:
+            if unknown := [name for name in pair if name not in self.matrix]:
+                raise ValueError(f"pair: {unknown[0]} is not in the matrix")
+            lengths = {len(self.matrix[name]) for name in pair}
+            if len(lengths) > 1:
+                raise ValueError(f"pair: {', '.join(pair)} have not as many values as each other")
+        paired = [name for pair in self.pair for name in pair]
+        if twice := {name for name in paired if paired.count(name) > 1}:
+            raise ValueError(f"pair: {min(twice)} is in two pairs")
+        for excluded in self.exclude:
+            if unknown := [name for name in excluded if name not in self.matrix]:
+                raise ValueError(f"exclude: {unknown[0]} is not in the matrix")
+        names = [one.name for one in self.settings()]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"setting: two are named {min(twice)!r}")
+        return self
+
+    def settings(self) -> list[Setting]:
+        """Return every setting but the baseline, in the file's order."""
+        return [*self.setting, *self._combinations()]
+
+    def _combinations(self) -> Iterator[Setting]:
+        """Yield those of the matrix that are not excluded and are not the baseline itself."""
+        groups = [*self.pair, *((name,) for name in self.matrix if not self._paired(name))]
+        columns = [
+            [
+                dict(zip(group, values, strict=True))
+                for values in zip(*(self.matrix[name] for name in group), strict=True)
+            ]
+            for group in groups
+        ]
+        # In the order of the matrix, whatever is paired.
+        order = list(self.matrix)
+        for parts in product(*columns) if columns else ():
+            knobs = {name: value for part in parts for name, value in part.items()}
+            knobs = {name: knobs[name] for name in order}
+            if any(knobs.items() >= excluded.items() for excluded in self.exclude):
+                continue
+            if self.baseline.items() >= knobs.items():
+                continue
+            words = " ".join(f"{name}={text(value)}" for name, value in knobs.items())
+            yield Setting.model_construct(name=words, knobs=knobs)
+
+    def _paired(self, name: str) -> bool:
+        return any(name in pair for pair in self.pair)
+
+
+def text(value: Value) -> str:
+    """Return a knob's value as one types it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def read(file: Path) -> Experiment:
+    """Read an experiment file; UsageError says what is wrong in which line."""
+    return tomlfile.read(Experiment, file, "the experiment")
+
+
+def knobs_of(experiment: Experiment, setting: Setting | None) -> Mapping[str, Value]:
+    """Return all knobs of a setting; None is the baseline."""
+    return {**experiment.baseline, **(setting.knobs if setting else {})}

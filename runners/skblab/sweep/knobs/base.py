@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a knob is. It does nothing itself: it gives the scripts that do, and reads what they print.
+
+So a plan can show each command before anything is done, and what a killed run left can be put back
+from its journal by a program that knows nothing of knobs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from skblab.errors import SkblabError
+from skblab.sweep.experiment import Value
+
+# How a script says that the hardware, the driver or the kernel has no such thing: on a line of its
+# own, and why. The value is then skipped and reported.
+UNABLE = "skblab-unable:"
+
+
+Check = Callable[[Value], Value]
+
+
+class Unable(SkblabError):
+    """This machine cannot do that: no failure, but no result either."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A network device of the device under test, and the namespace that it is in."""
+
+    name: str
+    netns: str | None = None
+    # The PCI or virtio function, for its interrupts; None for one that has none.
+    parent: str | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The device under test: `devices` in the order in which traffic passes them."""
+
+    devices: tuple[Device, ...]
+    netns: str | None = None
+    cpus: int = 1
+    # Of each CPU, by number.
+    nodes: tuple[int, ...] = field(default=(0,))
+
+
+def inside(netns: str | None, command: str) -> str:
+    """Return a command as it runs in a namespace."""
+    return command if netns is None else f"ip netns exec {shlex.quote(netns)} {command}"
+
+
+class Knob(Protocol):
+    """A setting.
+
+    A state is what was found, in words that `restore` understands.
+    """
+
+    @property
+    def name(self) -> str:
+        """As experiment files have it."""
+
+    @property
+    def sentence(self) -> str:
+        """What it does."""
+
+    @property
+    def boot(self) -> bool:
+        """Only a boot sets it."""
+
+    @property
+    def check(self) -> Check:
+        """Returns a value as it is used; ValueError says what is expected."""
+
+    def get(self, machine: Machine) -> str:
+        """Return a script that prints the state."""
+
+    def state(self, printed: str) -> str:
+        """Return the state that was printed; Unable says why there is none."""
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable if what `get` printed says that the hardware cannot have that value."""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the state that a value is, where the state was `before`."""
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Return a script that makes it so: a state that was wanted, or one that was before."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values that are the given ones, and nothing else."""
+
+    values: Sequence[Value]
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value; ValueError if it is none of them. 1 is not true here."""
+        if any(type(one) is type(value) and one == value for one in self.values):
+            return value
+        raise ValueError(f"{value!r}: expected {' or '.join(map(_shown, self.values))}")
+
+
+@dataclass(frozen=True)
+class Between:
+    """Whole numbers from `low` to `high`."""
+
+    low: int
+    high: int
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value; ValueError if it is no such number."""
+        if type(value) is int and self.low <= value <= self.high:
+            return value
+        raise ValueError(f"{value!r}: expected a whole number from {self.low} to {self.high}")
+
+
+ON_OFF = Choice((False, True))
+
+
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)

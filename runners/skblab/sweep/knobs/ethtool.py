@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs of a NIC's driver: rings, queues, coalescing, offloads, by ethtool on every device.
+
+A state is JSON: for each device the parameters of the knob, as `ethtool --json` names them.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skblab.errors import SkblabError
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, Unable, inside
+
+
+@dataclass(frozen=True)
+class Ethtool:
+    """Parameters that all get the same value, on all devices.
+
+    `show` and `change` are ethtool's options, such as -g and -G. `parameters` maps the name that
+    `change` takes to the one that `show` prints. With `-max` after it that one is the most that the
+    hardware can, if `show` prints it.
+    """
+
+    name: str
+    sentence: str
+    show: str
+    change: str
+    parameters: Mapping[str, str]
+    check: Check
+    # ethtool 6.14 prints channels as text only.
+    text: bool = False
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print a document for each device."""
+        return "\n".join(
+            f"{self._print(one)} || "
+            f"echo '{UNABLE} {one.name}: ethtool {self.show} is not supported'"
+            for one in machine.devices
+        )
+
+    def _print(self, device: Device) -> str:
+        if self.text:
+            return f"echo 'ifname: {device.name}'; {_ethtool(device, self.show)}"
+        return _ethtool(device, "--json", self.show)
+
+    def _documents(self, printed: str) -> list[dict[str, Any]]:
+        """Return every device's document; Unable if there is one that has none."""
+        if UNABLE in printed:
+            raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
+        return _texts(printed) if self.text else _json(printed)
+
+    def state(self, printed: str) -> str:
+        """Return the parameters of each device; Unable if one has none."""
+        found: dict[str, dict[str, Any]] = {}
+        for document in self._documents(printed):
+            own = {name: _plain(document.get(shown)) for name, shown in self.parameters.items()}
+            if missing := [name for name, value in own.items() if value is None]:
+                raise Unable(f"{document['ifname']}: its driver has no {missing[0]}")
+            found[document["ifname"]] = own
+        return json.dumps(found, sort_keys=True)
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable if a device has a lower maximum, or a feature that is fixed."""
+        self.state(printed)
+        for document in self._documents(printed):
+            for shown in self.parameters.values():
+                most, now = document.get(f"{shown}-max"), document[shown]
+                where = f"{document['ifname']}: {shown}"
+                if isinstance(most, int) and isinstance(value, int) and value > most:
+                    raise Unable(f"{where} is at most {most}")
+                if isinstance(now, dict) and now.get("fixed") and now["active"] != value:
+                    raise Unable(f"{where} is fixed by the driver: {_word(now['active'])}")
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the value for each parameter of each device."""
+        own = {one.name: dict.fromkeys(self.parameters, value) for one in machine.devices}
+        return json.dumps(own, sort_keys=True)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Change parameter by parameter: a driver that lacks one of several refuses all."""
+        own = json.loads(state)
+        return "\n".join(
+            f"{_ethtool(one, self.change, parameter, _word(value))} >/dev/null"
+            for one in machine.devices
+            for parameter, value in own.get(one.name, {}).items()
+        )
+
+
+def _ethtool(device: Device, option: str, *rest: str) -> str:
+    words = [*rest[:1], device.name, *rest[1:]] if option.startswith("--") else [device.name, *rest]
+    return inside(device.netns, shlex.join(["ethtool", option, *words]))
+
+
+def _texts(printed: str) -> list[dict[str, Any]]:
+    """Return documents of text: what is below `Pre-set maximums:` has `-max` in its name."""
+    found: list[dict[str, Any]] = []
+    suffix = ""
+    for line in printed.splitlines():
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name == "ifname":
+            found.append({name: value})
+        elif not value:
+            suffix = "-max" if name == "Pre-set maximums" else ""
+        elif value.isdecimal():
+            found[-1][f"{name.lower()}{suffix}"] = int(value)
+    return found
+
+
+def _json(printed: str) -> list[dict[str, Any]]:
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while at < len(printed.rstrip()):
+        try:
+            some, end = decoder.raw_decode(printed[at:].lstrip())
+        except ValueError as error:
+            raise SkblabError(f"ethtool printed no JSON: {printed[at : at + 60]!r}") from error
+        at += end + len(printed[at:]) - len(printed[at:].lstrip())
+        found += some
+    return found
+
+
+def _plain(value: object) -> object:
+    """Return a parameter's value; features print more than that."""
+    return value.get("active") if isinstance(value, dict) else value
+
+
+def _word(value: Value) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs that are rules for packets: chains of any length, sets, connection tracking, flow tables,
+masquerading; as nftables has them, or iptables.
+
+All in a table, or a chain, of our own: what a machine has beside it is left alone. A state is the
+value itself, read from the comment that is kept with the rules, and how many rules there are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from importlib import resources
+
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import Check, Machine, inside
+
+NONE = "none"
+# One port each.
+MOST = 65_535
+# Value to the rules that it has.
+PLAIN = {"conntrack": 2, "flowtable": 1, "masquerade": 1}
+EXPECTED = (
+    f"{NONE}, {', '.join(PLAIN)}, or such as 'nft-forward 1000', 'nft-input-set 1000', "
+    f"'iptables-forward 1000', with at most {MOST} rules"
+)
+_RULES = re.compile(r"(nft|iptables)-(forward|input)(-set)? ([1-9]\d*)")
+_COMMENT = re.compile(r'-A SKBLAB .*--comment "([^"]+)"')
+
+
+def check(value: Value) -> Value:
+    """Return the value; ValueError if there is none like it."""
+    if isinstance(value, str):
+        if value == NONE or value in PLAIN:
+            return value
+        found = _RULES.fullmatch(value)
+        if found and int(found[4]) <= MOST and not (found[1] == "iptables" and found[3]):
+            return value
+    raise ValueError(f"{value!r}: expected {EXPECTED}")
+
+
+@dataclass(frozen=True)
+class Netfilter:
+    """Rules for packets; `check` tells which."""
+
+    name: str = "netfilter"
+    sentence: str = "Rules that each packet is held to, or what is remembered of its connection."
+    check: Check = check
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print our table, and our chain of iptables."""
+        return _script(machine, "show")
+
+    def state(self, printed: str) -> str:
+        """Return the value that the rules are of, and how many there are."""
+        first, _, rest = printed.partition("\n")
+        value, count = NONE, 0
+        for part in json.loads(first or "{}").get("nftables", ()):
+            value = part.get("table", {}).get("comment", value)
+            count += ("rule" in part) + len(part.get("set", {}).get("elem", ()))
+        if comments := _COMMENT.findall(rest):
+            return f"{comments[0]} {len(comments)}"
+        return f"{value} {count}"
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Any machine with the programs can be tried."""
+        self.state(printed)
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the value and the number of rules that it has; of a set, its elements as well."""
+        found = _RULES.fullmatch(str(value))
+        count = int(found[4]) + bool(found[3]) if found else PLAIN.get(str(value), 0)
+        return f"{value} {count}"
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Take our rules away, and make those of the state."""
+        value = state.rpartition(" ")[0]
+        return _script(machine, f"clear\n{_make(machine, value)}")
+
+
+def _make(machine: Machine, value: str) -> str:
+    if value == NONE:
+        return ""
+    quoted = shlex.quote(value)
+    if found := _RULES.fullmatch(value):
+        if found[1] == "iptables":
+            return f"iptables_list {found[2].upper()} {found[4]} {quoted}"
+        kind = "nft_set" if found[3] else "nft_list"
+        return f"{kind} {found[2]} {found[4]} | table {quoted}"
+    devices = [one.name for one in machine.devices]
+    words = {"flowtable": [", ".join(devices)], "masquerade": devices[-1:]}
+    return f"{shlex.join([value, *words.get(value, [])])} | table {quoted}"
+
+
+def _script(machine: Machine, call: str) -> str:
+    functions = (resources.files(__package__) / "netfilter.sh").read_text()
+    return inside(machine.netns, f"sh -euc {shlex.quote(functions + call)}")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+# Rules for packets in a table, or with iptables a chain, of our own. The value is kept with them as
+# a comment. Rules match nothing that is sent: sources of 192.0.2.0/24 (RFC 5737), a port each.
+
+show() {
+	nft -j list table inet skblab 2>/dev/null || echo '{}'
+	iptables -S SKBLAB 2>/dev/null || :
+}
+
+clear() {
+	nft delete table inet skblab 2>/dev/null || :
+	for chain in FORWARD INPUT; do
+		iptables -D $chain -j SKBLAB 2>/dev/null || :
+	done
+	if iptables -F SKBLAB 2>/dev/null; then
+		iptables -X SKBLAB
+	fi
+}
+
+# The table with its comment, around what comes by standard input.
+table() { # value
+	{
+		echo "table inet skblab { comment \"$1\";"
+		cat
+		echo '}'
+	} | nft -f -
+}
+
+nft_list() { # hook count
+	echo "chain rules { type filter hook $1 priority 0;"
+	seq "$2" | awk '{ printf "ip saddr 192.0.2.%d udp sport %d drop\n", $1 % 254 + 1, $1 }'
+	echo '}'
+}
+
+nft_set() { # hook count
+	echo 'set sources { type ipv4_addr . inet_service; elements = {'
+	seq "$2" | awk '{ printf "%s192.0.2.%d . %d", (NR > 1 ? ", " : ""), $1 % 254 + 1, $1 }'
+	echo '}; }'
+	echo "chain rules { type filter hook $1 priority 0;"
+	echo 'ip saddr . udp sport @sources drop; }'
+}
+
+iptables_list() { # CHAIN count value
+	{
+		echo '*filter'
+		echo ':SKBLAB - [0:0]'
+		echo "-A $1 -j SKBLAB"
+		seq "$2" | awk -v value="$3" '{
+			printf "-A SKBLAB -s 192.0.2.%d/32 -p udp -m udp --sport %d ", $1 % 254 + 1, $1
+			printf "-m comment --comment \"%s\" -j DROP\n", value
+		}'
+		echo COMMIT
+	} | iptables-restore --noflush
+}
+
+conntrack() {
+	echo 'chain forward { type filter hook forward priority 0;'
+	echo 'ct state established,related accept; ct state new accept; }'
+}
+
+flowtable() { # device, device ...
+	echo "flowtable flows { hook ingress priority 0; devices = { $1 }; }"
+	echo 'chain forward { type filter hook forward priority 0;'
+	echo 'meta l4proto { tcp, udp } flow add @flows; }'
+}
+
+masquerade() { # device
+	echo 'chain postrouting { type nat hook postrouting priority 100;'
+	echo "oifname \"$1\" masquerade; }"
+}

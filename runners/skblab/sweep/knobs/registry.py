@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every knob by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from skblab.sweep.knobs.base import ON_OFF, Between, Choice, Knob
+from skblab.sweep.knobs.ethtool import Ethtool
+from skblab.sweep.knobs.netfilter import Netfilter
+from skblab.sweep.knobs.sysctl import Sysctl
+from skblab.sweep.knobs.sysfs import SPREADS, Sysfs
+
+_MANY = 1 << 31
+
+_SYSCTLS = (
+    Sysctl(
+        "rp_filter",
+        "Reverse path filter: a route back to the source is looked up for each packet.",
+        # The greater of the two counts.
+        ("net/ipv4/conf/all/rp_filter", "net/ipv4/conf/{device}/rp_filter"),
+        Choice((0, 1, 2)),
+    ),
+    Sysctl(
+        "ip_forward",
+        "Packets for others are forwarded.",
+        ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"),
+        ON_OFF,
+    ),
+    Sysctl(
+        "netdev_budget",
+        "Packets that one softirq takes from all NAPI instances before it lets others run.",
+        ("net/core/netdev_budget",),
+        Between(1, _MANY - 1),
+        everywhere=True,
+    ),
+    Sysctl(
+        "netdev_budget_usecs",
+        "Microseconds that one softirq polls before it lets others run.",
+        ("net/core/netdev_budget_usecs",),
+        Between(1, _MANY - 1),
+        everywhere=True,
+    ),
+    Sysctl(
+        "dev_weight",
+        "Packets that the backlog, where RPS puts them, is polled for at a time.",
+        ("net/core/dev_weight",),
+        Between(1, 65535),
+        everywhere=True,
+    ),
+    Sysctl(
+        "busy_poll",
+        "Microseconds that poll() and select() themselves look at the NIC's queue.",
+        ("net/core/busy_poll",),
+        Between(0, _MANY - 1),
+        everywhere=True,
+    ),
+    Sysctl(
+        "busy_read",
+        "Microseconds that a read of a socket itself looks at the NIC's queue.",
+        ("net/core/busy_read",),
+        Between(0, _MANY - 1),
+        everywhere=True,
+    ),
+    Sysctl(
+        "rfs_entries",
+        "Flows that receive flow steering remembers for the whole machine; 0 switches it off.",
+        ("net/core/rps_sock_flow_entries",),
+        Between(0, 1 << 29),
+        everywhere=True,
+    ),
+)
+
+_RING, _CHANNELS, _COALESCING, _FEATURES = ("-g", "-G"), ("-l", "-L"), ("-c", "-C"), ("-k", "-K")
+_NUMBER = Between(0, _MANY - 1)
+_ETHTOOLS = (
+    *(
+        Ethtool(name, sentence, *_RING, {side: side}, Between(1, _MANY - 1))
+        for name, side, sentence in (
+            ("ring_rx", "rx", "Descriptors in each receive ring."),
+            ("ring_tx", "tx", "Descriptors in each transmit ring."),
+        )
+    ),
+    Ethtool(
+        "queues",
+        "Queues of the NIC, each with an interrupt of its own; RSS spreads flows over them.",
+        *_CHANNELS,
+        {"combined": "combined"},
+        Between(1, 4096),
+        text=True,
+    ),
+    *(
+        Ethtool(name, sentence, *_COALESCING, {shown: shown}, check)
+        for name, shown, sentence, check in (
+            (
+                "rx_usecs",
+                "rx-usecs",
+                "Microseconds that the NIC waits before its interrupt.",
+                _NUMBER,
+            ),
+            ("rx_frames", "rx-frames", "Packets after which the NIC interrupts anyway.", _NUMBER),
+            ("adaptive_rx", "adaptive-rx", "The driver chooses how long the NIC waits.", ON_OFF),
+        )
+    ),
+    *(
+        Ethtool(name, sentence, *_FEATURES, {word: shown}, ON_OFF)
+        for name, word, shown, sentence in (
+            ("gro", "gro", "generic-receive-offload", "Packets of a flow are merged as they come."),
+            ("gso", "gso", "generic-segmentation-offload", "The stack cuts large packets last."),
+            ("tso", "tso", "tcp-segmentation-offload", "The NIC cuts large TCP packets."),
+            ("rx_checksum", "rx", "rx-checksumming", "The NIC checks checksums."),
+            ("tx_checksum", "tx", "tx-checksumming", "The NIC makes checksums."),
+        )
+    ),
+)
+
+_SYSFS = (
+    Sysfs(
+        "threaded",
+        "Each NAPI instance is polled by a kernel thread of its own instead of softirqs.",
+        "threaded",
+        ON_OFF,
+    ),
+    Sysfs(
+        "gro_flush_timeout",
+        "Nanoseconds after which a timer polls a NAPI instance whose interrupt is put off.",
+        "gro_flush_timeout",
+        Between(0, 1_000_000_000),
+    ),
+    Sysfs(
+        "napi_defer_hard_irqs",
+        "Empty polls before a NAPI instance's interrupt is enabled again.",
+        "napi_defer_hard_irqs",
+        Between(0, _MANY - 1),
+    ),
+    Sysfs(
+        "rps",
+        "CPUs that packets of a receive queue are handed on to.",
+        "queues/rx-*/rps_cpus",
+        Choice(SPREADS),
+        cpus=True,
+    ),
+    Sysfs(
+        "rfs_flows",
+        "Flows of a receive queue that are handed to the CPU of their reader.",
+        "queues/rx-*/rps_flow_cnt",
+        Between(0, 1 << 29),
+    ),
+    Sysfs(
+        "xps",
+        "CPUs that use a transmit queue.",
+        "queues/tx-*/xps_cpus",
+        Choice(SPREADS),
+        cpus=True,
+    ),
+)
+
+_ALL: tuple[Knob, ...] = (*_SYSCTLS, *_ETHTOOLS, *_SYSFS, Netfilter())
+KNOBS: Mapping[str, Knob] = {one.name: one for one in _ALL}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs that are kernel parameters, in /proc/sys."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import UNABLE, Check, Machine, Unable, inside
+
+_LINE = re.compile(r"(\S+)=(\S*)")
+
+
+@dataclass(frozen=True)
+class Sysctl:
+    """Parameters that all get the same value.
+
+    In `keys`, `{device}` stands for each device in turn. With `everywhere` they are those of the
+    whole machine, not of the namespace of the device under test.
+    """
+
+    name: str
+    sentence: str
+    keys: tuple[str, ...]
+    check: Check
+    everywhere: bool = False
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print `key=value` for each."""
+        lines = [
+            f"if [ -e {path} ]; then printf '%s=%s\\n' {key} \"$(cat {path})\"; "
+            f"else echo '{UNABLE} no {key}'; fi"
+            for key, path in self._paths(machine)
+        ]
+        return self._run(machine, "; ".join(lines))
+
+    def state(self, printed: str) -> str:
+        """Return `key=value` words."""
+        if UNABLE in printed:
+            raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
+        return " ".join(printed.split())
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Any value that is read at all can be tried."""
+        self.state(printed)
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the value for each."""
+        number = int(value) if isinstance(value, bool) else value
+        return " ".join(f"{key}={number}" for key, _ in self._paths(machine))
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Write each value."""
+        paths = dict(self._paths(machine))
+        words = [_LINE.fullmatch(word) for word in state.split()]
+        lines = [f"echo {found[2]} >{paths[found[1]]}" for found in words if found]
+        return self._run(machine, "; ".join(lines))
+
+    def _paths(self, machine: Machine) -> list[tuple[str, str]]:
+        found = []
+        for key in self.keys:
+            for device in machine.devices if "{device}" in key else machine.devices[:1]:
+                full = key.format(device=device.name)
+                found.append((full, f"/proc/sys/{full}"))
+        return found
+
+    def _run(self, machine: Machine, script: str) -> str:
+        if self.everywhere or machine.netns is None:
+            return script
+        return inside(machine.netns, f"sh -ec {shlex.quote(script)}")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs turned on a machine, read back, and put back whatever happens.
+
+Before a knob is turned, the script that undoes it is in the undo journal, flushed to disk. A run
+that ends undoes what it did, last first; what a killed one left, `undo` does later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from skblab.errors import SkblabError, one_line
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import Machine, Unable
+from skblab.sweep.knobs.registry import KNOBS
+from skblab.transport import Transport
+
+# Between what knobs print.
+_MARK = "skblab-knob"
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A knob's reading in a trial: what it was before, was to be, and was found to be after."""
+
+    knob: str
+    value: Value
+    before: str
+    wanted: str
+    after: str
+
+    @property
+    def void(self) -> bool:
+        """The trial does not count: it did not have the setting."""
+        return self.after != self.wanted
+
+
+class Undo:
+    """The undo journal: a file with a line for each script that puts something back."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def add(self, knob: str, script: str) -> None:
+        """Add a script, on disk before this returns."""
+        with self.file.open("a") as file:
+            file.write(json.dumps({"knob": knob, "script": script}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def scripts(self) -> list[tuple[str, str]]:
+        """Return knob and script of each, last first; what a kill cut was not acted on yet."""
+        if not self.file.exists():
+            return []
+        found = []
+        for line in self.file.read_text().splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                entry = json.loads(line)
+                found.append((entry["knob"], entry["script"]))
+        return found[::-1]
+
+    def replay(self, transport: Transport) -> list[str]:
+        """Put everything back; return what could not be, in words. The journal goes if all was."""
+        wrong = _do(transport, self.scripts())
+        if not wrong:
+            self.file.unlink(missing_ok=True)
+        return wrong
+
+
+def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[str]:
+    """Run each knob's script; return what failed, in words.
+
+    One may need another's first, as segmentation needs checksums: what fails is tried again as long
+    as something else succeeds.
+    """
+    waiting, wrong = list(scripts), [""]
+    while waiting and wrong:
+        failed, wrong = [], []
+        for knob, script in waiting:
+            done = transport.script(script)
+            if done.status != 0:
+                failed.append((knob, script))
+                wrong.append(f"{knob}: {one_line(done.stderr) or f'exit {done.status}'}")
+        if len(failed) == len(waiting):
+            return wrong
+        waiting = failed
+    return []
+
+
+class Turner:
+    """Turns knobs of one machine."""
+
+    def __init__(self, transport: Transport, machine: Machine, undo: Undo) -> None:
+        self._transport, self._machine, self._undo = transport, machine, undo
+        # State of each knob that was turned, before the first turn.
+        self._first: dict[str, str] = {}
+
+    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
+        """Turn these knobs, and put back others that were turned; return what was read.
+
+        Raises Unable for a value that the machine cannot have; nothing was turned then.
+        """
+        before = self._fitting(settings)
+        changes = {name: self._first[name] for name in self._first if name not in settings}
+        wanted = {
+            name: KNOBS[name].wanted(self._machine, value, before[name])
+            for name, value in settings.items()
+        }
+        changes |= {name: state for name, state in wanted.items() if state != before[name]}
+        scripts = []
+        for name, state in changes.items():
+            knob = KNOBS[name]
+            if name not in self._first:
+                self._undo.add(name, knob.restore(self._machine, before[name]))
+                self._first[name] = before[name]
+            scripts.append((name, knob.restore(self._machine, state)))
+        if wrong := _do(self._transport, scripts):
+            raise SkblabError(f"not set: {'; '.join(wrong)}")
+        for name in changes.keys() - settings.keys():
+            del self._first[name]
+        after = self._states(settings)
+        return [
+            Turned(name, value, before[name], wanted[name], after[name])
+            for name, value in settings.items()
+        ]
+
+    def look(self, found: Sequence[Turned]) -> list[Turned]:
+        """Return the readings with what there is now, after a trial."""
+        after = self._states([one.knob for one in found])
+        return [replace(one, after=after[one.knob]) for one in found]
+
+    def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        found = {}
+        for name, printed in self._printed(settings).items():
+            try:
+                KNOBS[name].fits(printed, settings[name])
+                found[name] = KNOBS[name].state(printed)
+            except Unable as reason:
+                raise Unable(f"{name}: {reason}") from reason
+        return found
+
+    def _states(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: KNOBS[name].state(text) for name, text in self._printed(names).items()}
+
+    def _printed(self, names: Iterable[str]) -> dict[str, str]:
+        """Return what each knob prints: all by one script, for each call takes its time."""
+        chosen = list(names)
+        lines = [f"echo {_MARK}\n{KNOBS[name].get(self._machine)}" for name in chosen]
+        done = self._transport.script("\n".join(lines)).check("reading settings")
+        parts = done.stdout.split(f"{_MARK}\n")[1:]
+        return dict(zip(chosen, parts, strict=True))
+
+
+@contextlib.contextmanager
+def turning(transport: Transport, machine: Machine, file: Path) -> Iterator[Turner]:
+    """Give what turns knobs, and put all back at the end; SkblabError if something cannot be."""
+    undo = Undo(file)
+    if undo.scripts():
+        raise SkblabError(f"{file} has settings of a run that was killed; put them back first")
+    try:
+        yield Turner(transport, machine, undo)
+    finally:
+        if wrong := undo.replay(transport):
+            raise SkblabError(f"not put back: {'; '.join(wrong)}; the scripts are in {file}")

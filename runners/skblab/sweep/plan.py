@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a sweep does, in which order: pure, the same for the same file and seed.
+
+A block is one repeat of everything. In it, settings that need the same boot run in one boot; boots,
+the settings of each, and what is measured with a setting are in a random order of the block's own.
+The baseline runs twice in each block, the second time under another name: what differs between
+these two is the suite's own error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from skblab.sweep.experiment import (
+    AGAIN,
+    BASELINE,
+    Experiment,
+    Stream,
+    Value,
+    knobs_of,
+)
+
+What = Literal["throughput", "latency", "layers"]
+
+# For the estimate, in seconds: what a boot takes, a change of settings, and a trial beside its
+# traffic.
+BOOT_SECONDS = 30.0
+CHANGE_SECONDS = 1.0
+TRIAL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing to measure; `rate` in packets a second is that of latency and layers."""
+
+    number: int
+    what: What
+    stream: Stream
+    rate: int | None
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        rate = "" if self.rate is None else f" at {self.rate}/s"
+        return f"{self.what}{rate}, {self.stream}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting, and what is measured with it."""
+
+    setting: str
+    knobs: Mapping[str, Value]
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Boot:
+    """A boot of the device under test with knobs that need one, then settings in this order."""
+
+    block: int
+    knobs: Mapping[str, Value]
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All boots of all blocks; those from block `least` on may not be needed."""
+
+    experiment: Experiment
+    boots: tuple[Boot, ...]
+
+    @property
+    def digest(self) -> str:
+        """Names the plan: the same for the same experiment file, whatever its comments."""
+        boots = [asdict(boot) for boot in self.boots]
+        whole = {"experiment": self.experiment.model_dump(mode="json"), "boots": boots}
+        return hashlib.sha256(
+            json.dumps(whole, sort_keys=True, default=lambda one: one.model_dump()).encode()
+        ).hexdigest()[:16]
+
+    def trials(self) -> Iterator[tuple[Boot, Change, Trial]]:
+        """Yield every trial in its order."""
+        for boot in self.boots:
+            for change in boot.changes:
+                for trial in change.trials:
+                    yield boot, change, trial
+
+    def seconds(self, blocks: int | None = None) -> float:
+        """Return about how long the first `blocks` take; None: all of them."""
+        boots = [one for one in self.boots if blocks is None or one.block < blocks]
+        found = 0.0
+        for boot in boots:
+            found += BOOT_SECONDS + self.experiment.repeats.warm_up_seconds
+            for change in boot.changes:
+                found += CHANGE_SECONDS + sum(self._length(trial) for trial in change.trials)
+        return found
+
+    def _length(self, trial: Trial) -> float:
+        measure = self.experiment.measure
+        if trial.what == "throughput":
+            assert measure.throughput is not None
+            search = measure.throughput
+            return search.trials * (search.seconds + TRIAL_SECONDS) + (search.confirm_seconds or 0)
+        one = measure.latency if trial.what == "latency" else measure.layers
+        assert one is not None
+        return one.seconds + TRIAL_SECONDS
+
+
+def make(experiment: Experiment, needs_boot: Collection[str] = ()) -> Plan:
+    """Return the plan; `needs_boot` are the knobs that only a boot can set."""
+    by_boot: dict[str, list[tuple[str, Mapping[str, Value]]]] = {}
+    names = [(BASELINE, None), (AGAIN, None), *((one.name, one) for one in experiment.settings())]
+    for name, setting in names:
+        knobs = knobs_of(experiment, setting)
+        key = json.dumps({one: knobs[one] for one in sorted(knobs) if one in needs_boot})
+        by_boot.setdefault(key, []).append((name, knobs))
+    boots: list[Boot] = []
+    number = 0
+    for block in range(experiment.repeats.most):
+        # Of the block alone: a repeat more does not change the order of those before it.
+        choose = random.Random(f"{experiment.seed} {block}")
+        for key in choose.sample(sorted(by_boot), len(by_boot)):
+            changes = []
+            for name, knobs in choose.sample(by_boot[key], len(by_boot[key])):
+                some = list(_measures(experiment))
+                trials = [
+                    Trial(number + at, *one)
+                    for at, one in enumerate(choose.sample(some, len(some)))
+                ]
+                number += len(trials)
+                changes.append(Change(name, knobs, tuple(trials)))
+            boots.append(Boot(block, _list_to_tuple(json.loads(key)), tuple(changes)))
+    return Plan(experiment, tuple(boots))
+
+
+def _list_to_tuple(knobs: Mapping[str, Value | list[int | str]]) -> dict[str, Value]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in knobs.items()
+    }
+
+
+def _measures(experiment: Experiment) -> Iterator[tuple[What, Stream, int | None]]:
+    measure = experiment.measure
+    for stream in experiment.traffic.each():
+        if measure.throughput is not None:
+            yield "throughput", stream, None
+        for rate in measure.latency.rates if measure.latency else ():
+            yield "latency", stream, rate
+        for rate in measure.layers.rates if measure.layers else ():
+            yield "layers", stream, rate

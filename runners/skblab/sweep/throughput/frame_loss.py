@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RFC 2544, section 26.3: the frame loss rate at falling loads.
+
+From the maximum rate down, in steps of at most a tenth of it, until two trials in a row lose
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skblab.errors import UsageError
+from skblab.sweep.throughput.trial import Measurer, Trial
+
+SECONDS = 60.0
+COARSEST = 0.1
+# Trials in a row without loss, that end the test.
+CLEAN = 2
+
+
+@dataclass(frozen=True)
+class FrameLoss:
+    """The trials, from the greatest load down."""
+
+    trials: tuple[Trial, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether two trials in a row lost nothing; if not, the loads ended before that."""
+        last = self.trials[-CLEAN:]
+        return len(last) == CLEAN and all(one.loss_ratio == 0 for one in last)
+
+    @property
+    def percent(self) -> list[float]:
+        """The frame loss rate of each trial, in percent of what was put in.
+
+        It knows nothing of what a generator at its limit did not put in: the trial's limit does.
+        """
+        return [100 * one.lost / one.sent if one.sent else 0.0 for one in self.trials]
+
+
+def frame_loss(
+    measurer: Measurer, max_load: float, seconds: float = SECONDS, step: float = COARSEST
+) -> FrameLoss:
+    """Run the trials; `step` is the part of `max_load` between two of them."""
+    if not 0.001 <= step <= COARSEST:
+        raise UsageError(f"frame loss: steps of {step}, expected 0.001 to {COARSEST}")
+    trials: list[Trial] = []
+    # By whole numbers, so that no rounding adds a step near zero.
+    steps = round(1 / step)
+    for left in range(steps, 0, -1):
+        trials.append(measurer.measure(max_load * left / steps, seconds))
+        if FrameLoss(tuple(trials)).complete:
+            break
+    return FrameLoss(tuple(trials))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs turned in a guest: set, read back, and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.probe import loads
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import Device, Machine, Unable
+from skblab.sweep.knobs.turning import Turner, Undo, turning
+from skblab.transport import Transport
+
+pytestmark = pytest.mark.guest
+
+MACHINE = Machine((Device("r0", "router"), Device("r1", "router")), "router", cpus=2)
+# What a veth pair has, with two values each.
+VALUES: dict[str, tuple[Value, Value]] = {
+    "rp_filter": (1, 2),
+    "ip_forward": (False, True),
+    "netdev_budget": (3000, 600),
+    "netdev_budget_usecs": (9000, 16000),
+    "dev_weight": (32, 128),
+    "busy_poll": (50, 0),
+    "busy_read": (50, 0),
+    "rfs_entries": (32768, 0),
+    "gso": (False, True),
+    "tso": (False, True),
+    "tx_checksum": (False, True),
+    "threaded": (True, False),
+    "gro_flush_timeout": (20000, 0),
+    "napi_defer_hard_irqs": (2, 0),
+    "rps": ("each", "all"),
+    "rfs_flows": (4096, 0),
+    "netfilter": ("nft-forward 100", "none"),
+}
+RULES = (
+    *("nft-input-set 50", "iptables-forward 20", "conntrack", "flowtable", "masquerade"),
+    *("nft-forward 10000", "none"),
+)
+
+
+@pytest.fixture(scope="module")
+def router(stock: Kernel, lab: LabRoot, programs: Path) -> Iterator[Transport]:
+    with Guest.boot(make_spec(), stock, lab, shares=[Bind(programs, "tools")]) as guest:
+        loads.prepare(guest.transport, napi=True)
+        yield guest.transport
+        assert guest.console.warnings() == []
+
+
+def everything(transport: Transport) -> dict[str, str]:
+    """What there is, read the way a run reads it."""
+    return Turner(transport, MACHINE, Undo(Path("/nonexistent")))._states(VALUES)
+
+
+def test_every_knob_is_set_read_and_put_back(router: Transport, tmp_path: Path) -> None:
+    before = everything(router)
+    file = tmp_path / "undo.jsonl"
+    with turning(router, MACHINE, file) as turner:
+        for index in (0, 1):
+            found = turner.turn({name: values[index] for name, values in VALUES.items()})
+            assert [one for one in found if one.void] == []
+            assert turner.look(found) == found
+        assert {one.knob: one.after for one in found} != before
+        assert {name for name, _ in Undo(file).scripts()} <= VALUES.keys()
+    assert everything(router) == before
+    assert not file.exists()
+
+
+def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        for value in RULES:
+            (found,) = turner.turn({"netfilter": value})
+            assert not found.void, found
+    assert everything(router)["netfilter"] == "none 0"
+
+
+def test_a_knob_that_is_not_named_any_more_is_put_back(router: Transport, tmp_path: Path) -> None:
+    before = everything(router)
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        # A veth without GRO has no NAPI that could have threads: on its own.
+        assert not [one for one in turner.turn({"gro": False}) if one.void]
+        turner.turn({"rp_filter": 2, "netdev_budget": 77})
+        turner.turn({"rp_filter": 2})
+        now = everything(router)
+        assert now["netdev_budget"] == before["netdev_budget"]
+        assert now["rp_filter"] != before["rp_filter"]
+
+
+def test_what_a_killed_run_left_is_put_back_later(router: Transport, tmp_path: Path) -> None:
+    before = everything(router)
+    undo = Undo(tmp_path / "undo.jsonl")
+    # As if it had been killed: nobody puts anything back.
+    Turner(router, MACHINE, undo).turn({"rp_filter": 2, "netfilter": "nft-forward 10"})
+    with undo.file.open("a") as file:
+        file.write('{"knob": "dev_weig')
+    assert everything(router) != before
+    assert undo.replay(router) == []
+    assert everything(router) == before
+    assert not undo.file.exists()
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "said"),
+    [
+        ("ring_rx", 512, "ring_rx: r0: ethtool -g is not supported"),
+        ("queues", 2, "queues: r0: its driver has no combined"),
+    ],
+)
+def test_what_the_machine_cannot_is_said_and_nothing_is_turned(
+    router: Transport, tmp_path: Path, knob: str, value: Value, said: str
+) -> None:
+    file = tmp_path / "undo.jsonl"
+    with (
+        turning(router, MACHINE, file) as turner,
+        pytest.raises(Unable, match=said),
+    ):
+        turner.turn({"rp_filter": 2, knob: value})
+    assert not file.exists()

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs: the scripts they give, and what they make of what such scripts print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import UNABLE, Device, Machine, Unable
+from skblab.sweep.knobs.registry import KNOBS
+
+MACHINE = Machine((Device("r0", "router"), Device("r1", "router")), "router", cpus=4)
+
+RINGS = """[ {
+        "ifname": "r0",
+        "rx-max": 1024,
+        "rx-mini-max": null,
+        "rx": 256,
+        "tx": 256
+    } ]
+[ {
+        "ifname": "r1",
+        "rx-max": 512,
+        "rx": 512
+    } ]
+"""
+
+
+@pytest.mark.parametrize("name", sorted(KNOBS))
+def test_scripts_are_good_shell(name: str) -> None:
+    knob = KNOBS[name]
+    assert knob.name == name
+    assert knob.sentence.endswith(".")
+    for script in (knob.get(MACHINE), knob.restore(MACHINE, _some_state(name))):
+        assert script
+        done = subprocess.run(["sh", "-n"], input=script, text=True, capture_output=True)
+        assert done.stderr == ""
+
+
+def _some_state(name: str) -> str:
+    knob = KNOBS[name]
+    before = "r0/queues/rx-0/rps_cpus=0 r0/threaded=0"
+    for value in (True, 1, "each", "nft-input-set 3"):
+        try:
+            return knob.wanted(MACHINE, knob.check(value), before)
+        except ValueError:
+            continue
+    raise AssertionError(f"no value for {name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("rp_filter", 3, "3: expected 0 or 1 or 2"),
+        ("rp_filter", True, "True: expected 0 or 1 or 2"),
+        ("gro", 1, "1: expected false or true"),
+        ("ring_rx", 0, "0: expected a whole number from 1 to 2147483647"),
+        ("queues", True, "True: expected a whole number from 1 to 4096"),
+        ("rps", "some", "'some': expected 'none' or 'all' or 'each'"),
+    ],
+)
+def test_a_wrong_value_is_said(name: str, value: Value, said: str) -> None:
+    with pytest.raises(ValueError, match="^" + said):
+        KNOBS[name].check(value)
+
+
+def test_rings_are_read_and_written() -> None:
+    knob = KNOBS["ring_rx"]
+    before = knob.state(RINGS)
+    assert json.loads(before) == {"r0": {"rx": 256}, "r1": {"rx": 512}}
+    assert json.loads(knob.wanted(MACHINE, 128, before)) == {"r0": {"rx": 128}, "r1": {"rx": 128}}
+    assert knob.restore(MACHINE, before).splitlines() == [
+        "ip netns exec router ethtool -G r0 rx 256 >/dev/null",
+        "ip netns exec router ethtool -G r1 rx 512 >/dev/null",
+    ]
+    knob.fits(RINGS, 512)
+    with pytest.raises(Unable, match="r1: rx is at most 512"):
+        knob.fits(RINGS, 513)
+    with pytest.raises(Unable, match="r1: its driver has no tx"):
+        KNOBS["ring_tx"].state(RINGS)
+
+
+CHANNELS = """ifname: r0
+Channel parameters for r0:
+Pre-set maximums:
+RX:		n/a
+Combined:	4
+Current hardware settings:
+RX:		n/a
+Combined:	2
+"""
+
+
+def test_channels_are_read_from_text() -> None:
+    knob = KNOBS["queues"]
+    assert json.loads(knob.state(CHANNELS)) == {"r0": {"combined": 2}}
+    knob.fits(CHANNELS, 4)
+    with pytest.raises(Unable, match="r0: combined is at most 4"):
+        knob.fits(CHANNELS, 5)
+    with pytest.raises(Unable, match="r0: its driver has no combined"):
+        knob.state(CHANNELS.replace("2", "n/a"))
+
+
+def test_a_fixed_feature_is_no_failure() -> None:
+    feature = {"active": True, "fixed": True, "requested": True}
+    printed = json.dumps([{"ifname": "r0", "generic-receive-offload": feature}])
+    knob = KNOBS["gro"]
+    assert json.loads(knob.state(printed)) == {"r0": {"gro": True}}
+    knob.fits(printed, True)
+    with pytest.raises(Unable, match="r0: generic-receive-offload is fixed by the driver: on"):
+        knob.fits(printed, False)
+
+
+@pytest.mark.parametrize("name", ["ring_rx", "rp_filter", "threaded"])
+def test_what_a_machine_lacks_is_said(name: str) -> None:
+    with pytest.raises(Unable, match=r"^r0 has none$"):
+        KNOBS[name].state(f"{UNABLE} r0 has none\n")
+
+
+def test_cpus_of_queues() -> None:
+    knob = KNOBS["rps"]
+    before = knob.state("r0/queues/rx-1/rps_cpus=00000000,00000002\nr0/queues/rx-0/rps_cpus=0f\n")
+    assert before == "r0/queues/rx-0/rps_cpus=f r0/queues/rx-1/rps_cpus=2"
+    each = knob.wanted(MACHINE, "each", before)
+    assert each == "r0/queues/rx-0/rps_cpus=1 r0/queues/rx-1/rps_cpus=2"
+    assert knob.wanted(MACHINE, "all", before).split()[0].endswith("=f")
+    assert knob.wanted(MACHINE, "none", before).split()[0].endswith("=0")
+
+
+@given(st.integers(0, 2**130))
+def test_masks_go_there_and_back(mask: int) -> None:
+    knob = KNOBS["xps"]
+    state = knob.state(f"r0/queues/tx-0/xps_cpus={mask:x}\n")
+    script = knob.restore(MACHINE, state)
+    written = script.partition("echo ")[2].partition(" ")[0]
+    assert int(written.replace(",", ""), 16) == mask
+    assert all(len(word) == 8 for word in written.split(",")[1:])
+    assert knob.state(f"r0/queues/tx-0/xps_cpus={written}\n") == state
+
+
+RULES = {
+    "nftables": [
+        {"metainfo": {"version": "1.0.9"}},
+        {"table": {"family": "inet", "name": "skblab", "comment": "nft-input-set 2"}},
+        {"set": {"name": "sources", "elem": [{"concat": []}, {"concat": []}]}},
+        {"chain": {"name": "rules"}},
+        {"rule": {"chain": "rules"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("printed", "state"),
+    [
+        ("{}\n", "none 0"),
+        (json.dumps(RULES) + "\n", "nft-input-set 2 3"),
+        (
+            "{}\n-N SKBLAB\n"
+            + 2 * '-A SKBLAB -p udp -m comment --comment "iptables-forward 2" -j DROP\n',
+            "iptables-forward 2 2",
+        ),
+    ],
+)
+def test_rules_are_counted(printed: str, state: str) -> None:
+    assert KNOBS["netfilter"].state(printed) == state
+
+
+@pytest.mark.parametrize("value", ["nft-forward 0", "nft 3", "iptables-input-set 3", "nat", 1])
+def test_rules_that_there_are_not(value: Value) -> None:
+    with pytest.raises(ValueError, match="expected none, conntrack"):
+        KNOBS["netfilter"].check(value)
+
+
+def test_parameters_of_the_whole_machine_are_not_of_its_namespace() -> None:
+    assert "netns" not in KNOBS["netdev_budget"].get(MACHINE)
+    assert KNOBS["rp_filter"].get(MACHINE).startswith("ip netns exec router sh -ec ")
+    state = "net/ipv4/conf/all/rp_filter=0 net/ipv4/conf/r0/rp_filter=1"
+    assert KNOBS["rp_filter"].state(state.replace(" ", "\n")) == state

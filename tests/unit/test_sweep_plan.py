@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Experiment files and the plans made of them: complete, in a seeded order, always the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skblab.errors import UsageError
+from skblab.sweep import plan
+from skblab.sweep.experiment import AGAIN, BASELINE, Experiment, read
+
+FILE = """
+name = "few"
+question = "Which?"
+baseline = { rp_filter = 0, ring = 256 }
+pair = [["ring", "threaded"]]
+exclude = [{ rp_filter = 2, ring = 512 }]
+
+[traffic]
+flows = [1, 32]
+
+[[setting]]
+name = "strict"
+knobs = { rp_filter = 1, kernel = "rt" }
+
+[matrix]
+rp_filter = [0, 2]
+ring = [256, 512]
+threaded = [false, true]
+
+[measure.latency]
+rates = [100, 1000]
+[measure.throughput]
+"""
+
+
+def experiment(tmp_path: Path, text: str = FILE) -> Experiment:
+    file = tmp_path / "few.toml"
+    file.write_text(text)
+    return read(file)
+
+
+def test_pairs_exclusions_and_the_baseline_itself(tmp_path: Path) -> None:
+    found = experiment(tmp_path)
+    assert [one.name for one in found.settings()] == [
+        "strict",
+        "rp_filter=0 ring=256 threaded=off",
+        "rp_filter=2 ring=256 threaded=off",
+        "rp_filter=0 ring=512 threaded=on",
+    ]
+
+
+def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
+    text = FILE.replace("ring = 256 }", "ring = 256, threaded = false }")
+    names = [one.name for one in experiment(tmp_path, text).settings()]
+    assert names[1:] == ["rp_filter=2 ring=256 threaded=off", "rp_filter=0 ring=512 threaded=on"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"threaded"]]', '"thread"]]', "few.toml:5: pair: thread is not in the matrix"),
+        (
+            "threaded = [false, true]",
+            "threaded = [true]",
+            "few.toml:5: pair: ring, threaded have not as many",
+        ),
+        (
+            "exclude = [{ rp_filter = 2,",
+            "exclude = [{ rp = 2,",
+            "few.toml:6: exclude: rp is not in the matrix",
+        ),
+        ('name = "strict"', 'name = "baseline"', "few.toml:12: setting.0.name: 'baseline' is the"),
+        ("flows = [1, 32]", "flows = [1, 0]", "few.toml:9: traffic.flows.1: Input should be great"),
+        ("flows = [1, 32]", "family = [6]", "few.toml:8: traffic: frame 64: the least of IPv6"),
+        ("[measure.throughput]", "[repeats]\nmost = 2", "repeats: most is 2, expected at least"),
+        ("[measure.throughput]", "[repeats]\nmost = 4", "a width or a budget has to decide"),
+        ("[measure.latency]\nrates = [100, 1000]\n[measure.throughput]", "[measure]", "nothing"),
+        ("rp_filter = [0, 2]", "rp_filter = []", "matrix.rp_filter: Tuple should have at least"),
+    ],
+)
+def test_a_fault_is_said_with_its_line(tmp_path: Path, before: str, after: str, said: str) -> None:
+    assert before in FILE
+    with pytest.raises(UsageError) as caught:
+        experiment(tmp_path, FILE.replace(before, after))
+    assert said in str(caught.value)
+
+
+def test_every_block_has_everything_once(tmp_path: Path) -> None:
+    found = plan.make(experiment(tmp_path), {"kernel"})
+    names = [BASELINE, AGAIN, *(one.name for one in found.experiment.settings())]
+    for block in range(3):
+        boots = [boot for boot in found.boots if boot.block == block]
+        assert sorted(len(boot.changes) for boot in boots) == [1, len(names) - 1]
+        assert sorted(str(boot.knobs) for boot in boots) == ["{'kernel': 'rt'}", "{}"]
+        count = Counter(change.setting for boot in boots for change in boot.changes)
+        assert count == Counter(names)
+        for boot in boots:
+            for change in boot.changes:
+                assert len({str(trial) for trial in change.trials}) == len(change.trials) == 6
+    assert [trial.number for *_, trial in found.trials()] == list(range(3 * len(names) * 6))
+
+
+def test_the_order_differs_between_blocks_and_seeds(tmp_path: Path) -> None:
+    one = experiment(tmp_path)
+    found = plan.make(one)
+    orders = [[change.setting for change in boot.changes] for boot in found.boots]
+    assert len({tuple(order) for order in orders}) == 3
+    other = plan.make(one.model_copy(update={"seed": 2}))
+    assert other.digest != found.digest
+    assert [[change.setting for change in boot.changes] for boot in other.boots] != orders
+
+
+@given(seed=st.integers(0, 2**32), blocks=st.integers(1, 5))
+@settings(max_examples=30)
+def test_more_repeats_do_not_change_those_before(seed: int, blocks: int) -> None:
+    one = Experiment.model_validate(
+        {
+            "name": "few",
+            "question": "Which?",
+            "seed": seed,
+            "matrix": {"a": [1, 2, 3], "b": [True, False]},
+            "measure": {"latency": {"rates": [1, 2, 3]}},
+            "repeats": {"least": 1, "most": blocks, "width": 0.1},
+        }
+    )
+    more = one.model_copy(update={"repeats": one.repeats.model_copy(update={"most": blocks + 1})})
+    found, longer = plan.make(one), plan.make(more)
+    assert longer.boots[: len(found.boots)] == found.boots
+    assert plan.make(one).digest == found.digest != longer.digest
+    assert longer.seconds(blocks) == found.seconds() < longer.seconds()
+
+
+def test_comments_and_places_do_not_change_the_digest(tmp_path: Path) -> None:
+    found = plan.make(experiment(tmp_path))
+    again = plan.make(experiment(tmp_path, "# A comment\n\n" + FILE))
+    assert (again, again.digest) == (found, found.digest)
+    assert replace(found, boots=found.boots[1:]).digest != found.digest

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The further tests of RFC 2544: frame loss, back-to-back, recovery, latency, the full trial."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulated import Device, Testbed
+from skblab.errors import UsageError
+from skblab.sweep.throughput import latency
+from skblab.sweep.throughput.back_to_back import applies, back_to_back
+from skblab.sweep.throughput.confirm import confirm
+from skblab.sweep.throughput.frame_loss import frame_loss
+from skblab.sweep.throughput.goals import Plan
+from skblab.sweep.throughput.recovery import recovery
+from skblab.sweep.throughput.search import search
+from skblab.sweep.throughput.trial import Recorder
+
+# 26.3
+
+
+def test_frame_loss_falls_by_tenths_until_two_trials_lose_nothing() -> None:
+    found = frame_loss(Testbed(Device(7.5e5)), 1e6, seconds=1)
+    assert [one.load for one in found.trials] == pytest.approx([1e6, 9e5, 8e5, 7e5, 6e5])
+    assert found.percent == pytest.approx([25, 100 * 15 / 90, 6.25, 0, 0])
+    assert found.complete
+
+
+def test_what_the_generator_did_not_send_is_not_frame_loss() -> None:
+    found = frame_loss(Testbed(Device(1e7), generator=6.5e5), 1e6, seconds=1)
+    assert found.percent == [0] * 6
+    assert [one.limit for one in found.trials] == ["generator"] * 4 + ["none"] * 2
+
+
+def test_a_device_without_loss_needs_two_trials() -> None:
+    assert len(frame_loss(Testbed(Device(1e7)), 1e6, seconds=1).trials) == 2
+
+
+def test_a_dead_device_is_tried_at_every_load() -> None:
+    found = frame_loss(Testbed(Device(0)), 1e6, seconds=1, step=0.05)
+    assert len(found.trials) == 20
+    assert not found.complete
+    assert found.percent == [100] * 20
+
+
+@pytest.mark.parametrize("step", [0.2, 0.0, -0.1])
+def test_coarser_steps_than_the_rfc_allows_are_refused(step: float) -> None:
+    with pytest.raises(UsageError, match=f"frame loss: steps of {step}"):
+        frame_loss(Testbed(Device(1e5)), 1e6, step=step)
+
+
+# 26.4
+
+
+@settings(max_examples=50, deadline=None)
+@given(queue=st.integers(0, 20_000), capacity=st.integers(0, 900_000))
+def test_the_buffer_is_what_back_to_back_finds(queue: int, capacity: int) -> None:
+    rate = 1e6
+    found = back_to_back(Testbed(Device(capacity, queue=queue)), rate, repeats=2, attempts=1)
+    assert found.bursts[0] == found.bursts[1]
+    assert not found.endless
+    # What the device forwarded while the burst came in left out, its queue remains.
+    assert found.corrected_seconds(capacity) * rate == pytest.approx(queue, abs=2)
+
+
+def test_a_burst_as_long_as_is_tried_is_at_least_so_long() -> None:
+    found = back_to_back(Testbed(Device(2e6)), 1e6, repeats=3, longest_seconds=0.5)
+    assert found.bursts == (500_000,) * 3
+    assert found.endless
+    assert found.limit == "none"
+    assert found.deviation == 0
+
+
+def test_one_accident_does_not_end_a_burst() -> None:
+    # In every fifth burst of 2 ms.
+    device = Device(5e5, queue=1000, stalls=100, stall_seconds=0.01)
+    recorder = Recorder(Testbed(device, seed=1))
+    found = back_to_back(recorder, 1e6, repeats=20, attempts=4)
+    assert found.mean == pytest.approx(2000, rel=0.01)
+    assert found.limit == "device"
+    assert len(recorder.trials) > 20
+
+
+def test_a_dead_device_has_no_burst() -> None:
+    found = back_to_back(Testbed(Device(0)), 1e6, repeats=1)
+    assert found.bursts == (0,)
+    assert found.deviation is None
+
+
+def test_a_device_as_fast_as_the_tester_has_no_such_benchmark() -> None:
+    assert applies(9e5, 1e6)
+    assert not applies(9.99e5, 1e6)
+
+
+def test_no_repetitions_are_refused() -> None:
+    with pytest.raises(UsageError, match="back-to-back: 0 repetitions"):
+        back_to_back(Testbed(Device(1e5)), 1e6, repeats=0)
+
+
+# 26.5
+
+
+class Queue:
+    """Empties a queue that an overload has filled, and loses frames for as long."""
+
+    def __init__(self, *times: float | None) -> None:
+        self.times = list(times)
+        self.asked: list[tuple[float, float, float]] = []
+
+    def step(self, first: float, then: float, seconds: float) -> float | None:
+        self.asked.append((first, then, seconds))
+        return self.times.pop(0)
+
+
+def test_recovery_is_the_mean_of_the_times_after_an_overload() -> None:
+    queue = Queue(0.5, None, 1.0)
+    found = recovery(queue, 1e5, 1e6, repeats=3)
+    assert len(queue.asked) == 3
+    assert queue.asked[0] == pytest.approx((1.1e5, 5.5e4, 60.0))
+    assert found.times == (0.5, 0.0, 1.0)
+    assert found.mean == 0.5
+    assert found.overloaded
+
+
+def test_a_device_that_does_not_recover_has_no_mean() -> None:
+    found = recovery(Queue(0.5, 59.9), 1e5, 1e6, repeats=2)
+    assert found.times == (0.5, None)
+    assert found.mean is None
+
+
+def test_a_device_that_carries_all_is_never_overloaded() -> None:
+    found = recovery(Queue(None), 1e6, 1e6, repeats=1)
+    assert found.overload == 1e6
+    assert not found.overloaded
+
+
+@pytest.mark.parametrize(("throughput", "repeats"), [(0, 1), (2e6, 1), (1e5, 0)])
+def test_a_recovery_that_makes_no_sense_is_refused(throughput: float, repeats: int) -> None:
+    with pytest.raises(UsageError, match="system recovery: "):
+        recovery(Queue(), throughput, 1e6, repeats=repeats)
+
+
+# 26.2
+
+
+def test_latency_is_twenty_trials_of_two_minutes() -> None:
+    plan = latency.trials(1e5)
+    assert len(plan) == 20
+    assert {(one.load, one.seconds, one.tag_after) for one in plan} == {(1e5, 120, 60)}
+    assert plan[0].full_length
+
+
+def test_shorter_trials_say_so() -> None:
+    (one,) = latency.trials(1e5, seconds=10, repeats=1)
+    assert (one.tag_after, one.full_length) == (5, False)
+    with pytest.raises(UsageError, match="latency: 0 trials"):
+        latency.trials(1e5, repeats=0)
+
+
+# 26.1
+
+
+def test_the_full_trial_confirms_the_strict_rate_or_does_not() -> None:
+    plan = Plan(1000, 1e6, trials=3)
+    steady = Device(2e5)
+    found = search(Testbed(steady), plan)["strict"]
+    good = confirm(Testbed(steady), found)
+    assert good is not None
+    assert good.confirmed
+    assert good.full_length
+    stalls = confirm(Testbed(Device(2e5, stalls=1, stall_seconds=0.01)), found, seconds=30)
+    assert stalls is not None
+    assert not stalls.confirmed
+    assert not stalls.full_length
+    assert confirm(Testbed(steady), search(Testbed(Device(0)), plan)["strict"]) is None
