@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
-from rich import box
 from rich.table import Table
 
 from skblab_analysis.account import Account
 from skblab_analysis.errors import RecordError
+from skblab_analysis.tables import titled
 from skblab_analysis.words import ABSENT, number
 
 PACKET = re.compile(r"(udp|tcp) (-?\d+) (\d+)")
@@ -204,14 +204,7 @@ COLUMNS = {
 
 def table(title: str, ours: Sequence[Figures], published: Mapping[str, Figures]) -> Table:
     """Return our figures, each row with the published one under it; no wider than 80 columns."""
-    made = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
+    made = titled(title)
     made.add_column("experiment", no_wrap=True)
     for name in ("packets", *COLUMNS, "ratio"):
         made.add_column(name, justify="right", no_wrap=True)

@@ -99,7 +99,7 @@ def layer_table(found: Sequence[Series]) -> Table:
     """Return the table of layers and whole path, one row each."""
     scaled = scale_of(found)
     what = PATHS[found[0].path or "receive"].replace("’", "'")
-    table = _table(f"Where {what} goes ({scaled.name})")
+    table = titled(f"Where {what} goes ({scaled.name})")
     # The only column that may fold: a number that is cut short would be a wrong one.
     table.add_column("layer", overflow="fold")
     shown = percentiles(found)
@@ -122,7 +122,7 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
     """Return the table of a path's groups: the whole path, and where each spends most."""
     groups = document.groups or ()
     by = groups[0].by if groups else ""
-    table = _table(f"{path} by {by} ({scaled.name})")
+    table = titled(f"{path} by {by} ({scaled.name})")
     table.add_column(by, no_wrap=True)
     for name in ("packets", "of all", "mean", "p50", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -155,7 +155,7 @@ def _slowest(one: GroupPath) -> str:
 def napi_table(found: Sequence[Series]) -> Table:
     """Return the table of NAPI polls: delay from schedule to poll, and time in the poll."""
     scaled = scale_of(found)
-    table = _table(f"NAPI polls ({scaled.name})")
+    table = titled(f"NAPI polls ({scaled.name})")
     table.add_column("figure, context", overflow="fold")
     shown = percentiles(found)
     for name in ("polls", "mean", *shown, "max", "packets"):
@@ -168,7 +168,7 @@ def napi_table(found: Sequence[Series]) -> Table:
 
 def histogram_table(one: Series) -> Table:
     """Return a series' buckets: each one's bounds, and how much lies in it and below its end."""
-    table = _table(f"{one.path or 'NAPI'}: {label(one)} ({one.unit})")
+    table = titled(f"{one.path or 'NAPI'}: {label(one)} ({one.unit})")
     for name in ("from", "to", "count", "up to here"):
         table.add_column(name, justify="right", no_wrap=True)
     below = 0
@@ -192,7 +192,7 @@ def _figures(one: Series, scaled: Scale, shown: Iterable[float]) -> list[str]:
 
 def ledger_table(ledger: Ledger) -> Table:
     """Return the ledger: what became of every packet, then each point of the path."""
-    table = _table("Ledger (packets)")
+    table = titled("Ledger (packets)")
     table.add_column("what", no_wrap=True)
     table.add_column("packets", justify="right", no_wrap=True)
     table.add_column("not", justify="right", no_wrap=True)
@@ -224,7 +224,7 @@ def ledger_table(ledger: Ledger) -> Table:
 
 def account_table(account: Account) -> Table:
     """Return the account of a probe that does not know what was sent."""
-    table = _table(account_title(account))
+    table = titled(account_title(account))
     table.add_column("what", no_wrap=True)
     table.add_column("packets", justify="right", no_wrap=True)
     table.add_column("")
@@ -277,7 +277,7 @@ def late_table(late: LateDocument) -> Table:
     ns = scale("ns", slowest[0].total_ns if slowest else late.threshold_ns)
     limit = scale("ns", late.threshold_ns)
     row = f", {late.in_a_row} in a row" if late.in_a_row > 1 else ""
-    table = _table(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
+    table = titled(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
     table.add_column("path", no_wrap=True)
     table.add_column(f"{ns.name}", justify="right", no_wrap=True)
     table.add_column("made late by", no_wrap=True)
@@ -345,7 +345,7 @@ def lost_words(ledger: Ledger) -> str:
 
 def exact_table(exact: ExactSummary) -> Table:
     """Return instructions per packet by setting with the difference and the repeat spread."""
-    table = _table("Exact cost (instructions per packet)")
+    table = titled("Exact cost (instructions per packet)")
     table.add_column("setting", no_wrap=True)
     for name in ("trials", "boots", "all", "path", "difference", "of all", "spread"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -408,7 +408,7 @@ CASE_TITLES: dict[functions.Case, str] = {
 
 def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
     """Return what each function executes in two rows, those apart by less than `least` in one."""
-    table = _table(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
+    table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
     table.add_column("function", no_wrap=True)
     for name in (document.a.name, document.b.name, "difference"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -428,7 +428,7 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
 
 
 def _row_table(document: bench.BenchDocument) -> Table:
-    table = _table("Rows")
+    table = titled("Rows")
     table.add_column("row", no_wrap=True)
     for name in ("what it is", "kernel", "read by"):
         table.add_column(name, overflow="fold")
@@ -443,7 +443,7 @@ def _row_table(document: bench.BenchDocument) -> Table:
 
 
 def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures]]]) -> Table:
-    table = _table(f"{title} (exact, instructions per packet)")
+    table = titled(f"{title} (exact, instructions per packet)")
     table.add_column("row", no_wrap=True)
     receive = sections[0][1][0].queue is not None
     # The two parts of receiving stand in the place of the whole, which would be one too wide.
@@ -469,7 +469,7 @@ def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures
 
 
 def _poll_table(polls: Sequence[bench.Poll]) -> Table:
-    table = _table("NAPI (exact, instructions per poll)")
+    table = titled("NAPI (exact, instructions per poll)")
     for name in ("row", "compared with"):
         table.add_column(name, no_wrap=True)
     for name in ("polls a packet", "more", "+-"):
@@ -486,7 +486,7 @@ def _poll_table(polls: Sequence[bench.Poll]) -> Table:
 
 
 def _wall_table(pairs: Sequence[bench.WallPair]) -> Table:
-    table = _table("Throughput of forwarding (wall, stamps on over off)")
+    table = titled("Throughput of forwarding (wall, stamps on over off)")
     table.add_column("packets", no_wrap=True)
     for name in ("pairs", "off kpps", "on kpps", "on / off", "interval"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -509,7 +509,8 @@ def _spread(cost: Cost) -> str:
     return text if cost.repeats is not False else f"[red]{text} > {small_share(SPREAD_LIMIT)}[/red]"
 
 
-def _table(title: str) -> Table:
+def titled(title: str) -> Table:
+    """Return a table without columns, in the style of all that have a title."""
     return Table(
         title=title,
         title_justify="left",

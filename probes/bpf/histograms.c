@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "snapshot.h"
@@ -58,14 +57,6 @@ static int read_now(struct snapshot *snapshot)
 			   why);
 	fclose(file);
 	return ret;
-}
-
-static double now_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
 /* Read until the counts, which the file begins with, stay the same: then what followed

@@ -34,7 +34,6 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "names.h"
@@ -785,14 +784,6 @@ static int write_report(const struct report *report, const char *output)
 	return ret;
 }
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
 /* What is to be measured with, all found and checked. */
 struct plan {
 	const struct arguments *arguments;
@@ -847,7 +838,7 @@ static int write_counts(const struct plan *plan, void *state, const struct repor
 			return fail("out of memory");
 		}
 	}
-	report->seconds = now() - begun;
+	report->seconds = now_seconds() - begun;
 	report->stamps_on_end = read_stamps(plan->source);
 	ret = plan->source->read(state, report) ?: write_report(report, plan->arguments->output);
 	free(report->groups);
@@ -889,21 +880,21 @@ static int wait_and_write(const struct plan *plan, void *state, const struct rep
 		.interval = a->interval > 0 ? open_timer(a->interval, true) : -1,
 		.late = late_list_fd(plan->late),
 	};
-	double begun = now(), over;
+	double begun = now_seconds(), over;
 	int ret;
 
 	if ((a->seconds > 0 && waits.limit < 0) || (a->interval > 0 && waits.interval < 0))
 		ret = fail("cannot set a timer: %s", strerror(errno));
 	else
 		ret = serve(plan, &waits, state, base, begun);
-	over = now() - begun;
+	over = now_seconds() - begun;
 	close_all(&waits);
 	if (ret)
 		return ret;
 	plan->source->stop(state);
 	ret = plan->late ? late_list_take(plan->late) : 0;
 	/* What stopping takes is not measured. */
-	return ret ?: write_counts(plan, state, base, now() - over);
+	return ret ?: write_counts(plan, state, base, now_seconds() - over);
 }
 
 static int measure(struct plan *plan, struct report *report)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What both sources do with their BPF objects. */
+/* What more than one source does: messages, time, BPF objects. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -12,6 +12,14 @@
 #include <unistd.h>
 
 #include "source.h"
+
+double now_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
 
 int fail(const char *format, ...)
 {

@@ -41,6 +41,9 @@ extern const struct source samples_source;
 extern const struct source hooks_source;
 extern const struct source histograms_source;
 
+/* CLOCK_MONOTONIC in seconds. */
+double now_seconds(void);
+
 /* One line on standard error; returns the exit code for it. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -344,7 +344,7 @@ def _count(
         )
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
             for some, case in product(rounds(backends), chosen):
-                verdicts = counts.run(target, some, case, *load, (root, reporter))
+                verdicts = counts.Count(case, some, *load, (root, reporter)).run(target)
                 for one in verdicts:
                     if one.complaints:
                         reporter.say(f"{one.backend}, {one.case}: {'; '.join(one.complaints)}")

@@ -121,42 +121,45 @@ def attached(
     found = _source(target, source)
     transport = target.transport
     some: list[Script] = []
-    with kept(transport, FOLDER, UNFOLDER, "making a folder there") as folder:
-        try:
-            for name, full in names(path, found):
-                if target.built is not None and tool.NAME == systemtap.NAME:
-                    module = systemtap.ensure(labroot, target.built, full, reporter)
-                    argv = systemtap.bring_module(transport, folder, module)
-                else:
-                    _installed(target, tool)
-                    argv = tool.bring(transport, folder, full)
-                some.append(_start(tool, target, name, argv))
-            for script in some:
-                _until_ready(target, script)
-            yield Scripts(tool, target, found, some)
-        except BaseException:
-            # The first trouble is the one to tell of.
-            with contextlib.suppress(SkblabError):
-                _end_all(some)
-            raise
+    with (
+        kept(transport, FOLDER, UNFOLDER, "making a folder there") as folder,
+        _ended_in_trouble(some),
+    ):
+        for name, full in names(path, found):
+            if target.built is not None and tool.NAME == systemtap.NAME:
+                module = systemtap.ensure(labroot, target.built, full, reporter)
+                argv = systemtap.bring_module(transport, folder, module)
+            else:
+                _installed(target, tool)
+                argv = tool.bring(transport, folder, full)
+            some.append(_start(tool, target, name, argv))
+        for script in some:
+            _until_ready(target, script)
+        yield Scripts(tool, target, found, some)
 
 
 @contextlib.contextmanager
 def running(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Iterator[Script]:
     """Have one script at work, by a command; UsageError if it refuses. `Script.end` ends it."""
     script = _start(tool, target, name, argv)
-    try:
+    with _ended_in_trouble([script]):
         _until_ready(target, script)
         yield script
-    except BaseException:
-        # The first trouble is the one to tell of.
-        with contextlib.suppress(SkblabError):
-            _end_all([script])
-        raise
 
 
 def _start(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Script:
     return Script(tool, name, target.transport.start(["sh", "-c", GUARD, "sh", *argv]))
+
+
+@contextlib.contextmanager
+def _ended_in_trouble(some: list[Script]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        # The first trouble is the one to tell of.
+        with contextlib.suppress(SkblabError):
+            _end_all(some)
+        raise
 
 
 def _end_all(some: list[Script]) -> None:

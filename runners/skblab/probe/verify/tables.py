@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
 from skblab.probe.verify.counts import Verdict
 from skblab.probe.verify.medians import Measured, agreements
+from skblab_analysis.tables import titled
 from skblab_analysis.words import number
 
 
 def counts_table(found: Sequence[Verdict]) -> Table:
     """Return what became of each case."""
-    table = _table("Known packets, counted", "back end", "case")
+    table = titled("Known packets, counted")
+    table.add_column("back end", no_wrap=True)
+    table.add_column("case", no_wrap=True)
     table.add_column("packets", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for one in found:
@@ -28,7 +30,8 @@ def counts_table(found: Sequence[Verdict]) -> Table:
 
 def medians_table(release: str, found: Sequence[Measured]) -> Table:
     """Return what each back end says of each layer, and what remains as true of it."""
-    table = _table(f"Medians on {release}, in instructions (exact)", "layer")
+    table = titled(f"Medians on {release}, in instructions (exact)")
+    table.add_column("layer", no_wrap=True)
     for name in (*(one.backend for one in found), "so it is"):
         table.add_column(name, justify="right", overflow="fold")
     for agreed in agreements(found):
@@ -42,13 +45,6 @@ def medians_table(release: str, found: Sequence[Measured]) -> Table:
     for path in found[0].cost:
         own = (number(round(one.cost[path])) for one in found)
         table.add_row(f"{path}: its own work, in all", *own, "")
-    return table
-
-
-def _table(title: str, *names: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in names:
-        table.add_column(name, no_wrap=True)
     return table
 
 

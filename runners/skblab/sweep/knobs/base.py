@@ -16,7 +16,7 @@ from skblab.errors import SkblabError
 from skblab.sweep.experiment import Value
 
 # How a script says that the hardware, the driver or the kernel has no such thing: on a line of its
-# own, and why. The value is then skipped and reported.
+# own, and why (see `able`). The value is then skipped and reported.
 UNABLE = "skblab-unable:"
 
 
@@ -51,6 +51,19 @@ class Machine:
 def inside(netns: str | None, command: str) -> str:
     """Return a command as it runs in a namespace."""
     return command if netns is None else f"ip netns exec {shlex.quote(netns)} {command}"
+
+
+def script_inside(netns: str | None, script: str) -> str:
+    """Return a command that runs a script in a namespace, until something in it fails."""
+    return inside(netns, f"sh -ec {shlex.quote(script)}")
+
+
+def able(printed: str) -> str:
+    """Return what a script printed; Unable with its words if it says that it cannot."""
+    _, said, why = printed.partition(UNABLE)
+    if said:
+        raise Unable(why.splitlines()[0].strip())
+    return printed
 
 
 class Knob(Protocol):

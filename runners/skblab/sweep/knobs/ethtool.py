@@ -14,7 +14,7 @@ from typing import Any
 
 from skblab.errors import SkblabError
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, Unable, inside
+from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, Unable, able, inside
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ class Ethtool:
 
     def _documents(self, printed: str) -> list[dict[str, Any]]:
         """Return every device's document; Unable if there is one that has none."""
-        if UNABLE in printed:
-            raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
-        return _texts(printed) if self.text else _json(printed)
+        return (_texts if self.text else _json)(able(printed))
 
     def state(self, printed: str) -> str:
         """Return the parameters of each device; Unable if one has none."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Check, Machine, inside
+from skblab.sweep.knobs.base import Check, Machine, script_inside
 
 NONE = "none"
 # One port each.
@@ -97,4 +97,4 @@ def _make(machine: Machine, value: str) -> str:
 
 def _script(machine: Machine, call: str) -> str:
     functions = (resources.files(__package__) / "netfilter.sh").read_text()
-    return inside(machine.netns, f"sh -euc {shlex.quote(functions + call)}")
+    return script_inside(machine.netns, f"set -u\n{functions}{call}")

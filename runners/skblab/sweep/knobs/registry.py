@@ -27,47 +27,34 @@ _SYSCTLS = (
         ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"),
         ON_OFF,
     ),
-    Sysctl(
-        "netdev_budget",
-        "Packets that one softirq takes from all NAPI instances before it lets others run.",
-        ("net/core/netdev_budget",),
-        Between(1, _MANY - 1),
-        everywhere=True,
-    ),
-    Sysctl(
-        "netdev_budget_usecs",
-        "Microseconds that one softirq polls before it lets others run.",
-        ("net/core/netdev_budget_usecs",),
-        Between(1, _MANY - 1),
-        everywhere=True,
-    ),
-    Sysctl(
-        "dev_weight",
-        "Packets that the backlog, where RPS puts them, is polled for at a time.",
-        ("net/core/dev_weight",),
-        Between(1, 65535),
-        everywhere=True,
-    ),
-    Sysctl(
-        "busy_poll",
-        "Microseconds that poll() and select() themselves look at the NIC's queue.",
-        ("net/core/busy_poll",),
-        Between(0, _MANY - 1),
-        everywhere=True,
-    ),
-    Sysctl(
-        "busy_read",
-        "Microseconds that a read of a socket itself looks at the NIC's queue.",
-        ("net/core/busy_read",),
-        Between(0, _MANY - 1),
-        everywhere=True,
-    ),
-    Sysctl(
-        "rfs_entries",
-        "Flows that receive flow steering remembers for the whole machine; 0 switches it off.",
-        ("net/core/rps_sock_flow_entries",),
-        Between(0, 1 << 29),
-        everywhere=True,
+    *(
+        Sysctl(name, sentence, (f"net/core/{key or name}",), Between(least, most), everywhere=True)
+        for name, key, least, most, sentence in (
+            (
+                *("netdev_budget", "", 1, _MANY - 1),
+                "Packets that one softirq takes from all NAPI instances before it lets others run.",
+            ),
+            (
+                *("netdev_budget_usecs", "", 1, _MANY - 1),
+                "Microseconds that one softirq polls before it lets others run.",
+            ),
+            (
+                *("dev_weight", "", 1, 65535),
+                "Packets that the backlog, where RPS puts them, is polled for at a time.",
+            ),
+            (
+                *("busy_poll", "", 0, _MANY - 1),
+                "Microseconds that poll() and select() themselves look at the NIC's queue.",
+            ),
+            (
+                *("busy_read", "", 0, _MANY - 1),
+                "Microseconds that a read of a socket itself looks at the NIC's queue.",
+            ),
+            (
+                *("rfs_entries", "rps_sock_flow_entries", 0, 1 << 29),
+                "Flows that receive flow steering remembers for the whole machine; 0: it is off.",
+            ),
+        )
     ),
 )
 

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Check, Machine, Unable, inside
+from skblab.sweep.knobs.base import UNABLE, Check, Machine, able, script_inside
 
 _LINE = re.compile(r"(\S+)=(\S*)")
 
@@ -39,9 +38,7 @@ class Sysctl:
 
     def state(self, printed: str) -> str:
         """Return `key=value` words."""
-        if UNABLE in printed:
-            raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
-        return " ".join(printed.split())
+        return " ".join(able(printed).split())
 
     def fits(self, printed: str, value: Value) -> None:
         """Any value that is read at all can be tried."""
@@ -70,4 +67,4 @@ class Sysctl:
     def _run(self, machine: Machine, script: str) -> str:
         if self.everywhere or machine.netns is None:
             return script
-        return inside(machine.netns, f"sh -ec {shlex.quote(script)}")
+        return script_inside(machine.netns, script)

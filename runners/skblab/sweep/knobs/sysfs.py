@@ -7,11 +7,10 @@ A state is `path=value` words; a path is relative to /sys/class/net.
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, Unable, inside
+from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, able, script_inside
 
 CLASS = "/sys/class/net"
 # Which CPUs a queue gets: none, all of the machine, or each queue the one of its number.
@@ -45,13 +44,11 @@ class Sysfs:
             'value=$(cat "$file" 2>/dev/null) || continue; found=1; echo "$file=$value"; done; '
             f"[ \"$found\" ] || echo '{UNABLE} {device.name} has no {self.files}'"
         )
-        return inside(device.netns, f"sh -ec {shlex.quote(script)}")
+        return script_inside(device.netns, script)
 
     def state(self, printed: str) -> str:
         """Return `path=value` words."""
-        if UNABLE in printed:
-            raise Unable(printed.partition(UNABLE)[2].splitlines()[0].strip())
-        words = sorted(word.partition("=") for word in printed.split())
+        words = sorted(word.partition("=") for word in able(printed).split())
         return " ".join(
             f"{path}={_mask(value) if self.cpus else value}" for path, _, value in words
         )
@@ -85,7 +82,7 @@ class Sysfs:
                 if path.startswith(f"{device.name}/")
             )
             if writes:
-                lines.append(inside(device.netns, f"sh -ec {shlex.quote(writes)}"))
+                lines.append(script_inside(device.netns, writes))
         return "\n".join(lines)
 
     def _grouped(self, value: str) -> str:
