@@ -91,7 +91,7 @@ class Figures:
         if script == "napi":
             return ScriptDocument(**head, missed=self.missed, napi=napi)
         if missing := [name for name in COUNTS[source] if name not in self.counts]:
-            raise SkblabError(f"{script} by {source} did not print {', '.join(missing)}")
+            raise SkblabError(f"{backend}: {script} by {source} did not print {', '.join(missing)}")
         counts = {name: self.counts[name] for name in COUNTS[source]}
         of_packets: dict[str, Any] = counts | {"left_out": self._left_out(script)}
         if source == "hooks":
