@@ -58,13 +58,17 @@ def document(receive: int = 100, forward: int = 0, **more: object) -> dict[str, 
 
 
 def said(
-    made: dict[str, Any], load: str = "udp", received: int = 100, forwarded: int = 0
+    made: dict[str, Any],
+    load: str = "udp",
+    received: int = 100,
+    forwarded: int = 0,
+    discarded: int = 0,
 ) -> list[str]:
     return complaints(
         Case(Load.parse(load), threaded=False),
         100,
         Sent(100, 100),
-        Counters(received, forwarded),
+        Counters(received, forwarded, discarded),
         parse(PathlatDocument, json.dumps(made), "it"),
     )
 
@@ -100,6 +104,13 @@ def test_further_copies_of_what_was_forwarded_as_one_are_no_packets() -> None:
     assert said(made, "tcp-forward", 206, 100) == []
 
 
+def test_what_sctp_sent_again_and_did_not_need_may_be_without_a_path() -> None:
+    assert said(document(100), "sctp", 102, discarded=2) == []
+    assert said(document(100), "sctp", 103, discarded=2) == [
+        "paths of packets that devices received: 100, expected 101 to 103"
+    ]
+
+
 @pytest.mark.parametrize(
     ("load", "end", "words"),
     [
@@ -131,10 +142,11 @@ def test_counters_of_all_namespaces_add_up() -> None:
         "Ip: Forwarding DefaultTTL InReceives ForwDatagrams InDiscards\n"
         "Ip: 1 64 15 5 0\n"
         "Ip6OutForwDatagrams             \t4\n"
+        "SctpInDataChunkDiscards         \t1\n"
     )
     counted = Counters.parse(one + one)
-    assert counted == Counters(received=30, forwarded=18)
-    assert counted.since(Counters.parse(one)) == Counters(15, 9)
+    assert counted == Counters(received=30, forwarded=18, discarded=2)
+    assert counted.since(Counters.parse(one)) == Counters(15, 9, 1)
 
 
 def test_every_protocol_family_path_and_context_is_a_case() -> None:

@@ -34,9 +34,15 @@ EVERY: dict[ScriptName, Sequence[str]] = {
 
 
 def complaints(
-    document: ScriptsDocument, udp: bool, packets: int, forward: bool, received: int, forwarded: int
+    document: ScriptsDocument,
+    udp: bool,
+    packets: int,
+    forward: bool,
+    received: int,
+    forwarded: int,
+    discarded: int = 0,
 ) -> Iterable[str]:
-    """Yield every count that does not agree: `received` by devices, `forwarded` by IP."""
+    """Yield every count that does not agree: those of devices, IP and SCTP, see Counters."""
     for script in document.scripts:
         missing = {"missed": script.missed}
         if script.leg is not None:
@@ -44,7 +50,7 @@ def complaints(
         yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
     by_name = {script.script: script for script in document.scripts}
     if document.scripts[0].source == "samples":
-        yield from _of_samples(by_name, udp, packets, forward, received, forwarded)
+        yield from _of_samples(by_name, udp, packets, forward, (received, discarded), forwarded)
     else:
         yield from _of_hooks(by_name, udp, packets, received, forwarded)
 
@@ -54,15 +60,13 @@ def _of_samples(
     udp: bool,
     packets: int,
     forward: bool,
-    received: int,
+    came: tuple[int, int],
     forwarded: int,
 ) -> Iterable[str]:
     some = (scripts["receive"], scripts["forward"])
     ended = {one.script: _whole(one) + sum(one.left_out.values()) for one in some}
     merged = sum(one.merged for one in some)
-    yield from _same(
-        "samples of packets that devices received", sum(ended.values()) + merged, received
-    )
+    yield from received("samples", sum(ended.values()) + merged, *came)
     most, copies = ended["forward"], scripts["forward"].copies
     if not most - copies <= forwarded <= most:
         yield f"forwarded: {most}, {copies} of them copies; expected {forwarded}"
@@ -99,6 +103,13 @@ def _of_hooks(
     yield from _same("forward: whole paths", _whole(scripts["forward"]), forwarded)
     if udp:
         yield from _same("receive: whole paths", _whole(scripts["receive"]), packets)
+
+
+def received(what: str, have: int, want: int, unseen: int) -> Iterable[str]:
+    """Yield that these are not those that devices received, of which `unseen` may be left out."""
+    if not want - unseen <= have <= want:
+        expected = f"{want - unseen} to {want}" if unseen else str(want)
+        yield f"{what} of packets that devices received: {have}, expected {expected}"
 
 
 def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterable[str]:
