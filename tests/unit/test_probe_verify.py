@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from io import StringIO
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
+from skblab.labroot import LabRoot
 from skblab.probe.loads import Load, Sent
-from skblab.probe.verify.counts import Counters, complaints
+from skblab.probe.targets import Target
+from skblab.probe.verify import counts
+from skblab.probe.verify.counts import Counters, Verdict, complaints
 from skblab.probe.verify.plan import Case, cases
+from skblab.probe.verify.tables import counts_table
+from skblab.reporter import Reporter
 from skblab_analysis.documents import PathlatDocument
 from skblab_analysis.errors import parse
 
@@ -132,6 +139,41 @@ def test_forwarded_messages_have_to_be_transmitted() -> None:
     assert said(made, "sctp-forward", 200, 100) == [
         "paths transmitted: 0, expected at least 100, or merged ones"
     ]
+
+
+@pytest.mark.parametrize(
+    ("tries", "before", "rate", "words"),
+    [
+        ([(100, 0)], (), 8000, "all counted"),
+        ([(100, 133), (100, 0)], (133,), 4000, "all counted (again: 133 missed, as it said)"),
+        ([(99, 0), (100, 0)], (0,), 4000, "all counted (again: slower)"),
+        # As often as it is tried.
+        ([(100, 3), (100, 2), (100, 1)], (3, 2), 2000, "missed: 1, expected 0"),
+    ],
+)
+def test_what_a_back_end_says_that_it_missed_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+    tries: list[tuple[int, int]],
+    before: tuple[int, ...],
+    rate: int,
+    words: str,
+) -> None:
+    case, left, rates = Case(Load(), threaded=False), iter(tries), []
+
+    def run(count: counts.Count, _: Target) -> tuple[Sent, list[Verdict]]:
+        rates.append(count.rate)
+        received, missed = next(left)
+        said = (f"missed: {missed}, expected 0",) if missed else ()
+        return Sent(100, received), [Verdict(case, "hooks by fentry", 100, said, missed)]
+
+    monkeypatch.setattr(counts, "_run", run)
+    count = counts.Count(case, (), 100, 8000, cast(tuple[LabRoot, Reporter], None))
+    [found] = count.run(cast(Target, None))
+    assert found.before == before
+    assert rates[-1] == rate
+    console = Console(width=120, file=StringIO(), record=True)
+    console.print(counts_table([found]))
+    assert words in console.export_text()
 
 
 def test_counters_of_all_namespaces_add_up() -> None:

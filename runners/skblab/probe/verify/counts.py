@@ -81,12 +81,18 @@ class Counters:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a case."""
+    """What became of a case.
+
+    `missed` events are those of which the back end itself says that it missed them; `before` has
+    those of earlier tries.
+    """
 
     case: Case
     backend: str
     packets: int
     complaints: tuple[str, ...]
+    missed: int = 0
+    before: tuple[int, ...] = ()
 
 
 def prepare(target: Target) -> None:
@@ -112,14 +118,22 @@ class Count:
     def run(self, target: Target) -> list[Verdict]:
         """Run it in a target that was prepared.
 
-        A device of the guest may have had no room, and packets that were lost are not known: then
-        once more, and slower.
+        A device of the guest may have had no room, and packets that were lost are not known. Or a
+        back end says itself that it missed some, as when an interrupt in one of its programs brings
+        packets that need the same program. Then once more, and slower.
         """
+        before: list[tuple[int, ...]] = []
         for slower in range(SLOWER):
             sent, found = _run(replace(self, rate=-(-self.rate >> slower)), target)
-            if sent.received == self.packets:
+            if sent.received == self.packets and not any(one.missed for one in found):
                 break
-        return found
+            before.append(tuple(one.missed for one in found))
+        else:
+            before.pop()
+        return [
+            replace(one, before=tuple(missed[at] for missed in before))
+            for at, one in enumerate(found)
+        ]
 
 
 def _run(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
@@ -138,6 +152,8 @@ def _run(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
         if backend.tool == BPF:
             document = parse(PathlatDocument, text, "the probe's document")
             said += complaints(case, packets, sent, counted, document)
+            missed = document.samples.missed if document.samples else 0
+            missed += document.hooks.kprobes_missed if document.hooks else 0
             if document.source != HISTOGRAMS:
                 pathlat = document
             elif pathlat is not None:
@@ -145,12 +161,13 @@ def _run(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
         else:
             found = parse(ScriptsDocument, text, "the scripts' document")
             load, udp = case.load, case.load.protocol == "udp"
+            missed = sum(one.missed for one in found.scripts)
             if (sent.sent, sent.received) != (packets, packets):
                 said.append(f"sent {sent.sent} and read {sent.received}, expected {packets}")
             said += agreement.complaints(found, udp, packets, load.forward, *astuple(counted))
             if pathlat is not None:
                 said += agreement.same_samples(found, pathlat)
-        verdicts.append(Verdict(case, backend.name, packets, tuple(said)))
+        verdicts.append(Verdict(case, backend.name, packets, tuple(said), missed))
     return sent, verdicts
 
 

@@ -23,9 +23,15 @@ def counts_table(found: Sequence[Verdict]) -> Table:
     table.add_column("verdict", overflow="fold")
     for one in found:
         said = "; ".join(one.complaints)
-        verdict = f"[red]{escape(said)}[/red]" if said else "all counted"
+        verdict = f"[red]{escape(said)}[/red]" if said else _good(one)
         table.add_row(one.backend, str(one.case), number(one.packets), verdict)
     return table
+
+
+def _good(one: Verdict) -> str:
+    """Return how a case went that is good, if need be after tries that did not count."""
+    tries = [f"{missed} missed, as it said" if missed else "slower" for missed in one.before]
+    return "all counted" + (f" (again: {'; '.join(tries)})" if tries else "")
 
 
 def medians_table(release: str, found: Sequence[Measured]) -> Table:
