@@ -643,6 +643,12 @@ static __always_inline int release(__u64 skb, __u64 head)
 		end = NET_PATH_TRANSMITTED;
 	else if (config.kprobes && flight->seen & 1 << NET_PATH_WAKE)
 		end = NET_PATH_DELIVERED;
+	if (config.kprobes && flight->seen == 1 << NET_PATH_DRIVER) {
+		/* It came no further than its driver: GRO took it in, which only fexit sees. */
+		add(merged, 1);
+		forget(head);
+		return 0;
+	}
 	return land(flight, (const void *)skb, head, end, 0);
 }
 
