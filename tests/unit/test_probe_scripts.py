@@ -95,6 +95,21 @@ def test_both_tools_say_the_same(script: str, names: tuple[str, ...]) -> None:
     ]
 
 
+def test_polls_that_are_not_in_all_maps_are_missed() -> None:
+    keys = {"r0, python3": 2, "r1, ksoftirqd/1": 1}
+    said = traced(
+        (),
+        poll_ns={key: [{"min": 100, "max": 103, "count": count}] for key, count in keys.items()},
+        poll={key: {"count": n, "average": 100, "total": 100 * n} for key, n in keys.items()},
+        poll_max={"r1, ksoftirqd/1": 100},
+        work=keys,
+    )
+    found = bpftrace.read(said, "")
+    assert found.missed == 2
+    [(key, (times, work))] = found.polls.items()
+    assert (key, times.count, work) == (("time", "ksoftirqd"), 1, 1)
+
+
 def test_an_end_that_nobody_saw_is_unaccounted_for() -> None:
     lost = bpftrace.read(traced(**{**HOOKED, "begun": 13, "freed": 1}), "")
     found = account(0, "ns", lost.document("bpftrace", "receive", "hooks", "6.12"))

@@ -77,8 +77,8 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
     return figures
 
 
-def _keyed(maps: dict[str, Any], name: str) -> dict[str, int]:
-    """Return a map of counts by key, which is no such map if it is empty."""
+def _keyed(maps: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a map by key, which is no such map if it is empty."""
     found = maps.get(name)
     return found if isinstance(found, dict) else {}
 
@@ -87,7 +87,12 @@ def _polls(maps: dict[str, Any], figures: Figures) -> None:
     for name, ours in (("delay", "delay"), ("again", "delay"), ("poll", "time")):
         if not isinstance(maps.get(f"{name}_ns"), dict):
             continue
-        for key in maps[f"{name}_ns"]:
+        for key, buckets in maps[f"{name}_ns"].items():
+            if not all(key in _keyed(maps, other) for other in (name, f"{name}_max")):
+                # A first value that an interrupt kept out of one of the maps, or that came
+                # between two of them at the end.
+                figures.missed += sum(row["count"] for row in buckets)
+                continue
             work = maps["work"].get(key, 0) if ours == "time" else None
             figures.poll(ours, key.rsplit(",", 1)[-1], work=work, **_whole(maps, name, key))
 
