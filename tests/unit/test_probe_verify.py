@@ -10,12 +10,14 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from skblab.errors import SkblabError
 from skblab.labroot import LabRoot
 from skblab.probe.loads import Load, Sent
+from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.probe.verify import counts
 from skblab.probe.verify.counts import Counters, Verdict, complaints
-from skblab.probe.verify.plan import Case, cases
+from skblab.probe.verify.plan import Backend, Case, cases
 from skblab.probe.verify.tables import counts_table
 from skblab.reporter import Reporter
 from skblab_analysis.documents import PathlatDocument
@@ -174,6 +176,21 @@ def test_what_a_back_end_says_that_it_missed_is_tried_again(
     console = Console(width=120, file=StringIO(), record=True)
     console.print(counts_table([found]))
     assert words in console.export_text()
+
+
+def test_a_back_end_that_fails_is_a_complaint_and_the_next_case_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(count: counts.Count, _: Target) -> None:
+        raise SkblabError("bpftrace ended before it said ready")
+
+    monkeypatch.setattr(counts, "_counted", fail)
+    monkeypatch.setattr(counts, "_set_threaded", lambda *_: None)
+    backend = Backend("bpftrace hooks", False, Request(source="hooks"), "bpftrace")
+    case = Case(Load(), threaded=False)
+    count = counts.Count(case, (backend,), 100, 10, cast(tuple[LabRoot, Reporter], None))
+    [found] = count.run(cast(Target, None))
+    assert found.complaints == ("bpftrace ended before it said ready",)
 
 
 def test_counters_of_all_namespaces_add_up() -> None:

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, UsageError
 from skblab.labroot import LabRoot
 from skblab.probe import loads
 from skblab.probe.backends import Probing, attached
@@ -32,6 +32,7 @@ from skblab.probe.targets import Target
 from skblab.probe.verify import agreement
 from skblab.probe.verify.plan import Backend, Case
 from skblab.reporter import Reporter
+from skblab.transport import TransportError
 from skblab_analysis.account import account
 from skblab_analysis.documents import PathDocument, PathlatDocument
 from skblab_analysis.errors import parse
@@ -137,8 +138,20 @@ class Count:
 
 
 def _run(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
+    _set_threaded(target, count.case.threaded)
+    try:
+        return _counted(count, target)
+    except (TransportError, UsageError):
+        raise
+    except SkblabError as error:
+        # Of one case: the others are still to be told of.
+        said, packets = (str(error),), count.packets
+        failed = [Verdict(count.case, one.name, packets, said) for one in count.backends]
+        return Sent(packets, packets), failed
+
+
+def _counted(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
     case, backends, packets = count.case, count.backends, count.packets
-    _set_threaded(target, case.threaded)
     with contextlib.ExitStack() as stack:
         before, probing = _attached(target, backends, count.tools, stack)
         sent = loads.run(target.transport, case.load, packets, count.rate)
