@@ -93,6 +93,13 @@ TRIALS = Table(
             NO_UNIT,
             "`whole`, or `tester`: generator, links and sink with nothing in between.",
         ),
+        Column(
+            "traffic",
+            pa.string(),
+            NO_UNIT,
+            "What was sent, where a run compares settings: family, frame size, flows.",
+            null=True,
+        ),
         Column("boot", pa.int64(), NO_UNIT, "Number of the guest's boot, from 0."),
         Column("repeat", pa.int64(), NO_UNIT, "Number of the repeat within the boot, from 0."),
         Column("state", pa.string(), NO_UNIT, "`good` or `void`."),

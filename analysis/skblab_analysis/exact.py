@@ -34,7 +34,8 @@ STRAY_LIMIT = 0.001
 class ExactTrial(BaseModel):
     """One counted run: `instructions` guest instructions for `packets` packets.
 
-    `delivered` packets were counted by the sink.
+    `delivered` packets were counted by the sink. `traffic` says what was sent, if there is a
+    choice: trials of different packets are not compared with each other.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,6 +47,7 @@ class ExactTrial(BaseModel):
     packets: PositiveInt
     delivered: NonNegativeInt
     instructions: PositiveInt
+    traffic: str = ""
 
     @property
     def per_packet(self) -> float:
@@ -100,6 +102,7 @@ class ExactSummary:
     costs: tuple[Cost, ...]
     differences: tuple[Difference, ...]
     tester: Cost | None
+    traffic: str = ""
 
     @property
     def baseline(self) -> Cost:
@@ -111,15 +114,31 @@ class ExactSummary:
         return None if self.tester is None else cost.mean - self.tester.mean
 
 
+def check(trial: ExactTrial) -> None:
+    """Raise RefusedError for a trial whose packets did not all reach the sink."""
+    strays = trial.delivered - trial.packets
+    if not 0 <= strays <= STRAY_LIMIT * trial.packets:
+        raise RefusedError(
+            f"{trial.setting}, {trial.part}, boot {trial.boot}, repeat {trial.repeat}: "
+            f"the sink counted {trial.delivered} packets of {trial.packets} sent"
+        )
+
+
+def summaries(trials: Sequence[ExactTrial], baseline: str | None = None) -> list[ExactSummary]:
+    """Sum up the trials of each traffic, in the order first run."""
+    return [
+        summarise([trial for trial in trials if trial.traffic == traffic], baseline)
+        for traffic in dict.fromkeys(trial.traffic for trial in trials)
+    ]
+
+
 def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> ExactSummary:
-    """Sum up exact trials; RefusedError when there is nothing to sum up or it contradicts."""
+    """Sum up exact trials of one traffic.
+
+    Raises RefusedError when there is nothing to sum up or it contradicts.
+    """
     for trial in trials:
-        strays = trial.delivered - trial.packets
-        if not 0 <= strays <= STRAY_LIMIT * trial.packets:
-            raise RefusedError(
-                f"{trial.setting}, {trial.part}, boot {trial.boot}, repeat {trial.repeat}: "
-                f"the sink counted {trial.delivered} packets of {trial.packets} sent"
-            )
+        check(trial)
     wholes = [trial for trial in trials if trial.part == "whole"]
     if not wholes:
         raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
@@ -134,6 +153,7 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
         costs=costs,
         differences=tuple(_difference(costs[0], cost) for cost in costs[1:]),
         tester=_cost("tester", testers) if testers else None,
+        traffic=trials[0].traffic,
     )
     for cost in costs:
         path = summary.path(cost)

@@ -43,10 +43,9 @@ def headline(run: Run) -> str:
             between = f"{longest.from_point} and {longest.to_point}"
             # 99.7 % is not 100 %.
             return f"A packet spends {share(part, int(part > 0.99))} of its time between {between}"
-    exact = run.exact()
-    if exact is not None and exact.differences:
-        top = max(exact.differences, key=lambda one: abs(one.value))
-        return _cost(top, exact)
+    costs = [(one, exact) for exact in run.exact() for one in exact.differences]
+    if costs:
+        return _cost(*max(costs, key=lambda one: abs(one[0].value)))
     return "This run holds no result"
 
 
@@ -100,10 +99,7 @@ def sentences(run: Run) -> list[str]:
         clock: Clock = "wall" if run.accounts("wall") else "exact"
         found = timed(run, clock)
         said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]
-    exact = run.exact()
-    if exact is not None:
-        said += _costs(exact)
-    return said
+    return [*said, *(sentence for exact in run.exact() for sentence in _costs(exact))]
 
 
 def _whole(found: Sequence[Series]) -> list[str]:
@@ -236,8 +232,10 @@ def _costs(exact: ExactSummary) -> list[str]:
 def _cost(one: Difference, exact: ExactSummary) -> str:
     amount = number(abs(one.value), 1, NARROW_SPACE)
     more = "more" if one.value >= 0 else "less"
+    of = f" of {exact.traffic}" if exact.traffic else ""
     return (
-        f"{one.setting} costs {amount} instructions a packet {more} than {exact.baseline.setting}"
+        f"{one.setting} costs {amount} instructions a packet{of} {more} than "
+        f"{exact.baseline.setting}"
     )
 
 
@@ -251,8 +249,7 @@ def unseen(run: Run) -> list[str]:
     for clock in clocks:
         if run.ledger(clock) is None and run.accounts(clock):
             said += _silent(polls(run, clock))
-    exact = run.exact()
-    if exact is not None:
+    for exact in run.exact():
         if exact.tester is None:
             said.append("The tester was not calibrated alone: its cost is in every exact figure.")
         for cost in exact.costs:

@@ -172,8 +172,11 @@ def distribution_picture(name: str, what: str, title: str, found: Sequence[Serie
     )
 
 
-def exact_picture(exact: ExactSummary) -> Picture:
-    """Instructions per packet by setting, tester apart, with the difference from the first."""
+def exact_picture(exact: ExactSummary, suffix: str = "") -> Picture:
+    """Instructions per packet by setting, tester apart, with the difference from the first.
+
+    `suffix` tells those of further traffic from the first.
+    """
     differences = {one.setting: one for one in exact.differences}
     tester = exact.tester.mean if exact.tester else 0.0
     lines = []
@@ -193,9 +196,9 @@ def exact_picture(exact: ExactSummary) -> Picture:
         high = 1.0
     top = max(cost.mean for cost in exact.costs)
     return Picture(
-        name="exact",
+        name=f"exact{suffix}",
         template="exact",
-        title="Instructions per packet",
+        title=f"Instructions per packet{f', {exact.traffic}' if exact.traffic else ''}",
         description=_exact_words(exact),
         variables={
             "rows": len(lines),

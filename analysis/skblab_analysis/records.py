@@ -37,7 +37,7 @@ from skblab_analysis.documents import (
     SenderDocument,
 )
 from skblab_analysis.errors import RecordError, RefusedError, parse, read
-from skblab_analysis.exact import ExactSummary, ExactTrial, summarise
+from skblab_analysis.exact import ExactSummary, ExactTrial, check, summaries, summarise
 from skblab_analysis.ledger import Ledger, Unit, build_ledger
 from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.scripts import ScriptDocument
@@ -86,10 +86,9 @@ class Run:
         """Return the good exact trials that count instructions."""
         return _exact_trials(self.trials)
 
-    def exact(self) -> ExactSummary | None:
-        """Return the exact figures; None when the run has none."""
-        trials = self.exact_trials()
-        return summarise(trials, self.document.plan.baseline) if trials else None
+    def exact(self) -> list[ExactSummary]:
+        """Return the exact figures, of each traffic; none when the run has none."""
+        return summaries(self.exact_trials(), self.document.plan.baseline)
 
 
 class RunFolder:
@@ -135,6 +134,14 @@ class RunFolder:
         run = load(path)
         folder._trials, folder._series = list(run.trials), list(run.series)
         return folder
+
+    def resume(self) -> None:
+        """Have a run that broke off be one that goes on."""
+        self._document = self._document.model_copy(
+            update={"state": "running", "reason": "", "finished": None}
+        )
+        self._write_document()
+        self.journal("resumed")
 
     @property
     def document(self) -> RunDocument:
@@ -256,19 +263,7 @@ class RunFolder:
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""
         first = len(self._trials)
-        rows = [
-            _trial_row(first + number, "exact", trial.setting, trial.boot, trial.repeat)
-            | {
-                "part": trial.part,
-                "sent": trial.packets,
-                "received": trial.delivered,
-                "lost": trial.packets - trial.delivered,
-                "packets": trial.packets,
-                "instructions": trial.instructions,
-                "instructions_per_packet": trial.per_packet,
-            }
-            for number, trial in enumerate(trials)
-        ]
+        rows = [_exact_row(number, trial) for number, trial in enumerate(trials, first)]
         try:
             summary = summarise(
                 [*_exact_trials(self._trials), *trials], self._document.plan.baseline
@@ -280,6 +275,28 @@ class RunFolder:
         self._append(rows, [])
         self.journal("recorded", trials=[row["trial"] for row in rows], clock="exact")
         return summary
+
+    def record_counted(self, trial: ExactTrial) -> None:
+        """Record one counted trial of many; RefusedError if its packets did not all come."""
+        number = len(self._trials)
+        row = _exact_row(number, trial)
+        try:
+            check(trial)
+        except RefusedError as refusal:
+            self._append([row | _void(refusal)], [])
+            self.journal("refused", trials=[number], reason=str(refusal))
+            raise
+        self._append([row], [])
+        self.journal("recorded", trials=[number], clock="exact")
+
+    def record_void(
+        self, clock: Clock, setting: str, reason: str, *, boot: int = 0, traffic: str = ""
+    ) -> None:
+        """Record a trial that was not run, or that did not have its setting."""
+        number = len(self._trials)
+        row = _trial_row(number, clock, setting, boot, 0) | {"traffic": traffic or None}
+        self._append([row | {"state": "void", "reason": reason}], [])
+        self.journal("void", trials=[number], reason=reason)
 
     def finish(
         self,
@@ -446,6 +463,7 @@ def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
             packets=row["packets"],
             delivered=row["received"],
             instructions=row["instructions"],
+            traffic=row["traffic"] or "",
         )
         for row in rows
         if row["state"] == "good" and row["instructions"] is not None
@@ -485,6 +503,19 @@ def _trial_row(trial: int, clock: Clock, setting: str, boot: int, repeat: int) -
         "repeat": repeat,
         "state": "good",
         "packets": 0,
+    }
+
+
+def _exact_row(number: int, trial: ExactTrial) -> Row:
+    return _trial_row(number, "exact", trial.setting, trial.boot, trial.repeat) | {
+        "part": trial.part,
+        "traffic": trial.traffic or None,
+        "sent": trial.packets,
+        "received": trial.delivered,
+        "lost": trial.packets - trial.delivered,
+        "packets": trial.packets,
+        "instructions": trial.instructions,
+        "instructions_per_packet": trial.per_packet,
     }
 
 

@@ -132,7 +132,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
     except OSError as error:
         raise RecordError(f"cannot make {folder}: {error.strerror}") from error
     timed = [one for clock in CLOCKS if (one := _timed(run, clock, folder, gnuplot))]
-    summary, known = run.exact(), load_cost(run_dir)
+    known = load_cost(run_dir)
     page = (
         _environment()
         .get_template("report.html.j2")
@@ -143,7 +143,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
             unseen=findings.unseen(run),
             void=[row for row in run.trials if row["state"] == "void"],
             timed=timed,
-            exact=_exact(summary, folder, gnuplot) if summary else None,
+            exacts=[_exact(one, place, folder, gnuplot) for place, one in enumerate(run.exact())],
             percentiles=tuple(PERCENTILES),
             tail_samples=TAIL_SAMPLES,
             unseen_limit=share(MAX_UNSEEN_SHARE, 0),
@@ -282,7 +282,7 @@ def _figures(one: Series, found: Sequence[Series]) -> tuple[str, ...]:
     return (*map(text, values), slowest(histogram, text), _count(histogram.count))
 
 
-def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact:
+def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunner) -> Exact:
     differences = {one.setting: one for one in summary.differences}
     rows = []
     for cost in summary.costs:
@@ -318,7 +318,7 @@ def _exact(summary: ExactSummary, folder: Path, gnuplot: GnuplotRunner) -> Exact
                 ),
             )
         )
-    picture = plots.exact_picture(summary)
+    picture = plots.exact_picture(summary, f"-{place + 1}" if place else "")
     return Exact(summary, tuple(rows), _figure(picture, folder, gnuplot))
 
 

@@ -48,10 +48,7 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
         made += [*of_series(run.of_trial(account.trial), document), account_table(account)]
     for ledger in run.document.ledgers:
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
-    exact = run.exact()
-    if exact is not None:
-        made.append(exact_table(exact))
-    return made
+    return [*made, *map(exact_table, run.exact())]
 
 
 def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
@@ -345,7 +342,8 @@ def lost_words(ledger: Ledger) -> str:
 
 def exact_table(exact: ExactSummary) -> Table:
     """Return instructions per packet by setting with the difference and the repeat spread."""
-    table = titled("Exact cost (instructions per packet)")
+    what = f", {exact.traffic}" if exact.traffic else ""
+    table = titled(f"Exact cost (instructions per packet{what})")
     table.add_column("setting", no_wrap=True)
     for name in ("trials", "boots", "all", "path", "difference", "of all", "spread"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -87,8 +87,7 @@ def test_shipped_example_validates_and_is_real() -> None:
     ledger = run.ledger("wall")
     assert ledger is not None
     assert ledger.sent == run.document.plan.packets
-    exact = run.exact()
-    assert exact is not None
+    [exact] = run.exact()
     assert all(cost.repeats for cost in exact.costs)
 
 

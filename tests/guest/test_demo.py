@@ -76,8 +76,7 @@ def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
 
 
 def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
-    exact = outcome.run.exact()
-    assert exact is not None
+    [exact] = outcome.run.exact()
     assert [cost.setting for cost in exact.costs] == ["rp_filter=0", "rp_filter=1"]
     for cost in exact.costs:
         assert cost.boots == 2
