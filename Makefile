@@ -86,9 +86,10 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 	@$(SKBLAB) format
 
 .PHONY: schemas
-schemas: dev ## write results-schema/ anew from the models, and docs/catalogue.md
+schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
+	@$(VENV)/bin/python -m skblab.sweep.knobs.page
 
 .PHONY: lock
 lock: ## pin the Python packages anew (needs uv)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,13 +38,16 @@ def read(model: type[Model], file: Path, what: str) -> Model:
         return model.model_validate(document)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
-        lines = dict(places(text))
-        shown = [
-            _words(lines, fault["loc"], fault["msg"].removeprefix("Value error, "))
-            for fault in faults[:SHOWN_FAULTS]
-        ]
-        more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
-        raise UsageError(f"{file}:{'; line '.join(shown)}{more}") from error
+        said = [(fault["loc"], fault["msg"].removeprefix("Value error, ")) for fault in faults]
+        raise complaint(file, said) from error
+
+
+def complaint(file: Path, faults: Sequence[tuple[Place, str]]) -> UsageError:
+    """Return the error that says what is wrong at which places of a TOML file, with their lines."""
+    lines = dict(places(file.read_text()))
+    shown = [_words(lines, place, said) for place, said in faults[:SHOWN_FAULTS]]
+    more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
+    return UsageError(f"{file}:{'; line '.join(shown)}{more}")
 
 
 def places(text: str) -> Iterator[tuple[Place, int]]:

@@ -42,8 +42,8 @@ VALUES: dict[str, tuple[Value, Value]] = {
     "netfilter": ("nft-forward 100", "none"),
 }
 RULES = (
-    *("nft-input-set 50", "iptables-forward 20", "conntrack", "flowtable", "masquerade"),
-    *("nft-forward 10000", "none"),
+    *("nft-input-set 50", "iptables-forward 20", "conntrack", "iptables-forward 20", "none"),
+    *("flowtable", "masquerade", "nft-forward 10000", "none"),
 )
 
 
@@ -75,11 +75,27 @@ def test_every_knob_is_set_read_and_put_back(router: Transport, tmp_path: Path) 
 
 
 def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
+    tables = "ip netns exec router nft list tables"
+    before = router.script(tables).stdout
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
         for value in RULES:
             (found,) = turner.turn({"netfilter": value})
             assert not found.void, found
+            made = {"none": "", "iptables-forward 20": "table ip filter\n"}
+            wanted = made.get(value, "table inet skblab\n")
+            # A table of iptables that stays would be in the way of every packet that follows.
+            assert router.script(tables).stdout == before + wanted
     assert everything(router)["netfilter"] == "none 0"
+    assert router.script(tables).stdout == before
+
+
+def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: Path) -> None:
+    rule = "ip netns exec router iptables {} OUTPUT -d 192.0.2.1 -j ACCEPT"
+    router.script(rule.format("-A")).check("a rule of somebody else")
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        turner.turn({"netfilter": "iptables-input 5"})
+    router.script(rule.format("-D")).check("somebody else's rule is still there")
+    router.script("ip netns exec router nft delete table ip filter").check("and the table")
 
 
 def test_a_knob_that_is_not_named_any_more_is_put_back(router: Transport, tmp_path: Path) -> None:

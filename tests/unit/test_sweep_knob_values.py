@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skblab import paths
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import UNABLE, Device, Machine, Unable
+from skblab.sweep.knobs.page import page
 from skblab.sweep.knobs.registry import KNOBS
 
 MACHINE = Machine((Device("r0", "router"), Device("r1", "router")), "router", cpus=4)
@@ -164,6 +166,10 @@ RULES = {
             + 2 * '-A SKBLAB -p udp -m comment --comment "iptables-forward 2" -j DROP\n',
             "iptables-forward 2 2",
         ),
+        (
+            '{}\n-A SKBLAB -m comment --comment "iptables-input 1, with its table" -j DROP\n',
+            "iptables-input 1 1",
+        ),
     ],
 )
 def test_rules_are_counted(printed: str, state: str) -> None:
@@ -181,3 +187,7 @@ def test_parameters_of_the_whole_machine_are_not_of_its_namespace() -> None:
     assert KNOBS["rp_filter"].get(MACHINE).startswith("ip netns exec router sh -ec ")
     state = "net/ipv4/conf/all/rp_filter=0 net/ipv4/conf/r0/rp_filter=1"
     assert KNOBS["rp_filter"].state(state.replace(" ", "\n")) == state
+
+
+def test_the_page_of_knobs_is_of_now() -> None:
+    assert (paths.tree() / "docs" / "knobs.md").read_text() == page(), "make schemas"

@@ -8,7 +8,7 @@ from its journal by a program that knows nothing of knobs.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +20,11 @@ from skblab.sweep.experiment import Value
 UNABLE = "skblab-unable:"
 
 
-Check = Callable[[Value], Value]
+class Check(Protocol):
+    """Which values a knob takes; `str` says it in words."""
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value as it is used; ValueError says what is expected."""
 
 
 class Unable(SkblabError):
@@ -86,7 +90,7 @@ class Knob(Protocol):
 
     @property
     def check(self) -> Check:
-        """Returns a value as it is used; ValueError says what is expected."""
+        """Which values it takes."""
 
     def get(self, machine: Machine) -> str:
         """Return a script that prints the state."""
@@ -96,6 +100,9 @@ class Knob(Protocol):
 
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable if what `get` printed says that the hardware cannot have that value."""
+
+    def likely(self, machine: Machine) -> str:
+        """Return as much of a state as `wanted` needs, of a machine that cannot be asked."""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the state that a value is, where the state was `before`."""
@@ -114,7 +121,11 @@ class Choice:
         """Return the value; ValueError if it is none of them. 1 is not true here."""
         if any(type(one) is type(value) and one == value for one in self.values):
             return value
-        raise ValueError(f"{value!r}: expected {' or '.join(map(_shown, self.values))}")
+        raise ValueError(f"{value!r}: expected {self}")
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return " or ".join(map(_shown, self.values))
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,11 @@ class Between:
         """Return the value; ValueError if it is no such number."""
         if type(value) is int and self.low <= value <= self.high:
             return value
-        raise ValueError(f"{value!r}: expected a whole number from {self.low} to {self.high}")
+        raise ValueError(f"{value!r}: expected {self}")
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return f"a whole number from {self.low} to {self.high}"
 
 
 ON_OFF = Choice((False, True))

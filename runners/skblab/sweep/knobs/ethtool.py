@@ -75,6 +75,10 @@ class Ethtool:
                 if isinstance(now, dict) and now.get("fixed") and now["active"] != value:
                     raise Unable(f"{where} is fixed by the driver: {_word(now['active'])}")
 
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each parameter of each device."""
         own = {one.name: dict.fromkeys(self.parameters, value) for one in machine.devices}

@@ -27,18 +27,28 @@ EXPECTED = (
     f"'iptables-forward 1000', with at most {MOST} rules"
 )
 _RULES = re.compile(r"(nft|iptables)-(forward|input)(-set)? ([1-9]\d*)")
-_COMMENT = re.compile(r'-A SKBLAB .*--comment "([^"]+)"')
+_COMMENT = re.compile(r'-A SKBLAB .*--comment "([^",]+)[",]')
 
 
-def check(value: Value) -> Value:
-    """Return the value; ValueError if there is none like it."""
-    if isinstance(value, str):
-        if value == NONE or value in PLAIN:
-            return value
-        found = _RULES.fullmatch(value)
-        if found and int(found[4]) <= MOST and not (found[1] == "iptables" and found[3]):
-            return value
-    raise ValueError(f"{value!r}: expected {EXPECTED}")
+class Rules:
+    """What rules there can be."""
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value; ValueError if there is none like it."""
+        if isinstance(value, str):
+            if value == NONE or value in PLAIN:
+                return value
+            found = _RULES.fullmatch(value)
+            if found and int(found[4]) <= MOST and not (found[1] == "iptables" and found[3]):
+                return value
+        raise ValueError(f"{value!r}: expected {self}")
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return EXPECTED
+
+
+RULES = Rules()
 
 
 @dataclass(frozen=True)
@@ -47,7 +57,7 @@ class Netfilter:
 
     name: str = "netfilter"
     sentence: str = "Rules that each packet is held to, or what is remembered of its connection."
-    check: Check = check
+    check: Check = RULES
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
@@ -68,6 +78,10 @@ class Netfilter:
     def fits(self, printed: str, value: Value) -> None:
         """Any machine with the programs can be tried."""
         self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value and the number of rules that it has; of a set, its elements as well."""

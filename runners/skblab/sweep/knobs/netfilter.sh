@@ -3,6 +3,9 @@
 # Rules for packets in a table, or with iptables a chain, of our own. The value is kept with them as
 # a comment. Rules match nothing that is sent: sources of 192.0.2.0/24 (RFC 5737), a port each.
 
+# In a comment: iptables had no table before it.
+MADE=', with its table'
+
 show() {
 	nft -j list table inet skblab 2>/dev/null || echo '{}'
 	iptables -S SKBLAB 2>/dev/null || :
@@ -10,12 +13,17 @@ show() {
 
 clear() {
 	nft delete table inet skblab 2>/dev/null || :
-	for chain in FORWARD INPUT; do
-		iptables -D $chain -j SKBLAB 2>/dev/null || :
+	chain=$(iptables -S SKBLAB 2>/dev/null) || return 0
+	for hook in FORWARD INPUT; do
+		iptables -D $hook -j SKBLAB 2>/dev/null || :
 	done
-	if iptables -F SKBLAB 2>/dev/null; then
-		iptables -X SKBLAB
-	fi
+	iptables -F SKBLAB
+	iptables -X SKBLAB
+	# An empty table is still in every packet's way. It goes if it came with our chain, and nobody
+	# has put anything into it since.
+	case $chain in
+	*"$MADE"*) iptables -S | grep -qv '^-P ' || nft delete table ip filter ;;
+	esac
 }
 
 # The table with its comment, around what comes by standard input.
@@ -42,11 +50,13 @@ nft_set() { # hook count
 }
 
 iptables_list() { # CHAIN count value
+	made=
+	nft list table ip filter >/dev/null 2>&1 || made=$MADE
 	{
 		echo '*filter'
 		echo ':SKBLAB - [0:0]'
 		echo "-A $1 -j SKBLAB"
-		seq "$2" | awk -v value="$3" '{
+		seq "$2" | awk -v value="$3$made" '{
 			printf "-A SKBLAB -s 192.0.2.%d/32 -p udp -m udp --sport %d ", $1 % 254 + 1, $1
 			printf "-m comment --comment \"%s\" -j DROP\n", value
 		}'

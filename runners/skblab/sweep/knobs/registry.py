@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every knob by name."""
+"""Every knob by name, and what is wrong with the knobs of an experiment file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from skblab.sweep.experiment import Experiment, Value
 from skblab.sweep.knobs.base import ON_OFF, Between, Choice, Knob
 from skblab.sweep.knobs.ethtool import Ethtool
 from skblab.sweep.knobs.netfilter import Netfilter
@@ -144,3 +145,27 @@ _SYSFS = (
 
 _ALL: tuple[Knob, ...] = (*_SYSCTLS, *_ETHTOOLS, *_SYSFS, Netfilter())
 KNOBS: Mapping[str, Knob] = {one.name: one for one in _ALL}
+
+
+def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Yield where an experiment has a knob that there is not, or a value that it does not take."""
+    for place, name, value in _given(experiment):
+        knob = KNOBS.get(name)
+        if knob is None:
+            yield place, f"no such knob; there are {', '.join(sorted(KNOBS))}"
+            continue
+        try:
+            knob.check(value)
+        except ValueError as error:
+            yield place, str(error)
+
+
+def _given(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str, Value]]:
+    for name, value in experiment.baseline.items():
+        yield ("baseline", name), name, value
+    for number, setting in enumerate(experiment.setting):
+        for name, value in setting.knobs.items():
+            yield ("setting", number, "knobs", name), name, value
+    for name, values in experiment.matrix.items():
+        for value in values:
+            yield ("matrix", name), name, value

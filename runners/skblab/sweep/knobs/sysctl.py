@@ -44,6 +44,10 @@ class Sysctl:
         """Any value that is read at all can be tried."""
         self.state(printed)
 
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each."""
         number = int(value) if isinstance(value, bool) else value

@@ -57,6 +57,10 @@ class Sysfs:
         """Any file that is read at all can be tried."""
         self.state(printed)
 
+    def likely(self, machine: Machine) -> str:
+        """Return the files of the first queue."""
+        return " ".join(f"{one.name}/{self.files.replace('*', '0')}=" for one in machine.devices)
+
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value, or the CPUs that it means, for each file that there is."""
         paths = [word.partition("=")[0] for word in before.split()]
