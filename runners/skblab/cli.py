@@ -28,6 +28,7 @@ from skblab.report import report
 from skblab.reporter import Reporter
 from skblab.selftests.cli import kselftest
 from skblab.soak.cli import soak
+from skblab.sweep.cli import resume, sweep
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,6 +74,8 @@ app.command()(demo)
 app.command()(report)
 app.command()(kselftest)
 app.command()(soak)
+app.command()(sweep)
+app.command()(resume)
 app.command("lint", hidden=True)(develop.lint)
 app.command("format", hidden=True)(develop.format_)
 app.command("native-tests", hidden=True)(develop.native_tests)

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from skblab import tomlfile
+from skblab_analysis.exact import Setting as RecordedName
 from skblab_analysis.run import RunName
 
 Value = bool | int | float | str | tuple[int | str, ...]
@@ -151,7 +152,7 @@ class Repeats(_Part):
 class Setting(_Part):
     """A named setting: the baseline, but for `knobs`."""
 
-    name: Annotated[str, Field(min_length=1, max_length=60)]
+    name: Annotated[RecordedName, Field(min_length=1, max_length=60)]
     knobs: Annotated[Knobs, Field(min_length=1)]
 
     @field_validator("name")

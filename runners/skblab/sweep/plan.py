@@ -25,13 +25,18 @@ from skblab.sweep.experiment import (
     knobs_of,
 )
 
-What = Literal["throughput", "latency", "layers"]
+What = Literal["throughput", "latency", "layers", "instructions", "tester"]
+
+# What is counted before a boot's first setting: the packets of the tester, with nothing in between.
+TESTER = "tester"
 
 # For the estimate, in seconds: what a boot takes, a change of settings, and a trial beside its
 # traffic.
 BOOT_SECONDS = 30.0
 CHANGE_SECONDS = 1.0
 TRIAL_SECONDS = 1.0
+# What it takes to count the instructions of a trial of the usual length.
+COUNT_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,8 @@ class Plan:
         return found
 
     def _length(self, trial: Trial) -> float:
+        if trial.what in ("instructions", "tester"):
+            return COUNT_SECONDS
         measure = self.experiment.measure
         if trial.what == "throughput":
             assert measure.throughput is not None
@@ -111,8 +118,11 @@ class Plan:
         return one.seconds + TRIAL_SECONDS
 
 
-def make(experiment: Experiment, needs_boot: Collection[str] = ()) -> Plan:
-    """Return the plan; `needs_boot` are the knobs that only a boot can set."""
+def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: bool = False) -> Plan:
+    """Return the plan; `needs_boot` are the knobs that only a boot can set.
+
+    With `exact`, instructions are counted of every setting and traffic, whatever is measured else.
+    """
     by_boot: dict[str, list[tuple[str, Mapping[str, Value]]]] = {}
     names = [(BASELINE, None), (AGAIN, None), *((one.name, one) for one in experiment.settings())]
     for name, setting in names:
@@ -126,8 +136,15 @@ def make(experiment: Experiment, needs_boot: Collection[str] = ()) -> Plan:
         choose = random.Random(f"{experiment.seed} {block}")
         for key in choose.sample(sorted(by_boot), len(by_boot)):
             changes = []
+            if exact:
+                calibrations = tuple(
+                    Trial(number + at, "tester", stream, None)
+                    for at, stream in enumerate(experiment.traffic.each())
+                )
+                number += len(calibrations)
+                changes.append(Change(TESTER, {}, calibrations))
             for name, knobs in choose.sample(by_boot[key], len(by_boot[key])):
-                some = list(_measures(experiment))
+                some = list(_measures(experiment, exact))
                 trials = [
                     Trial(number + at, *one)
                     for at, one in enumerate(choose.sample(some, len(some)))
@@ -144,9 +161,12 @@ def _list_to_tuple(knobs: Mapping[str, Value | list[int | str]]) -> dict[str, Va
     }
 
 
-def _measures(experiment: Experiment) -> Iterator[tuple[What, Stream, int | None]]:
+def _measures(experiment: Experiment, exact: bool) -> Iterator[tuple[What, Stream, int | None]]:
     measure = experiment.measure
     for stream in experiment.traffic.each():
+        if exact:
+            yield "instructions", stream, None
+            continue
         if measure.throughput is not None:
             yield "throughput", stream, None
         for rate in measure.latency.rates if measure.latency else ():

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab sweep` and `skblab resume` commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from skblab import kernel, labroot, paths, store
+from skblab.environment import describe
+from skblab.errors import SkblabError, UsageError
+from skblab.recording import recording
+from skblab.report import gnuplot
+from skblab.reporter import Reporter
+from skblab.sweep import experiment as experiments
+from skblab.sweep import plan as plans
+from skblab.sweep.dryrun import commands
+from skblab.sweep.exact import PACKETS, Counting
+from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.knobs.registry import KNOBS, faults
+from skblab.sweep.progress import Progress
+from skblab.sweep.testbeds import netns
+from skblab.tomlfile import complaint
+from skblab_analysis import tables
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.report import build_report
+from skblab_analysis.run import Environment
+from skblab_analysis.run import Plan as PlanRecord
+
+# The experiment file of a run, in its folder.
+EXPERIMENT = "experiment.toml"
+SHIPPED = paths.tree() / "runners" / "experiments"
+GAPS = (
+    "All is in one guest with one CPU, generator and sink beside the router, on veth devices: no "
+    "network card's driver, no interrupts of a device, no other CPU.",
+)
+
+
+def sweep(
+    file: Annotated[
+        str, typer.Argument(help="An experiment file, or the name of one that comes with skblab.")
+    ],
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Count instructions per packet of every setting, in a guest."),
+    ] = False,
+    packets: Annotated[
+        int, typer.Option(min=1000, max=10_000_000, help="Packets of each exact trial.")
+    ] = PACKETS,
+    flavour: Annotated[
+        str, typer.Option(help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.")
+    ] = "stock",
+    patches: Annotated[
+        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
+    ] = True,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only print the plan, how long it takes, and all commands."),
+    ] = False,
+) -> None:
+    """Compare settings: what does each cost?
+
+    One file says which settings, which traffic, what is measured and how often. Every setting is
+    read back before and after each trial, and the baseline runs twice under two names: what differs
+    between these is the suite's own error.
+    """
+    if not exact and not dry_run:
+        raise UsageError("only --exact sweeps run by now; add --exact, or --dry-run for the plan")
+    found = _read(file)
+    plan = _plan(found, exact=exact)
+    if dry_run:
+        _print_plan(plan, packets, exact=exact)
+        return
+    if wrong := netns.unable(found):
+        raise UsageError(f"{file} cannot run in namespaces of one guest: {'; '.join(wrong)}")
+    again = [f"./skblab sweep {file} --exact --packets {packets} --flavour {flavour}"]
+    again += [] if patches else ["--no-patches"]
+    record = PlanRecord(
+        experiment=found.name,
+        question=found.question,
+        seed=found.seed,
+        baseline=BASELINE,
+        again=" ".join(again),
+        parameters={
+            "packets": packets,
+            "flavour": flavour,
+            "patches": patches,
+            "plan": plan.digest,
+        },
+    )
+    folder = RunFolder.create(paths.results(), found.name, record)
+    (folder.path / EXPERIMENT).write_bytes(_file(file).read_bytes())
+    _exact(plan, folder)
+
+
+def resume(
+    run: Annotated[
+        Path, typer.Argument(help="The folder of a sweep that did not come to its end.")
+    ],
+) -> None:
+    """Go on with a sweep that was stopped, killed or broke: the trials that it lacks."""
+    folder = RunFolder.open(run)
+    record = folder.document.plan
+    if folder.document.state == "finished":
+        raise UsageError(f"{run} came to its end: nothing to resume; again: {record.again}")
+    if not (run / EXPERIMENT).exists():
+        raise UsageError(f"{run} is no sweep (it has no {EXPERIMENT}): run it anew: {record.again}")
+    plan = _plan(_read(str(run / EXPERIMENT)), exact=True)
+    if plan.digest != record.parameters["plan"]:
+        raise UsageError(
+            f"{run}: its plan was {record.parameters['plan']}, and this skblab makes {plan.digest} "
+            f"of the same file; run it anew: {record.again}"
+        )
+    folder.resume()
+    _exact(plan, folder)
+
+
+def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
+    return plans.make(found, [one.name for one in KNOBS.values() if one.boot], exact=exact)
+
+
+def _file(file: str) -> Path:
+    path = Path(file)
+    if path.exists() or path.suffix or path.name != file:
+        return path
+    shipped = SHIPPED / f"{file}.toml"
+    if not shipped.exists():
+        names = ", ".join(sorted(one.stem for one in SHIPPED.glob("*.toml")))
+        raise UsageError(f"{file}: no such file, and no experiment of skblab's; it has {names}")
+    return shipped
+
+
+def _read(file: str) -> Experiment:
+    path = _file(file)
+    found = experiments.read(path)
+    if wrong := list(faults(found)):
+        raise complaint(path, wrong)
+    return found
+
+
+def _exact(plan: plans.Plan, folder: RunFolder) -> None:
+    """Count what the run in a folder lacks, and show what it has."""
+    reporter, asked = Reporter(), folder.document.plan.parameters
+    root = labroot.ensure(reporter)
+    request = kernel.Request(
+        flavour=kernel.flavour(str(asked["flavour"])), patches=bool(asked["patches"])
+    )
+    counting = Counting(plan, int(asked["packets"]), folder, reporter, Progress.read(folder.path))
+    with store.locked(f"run-{folder.path.name}", reporter):
+        built = kernel.ensure(request, root, reporter)
+
+        def environment() -> Environment:
+            return describe(built, {} if counting.guest is None else {"exact": counting.guest})
+
+        with recording(folder, environment, reporter), reporter.step("counting"):
+            counting.run(built, root)
+        folder.finish(environment(), reporter.timings, gaps=GAPS)
+    page = build_report(folder.path, gnuplot(root))
+    console = Console(highlight=False)
+    for table in tables.of_run(folder.path):
+        console.print(table)
+        console.print()
+    left_out = {row["setting"]: row["reason"] for row in load(folder.path).trials if row["reason"]}
+    for setting, reason in left_out.items():
+        console.print(f"[yellow]{escape(setting)}: left out: {escape(reason)}[/]", soft_wrap=True)
+    console.print(f"Report: {page}", soft_wrap=True)
+    if not load(folder.path).exact_trials():
+        raise SkblabError("no trial was good: nothing can be said of any setting")
+
+
+def _print_plan(plan: plans.Plan, packets: int, *, exact: bool) -> None:
+    experiment, trials = plan.experiment, list(plan.trials())
+    typer.echo(f"{experiment.name}: {experiment.question}")
+    typer.echo(
+        f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
+        f"{len(plan.boots)} boots, {len(trials)} trials, about {plan.seconds() / 60:.0f} min"
+    )
+    for boot in plan.boots:
+        typer.echo(f"\nblock {boot.block + 1}")
+        for change in boot.changes:
+            typer.echo(f"  {change.setting}")
+            for trial in change.trials:
+                typer.echo(f"    {trial.number}: {trial}")
+    typer.echo("\nCommands:")
+    for line in commands(plan, packets if exact else None):
+        typer.echo(line)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A testbed in one guest: generator, router and sink in namespaces, joined by veth pairs.
+
+All three are of one kernel and its CPUs, so that nothing of it is a device's own speed. In `exact`
+mode it tells to a few instructions what a packet costs, which is what it is for.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from importlib import resources
+
+from skblab.errors import SkblabError
+from skblab.sweep.experiment import Experiment, Stream
+from skblab.sweep.knobs.base import Device, Machine
+from skblab.transport import Transport
+
+NAME = "netns"
+ROUTER = "router"
+# Frames of IPv6 that hold the generator's own header: magic, sequence and time, see pktgen.c.
+IPV6_LEAST = 82
+CHECKSUM_BYTES = 4
+# Beyond what packets take at a rate; emulation on a loaded machine is slow and not dead.
+SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What came of packets: how many were sent, forwarded and received, and how long it took."""
+
+    sent: int
+    forwarded: int
+    received: int
+    microseconds: int
+
+
+def machine(cpus: int) -> Machine:
+    """Return the device under test of a guest with so many CPUs."""
+    return Machine((Device("r0", ROUTER), Device("r1", ROUTER)), ROUTER, cpus)
+
+
+class Netns:
+    """The namespaces of a running guest; `prepare` makes them."""
+
+    def __init__(self, transport: Transport, cpus: int) -> None:
+        self.transport = transport
+        self.machine = machine(cpus)
+        self._cpus = cpus
+
+    def prepare(self) -> None:
+        """Make the namespaces."""
+        self._run("lay_out", "making the testbed's namespaces")
+
+    def offer(
+        self, stream: Stream, packets: int, *, rate: int = 0, tester: bool = False
+    ) -> Offered:
+        """Send packets, `rate` a second (0: at once); `tester`: with no router in between."""
+        done = self._run(offering(stream, packets, rate, tester, self._cpus - 1), "the generator")
+        try:
+            sent, took, forwarded, received = map(int, done.split())
+        except ValueError:
+            raise SkblabError(
+                f"the generator printed {done!r}: expected packets sent, microseconds, packets "
+                "forwarded and received"
+            ) from None
+        return Offered(sent, forwarded, received, took)
+
+    def _run(self, call: str, what: str) -> str:
+        return self.transport.script(script(call), seconds=SECONDS).check(what).stdout
+
+
+def offering(stream: Stream, packets: int, rate: int, tester: bool, cpu: int) -> str:
+    """Return the call that sends packets, for `script`."""
+    assert isinstance(stream.frame, int)
+    words = [
+        *("offer", "tester" if tester else "whole"),
+        *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows, packets, rate, cpu),
+    ]
+    return shlex.join(map(str, words))
+
+
+def script(call: str) -> str:
+    """Return a script that makes a call of netns.sh."""
+    return f"set -eu\n{(resources.files(__package__) / 'netns.sh').read_text()}\n{call}\n"
+
+
+def unable(experiment: Experiment) -> list[str]:
+    """Return what of an experiment this testbed cannot do, in words."""
+    needs, traffic = experiment.needs, experiment.traffic
+    said = []
+    if needs.queues > 1:
+        said.append(f"needs.queues = {needs.queues}: veth has no RSS to spread packets over queues")
+    if needs.numa > 1:
+        said.append(f"needs.numa = {needs.numa}: all is in one guest with one NUMA node")
+    if mixes := [one for one in traffic.frame if not isinstance(one, int)]:
+        said.append(f"traffic.frame = {mixes[0]!r}: the generator sends frames of one size")
+    small = [one for one in traffic.frame if isinstance(one, int) and one < IPV6_LEAST]
+    if 6 in traffic.family and small:
+        said.append(
+            f"traffic.frame = {small[0]} with IPv6: the generator's own header takes frames of at "
+            f"least {IPV6_LEAST} bytes"
+        )
+    if large := [one for one in traffic.frame if isinstance(one, int) and one > 1518]:
+        said.append(f"traffic.frame = {large[0]}: the devices' MTU of 1500 has room for 1518 bytes")
+    return said

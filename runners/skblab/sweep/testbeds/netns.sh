@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+# A generator, a router and a sink in namespaces of one kernel, joined by veth pairs:
+#
+#   generator:g0 ─ router:r0  router:r1 ─ sink:s0     through the router
+#   generator:c0 ─────────────────────── sink:s1      the tester alone
+#
+# The sink drops at tc ingress: it answers nothing, and it counts. The router's devices have NAPI, as
+# network cards do, which veth has with GRO only.
+
+pair() { # name namespace mac  peer namespace mac
+	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"
+	ip -n "$2" link set "$1" up
+	ip -n "$5" link set "$4" up
+}
+
+# Nothing but the generator may send: no router solicitation, no detection of duplicate addresses.
+quiet() { # namespace
+	ip netns add "$1"
+	ip netns exec "$1" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
+		net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.default.accept_ra=0 \
+		net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.addr_gen_mode=1
+}
+
+sink() { # device
+	tc -n sink qdisc add dev "$1" clsact
+	tc -n sink filter add dev "$1" ingress matchall action drop
+}
+
+lay_out() {
+	for name in generator router sink; do quiet "$name"; done
+	pair g0 generator 02:00:00:00:00:01 r0 router 02:00:00:00:00:02
+	pair r1 router 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
+	pair c0 generator 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
+	for device in r0 r1; do
+		ip netns exec router sysctl -q -w "net.ipv6.conf.$device.disable_ipv6=0"
+		ip netns exec router ethtool -K "$device" gro on
+	done
+	ip -n router address add 198.18.0.1/24 dev r0
+	ip -n router address add 198.19.0.1/24 dev r1
+	ip -n router address add 2001:db8:0:1::1/64 dev r0 nodad
+	ip -n router address add 2001:db8:0:2::1/64 dev r1 nodad
+	# Both ways: what a router sends back, such as an error, must not wait for an answer.
+	ip -n router neighbour replace 198.18.0.2 lladdr 02:00:00:00:00:01 nud permanent dev r0
+	ip -n router neighbour replace 198.19.0.2 lladdr 02:00:00:00:00:04 nud permanent dev r1
+	ip -n router neighbour replace 2001:db8:0:1::2 lladdr 02:00:00:00:00:01 nud permanent dev r0
+	ip -n router neighbour replace 2001:db8:0:2::2 lladdr 02:00:00:00:00:04 nud permanent dev r1
+	ip netns exec router sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+	sink s0
+	sink s1
+}
+
+# Packets that the sink's filter dropped so far.
+dropped() { # device
+	tc -n sink -s -j filter show dev "$1" ingress |
+		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
+}
+
+transmitted() { # device of the router
+	ip netns exec router cat "/sys/class/net/$1/statistics/tx_packets"
+}
+
+# Once nothing more comes: a packet that is still under way is not lost.
+settled() { # device of the sink
+	last='' now=$(dropped "$1")
+	while [ "$now" != "$last" ]; do
+		sleep 0.05
+		last=$now
+		now=$(dropped "$1")
+	done
+	echo "$now"
+}
+
+# Sends `count` packets, `rate` of them a second, or 0: at once. pktgen's own thread of CPU `cpu`
+# does it. Ports go round: one flow each. Prints packets sent and elapsed microseconds.
+# shellcheck disable=SC2016  # the inner shell expands
+generate() { # device destination-mac family bytes flows count rate cpu
+	ip netns exec generator sh -euc '
+		thread=/proc/net/pktgen/kpktgend_$8
+		device=/proc/net/pktgen/$1
+		for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
+		echo "add_device $1" >"$thread"
+		if [ "$3" = 4 ]; then
+			set -- "$@" "dst 198.19.0.2" "src_min 198.18.0.2" "src_max 198.18.0.2"
+		else
+			set -- "$@" "dst6 2001:db8:0:2::2" "src6 2001:db8:0:1::2"
+		fi
+		# Packets that the generator keeps no part of, as those of a network card.
+		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" "pkt_size $4" \
+			"count $6" "delay 0" "udp_src_min 1024" "udp_src_max $((1024 + $5))" \
+			"udp_dst_min 1024" "udp_dst_max 1024"
+		[ "$7" = 0 ] || set -- "$@" "ratep $7"
+		shift 8
+		for setting; do echo "$setting" >"$device"; done
+		echo start >/proc/net/pktgen/pgctrl
+		sed -n "s/.*pkts-sofar: \([0-9]*\).*/\1/p; s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
+	' sh "$@" | tr '\n' ' '
+}
+
+# Prints what came of it: sent, elapsed microseconds, what the router transmitted, what came to the
+# sink. Without a router that is what was sent.
+offer() { # whole|tester family bytes flows count rate cpu
+	if [ "$1" = whole ]; then
+		set -- g0 02:00:00:00:00:02 s0 "$@"
+	else
+		set -- c0 02:00:00:00:00:06 s1 "$@"
+	fi
+	device=$1 mac=$2 far=$3 part=$4
+	shift 4
+	before=$(dropped "$far") forwarded=$(transmitted r1)
+	told=$(generate "$device" "$mac" "$@")
+	after=$(settled "$far")
+	if [ "$part" = whole ]; then
+		forwarded=$(($(transmitted r1) - forwarded))
+	else
+		forwarded=${told%% *}
+	fi
+	echo "$told$forwarded $((after - before))"
+}

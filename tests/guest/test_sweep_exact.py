@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab sweep --exact` as a user runs it, and what is left when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Skblab
+from skblab import paths
+from skblab_analysis.records import load
+
+pytestmark = pytest.mark.guest
+
+FILE = """
+name = "few-settings"
+question = "What does rp_filter cost, and what can veth not?"
+[traffic]
+family = [4, 6]
+frame = [128]
+[baseline]
+rp_filter = 0
+[[setting]]
+name = "strict"
+knobs = { rp_filter = 1 }
+[[setting]]
+name = "two queues"
+knobs = { queues = 2 }
+[measure.throughput]
+[repeats]
+least = 2
+most = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A sweep that was killed in its first boot and resumed: its folder, and what that printed."""
+    tmp_path = tmp_path_factory.mktemp("sweep")
+    file = tmp_path / "few-settings.toml"
+    file.write_text(FILE)
+    program = str(paths.tree() / "skblab")
+    env = {**os.environ, "SKBLAB_RESULTS": str(tmp_path / "results")}
+    argv = [program, "sweep", str(file), "--exact"]
+    with subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL) as killed:
+        deadline = time.monotonic() + 600
+        while not (events := _events(tmp_path)).count("recorded") >= 4:
+            assert time.monotonic() < deadline
+            assert killed.poll() is None
+            time.sleep(0.1)
+        os.kill(killed.pid, signal.SIGKILL)
+    assert events[-1] != "finished"
+    [folder] = (tmp_path / "results").iterdir()
+    assert len(load(folder).trials) >= 4
+    done = subprocess.run(
+        [program, "resume", str(folder)], check=False, text=True, capture_output=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    yield folder, done.stdout
+
+
+def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, str]) -> None:
+    ipv4, ipv6 = sorted(load(resumed[0]).exact(), key=lambda one: one.traffic)
+    assert (ipv4.traffic, ipv6.traffic) == ("IPv4, 128 bytes, 1 flow", "IPv6, 128 bytes, 1 flow")
+    [strict] = [one for one in ipv4.differences if one.setting == "strict"]
+    # 473 instructions: a route is looked up for the source.
+    assert strict.seen
+    assert 300 < strict.value < 700
+    # There is no rp_filter of IPv6.
+    [strict] = [one for one in ipv6.differences if one.setting == "strict"]
+    assert abs(strict.share) < 0.001
+    for one in (ipv4, ipv6):
+        assert [cost.setting for cost in one.costs if not (cost.boots == 2 and cost.repeats)] == []
+        [again] = [same for same in one.differences if same.setting == "baseline again"]
+        assert abs(again.share) < 0.001
+
+
+def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str]) -> None:
+    folder, printed = resumed
+    void = [row for row in load(folder).trials if row["state"] == "void"]
+    assert len(void) == 4
+    reason = "not possible here: queues: r0: its driver has no combined"
+    assert {(row["setting"], row["reason"]) for row in void} == {("two queues", reason)}
+    assert f"two queues: left out: {reason}" in printed
+    assert (folder / "report" / "index.html").exists()
+    assert not (folder / "undo.jsonl").exists()
+
+
+def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[Path, str]) -> None:
+    run = load(resumed[0])
+    keys = [(row["setting"], row["boot"], row["traffic"]) for row in run.trials]
+    # Tester, baseline twice, and two settings, of two kinds of traffic, in two boots.
+    assert len(keys) == len(set(keys)) == 20
+    assert run.document.state == "finished"
+    again = run_skblab("resume", str(run.folder))
+    assert again.returncode == 2
+    assert "came to its end: nothing to resume" in again.stderr
+
+
+def _events(tmp_path: Path) -> list[str]:
+    journals = list(tmp_path.glob("results/*/journal.jsonl"))
+    lines = journals[0].read_text().splitlines() if journals else []
+    return [json.loads(line)["event"] for line in lines[:-1]]

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact sweeps: what is recorded of a setting, and what of one that was not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from typer.testing import CliRunner
+
+from skblab.cli import app
+from skblab.errors import GuestError, UsageError
+from skblab.reporter import Reporter
+from skblab.sweep import exact, plan
+from skblab.sweep.cli import SHIPPED
+from skblab.sweep.experiment import AGAIN, BASELINE, Experiment, Stream, Value, read
+from skblab.sweep.knobs.base import Unable
+from skblab.sweep.knobs.registry import faults
+from skblab.sweep.knobs.turning import Turned, Turner
+from skblab.sweep.plan import TESTER, Boot, Change
+from skblab.sweep.progress import Key, Progress
+from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds.netns import Netns, Offered
+from skblab_analysis import records
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Plan
+
+STREAM = Stream(family=4, frame=64, flows=1)
+TRIAL = plan.Trial(0, "instructions", STREAM, None)
+SETTINGS: dict[str, dict[str, Value]] = {TESTER: {}, BASELINE: {}, "strict": {"rp_filter": 1}}
+# Microseconds of a thousand packets, by setting.
+TESTER_US, ROUTED_US = 3000, 8000
+
+
+@dataclass
+class Made:
+    """A made-up testbed and its knobs: `after` is what rp_filter is found to be."""
+
+    after: str = "1"
+    lost: int = 0
+    able: bool = True
+
+    def offer(
+        self, stream: Stream, packets: int, *, rate: int = 0, tester: bool = False
+    ) -> Offered:
+        took = packets * (TESTER_US if tester else ROUTED_US) // 1000
+        return Offered(packets, packets, packets - self.lost, took)
+
+    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
+        if not self.able:
+            raise Unable("rp_filter: no such file")
+        return [Turned(name, value, "0", "1", "1") for name, value in settings.items()]
+
+    def look(self, found: Sequence[Turned]) -> list[Turned]:
+        return [replace(one, after=self.after) for one in found]
+
+
+def counting(folder: RunFolder) -> exact.Counting:
+    made = plan.make(shipped("router-settings"), exact=True)
+    return exact.Counting(made, 1000, folder, Reporter(quiet=True), Progress.read(folder.path))
+
+
+def recorded(tmp_path: Path, made: Made) -> records.Run:
+    folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
+    run = counting(folder)
+    for setting, knobs in SETTINGS.items():
+        change = Change(setting, knobs, (TRIAL,))
+        part = made if setting == "strict" else Made()
+        run._change(Boot(0, {}, (change,)), change, cast(Netns, part), cast(Turner, part))
+    return records.load(folder.path)
+
+
+def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path) -> None:
+    run = recorded(tmp_path, Made())
+    [summary] = run.exact()
+    assert summary.traffic == "IPv4, 64 bytes, 1 flow"
+    assert summary.tester is not None
+    assert summary.tester.mean == 3000
+    assert [(one.setting, one.mean) for one in summary.costs] == [
+        (BASELINE, 8000),
+        ("strict", 8000),
+    ]
+    told = [one.model_dump().get("settings") for one in run.journal if one.event == "settings"]
+    [settings] = filter(None, told)
+    assert settings == [
+        {"knob": "rp_filter", "value": "1", "before": "0", "wanted": "1", "after": "1"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (Made(after="0"), "rp_filter: is 0, expected 1"),
+        (Made(able=False), "rp_filter: no such file"),
+        (
+            Made(lost=1),
+            "strict, whole, boot 0, repeat 0: the sink counted 999 packets of 1000 sent",
+        ),
+    ],
+)
+def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason: str) -> None:
+    run = recorded(tmp_path, made)
+    [void] = [row for row in run.trials if row["state"] == "void"]
+    assert void["setting"] == "strict"
+    assert void["reason"].endswith(reason)
+    # What was counted before stays.
+    [summary] = run.exact()
+    assert [one.setting for one in summary.costs] == [BASELINE]
+
+
+def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
+    key = Key("strict", 0, str(STREAM))
+    change = Change("strict", SETTINGS["strict"], (TRIAL,))
+    boot = Boot(0, {}, (change,))
+    death = GuestError("guest panicked: Oops; console: log")
+    for attempt in (1, 2):
+        # As the next one to resume finds it.
+        run = counting(folder)
+        assert run.progress.left(boot) == [change]
+        run._begin(key, change)
+        assert run._blamed(death) == (attempt == 2)
+    assert counting(folder).progress.left(boot) == []
+    [void] = records.load(folder.path).trials
+    assert void["reason"] == "the guest died 2 times: guest panicked: Oops; console: log"
+
+
+def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:
+    recorded(tmp_path, Made())
+    [path] = tmp_path.iterdir()
+    folder = RunFolder.open(path)
+    folder.fail("killed")
+    folder.resume()
+    assert folder.document.state == "running"
+    progress = Progress.read(path)
+    changes = tuple(Change(name, {}, (TRIAL,)) for name in (*SETTINGS, "more"))
+    assert [one.setting for one in progress.left(Boot(0, {}, changes))] == ["more"]
+    assert len(progress.left(Boot(1, {}, changes))) == 4
+
+
+def shipped(name: str) -> Experiment:
+    return read(SHIPPED / f"{name}.toml")
+
+
+def test_router_settings_are_many_and_all_known() -> None:
+    found = shipped("router-settings")
+    assert list(faults(found)) == []
+    assert netns.unable(found) == []
+    assert len(found.settings()) >= 14
+    made = plan.make(found, exact=True)
+    for boot in made.boots:
+        assert boot.changes[0].setting == TESTER
+        names = [change.setting for change in boot.changes]
+        assert sorted(names[1:]) == sorted(
+            [BASELINE, AGAIN, *(one.name for one in found.settings())]
+        )
+    assert made.digest == plan.make(found, exact=True).digest
+    assert made.digest != plan.make(found).digest
+    numbers = [trial.number for _, _, trial in made.trials()]
+    assert numbers == list(range(len(numbers)))
+
+
+FILE = """
+name = "wrong"
+question = "?"
+[baseline]
+rp_filtre = 0
+[[setting]]
+name = "third"
+knobs = { rp_filter = 3 }
+[measure.throughput]
+"""
+
+
+def test_a_knob_that_there_is_not_and_a_value_that_is_wrong_have_their_lines(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(FILE)
+    done = CliRunner().invoke(app, ["sweep", str(file), "--exact", "--dry-run"])
+    assert isinstance(done.exception, UsageError)
+    said = str(done.exception)
+    assert said.startswith(f"{file}:5: baseline.rp_filtre: no such knob; there are ")
+    assert "line 8: setting.0.knobs.rp_filter: 3: expected 0 or 1 or 2" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["router-settings"], "only --exact sweeps run by now"),
+        (["no-such", "--exact"], "no such file, and no experiment of skblab's; it has "),
+        (["no/such.toml", "--exact"], "cannot read the experiment no/such.toml"),
+    ],
+)
+def test_bad_usage_is_one_line(options: list[str], words: str) -> None:
+    done = CliRunner().invoke(app, ["sweep", *options])
+    assert isinstance(done.exception, UsageError)
+    assert words in str(done.exception)
+
+
+def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
+    done = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
+    assert done.exit_code == 0
+    for words in (
+        "15 settings beside the baseline, 2 boots, 36 trials, about ",
+        "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
+        "ip netns exec router sh -ec 'echo 1 >/sys/class/net/r0/queues/rx-0/rps_cpus'",
+        "offer tester 4 60 1 20000 0 0",
+    ):
+        assert words in done.stdout
+    again = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("[needs]\nqueues = 4\n", "needs.queues = 4: veth has no RSS"),
+        ("[needs]\nnuma = 2\n", "needs.numa = 2"),
+        ('[traffic]\nframe = ["ams-ix"]\n', "the generator sends frames of one size"),
+        ("[traffic]\nfamily = [4, 6]\nframe = [70]\n", "frames of at least 82 bytes"),
+        ("[traffic]\nframe = [9000]\n", "room for 1518 bytes"),
+    ],
+)
+def test_what_the_testbed_cannot_do_is_said(tmp_path: Path, more: str, words: str) -> None:
+    file = tmp_path / "it.toml"
+    file.write_text(f'name = "it"\nquestion = "?"\n{more}[measure.throughput]\n')
+    [said] = netns.unable(read(file))
+    assert words in said
