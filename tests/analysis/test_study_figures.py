@@ -14,7 +14,7 @@ from skblab_analysis.account import refuse
 from skblab_analysis.errors import RecordError, RefusedError
 from skblab_analysis.study import Figures, Printed
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "runners/experiments/published/murshed-2016.csv"
+PUBLISHED = Path(__file__).resolve().parents[2] / "runners/studies/published/murshed-2016.csv"
 HEADER = "experiment,average_us,median_us,mode_us,stddev_us,average_without_outliers_us,samples\n"
 
 

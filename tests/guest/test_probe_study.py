@@ -10,7 +10,7 @@ import pytest
 
 from conftest import TREE, Skblab
 
-FILE = TREE / "runners" / "experiments" / "murshed-2016.toml"
+FILE = TREE / "runners" / "studies" / "murshed-2016.toml"
 PACKETS = 503
 BYTES = 100
 

@@ -11,11 +11,11 @@ from conftest import TREE, Skblab
 from skblab.errors import EXIT_USAGE, UsageError
 from skblab.probe import study
 
-FOLDER = TREE / "runners" / "experiments"
+FOLDER = TREE / "runners" / "studies"
 FILE = FOLDER / "murshed-2016.toml"
 
 
-def test_every_experiment_file_is_good() -> None:
+def test_every_study_file_is_good() -> None:
     files = sorted(FOLDER.glob("*.toml"))
     assert FILE in files
     for file in files:

@@ -230,3 +230,12 @@ def test_what_the_testbed_cannot_do_is_said(tmp_path: Path, more: str, words: st
     file.write_text(f'name = "it"\nquestion = "?"\n{more}[measure.throughput]\n')
     [said] = netns.unable(read(file))
     assert words in said
+
+
+def test_every_experiment_file_is_good() -> None:
+    files = sorted(SHIPPED.glob("*.toml"))
+    assert files
+    for file in files:
+        found = read(file)
+        assert found.name == file.stem
+        assert list(faults(found)) == []

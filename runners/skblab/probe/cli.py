@@ -240,7 +240,7 @@ def layers(
 
 @probe.command("study")
 def study_(
-    file: Annotated[Path, typer.Argument(help="Such as runners/experiments/murshed-2016.toml.")],
+    file: Annotated[Path, typer.Argument(help="Such as runners/studies/murshed-2016.toml.")],
     max_unaccounted: Annotated[
         float, typer.Option(min=0, max=100, help="Per cent of packets that may be unaccounted for.")
     ] = MAX_UNACCOUNTED,
