@@ -203,8 +203,7 @@ class RunFolder:
             found = account(trial, unit, document)
             refuse(found, max_unaccounted)
         except SkblabError as refusal:
-            self._append([row | _void(refusal)], [])
-            self.journal("refused", trials=[trial], reason=str(refusal))
+            self._refused([row], refusal)
             raise
         self._append(
             [row | {"packets": found.ended}],
@@ -235,8 +234,7 @@ class RunFolder:
             try:
                 refuse(found, max_unaccounted)
             except SkblabError as refusal:
-                self._append([row | _void(refusal)], [])
-                self.journal("refused", trials=[trial], reason=str(refusal))
+                self._refused([row], refusal)
                 raise
             napi = [] if accounts else [series.of_napi(trial, "ns", one) for one in polls]
             layers = scripts.series(trial, "ns", document)
@@ -254,8 +252,7 @@ class RunFolder:
         try:
             refuse(found, max_unaccounted)
         except SkblabError as refusal:
-            self._append([row | _void(refusal)], [])
-            self.journal("refused", trials=[found.trial], reason=str(refusal))
+            self._refused([row], refusal)
             raise
         self._append([row | {"packets": found.ended}], [], accounts=[found])
         self.journal("recorded", trials=[found.trial], clock="wall")
@@ -269,8 +266,7 @@ class RunFolder:
                 [*_exact_trials(self._trials), *trials], self._document.plan.baseline
             )
         except RefusedError as refusal:
-            self._append([row | _void(refusal) for row in rows], [])
-            self.journal("refused", trials=[row["trial"] for row in rows], reason=str(refusal))
+            self._refused(rows, refusal)
             raise
         self._append(rows, [])
         self.journal("recorded", trials=[row["trial"] for row in rows], clock="exact")
@@ -283,8 +279,7 @@ class RunFolder:
         try:
             check(trial)
         except RefusedError as refusal:
-            self._append([row | _void(refusal)], [])
-            self.journal("refused", trials=[number], reason=str(refusal))
+            self._refused([row], refusal)
             raise
         self._append([row], [])
         self.journal("recorded", trials=[number], clock="exact")
@@ -368,8 +363,7 @@ class RunFolder:
             got = parse(ReceiverDocument, _plain(receiver), "the receiver's document")
             ledger = build_ledger(trial, UNIT_OF_CLOCK[clock], layers, sent, got)
         except SkblabError as refusal:
-            self._append([row | _void(refusal)], [])
-            self.journal("refused", trials=[trial], reason=str(refusal))
+            self._refused([row], refusal)
             raise
         figures: Row = {
             name: getattr(ledger, name)
@@ -387,6 +381,11 @@ class RunFolder:
         self._append([row | figures | {"packets": ledger.delivered}], found, ledgers=[ledger])
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
+
+    def _refused(self, rows: Sequence[Row], refusal: Exception) -> None:
+        """Keep trials as void, with what was refused."""
+        self._append([row | _void(refusal) for row in rows], [])
+        self.journal("refused", trials=[row["trial"] for row in rows], reason=str(refusal))
 
     def _append(
         self,

@@ -14,6 +14,7 @@ from skblab import kernel, labroot, paths
 from skblab.doctor import kvm
 from skblab.errors import UsageError
 from skblab.guest import Guest, GuestSpec
+from skblab.kernel.options import FlavourName, Patches
 from skblab.labroot import Bind
 from skblab.reporter import Reporter
 
@@ -23,12 +24,8 @@ def boot(
         list[str] | None,
         typer.Argument(help="What to run (after --); a shell if nothing is given."),
     ] = None,
-    flavour: Annotated[
-        str, typer.Option(help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.")
-    ] = "stock",
-    patches: Annotated[
-        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
-    ] = True,
+    flavour: FlavourName = "stock",
+    patches: Patches = True,
     source: Annotated[
         Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
     ] = None,

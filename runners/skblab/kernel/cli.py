@@ -17,8 +17,9 @@ from skblab import labroot
 from skblab.kernel import debian, ownconfig, patchcheck, registry
 from skblab.kernel import package as packages
 from skblab.kernel.build import ensure
-from skblab.kernel.model import FLAVOURS, Kernel, Request
+from skblab.kernel.model import Kernel, Request
 from skblab.kernel.model import flavour as to_flavour
+from skblab.kernel.options import FlavourName, Patches
 from skblab.reporter import Reporter
 
 kernel = typer.Typer(
@@ -29,7 +30,6 @@ kernel = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 # Options that Linux set otherwise than the user's file: this many are named on the terminal.
 SHOWN = 5
-FlavourName = Annotated[str, typer.Option(help=f"Kernel flavour: {', '.join(FLAVOURS)}.")]
 
 
 @kernel.command()
@@ -38,9 +38,7 @@ def build(
     source: Annotated[
         Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
     ] = None,
-    patches: Annotated[
-        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
-    ] = True,
+    patches: Patches = True,
     jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,9 +67,7 @@ def package(
     source: Annotated[
         Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
     ] = None,
-    patches: Annotated[
-        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
-    ] = True,
+    patches: Patches = True,
     output: Annotated[Path, typer.Option(help="Where the packages are put.")] = Path("packages"),
     debug_symbols: Annotated[
         bool, typer.Option("--debug-symbols", help="Make the large -dbg package, too.")

@@ -22,6 +22,7 @@ from skblab import kernel, labroot, paths, tools, traffic
 from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
+from skblab.kernel.options import FlavourName
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import cost, environment, loads, scripts, study, targets
 from skblab.probe import request as request_of
@@ -289,7 +290,7 @@ def verify_(
             help="Also compare the layers' medians, in instructions, with what each adds itself.",
         ),
     ] = True,
-    flavour: Annotated[str, typer.Option(help="The kernel's flavour.")] = "stock",
+    flavour: FlavourName = "stock",
 ) -> None:
     """Are the probes right? Counts known packets with every back end, to the packet.
 

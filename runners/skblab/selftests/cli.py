@@ -15,6 +15,7 @@ from rich.table import Table
 from skblab import kernel, labroot, paths
 from skblab.errors import UsageError
 from skblab.kernel import source as sources
+from skblab.kernel.options import FlavourName
 from skblab.kernel.series import Series
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
@@ -31,9 +32,7 @@ def kselftest(
     tests: Annotated[
         list[str] | None, typer.Argument(help="Only these tests (names as --list prints them).")
     ] = None,
-    flavour: Annotated[
-        str, typer.Option(help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.")
-    ] = "stock",
+    flavour: FlavourName = "stock",
     own: Annotated[
         bool,
         typer.Option(

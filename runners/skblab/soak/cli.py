@@ -18,6 +18,7 @@ from skblab.boot import make_spec
 from skblab.errors import GuestError, SkblabError
 from skblab.guest import Guest
 from skblab.kernel import source as sources
+from skblab.kernel.options import FlavourName, Patches
 from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab.selftests import tree
@@ -35,16 +36,12 @@ MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096}
 
 
 def soak(
-    flavour: Annotated[
-        str, typer.Option(help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.")
-    ] = "debug",
+    flavour: FlavourName = "debug",
     seconds: Annotated[
         int, typer.Option(min=10, max=86400, help="How long to load and stir, in guest seconds.")
     ] = 240,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the plan; the same plan again.")] = 1,
-    patches: Annotated[
-        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
-    ] = True,
+    patches: Patches = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
     """Load a guest with all kinds of packets while everything is switched, and look for trouble.

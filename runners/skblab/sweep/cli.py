@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from rich.markup import escape
 from skblab import kernel, labroot, paths, store
 from skblab.environment import describe
 from skblab.errors import SkblabError, UsageError
+from skblab.kernel.options import FlavourName, Patches
 from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
@@ -51,12 +53,8 @@ def sweep(
     packets: Annotated[
         int, typer.Option(min=1000, max=10_000_000, help="Packets of each exact trial.")
     ] = PACKETS,
-    flavour: Annotated[
-        str, typer.Option(help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.")
-    ] = "stock",
-    patches: Annotated[
-        bool, typer.Option("--patches/--no-patches", help="With or without our kernel series.")
-    ] = True,
+    flavour: FlavourName = "stock",
+    patches: Patches = True,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only print the plan, how long it takes, and all commands."),
@@ -94,7 +92,9 @@ def sweep(
     )
     folder = RunFolder.create(paths.results(), found.name, record)
     (folder.path / EXPERIMENT).write_bytes(_file(file).read_bytes())
-    _exact(plan, folder)
+    reporter = Reporter()
+    with _alone(folder.path, reporter):
+        _exact(plan, folder, reporter)
 
 
 def resume(
@@ -103,6 +103,14 @@ def resume(
     ],
 ) -> None:
     """Go on with a sweep that was stopped, killed or broke: the trials that it lacks."""
+    reporter = Reporter()
+    with _alone(run, reporter):
+        # Not opened before: another one may have gone on with it meanwhile.
+        plan, folder = _unfinished(run)
+        _exact(plan, folder, reporter)
+
+
+def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
     folder = RunFolder.open(run)
     record = folder.document.plan
     if folder.document.state == "finished":
@@ -116,7 +124,11 @@ def resume(
             f"of the same file; run it anew: {record.again}"
         )
     folder.resume()
-    _exact(plan, folder)
+    return plan, folder
+
+
+def _alone(run: Path, reporter: Reporter) -> AbstractContextManager[None]:
+    return store.locked(f"run-{run.resolve().name}", reporter)
 
 
 def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
@@ -142,33 +154,34 @@ def _read(file: str) -> Experiment:
     return found
 
 
-def _exact(plan: plans.Plan, folder: RunFolder) -> None:
+def _exact(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
     """Count what the run in a folder lacks, and show what it has."""
-    reporter, asked = Reporter(), folder.document.plan.parameters
+    asked = folder.document.plan.parameters
     root = labroot.ensure(reporter)
     request = kernel.Request(
         flavour=kernel.flavour(str(asked["flavour"])), patches=bool(asked["patches"])
     )
-    counting = Counting(plan, int(asked["packets"]), folder, reporter, Progress.read(folder.path))
-    with store.locked(f"run-{folder.path.name}", reporter):
-        built = kernel.ensure(request, root, reporter)
+    progress = Progress.read(folder.path)
+    counting = Counting(plan, int(asked["packets"]), folder, reporter, progress)
+    built = kernel.ensure(request, root, reporter)
 
-        def environment() -> Environment:
-            return describe(built, {} if counting.guest is None else {"exact": counting.guest})
+    def environment() -> Environment:
+        return describe(built, {} if counting.guest is None else {"exact": counting.guest})
 
-        with recording(folder, environment, reporter), reporter.step("counting"):
-            counting.run(built, root)
-        folder.finish(environment(), reporter.timings, gaps=GAPS)
+    with recording(folder, environment, reporter), reporter.step("counting"):
+        counting.run(built, root)
+    folder.finish(environment(), reporter.timings, gaps=GAPS)
     page = build_report(folder.path, gnuplot(root))
     console = Console(highlight=False)
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()
-    left_out = {row["setting"]: row["reason"] for row in load(folder.path).trials if row["reason"]}
+    run = load(folder.path)
+    left_out = {row["setting"]: row["reason"] for row in run.trials if row["reason"]}
     for setting, reason in left_out.items():
         console.print(f"[yellow]{escape(setting)}: left out: {escape(reason)}[/]", soft_wrap=True)
     console.print(f"Report: {page}", soft_wrap=True)
-    if not load(folder.path).exact_trials():
+    if not run.exact_trials():
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -53,7 +53,6 @@ class Counting:
     reporter: Reporter
     progress: Progress
     guest: GuestRecord | None = None
-    logs: int = field(default=0)
 
     def run(self, built: kernel.Kernel, labroot: LabRoot) -> None:
         """Count all trials that are still to do; GuestError if no guest comes up."""
@@ -76,8 +75,9 @@ class Counting:
 
     @contextlib.contextmanager
     def _guest(self, built: kernel.Kernel, labroot: LabRoot) -> Iterator[tuple[Netns, Turner]]:
-        log = self.folder.logs / f"console-exact-{self.logs}.log"
-        self.logs += 1
+        # Those of guests before, of a run that is resumed, stay.
+        number = len(list(self.folder.logs.glob("console-exact-*.log")))
+        log = self.folder.logs / f"console-exact-{number}.log"
         spec = make_spec(exact=True, flavour=built.record.flavour)
         undo = self.folder.path / "undo.jsonl"
         # Settings die with their guest.

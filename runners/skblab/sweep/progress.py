@@ -57,7 +57,7 @@ class Progress:
         return len(self._done)
 
     def left(self, boot: Boot) -> list[Change]:
-        """Return what of a boot is still to do; all calibrations of it if anything is."""
+        """Return the changes of a boot with a trial that is still to do."""
         return [
             change
             for change in boot.changes

@@ -16,7 +16,6 @@ from skblab.sweep.experiment import Experiment, Stream
 from skblab.sweep.knobs.base import Device, Machine
 from skblab.transport import Transport
 
-NAME = "netns"
 ROUTER = "router"
 # Frames of IPv6 that hold the generator's own header: magic, sequence and time, see pktgen.c.
 IPV6_LEAST = 82
