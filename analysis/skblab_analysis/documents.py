@@ -262,6 +262,8 @@ class Hooks(_Tool):
     address of `replaced` another one was found; for `refused` there was no room; `filtered_late`
     were unwanted at their end. `absent` are hooks that this kernel lacks. `kprobes_missed`: calls
     of hooked functions that no program saw, because the kernel was at a kprobe already.
+    `frees_unseen` are such calls too, or programs that were not run, but no loss: of memory of
+    packets that had come to their end, and were freed later by another CPU.
     """
 
     by: Literal["fentry", "kprobe"]
@@ -278,6 +280,7 @@ class Hooks(_Tool):
     napis_refused: NonNegativeInt
     bulk_cut: NonNegativeInt
     kprobes_missed: NonNegativeInt = 0
+    frees_unseen: NonNegativeInt = 0
 
 
 class Polls(_Tool):

@@ -51,14 +51,24 @@ static __noinline int spill(__u64 key)
 	return 0;
 }
 
-/* Room for a packet that is not known yet, to be filled in; NULL if there is none. */
-static __always_inline struct flight *add_flight(__u64 key)
+/* Room where no other memory is needed, to be filled in; NULL if there is none. */
+static __always_inline struct flight *add_in_set(__u64 key)
 {
 	struct flight_set *set = set_of(key);
 
 	for (int i = 0; set && i < FLIGHT_SET; i++)
 		if (!set->key[i] && !__sync_val_compare_and_swap(&set->key[i], 0, key))
 			return &set->flight[i];
+	return NULL;
+}
+
+/* Room for a packet that is not known yet, to be filled in; NULL if there is none. */
+static __always_inline struct flight *add_flight(__u64 key)
+{
+	struct flight *flight = add_in_set(key);
+
+	if (flight)
+		return flight;
 	return spill(key) ? NULL : bpf_map_lookup_elem(&spilled, &key);
 }
 

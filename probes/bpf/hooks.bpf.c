@@ -62,22 +62,28 @@ static __always_inline __u64 aside(__u64 skb)
 	return number + 1;
 }
 
+/* A packet that has come to its end, and is still to be freed? */
+static __always_inline bool is_over(const struct flight *flight)
+{
+	return !flight->seen;
+}
+
 /* Known under one key, from now on under another; @change of those kept aside. */
 static __noinline int move(__u64 from, __u64 to, int change)
 {
 	struct flight *flight = find_flight(from);
 	struct flight copy;
 
-	if (!flight)
+	if (!flight || is_over(flight))
 		return 0;
 	copy = *flight;
 	copy.head = change > 0 ? from : to;
 	forget(from);
 	flight = find_flight(to);
-	if (flight)
-		add(replaced, 1);
-	else
+	if (!flight)
 		flight = add_flight(to);
+	else if (!is_over(flight))
+		add(replaced, 1);
 	if (!flight) {
 		add(refused, 1);
 		return 0;
@@ -88,15 +94,20 @@ static __noinline int move(__u64 from, __u64 to, int change)
 	return 0;
 }
 
+/* Also one that is over. */
+static __always_inline struct flight *find_any(__u64 skb, __u64 head)
+{
+	/* With kprobes alone nobody saw it get its new memory, at which one that is over may be. */
+	if (config.kprobes && moving)
+		move(aside(skb), head, -1);
+	return find_flight(head);
+}
+
 static __always_inline struct flight *find(__u64 skb, __u64 head)
 {
-	struct flight *flight = find_flight(head);
+	struct flight *flight = find_any(skb, head);
 
-	/* With kprobes alone nobody saw it get its new memory. */
-	if (flight || !config.kprobes || !moving)
-		return flight;
-	move(aside(skb), head, -1);
-	return find_flight(head);
+	return flight && !is_over(flight) ? flight : NULL;
 }
 
 /* A packet's first path begins, at a point and a time. @known is what was found at its
@@ -245,9 +256,9 @@ static __always_inline int enter(const struct sk_buff *skb)
 	struct flight *flight;
 	bool same;
 
-	flight = find((__u64)skb, head);
+	flight = find_any((__u64)skb, head);
 	now = bpf_ktime_get_ns();
-	same = flight && leave(flight, skb, now);
+	same = flight && !is_over(flight) && leave(flight, skb, now);
 	if ((config.ifindex && config.ifindex != skb->dev->ifindex) ||
 	    (config.netns && config.netns != skb->dev->nd_net.net->net_cookie)) {
 		if (flight)
@@ -309,8 +320,8 @@ static __always_inline int begin(__u64 skb, __u64 head)
 	if (!start || !*start)
 		return 0;
 	add(began, 1);
-	flight = find(skb, head);
-	if (flight)
+	flight = find_any(skb, head);
+	if (flight && !is_over(flight))
 		add(replaced, 1);
 	take_off(flight, skb, head, NET_PATH_SENDING, NET_PATH_SEND, *start);
 	return 0;
@@ -636,8 +647,17 @@ static __always_inline int release(__u64 skb, __u64 head)
 		if (flight && flight->head == head)
 			return 0;
 	}
-	flight = find(skb, head);
-	if (!flight || !is_packet((const void *)skb, head))
+	flight = find_any(skb, head);
+	if (!flight)
+		return 0;
+	if (is_over(flight)) {
+		if (flight->skb == skb) {
+			add(deferred_freed, 1);
+			forget(head);
+		}
+		return 0;
+	}
+	if (!is_packet((const void *)skb, head))
 		return 0;
 	if (flight->seen & 1 << NET_PATH_XMIT)
 		end = NET_PATH_TRANSMITTED;
@@ -653,6 +673,27 @@ static __always_inline int release(__u64 skb, __u64 head)
 }
 
 ENTRY(skb_release_data, 0, release(skb, head))
+
+/* TCP has read it, and leaves it to the CPU that it came from to free it, together with
+ * others in a softirq. If that interrupts this very program (or, by kprobe, any), no free
+ * of them is seen, which is no loss: this is their end. What is over is only kept to
+ * know how many were not seen.
+ */
+static __always_inline int defer(__u64 skb, __u64 head)
+{
+	struct flight *flight;
+
+	release(skb, head);
+	flight = find_flight(head) ? NULL : add_in_set(head);
+	if (!flight)
+		return 0;
+	flight->seen = 0;
+	flight->skb = skb;
+	add(deferred, 1);
+	return 0;
+}
+
+ENTRY(skb_attempt_defer_free, 0, defer(skb, head))
 
 SEC("tp_btf/kfree_skb")
 int kfree_skb(__u64 *ctx)

@@ -20,14 +20,20 @@
 struct attachment {
 	struct bpf_link *link;
 	bool polls; /* of NAPI, not of packets */
+	bool frees; /* of packets' memory */
+};
+
+/* Calls that were not seen: of packets, of polls of NAPI, of the freeing of packets. */
+struct unseen {
+	__u64 packets, polls, frees;
 };
 
 struct state {
 	struct hooks_bpf *probe;
 	struct placing placing;
 	struct attachment *links;
-	/* Calls that kprobes did not see, by those that are detached: of packets, of polls. */
-	__u64 unseen[2];
+	/* Calls that kprobes did not see, by those that are detached. */
+	struct unseen unseen;
 	size_t begins; /* the first so many links are of programs where a path begins */
 	size_t attached;
 	size_t flight_sets;
@@ -205,7 +211,8 @@ static bool is_there(const struct types *types, const struct hook *hook)
 }
 
 /* Hooks of which the kernel has one or the other. */
-static const char *const optional[] = { "netif_rx_ni_entry", "do_tcp_sendpages" };
+static const char *const optional[] = { "netif_rx_ni_entry", "do_tcp_sendpages",
+					"skb_attempt_defer_free" };
 /* Without these, one packet would be taken for another. */
 static const char *const required[] = { "skb_release_data", "kfree_skb", "netif_receive_skb" };
 
@@ -234,6 +241,11 @@ static bool begins(const struct hook *hook)
 	};
 
 	return IS_AMONG(hook->target, names);
+}
+
+static bool is_of_frees(const struct hook *hook)
+{
+	return !strcmp(hook->target, "skb_release_data");
 }
 
 static bool is_of_polls(const struct hook *hook)
@@ -324,7 +336,8 @@ static int attach_all(struct state *state, bool begin)
 		link = bpf_program__attach(program);
 		if (!link)
 			return -errno;
-		state->links[state->attached++] = (struct attachment){ link, is_of_polls(&hook) };
+		state->links[state->attached++] =
+			(struct attachment){ link, is_of_polls(&hook), is_of_frees(&hook) };
 	}
 	return 0;
 }
@@ -343,12 +356,24 @@ static __u64 unseen_by(const struct bpf_link *link)
 	return info.perf_event.kprobe.missed;
 }
 
+static void add_unseen(struct unseen *unseen, const struct attachment *one)
+{
+	__u64 count = unseen_by(one->link);
+
+	if (one->polls)
+		unseen->polls += count;
+	else if (one->frees)
+		unseen->frees += count;
+	else
+		unseen->packets += count;
+}
+
 static void detach(struct state *state, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
 		struct attachment *one = &state->links[i];
 
-		state->unseen[one->polls] += unseen_by(one->link);
+		add_unseen(&state->unseen, one);
 		bpf_link__destroy(one->link);
 		one->link = NULL;
 	}
@@ -461,7 +486,7 @@ static __u64 in_flight(const struct state *state)
 
 	for (size_t i = 0; i < state->flight_sets; i++)
 		for (int way = 0; way < FLIGHT_SET; way++)
-			count += !!sets[i].key[way];
+			count += sets[i].key[way] && sets[i].flight[way].seen;
 	return count;
 }
 
@@ -485,13 +510,26 @@ static void stop(void *opaque)
 	drain();
 }
 
+/* Of frees that were not seen, leave out as many as were of packets that had ended. */
+static __u64 harmful(__u64 frees, struct report *report)
+{
+	__u64 known = report->hooks.deferred_freed + report->frees_unseen;
+	__u64 over = report->hooks.deferred > known ? report->hooks.deferred - known : 0;
+
+	if (over > frees)
+		over = frees;
+	report->frees_unseen += over;
+	return frees - over;
+}
+
 static void read_unseen(const struct state *state, struct report *report)
 {
-	report->kprobes_missed += state->unseen[false];
-	report->polls_missed += state->unseen[true];
+	struct unseen unseen = state->unseen;
+
 	for (size_t i = 0; i < state->attached; i++)
-		*(state->links[i].polls ? &report->polls_missed : &report->kprobes_missed) +=
-			unseen_by(state->links[i].link);
+		add_unseen(&unseen, &state->links[i]);
+	report->polls_missed += unseen.polls;
+	report->kprobes_missed += unseen.packets + harmful(unseen.frees, report);
 }
 
 static int read_all(void *opaque, struct report *report)
@@ -499,6 +537,7 @@ static int read_all(void *opaque, struct report *report)
 	struct state *state = opaque;
 	struct hooks_bpf *probe = state->probe;
 	struct bpf_program *program;
+	__u64 frees = 0;
 
 	if (check_ftrace())
 		return EXIT_BAD;
@@ -509,12 +548,14 @@ static int read_all(void *opaque, struct report *report)
 	bpf_object__for_each_program(program, probe->obj)
 	{
 		struct hook hook = hook_of(program);
-		bool polls = is_of_polls(&hook);
+		__u64 *missed = is_of_polls(&hook) ? &report->polls_missed : &report->missed;
 
-		if (bpf_program__autoload(program) &&
-		    read_missed(program, polls ? &report->polls_missed : &report->missed))
+		if (is_of_frees(&hook))
+			missed = &frees;
+		if (bpf_program__autoload(program) && read_missed(program, missed))
 			return EXIT_BAD;
 	}
+	report->missed += harmful(frees, report);
 	read_unseen(state, report);
 	return placing_read(&state->placing, report);
 }

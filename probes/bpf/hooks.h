@@ -53,7 +53,7 @@ struct flight {
 	__u64 head;  /* sk_buff::head, the last that was known */
 	__u32 before_ns;
 	__u32 ns[NET_PATH_NR]; /* of those seen */
-	__u16 seen;
+	__u16 seen;	       /* 0: it has come to its end, and is still to be freed */
 	__u8 path;
 	__u8 flags;
 	__u8 protocol;
@@ -79,18 +79,20 @@ struct polling {
 
 /* On one CPU, beside what the histograms say; a multiple of 64 bytes. */
 struct hook_counts {
-	__u64 entered;	     /* packets at the point driver */
-	__u64 began;	     /* packets at the point send */
-	__u64 filtered;	     /* packets unwanted at their first point, not among these */
-	__u64 filtered_late; /* packets unwanted at their end */
-	__u64 continued;     /* packets at the point driver that are on their way already */
-	__u64 merged;	     /* packets that became part of another one */
-	__u64 replaced;	     /* packets at whose address another one was found */
-	__u64 refused;	     /* packets for which there was no room */
-	__u64 sends_refused; /* calls of sendmsg() of which the time could not be kept */
-	__u64 napis_refused; /* schedules and polls for which there was no room */
-	__u64 bulk_cut;	     /* times that more came at once than are looked at */
-	__u64 unused[5];
+	__u64 entered;	      /* packets at the point driver */
+	__u64 began;	      /* packets at the point send */
+	__u64 filtered;	      /* packets unwanted at their first point, not among these */
+	__u64 filtered_late;  /* packets unwanted at their end */
+	__u64 continued;      /* packets at the point driver that are on their way already */
+	__u64 merged;	      /* packets that became part of another one */
+	__u64 replaced;	      /* packets at whose address another one was found */
+	__u64 refused;	      /* packets for which there was no room */
+	__u64 sends_refused;  /* calls of sendmsg() of which the time could not be kept */
+	__u64 napis_refused;  /* schedules and polls for which there was no room */
+	__u64 bulk_cut;	      /* times that more came at once than are looked at */
+	__u64 deferred;	      /* packets that had ended, to be freed later by another CPU */
+	__u64 deferred_freed; /* of those, the frees that were seen */
+	__u64 unused[3];
 };
 
 #endif /* SKBLAB_HOOKS_H */

@@ -581,6 +581,7 @@ static struct json_object *hooks(const struct report *report)
 	add_u64(o, "napis_refused", c->napis_refused);
 	add_u64(o, "bulk_cut", c->bulk_cut);
 	add_u64(o, "kprobes_missed", report->kprobes_missed);
+	add_u64(o, "frees_unseen", report->frees_unseen);
 	return o;
 }
 

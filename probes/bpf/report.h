@@ -65,6 +65,7 @@ struct report {
 	struct late_counts late;
 	__u64 hooks_in_flight; /* packets not at their end at the end */
 	__u64 kprobes_missed;  /* calls of functions that the kernel showed no program */
+	__u64 frees_unseen;    /* of packets that had come to their end before */
 	struct hook_counts hooks;
 	__u64 missed; /* path samples the program was not run for */
 	__u64 polls_missed;

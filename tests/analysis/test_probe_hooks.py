@@ -25,6 +25,7 @@ SAID = {
     "poll_ends": "polled",
     "start_send": "send",
     "release": "freed",
+    "defer": "deferred",
     "merge": "merged",
     "move": "exchanged",
     "segment": "segmented",
@@ -46,6 +47,10 @@ IN_NOTES = {
     # By kprobes alone the return of the copy is not seen.
     ("entry:skb_release_data", "user"),
     ("tracepoint:kfree_skb", "user"),
+    # What has not ended yet ends as if it were freed.
+    ("entry:skb_attempt_defer_free", "user"),
+    ("entry:skb_attempt_defer_free", "done"),
+    ("entry:skb_attempt_defer_free", "freed"),
 }
 
 
@@ -143,7 +148,7 @@ def says(body: str, functions: dict[str, str]) -> tuple[set[str], set[str]]:
         protocols |= {p.lower() for p in re.findall(r"stamp\([^;]*?IPPROTO_(\w+)", text)}
         points |= {SAID[word] for word in re.findall(r"\w+", text) if word in SAID}
         # In these stand points that they compare with, and both ends' last points.
-        known = set(functions) - done - {"stamp", "finish", "find", "move", "reenter"}
+        known = set(functions) - done - {"stamp", "finish", "find", "find_any", "move", "reenter"}
         for name in known & set(re.findall(r"(\w+)\(", text)):
             done.add(name)
             todo.append(functions[name])
