@@ -38,9 +38,7 @@ def probe(hook: Hook) -> str:
 def hooked(script: str) -> set[str]:
     text = (FOLDER / f"{script}.stp").read_text()
     return set(
-        re.findall(
-            r'^(?:probe(?: [\w.]+ =)?|\s+) (?:\s*)(kernel\.\w+\("[\w:]+"\)(?:\.\w+)?)', text, re.M
-        )
+        re.findall(r'^(?:probe(?: [\w.]+ =)?)?\s+(kernel\.\w+\("[\w:]+"\)(?:\.\w+)?)', text, re.M)
     )
 
 

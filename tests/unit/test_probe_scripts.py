@@ -16,6 +16,7 @@ from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
+from skblab.probe.verify.plan import BACKENDS, rounds
 from skblab_analysis.account import refuse
 from skblab_analysis.documents import PathlatDocument
 from skblab_analysis.errors import RefusedError, parse
@@ -108,6 +109,18 @@ def test_polls_that_are_not_in_all_maps_are_missed() -> None:
     assert found.missed == 2
     [(key, (times, work))] = found.polls.items()
     assert (key, times.count, work) == (("time", "ksoftirqd"), 1, 1)
+
+
+def test_a_time_less_than_zero_is_missed() -> None:
+    rows = [{"max": -1, "count": 3}, {"min": 100, "max": 103, "count": 1}]
+    figure = {"count": 1, "average": 100, "total": 100}
+    key = "r0, ksoftirqd/1"
+    said = traced((), poll={key: figure}, poll_max={key: 100}, work={key: 1}, delay_ns={}, merged=0)
+    said.append(json.dumps({"type": "hist", "data": {"@poll_ns": {key: rows}}}))
+    found = bpftrace.read(said, "")
+    assert found.missed == 3
+    [(times, _)] = found.polls.values()
+    assert times.count == 1
 
 
 def test_an_end_that_nobody_saw_is_unaccounted_for() -> None:
@@ -221,6 +234,27 @@ def test_known_packets_of_hooks() -> None:
     said = list(agreement.complaints(both, False, 10, True, 12, 9))
     assert "receive: begun: 10, expected 12" in said
     assert "forward: whole paths: 10, expected 9" in said
+
+
+def test_what_a_device_had_no_room_for_was_forwarded_and_not_transmitted() -> None:
+    """Of 13 forwarded packets 2 were dropped, and 1 is lost."""
+    for forwarded, wrong in ((12, []), (13, ["forward: whole paths: 10, expected 11 to 13"])):
+        lines = traced(FORWARD, dropped={"2": 2}, **{**HOOKED, "begun": 12})
+        forward = bpftrace.read(lines, "").document("bpftrace", "forward", "hooks", "6.12")
+        receive = bpftrace.read(traced(**{**HOOKED, "begun": 12, "freed": 2}), "")
+        scripts = (receive.document("bpftrace", "receive", "hooks", "6.12"), forward)
+        both = ScriptsDocument(scripts=scripts)
+        assert list(agreement.complaints(both, False, 10, True, 12, forwarded)) == wrong
+
+
+def test_back_ends_by_kprobes_are_verified_alone() -> None:
+    names = [[one.name for one in some] for some in rounds(BACKENDS)]
+    assert names == [
+        ["samples", "histograms", "bpftrace samples", "stap samples"],
+        ["hooks by fentry", "bpftrace hooks"],
+        ["hooks by kprobe"],
+        ["stap hooks"],
+    ]
 
 
 def of_samples(*more: ScriptDocument, **forward: object) -> ScriptsDocument:

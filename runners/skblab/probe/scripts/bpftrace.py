@@ -62,7 +62,7 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
             figures.missed += 1
         elif kind in ("map", "hist", "stats"):
             for name, value in data.items():
-                maps[name.removeprefix("@")] = value
+                maps[name.removeprefix("@")] = _times(value, figures) if kind == "hist" else value
     _polls(maps, figures)
     for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
         if isinstance(maps[f"{name}_ns"], list):
@@ -81,6 +81,14 @@ def _keyed(maps: dict[str, Any], name: str) -> dict[str, Any]:
     """Return a map by key, which is no such map if it is empty."""
     found = maps.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def _times(rows: Any, figures: Figures) -> Any:  # noqa: ANN401  # bpftrace's JSON
+    """Return a histogram, or those by key, without what is less than zero, which is missed."""
+    if isinstance(rows, dict):
+        return {key: _times(some, figures) for key, some in rows.items()}
+    figures.missed += sum(row["count"] for row in rows if "min" not in row)
+    return [row for row in rows if "min" in row]
 
 
 def _polls(maps: dict[str, Any], figures: Figures) -> None:

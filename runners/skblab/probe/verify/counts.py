@@ -178,7 +178,7 @@ def _counted(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
             if (sent.sent, sent.received) != (packets, packets):
                 said.append(f"sent {sent.sent} and read {sent.received}, expected {packets}")
             said += agreement.complaints(found, udp, packets, load.forward, *astuple(counted))
-            if pathlat is not None:
+            if pathlat is not None and backend.patched:
                 said += agreement.same_samples(found, pathlat)
         verdicts.append(Verdict(case, backend.name, packets, tuple(said), missed))
     return sent, verdicts

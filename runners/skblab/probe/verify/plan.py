@@ -26,6 +26,12 @@ class Backend:
     request: Request
     tool: str = BPF
 
+    @property
+    def by_kprobe(self) -> bool:
+        """Whether it hooks functions by kprobes."""
+        hooks = self.request.source == "hooks"
+        return bool(self.request.kprobes) or (hooks and self.tool == systemtap.NAME)
+
 
 BACKENDS = (
     Backend("samples", patched=True, request=Request(source="samples")),
@@ -40,9 +46,15 @@ BACKENDS = (
 
 
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
-    """Return what runs at once: all for our kernel, so that they can be compared; or one."""
+    """Return what runs at once: all for our kernel, so that they can be compared, and fentry's.
+
+    Of kprobes one back end alone: while a CPU is at one, an interrupt there meets no other.
+    """
     readers = tuple(one for one in backends if one.patched)
-    return [*([readers] if readers else []), *((one,) for one in backends if not one.patched)]
+    hooks = [one for one in backends if not one.patched]
+    by_fentry = tuple(one for one in hooks if not one.by_kprobe)
+    groups = [readers, by_fentry, *((one,) for one in hooks if one.by_kprobe)]
+    return [group for group in groups if group]
 
 
 def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
