@@ -263,7 +263,8 @@ class Hooks(_Tool):
     were unwanted at their end. `absent` are hooks that this kernel lacks. `kprobes_missed`: calls
     of hooked functions that no program saw, because the kernel was at a kprobe already.
     `frees_unseen` are such calls too, or programs that were not run, but no loss: of memory of
-    packets that had come to their end, and were freed later by another CPU.
+    packets that had come to their end, and were freed later by another CPU; some of these, up to 64
+    for each CPU, may be calls for other packets.
     """
 
     by: Literal["fentry", "kprobe"]

@@ -368,10 +368,11 @@ static void add_unseen(struct unseen *unseen, const struct attachment *one)
 		unseen->packets += count;
 }
 
+/* Last first: what TCP leaves to be freed is not to be noted any more when its freeing is not. */
 static void detach(struct state *state, size_t from, size_t to)
 {
-	for (size_t i = from; i < to; i++) {
-		struct attachment *one = &state->links[i];
+	while (to-- > from) {
+		struct attachment *one = &state->links[to];
 
 		add_unseen(&state->unseen, one);
 		bpf_link__destroy(one->link);
@@ -510,7 +511,10 @@ static void stop(void *opaque)
 	drain();
 }
 
-/* Of frees that were not seen, leave out as many as were of packets that had ended. */
+/* Of frees that were not seen, leave out as many as may be of packets that had ended: those that
+ * are still to be freed, up to net.core.skb_defer_max for each CPU, are among these. A packet whose
+ * own free was not seen is in flight for ever, or another one is found at its address.
+ */
 static __u64 harmful(__u64 frees, struct report *report)
 {
 	__u64 known = report->hooks.deferred_freed + report->frees_unseen;

@@ -27,7 +27,6 @@
 	HOOK(tcp_v4_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_TCP)                                       \
 	HOOK(tcp_v6_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_TCP)                                       \
 	HOOK(sctp_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_SCTP)                                        \
-	HOOK(sctp6_rcv, 0, NET_PATH_TRANSPORT, IPPROTO_SCTP)                                       \
 	HOOK(__udp_enqueue_schedule_skb, 1, NET_PATH_SOCKET, 0)                                    \
 	HOOK(tcp_queue_rcv, 1, NET_PATH_SOCKET, 0)                                                 \
 	HOOK(ip_forward_finish, 2, NET_PATH_FORWARD, 0)                                            \

@@ -197,15 +197,15 @@ def test_counters_of_all_namespaces_add_up() -> None:
     one = (
         "Inter-|   Receive\n face |bytes    packets errs\n"
         f"    lo:    9000     70{' 0' * 14}\n    s0:  500  7{' 0' * 14}\n"
-        f"    r1: 600   8{' 0' * 14}\n"
+        f"    r1: 600   8{' 0' * 9} 3{' 0' * 4}\n"
         "Ip: Forwarding DefaultTTL InReceives ForwDatagrams InDiscards\n"
         "Ip: 1 64 15 5 0\n"
         "Ip6OutForwDatagrams             \t4\n"
         "SctpInDataChunkDiscards         \t1\n"
     )
     counted = Counters.parse(one + one)
-    assert counted == Counters(received=30, forwarded=18, discarded=2)
-    assert counted.since(Counters.parse(one)) == Counters(15, 9, 1)
+    assert counted == Counters(received=30, forwarded=18, discarded=2, refused=6)
+    assert counted.since(Counters.parse(one)) == Counters(15, 9, 1, 3)
 
 
 def test_every_protocol_family_path_and_context_is_a_case() -> None:

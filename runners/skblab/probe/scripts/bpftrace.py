@@ -65,7 +65,7 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
                 maps[name.removeprefix("@")] = _times(value, figures) if kind == "hist" else value
     _polls(maps, figures)
     for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
-        if isinstance(maps[f"{name}_ns"], list):
+        if maps[f"{name}_ns"] and isinstance(maps[f"{name}_ns"], list):
             figures.layer(name, **_whole(maps, name, None))
     for name in ALL_COUNTS:
         if isinstance(maps.get(name), int):
@@ -84,11 +84,16 @@ def _keyed(maps: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _times(rows: Any, figures: Figures) -> Any:  # noqa: ANN401  # bpftrace's JSON
-    """Return a histogram, or those by key, without what is less than zero, which is missed."""
+    """Return a histogram, or those by key; empty if one is less than zero: then all are missed.
+
+    Its sum has what is less than zero as well, and its maximum takes that for a large number.
+    """
     if isinstance(rows, dict):
         return {key: _times(some, figures) for key, some in rows.items()}
-    figures.missed += sum(row["count"] for row in rows if "min" not in row)
-    return [row for row in rows if "min" in row]
+    if all("min" in row for row in rows):
+        return rows
+    figures.missed += sum(row["count"] for row in rows)
+    return []
 
 
 def _polls(maps: dict[str, Any], figures: Figures) -> None:
@@ -96,6 +101,8 @@ def _polls(maps: dict[str, Any], figures: Figures) -> None:
         if not isinstance(maps.get(f"{name}_ns"), dict):
             continue
         for key, buckets in maps[f"{name}_ns"].items():
+            if not buckets:
+                continue
             if not all(key in _keyed(maps, other) for other in (name, f"{name}_max")):
                 # A first value that an interrupt kept out of one of the maps, or that came
                 # between two of them at the end.

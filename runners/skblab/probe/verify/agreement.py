@@ -5,7 +5,8 @@ Those that read the kernel's samples see what `pathlat` sees, the same packets i
 Those that hook functions count every packet at a point, whatever becomes of it:
 
     devices     packets received = packets that began
-    IP          packets forwarded = whole paths of forwarded packets, and some that were dropped
+    IP          packets forwarded = whole paths of forwarded packets, and those that the router's
+                devices had no room for
     programs    UDP: datagrams read = whole paths of received packets, each seen at every point
     script      begun = whole paths + all that became of the others
 """
@@ -41,8 +42,9 @@ def complaints(
     received: int,
     forwarded: int,
     discarded: int = 0,
+    refused: int = 0,
 ) -> Iterable[str]:
-    """Yield every count that does not agree: those of devices, IP and SCTP, see Counters."""
+    """Yield every count that does not agree: those of devices, IP and SCTP are Counters."""
     for script in document.scripts:
         missing = {"missed": script.missed}
         if script.leg is not None:
@@ -52,7 +54,7 @@ def complaints(
     if document.scripts[0].source == "samples":
         yield from _of_samples(by_name, udp, packets, forward, (received, discarded), forwarded)
     else:
-        yield from _of_hooks(by_name, udp, packets, received, forwarded)
+        yield from _of_hooks(by_name, udp, packets, received, (forwarded, refused))
 
 
 def _of_samples(
@@ -84,8 +86,9 @@ def _of_hooks(
     udp: bool,
     packets: int,
     received: int,
-    forwarded: int,
+    onward: tuple[int, int],
 ) -> Iterable[str]:
+    forwarded, refused = onward
     for name, points in SURE.items():
         script = scripts[name]
         assert script.hooked is not None
@@ -96,21 +99,21 @@ def _of_hooks(
             want = received if udp else count.get("stack", 0)
             yield from _same(f"{name}: {one}", count.get(one, 0), want)
         for one in points:
-            # What the device that is to send it has no room for does not get there.
-            lost = script.hooked.dropped if one == "done" else 0
-            yield from _same(f"{name}: {one}", count.get(one, 0), count.get(points[0], 0), lost)
+            want = count.get(points[0], 0) - (refused if one == "done" else 0)
+            yield from _same(f"{name}: {one}", count.get(one, 0), want)
         if udp and name == "receive":
             for one in UDP_POINTS:
                 yield from _same(f"{name}: {one}", count.get(one, 0), packets)
-    lost = scripts["forward"].hooked.dropped if scripts["forward"].hooked else 0
-    yield from _same("forward: whole paths", _whole(scripts["forward"]), forwarded, lost)
+    yield from _same("forward: whole paths", _whole(scripts["forward"]), forwarded - refused)
     if udp:
         yield from _same("receive: whole paths", _whole(scripts["receive"]), packets)
 
 
 def received(what: str, have: int, want: int, unseen: int) -> Iterable[str]:
     """Yield that these are not those that devices received, of which `unseen` may be left out."""
-    yield from _same(f"{what} of packets that devices received", have, want, unseen)
+    if not want - unseen <= have <= want:
+        expected = f"{want - unseen} to {want}" if unseen else str(want)
+        yield f"{what} of packets that devices received: {have}, expected {expected}"
 
 
 def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterable[str]:
@@ -191,7 +194,6 @@ def _whole(script: ScriptDocument) -> int:
     return script.leg.count if script.leg else 0
 
 
-def _same(what: str, have: int, want: int, lost: int = 0) -> Iterable[str]:
-    if not want - lost <= have <= want:
-        expected = f"{want - lost} to {want}" if lost else str(want)
-        yield f"{what}: {have}, expected {expected}"
+def _same(what: str, have: int, want: int) -> Iterable[str]:
+    if have != want:
+        yield f"{what}: {have}, expected {want}"

@@ -46,6 +46,9 @@ SLOWER = 3
 # Times that it is tried to attach while no packet comes.
 ATTEMPTS = 3
 NAMESPACES = ("source", "router", "target")
+ROUTER_DEVICES = ("r0", "r1")
+# Of /proc/net/dev: name, packets received, packets not transmitted.
+DEVICE = r"^\s*(\w+):\s*\d+\s+(\d+)(?:\s+\d+){9}\s+(\d+)(?:\s+\d+){4}$"
 # Not on a path without a queueing discipline.
 OPTIONAL = "dequeue"
 
@@ -56,22 +59,25 @@ class Counters:
 
     `discarded` is SCTP's data that came once more. In the receiver such a packet, a further copy
     of one that was sent, is used up and no path ends: our kernel's samples do not have it.
+    `refused` are those that the router's devices had no room to transmit.
     """
 
     received: int
     forwarded: int
     discarded: int = 0
+    refused: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Counters:
         """Add up /proc/net/dev, snmp, snmp6 and sctp/snmp of all namespaces."""
-        devices = re.findall(r"^\s*(\w+):\s*\d+\s+(\d+)(?:\s+\d+){14}$", text, re.MULTILINE)
-        received = sum(int(count) for name, count in devices if name != "lo")
+        devices = re.findall(DEVICE, text, re.MULTILINE)
+        received = sum(int(count) for name, count, _ in devices if name != "lo")
+        refused = sum(int(count) for name, _, count in devices if name in ROUTER_DEVICES)
         forwarded = sum(int(n) for n in re.findall(r"^Ip6OutForwDatagrams\s+(\d+)", text, re.M))
         for names, values in re.findall(r"^Ip: (\D.*)\nIp: (.*)$", text, re.MULTILINE):
             forwarded += int(values.split()[names.split().index("ForwDatagrams")])
         again = re.findall(r"^SctpInDataChunkDiscards\s+(\d+)", text, re.M)
-        return cls(received, forwarded, sum(map(int, again)))
+        return cls(received, forwarded, sum(map(int, again)), refused)
 
     def since(self, before: Counters) -> Counters:
         """Return what was counted after `before`."""
