@@ -6,7 +6,7 @@ Those that hook functions count every packet at a point, whatever becomes of it:
 
     devices     packets received = packets that began
     IP          packets forwarded = whole paths of forwarded packets, and those that the router's
-                devices had no room for
+                devices had no room for: of TCP no more than these
     programs    UDP: datagrams read = whole paths of received packets, each seen at every point
     script      begun = whole paths + all that became of the others
 """
@@ -89,6 +89,11 @@ def _of_hooks(
     onward: tuple[int, int],
 ) -> Iterable[str]:
     forwarded, refused = onward
+    hooked = scripts["forward"].hooked
+    assert hooked is not None
+    # What GRO has made one is forwarded as one and cut again: of the pieces only the first has a
+    # path. UDP has no GRO here.
+    lost = (refused, refused) if udp else (0, min(refused, hooked.dropped))
     for name, points in SURE.items():
         script = scripts[name]
         assert script.hooked is not None
@@ -99,12 +104,16 @@ def _of_hooks(
             want = received if udp else count.get("stack", 0)
             yield from _same(f"{name}: {one}", count.get(one, 0), want)
         for one in points:
-            want = count.get(points[0], 0) - (refused if one == "done" else 0)
-            yield from _same(f"{name}: {one}", count.get(one, 0), want)
+            want = count.get(points[0], 0)
+            if one == "done":
+                yield from _transmitted(f"{name}: {one}", count.get(one, 0), want, lost)
+            else:
+                yield from _same(f"{name}: {one}", count.get(one, 0), want)
         if udp and name == "receive":
             for one in UDP_POINTS:
                 yield from _same(f"{name}: {one}", count.get(one, 0), packets)
-    yield from _same("forward: whole paths", _whole(scripts["forward"]), forwarded - refused)
+    whole = _whole(scripts["forward"])
+    yield from _transmitted("forward: whole paths", whole, forwarded, lost)
     if udp:
         yield from _same("receive: whole paths", _whole(scripts["receive"]), packets)
 
@@ -192,6 +201,14 @@ def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:
 
 def _whole(script: ScriptDocument) -> int:
     return script.leg.count if script.leg else 0
+
+
+def _transmitted(what: str, have: int, forwarded: int, lost: tuple[int, int]) -> Iterable[str]:
+    """Yield that these are not those that were forwarded, less the fewest and the most lost."""
+    fewest, most = lost
+    if not forwarded - most <= have <= forwarded - fewest:
+        least = f"{forwarded - most} to " if most > fewest else ""
+        yield f"{what}: {have}, expected {least}{forwarded - fewest}"
 
 
 def _same(what: str, have: int, want: int) -> Iterable[str]:
