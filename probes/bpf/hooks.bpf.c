@@ -532,6 +532,24 @@ int kprobe___skb_try_recv_from_queue(struct pt_regs *ctx)
 	return woken((__u64)skb, (__u64)BPF_CORE_READ(skb, head));
 }
 
+/* A segment that came before others goes into the queue of those, which TCP has no function for
+ * that every compiler keeps; but in it the segment's memory is looked over. So is it on the way
+ * to the backlog, where a segment still has its route.
+ */
+static __always_inline int out_of_order(__u64 skb, __u64 head)
+{
+	struct flight *flight;
+
+	if (BPF_CORE_READ((const struct sk_buff *)skb, _skb_refdst))
+		return 0;
+	flight = find(skb, head);
+	if (flight && flight->protocol == IPPROTO_TCP)
+		advance(flight, NET_PATH_SOCKET, bpf_ktime_get_ns());
+	return 0;
+}
+
+ENTRY(skb_condense, 0, out_of_order(skb, head))
+
 /* What SCTP hands to its socket at once: whatever a gap has held up, say. */
 static __always_inline int queued(const struct sk_buff_head *list)
 {

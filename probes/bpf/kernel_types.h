@@ -97,6 +97,7 @@ struct sk_buff {
 	struct sk_buff *next;
 	struct net_device *dev;
 	struct sock *sk;
+	unsigned long _skb_refdst; /* the route, or 0 */
 	unsigned int len;
 	__u8 cloned : 1;
 	__u8 fclone : 2;
