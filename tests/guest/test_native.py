@@ -37,8 +37,8 @@ def test_the_probe_with_the_kernels_samples(lab: LabRoot, stock: Kernel, program
 
 
 @pytest.mark.guest
-# Some fifty programs are loaded and attached in every case: 20 s under emulation. Hooks that count are
-# in test_probe_layers.py, hooks in trouble in test_probe_trouble.py.
+# Some fifty programs are loaded and attached in every case: 20 s under emulation. Hooks that count
+# are in test_probe_layers.py, hooks in trouble in test_probe_trouble.py.
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [[], ["--kprobes"]], ids=["fentry", "kprobe"])
 def test_the_probe_with_hooks_on_an_unpatched_kernel(

@@ -23,7 +23,7 @@ from skblab import kernel
 from skblab.errors import SkblabError, UsageError
 from skblab.kernel import build, registry
 from skblab.kernel.model import Record
-from skblab.labroot import LabRoot
+from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 
 QUIET = Reporter(quiet=True)
@@ -200,6 +200,73 @@ def test_damaged_record_is_named(project: Path, tmp_path: Path) -> None:
         registry.kernels()
 
 
+def test_who_shares_objects() -> None:
+    assert build.can_share(kernel.Request())
+    assert build.can_share(kernel.Request(patches=False))
+    assert not build.can_share(kernel.Request(trace=False))
+
+
+def test_options_that_are_shared() -> None:
+    ours = "# What ours adds.\nCONFIG_OURS=y\n"
+    text = "CONFIG_BASE=y\nCONFIG_OURS=y\n# CONFIG_MORE is not set\n"
+    shared = "CONFIG_BASE=y\n# CONFIG_MORE is not set\n"
+    assert build.shared_options(text, ours) == shared
+    other = text.replace("CONFIG_OURS=y", "# CONFIG_OURS is not set")
+    assert build.shared_options(other, ours) == other
+
+
+# As the kernel's build does: with a list of what is included, among it all options.
+COMPILES = """
+	@mkdir -p $(O)/include/generated
+	@sed 's/^/#define /; s/=y/ 1/' $(O)/.config > $(O)/include/generated/autoconf.h
+	@for f in net/dev lib/other; do \\
+		mkdir -p $(O)/$$(dirname $$f); \\
+		(cd $(O) && $(CC) -nostdinc -Wp,-MMD,$$f.d -I./include -include /skblab/src/kconfig.h \\
+			-c -o $$f.o /skblab/src/$$f.c); done
+"""
+
+
+def _cached(lab: LabRoot, cache: Path) -> dict[str, int]:
+    """Return the compiler cache's own counts."""
+    command = ["ccache", "--print-stats"]
+    said = lab.run(
+        command,
+        binds=[Bind(cache / "ccache", "ccache", writable=True)],
+        env={"CCACHE_DIR": "/skblab/ccache"},
+        what="asking the compiler cache",
+    )
+    return {words[0]: int(words[1]) for line in said.splitlines() if (words := line.split())}
+
+
+@pytest.mark.labroot
+def test_kernels_share_what_the_series_does_not_touch(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path
+) -> None:
+    assert project.is_dir()
+    (tree / "lib").mkdir()
+    (tree / "lib" / "other.c").write_text("int other;\n")
+    (tree / "kconfig.h").write_text("#include <generated/autoconf.h>\n")
+    makefile = tree / "Makefile"
+    makefile.write_text(makefile.read_text().replace("\nrun-command:", COMPILES + "run-command:"))
+    # What was touched a moment ago is not taken from the cache.
+    before = time.time() - 60
+    for file in tree.rglob("*"):
+        os.utime(file, (before, before))
+
+    def hits(**what: object) -> int:
+        wanted = kernel.Request(source=tree, jobs=1, **what)  # type: ignore[arg-type]
+        kernel.ensure(wanted, lab, QUIET)
+        return _cached(lab, tmp_path / "cache")["direct_cache_hit"]
+
+    assert hits() == 0
+    # One of the two files; the other one is patched.
+    assert hits(patches=False) == 1
+    # Its options are others: nothing is the same.
+    assert hits(flavour="rt") == 1
+    # Both are the source's, and yet not those of a kernel without them.
+    assert hits(trace=False) == 1
+
+
 @pytest.mark.labroot
 def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: LabRoot) -> None:
     assert project.is_dir()
@@ -273,7 +340,7 @@ from pathlib import Path
 from skblab import kernel
 from skblab.errors import SkblabError
 from skblab.kernel import build
-from skblab.labroot import LabRoot
+from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 
 build.MIN_FREE_GIB = float(sys.argv[3])

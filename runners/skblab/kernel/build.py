@@ -36,6 +36,13 @@ REPRODUCIBLE = {
 CCACHE = {"CCACHE_DIR": "/skblab/ccache", "CCACHE_MAXSIZE": "8G", "CCACHE_DEPEND": "1"}
 COMPILERS = ("CC=ccache gcc", "HOSTCC=ccache gcc")
 
+# The header that every file includes and that has every option; and instead of it, what stands for
+# all options but those of our series that are as its fragment has them. A file that knows these is
+# one that the series changes, or that includes one: the compiler cache sees that by itself. So a
+# kernel with the series and one without share all other objects.
+OPTIONS_HEADER = "include/generated/autoconf.h"
+SHARED_OPTIONS = ".config-shared"
+
 # Debian packages of the lab root that can change the image; their versions are in the key.
 TOOLCHAIN = re.compile(
     r"(gcc|cpp|binutils|dwarves|bison|flex|bc|make|perl|openssl|xz-utils|zstd|gzip|libelf1t?6?4?"
@@ -110,7 +117,8 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
     output = part / "output"
     output.mkdir()
     logs = paths.cache() / "logs"
-    make = Make(wanted, labroot, tree, output, logs / f"kernel-{wanted.key}.log")
+    log, shares = logs / f"kernel-{wanted.key}.log", can_share(wanted.request)
+    make = Make(wanted, labroot, tree, output, log, shares=shares)
 
     with reporter.step("kernel config"):
         names = wanted.request.fragments
@@ -129,7 +137,9 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
 class Make:
     """The kernel's make, in the sandbox, for one tree and one output folder.
 
-    `prefix` runs make as its last words; `binds` and `env` are further ones of the sandbox.
+    `prefix` runs make as its last words; `binds` and `env` are further ones of the sandbox. With
+    `shares`, which only a whole configuration may have (see can_share()), kernels with our series
+    and without share objects.
     """
 
     plan: Plan
@@ -140,6 +150,7 @@ class Make:
     prefix: tuple[str, ...] = ()
     binds: tuple[Bind, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    shares: bool = False
 
     def run(
         self, words: Sequence[str], what: str, on_line: Callable[[str], None] | None = None
@@ -159,13 +170,26 @@ class Make:
                     Bind(compiler_cache, "ccache", writable=True),
                     *self.binds,
                 ],
-                env={**REPRODUCIBLE, **CCACHE, **self.env},
+                env={**REPRODUCIBLE, **CCACHE, **self._sharing(), **self.env},
                 what=what,
                 log=self.log,
                 on_line=on_line,
             )
         except SkblabError as error:
             raise self._explain(what, error) from error
+
+    def _sharing(self) -> Mapping[str, str]:
+        if not self.shares:
+            return {}
+        (self.output / SHARED_OPTIONS).write_text(
+            shared_options(
+                (self.output / ".config").read_text(), config.fragment("skblab").read_text()
+            )
+        )
+        return {
+            "CCACHE_IGNOREHEADERS": OPTIONS_HEADER,
+            "CCACHE_EXTRAFILES": f"/skblab/build/{SHARED_OPTIONS}",
+        }
 
     def _explain(self, what: str, error: SkblabError) -> SkblabError:
         text = self.log.read_text(errors="replace") if self.log.is_file() else ""
@@ -175,6 +199,20 @@ class Make:
         if telling is None:
             return error
         return SkblabError(f"{what} failed: {telling}; whole output: {self.log}")
+
+
+def can_share(request: Request) -> bool:
+    """Whether what the series does not touch is the same in a kernel without it.
+
+    Not if it is applied and switched off: then what it touches has two forms.
+    """
+    return request.trace or not request.patches
+
+
+def shared_options(text: str, ours: str) -> str:
+    """Return a configuration without the lines that the fragment `ours` has as well."""
+    own = {line for line in ours.splitlines() if line.startswith("CONFIG_")}
+    return "".join(line for line in text.splitlines(keepends=True) if line.strip() not in own)
 
 
 def first_error(output: str) -> str | None:

@@ -256,6 +256,7 @@ def _make(
             "DEBFULLNAME": "skblab",
             "DEB_BUILD_PROFILES": " ".join(profiles),
         },
+        shares=build.can_share(wanted.request),
     )
 
 
