@@ -418,6 +418,25 @@ def test_a_cpu_that_comes_and_goes(testbed: Bed) -> None:
     _exact(document, 20_011)
 
 
+def test_segments_out_of_order_have_every_point(testbed: Bed) -> None:
+    counter = "ip netns exec router nstat -asz TcpExtTCPOFOQueue | awk '/OFO/ { print $2 }'"
+    testbed.sh("ip netns exec source tc qdisc add dev s0 root netem delay 2ms reorder 30%")
+    try:
+        before = int(testbed.sh(counter))
+        with targets.stamps(testbed.target, True), testbed.probing() as end:
+            sent = loads.run(testbed.target.transport, Load("tcp"), 2003, 2000)
+            document = end()
+        queued = int(testbed.sh(counter)) - before
+    finally:
+        testbed.sh("ip netns exec source tc qdisc del dev s0 root")
+    assert (sent.sent, sent.received) == (2003, 2003)
+    assert queued > 100
+    assert account(0, "ns", document).missing == 0
+    receive = document.path("receive")
+    assert receive.ended > 500
+    assert set(receive.seen.values()) == {receive.ended}
+
+
 LOST = """
 ip netns add lost
 ip -n lost link set lo up
