@@ -180,3 +180,30 @@ def test_a_calibration_by_other_goals_is_none() -> None:
     for other in (replace(PLAN, goals=(NDR, PDR)), replace(PLAN, seconds=2.0)):
         with pytest.raises(SkblabError, match="calibrated with other goals or trials"):
             found.judgements(search(Testbed(None), other))
+
+
+@pytest.mark.parametrize(
+    ("sent", "took", "limit", "loss"),
+    [
+        # In time, or as good as.
+        (1000, 0.999, "none", 0.0),
+        (1000, 1.0005, "none", 0.0),
+        # All was sent, but a tenth too late: so was the load.
+        (1000, 1.1, "generator", 1 - 1000 / 1100),
+        # It was stopped.
+        (300, 1.5, "generator", 0.8),
+    ],
+)
+def test_a_generator_that_is_late_did_not_offer_the_load(
+    sent: int, took: float, limit: Limit, loss: float
+) -> None:
+    trial = Trial(1000, 1.0, sent, sent, sent, took=took)
+    assert trial.limit == limit
+    assert trial.loss_ratio == pytest.approx(loss)
+    assert trial.received_rate == pytest.approx(sent / max(took, 1.0))
+
+
+def test_a_device_whose_queue_is_full_is_the_limit_and_not_the_late_generator() -> None:
+    # What was refused was put out, and took its time.
+    trial = Trial(1000, 1.0, 1250, 1000, 1000, took=1.25)
+    assert (trial.limit, trial.loss_ratio) == ("device", 0.2)

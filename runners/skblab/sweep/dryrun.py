@@ -24,7 +24,7 @@ def commands(plan: Plan, packets: int | None) -> Iterator[str]:
         if packets is not None:
             for trial in change.trials:
                 tester = change.setting == TESTER
-                yield netns.offering(trial.stream, packets, 0, tester, 0)
+                yield netns.offering(trial.stream, packets, tester, 0)
 
 
 def _set(machine: Machine, name: str, value: Value) -> str:

@@ -159,7 +159,7 @@ class Counting:
                     setting=key.setting,
                     part="tester" if tester else "whole",
                     boot=key.block,
-                    packets=offered.sent,
+                    packets=offered.tried,
                     delivered=offered.received,
                     instructions=offered.microseconds * INSTRUCTIONS_PER_US,
                     traffic=key.traffic,

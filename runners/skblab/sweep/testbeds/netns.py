@@ -22,16 +22,26 @@ IPV6_LEAST = 82
 CHECKSUM_BYTES = 4
 # Beyond what packets take at a rate; emulation on a loaded machine is slow and not dead.
 SECONDS = 600
+NANOSECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Offered:
-    """What came of packets: how many were sent, forwarded and received, and how long it took."""
+    """What came of packets: how many were sent, forwarded and received, and how long it took.
+
+    `refused` are not among those sent: the first device behind the generator had no room for them.
+    """
 
     sent: int
     forwarded: int
     received: int
     microseconds: int
+    refused: int = 0
+
+    @property
+    def tried(self) -> int:
+        """Packets that the generator put out, taken or refused."""
+        return self.sent + self.refused
 
 
 def machine(cpus: int) -> Machine:
@@ -52,29 +62,49 @@ class Netns:
         self._run("lay_out", "making the testbed's namespaces")
 
     def offer(
-        self, stream: Stream, packets: int, *, rate: int = 0, tester: bool = False
+        self,
+        stream: Stream,
+        packets: int,
+        *,
+        rate: float = 0.0,
+        seconds: float = 0.0,
+        tester: bool = False,
     ) -> Offered:
-        """Send packets, `rate` a second (0: at once); `tester`: with no router in between."""
-        done = self._run(offering(stream, packets, rate, tester, self._cpus - 1), "the generator")
+        """Send packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
+
+        `tester`: with no router in between. All counters are read when nothing comes any more.
+        """
+        call = offering(stream, packets, tester, self._cpus - 1, rate=rate, seconds=seconds)
+        done = self._run(call, "the generator", seconds)
         try:
-            sent, took, forwarded, received = map(int, done.split())
+            sent, refused, took, forwarded, received = map(int, done.split())
         except ValueError:
             raise SkblabError(
-                f"the generator printed {done!r}: expected packets sent, microseconds, packets "
-                "forwarded and received"
+                f"the generator printed {done!r}: expected packets sent and refused, microseconds, "
+                "packets forwarded and received"
             ) from None
-        return Offered(sent, forwarded, received, took)
+        return Offered(sent, forwarded, received, took, refused)
 
-    def _run(self, call: str, what: str) -> str:
-        return self.transport.script(script(call), seconds=SECONDS).check(what).stdout
+    def _run(self, call: str, what: str, seconds: float = 0.0) -> str:
+        return self.transport.script(script(call), seconds=SECONDS + seconds).check(what).stdout
 
 
-def offering(stream: Stream, packets: int, rate: int, tester: bool, cpu: int) -> str:
+def offering(
+    stream: Stream,
+    packets: int,
+    tester: bool,
+    cpu: int,
+    *,
+    rate: float = 0.0,
+    seconds: float = 0.0,
+) -> str:
     """Return the call that sends packets, for `script`."""
     assert isinstance(stream.frame, int)
+    gap = round(NANOSECONDS / rate) if rate else 0
     words = [
         *("offer", "tester" if tester else "whole"),
-        *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows, packets, rate, cpu),
+        *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows),
+        *(packets, gap, f"{seconds:g}", cpu),
     ]
     return shlex.join(map(str, words))
 

@@ -56,8 +56,13 @@ dropped() { # device
 		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
 }
 
-transmitted() { # device of the router
-	ip netns exec router cat "/sys/class/net/$1/statistics/tx_packets"
+# Packets that the router gave to the link so far, also those that the far end had no room for.
+handed_over() { # device of the router
+	# shellcheck disable=SC2016  # the inner shell expands
+	ip netns exec router sh -euc '
+		cd "/sys/class/net/$1/statistics"
+		echo $(($(cat tx_packets) + $(cat tx_dropped)))
+	' sh "$1"
 }
 
 # Once nothing more comes: a packet that is still under way is not lost.
@@ -71,13 +76,17 @@ settled() { # device of the sink
 	echo "$now"
 }
 
-# Sends `count` packets, `rate` of them a second, or 0: at once. pktgen's own thread of CPU `cpu`
-# does it. Ports go round: one flow each. Prints packets sent and elapsed microseconds.
+# Sends `count` packets, `gap` nanoseconds from one to the next, or 0: at once; for at most `limit`
+# seconds, or 0: until all are sent. pktgen's own thread of CPU `cpu` does it. Ports go round: one
+# flow each. Prints packets sent, those that the device refused, and elapsed microseconds.
 # shellcheck disable=SC2016  # the inner shell expands
-generate() { # device destination-mac family bytes flows count rate cpu
+generate() { # device destination-mac family bytes flows count gap limit cpu
 	ip netns exec generator sh -euc '
-		thread=/proc/net/pktgen/kpktgend_$8
+		thread=/proc/net/pktgen/kpktgend_$9
 		device=/proc/net/pktgen/$1
+		start="echo start >/proc/net/pktgen/pgctrl"
+		# A signal to who waits for it stops the generator.
+		[ "$8" = 0 ] || start="timeout $8 sh -c \"$start\" || [ \$? = 124 ]"
 		for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
 		echo "add_device $1" >"$thread"
 		if [ "$3" = 4 ]; then
@@ -87,19 +96,25 @@ generate() { # device destination-mac family bytes flows count rate cpu
 		fi
 		# Packets that the generator keeps no part of, as those of a network card.
 		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" "pkt_size $4" \
-			"count $6" "delay 0" "udp_src_min 1024" "udp_src_max $((1024 + $5))" \
+			"count $6" "delay $7" "udp_src_min 1024" "udp_src_max $((1024 + $5))" \
 			"udp_dst_min 1024" "udp_dst_max 1024"
-		[ "$7" = 0 ] || set -- "$@" "ratep $7"
-		shift 8
+		shift 9
 		for setting; do echo "$setting" >"$device"; done
-		echo start >/proc/net/pktgen/pgctrl
-		sed -n "s/.*pkts-sofar: \([0-9]*\).*/\1/p; s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
+		eval "$start"
+		# One that was stopped ends on its own time.
+		left=100
+		until grep -q "^Result: OK: [0-9]*(" "$device" || [ "$left" = 0 ]; do
+			sleep 0.05
+			left=$((left - 1))
+		done
+		sed -n "s/.*pkts-sofar: \([0-9]*\)  errors: \([0-9]*\).*/\1 \2/p
+			s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
 	' sh "$@" | tr '\n' ' '
 }
 
-# Prints what came of it: sent, elapsed microseconds, what the router transmitted, what came to the
-# sink. Without a router that is what was sent.
-offer() { # whole|tester family bytes flows count rate cpu
+# Prints what came of it: sent, refused, elapsed microseconds, what the router handed over, what
+# came to the sink. Without a router that is what was sent.
+offer() { # whole|tester family bytes flows count gap limit cpu
 	if [ "$1" = whole ]; then
 		set -- g0 02:00:00:00:00:02 s0 "$@"
 	else
@@ -107,11 +122,11 @@ offer() { # whole|tester family bytes flows count rate cpu
 	fi
 	device=$1 mac=$2 far=$3 part=$4
 	shift 4
-	before=$(dropped "$far") forwarded=$(transmitted r1)
+	before=$(dropped "$far") forwarded=$(handed_over r1)
 	told=$(generate "$device" "$mac" "$@")
 	after=$(settled "$far")
 	if [ "$part" = whole ]; then
-		forwarded=$(($(transmitted r1) - forwarded))
+		forwarded=$(($(handed_over r1) - forwarded))
 	else
 		forwarded=${told%% *}
 	fi

@@ -21,7 +21,8 @@ class Trial:
     """A trial: `load` packets per second were asked for, for `seconds`; the others are packets.
 
     `sent` is the generator's count, `forwarded` the device's own (None: there is no device, or
-    it cannot be asked), `received` the sink's.
+    it cannot be asked), `received` the sink's. `took` is how long the generator sent, where that is
+    known: one that cannot keep the load ends late, or is stopped.
     """
 
     load: float
@@ -30,6 +31,7 @@ class Trial:
     forwarded: int | None
     received: int
     tolerances: Tolerances = USUAL
+    took: float = 0.0
 
     def __post_init__(self) -> None:
         if not (self.load > 0 and self.seconds > 0):
@@ -50,8 +52,13 @@ class Trial:
 
     @property
     def offered(self) -> int:
-        """Packets that the generator was asked for."""
-        return round(self.load * self.seconds)
+        """Packets that the generator was asked for: at this load, for as long as it sent."""
+        return round(self.load * self.lasted)
+
+    @property
+    def lasted(self) -> float:
+        """Seconds of the trial, that the generator may have made longer."""
+        return max(self.seconds, self.took)
 
     @property
     def limit(self) -> Limit:
@@ -82,7 +89,7 @@ class Trial:
     @property
     def received_rate(self) -> float:
         """Packets per second that arrived."""
-        return self.received / self.seconds
+        return self.received / self.lasted
 
 
 class Measurer(Protocol):
