@@ -29,11 +29,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One parquet file of the run folder; what one row is; its columns in order."""
+    """One parquet file of the run folder; what one row is; its columns in order.
+
+    `later`: it was not there from the beginning, and an older run has none.
+    """
 
     file: str
     row: str
     columns: tuple[Column, ...]
+    later: bool = False
 
     def schema(self) -> pa.Schema:
         """Return the arrow schema with unit and sentence as field metadata."""
@@ -98,6 +102,21 @@ TRIALS = Table(
             pa.string(),
             NO_UNIT,
             "What was sent, where a run compares settings: family, frame size, flows.",
+            null=True,
+        ),
+        Column(
+            "measure",
+            pa.string(),
+            NO_UNIT,
+            "What it measures: `instructions`, `throughput`, or `tester`: either, of the tester "
+            "alone; null: the times of a probe.",
+            null=True,
+        ),
+        Column(
+            "rate",
+            pa.int64(),
+            "packets/s",
+            "Rate that it was to be measured at, where one was given.",
             null=True,
         ),
         Column("boot", pa.int64(), NO_UNIT, "Number of the guest's boot, from 0."),
@@ -222,4 +241,111 @@ SUMMARY = Table(
     ),
 )
 
-TABLES = (TRIALS, LAYERS, SUMMARY)
+_SEARCHED = (
+    _TRIAL,
+    Column("setting", pa.string(), NO_UNIT, "Setting under test, such as `rp_filter=1`."),
+    Column(
+        "part",
+        pa.string(),
+        NO_UNIT,
+        "`whole`, or `tester`: generator, links and sink with nothing in between.",
+    ),
+    Column("boot", pa.int64(), NO_UNIT, "Number of the block, which has fresh boots, from 0."),
+    Column("traffic", pa.string(), NO_UNIT, "What was sent: family, frame size, flows."),
+)
+
+LOADS = Table(
+    "loads",
+    "one load that was tried in a search for throughput: a trial in the words of RFC 2544",
+    (
+        *_SEARCHED,
+        Column("number", pa.int64(), NO_UNIT, "Number of the load in its search, from 0."),
+        Column("load", pa.float64(), "packets/s", "Rate that the generator was asked for."),
+        Column("seconds", pa.float64(), "s", "How long it was asked for."),
+        Column("took", pa.float64(), "s", "How long the generator really sent."),
+        Column("offered_rate", pa.float64(), "packets/s", "Rate that it really reached."),
+        Column("sent", pa.int64(), "packets", "Packets that the generator put out."),
+        Column(
+            "forwarded",
+            pa.int64(),
+            "packets",
+            "Packets that the device under test gave to the link to the sink.",
+            null=True,
+        ),
+        Column("received", pa.int64(), "packets", "Packets that came to the sink."),
+        Column(
+            "loss_ratio",
+            pa.float64(),
+            "1",
+            "What did not come, of what should have: also of what a late generator did not send.",
+        ),
+        Column(
+            "limit",
+            pa.string(),
+            NO_UNIT,
+            "Who lost packets, or did not send them: `generator`, `device`, `sink`, or `none`.",
+        ),
+        Column(
+            "confirms",
+            pa.bool_(),
+            NO_UNIT,
+            "Whether it is the last trial, that is to confirm the strict rate.",
+        ),
+    ),
+    later=True,
+)
+
+THROUGHPUT = Table(
+    "throughput",
+    "what one search found for one goal (draft-ietf-bmwg-mlrsearch)",
+    (
+        *_SEARCHED,
+        Column("goal", pa.string(), NO_UNIT, "Name of the goal: `strict`, `NDR`, `PDR`."),
+        Column("loss_ratio", pa.float64(), "1", "A trial that loses more than this is bad."),
+        Column(
+            "exceed_ratio", pa.float64(), "1", "A load with more bad trials than this is no good."
+        ),
+        Column(
+            "width", pa.float64(), "1", "How near the bounds were to come, as part of the upper."
+        ),
+        Column("lower", pa.float64(), "packets/s", "Greatest load that is good.", null=True),
+        Column("upper", pa.float64(), "packets/s", "Smallest that is not, above it.", null=True),
+        Column(
+            "throughput",
+            pa.float64(),
+            "packets/s",
+            "Conditional throughput: what arrives at the lower bound in the worst trial counted.",
+            null=True,
+        ),
+        Column("trials", pa.int64(), NO_UNIT, "Trials at the two bounds."),
+        Column(
+            "limit", pa.string(), NO_UNIT, "Who was the limit of most bad trials at the upper one."
+        ),
+        Column(
+            "outcome",
+            pa.string(),
+            NO_UNIT,
+            "`regular` (it has both bounds), `good at the maximum load`, or `no good load`.",
+        ),
+        Column("reached", pa.bool_(), NO_UNIT, "Whether the bounds came as near as asked."),
+        Column(
+            "judgement",
+            pa.string(),
+            NO_UNIT,
+            "What it is the result of: `device`, `tester`, `maximum load`, `no good load`; null of "
+            "the tester itself.",
+            null=True,
+        ),
+        Column(
+            "confirmed",
+            pa.bool_(),
+            NO_UNIT,
+            "Whether a last, long trial at the lower bound lost nothing; null: there was none.",
+            null=True,
+        ),
+        Column("confirm_seconds", pa.float64(), "s", "How long that trial was.", null=True),
+    ),
+    later=True,
+)
+
+TABLES = (TRIALS, LAYERS, SUMMARY, LOADS, THROUGHPUT)

@@ -66,12 +66,15 @@ def write_table(path: Path, table: Table, rows: Sequence[Row]) -> None:
 def read_table(path: Path, table: Table) -> list[Row]:
     """Read the rows of a parquet file, in the columns that this version knows.
 
-    A column that may be null and is not there is null: an older run stays readable. RecordError
-    when the file is absent or torn, lacks another column, or has one of another type.
+    A column that may be null and is not there is null, and a later table that is not there has no
+    rows: an older run stays readable. RecordError when the file is absent or torn, lacks another
+    column, or has one of another type.
     """
     try:
         arrow = pq.read_table(path)
     except FileNotFoundError as error:
+        if table.later:
+            return []
         raise RecordError(f"{path} is missing: not a whole run folder") from error
     except (pa.ArrowException, OSError) as error:
         raise RecordError(f"{path} is no readable parquet file: {error}") from error

@@ -42,6 +42,8 @@ from skblab_analysis.ledger import Ledger, Unit, build_ledger
 from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.scripts import ScriptDocument
 from skblab_analysis.series import Row, Series
+from skblab_analysis.throughput import Result, Search, ThroughputSummary
+from skblab_analysis.throughput import summaries as throughput_summaries
 
 Document = Mapping[str, Any] | str | bytes
 
@@ -57,6 +59,8 @@ class Run:
     document: RunDocument
     trials: tuple[Row, ...]
     series: tuple[Series, ...]
+    loads: tuple[Row, ...]
+    found: tuple[Row, ...]
     journal: tuple[files.Event, ...]
 
     def ledger(self, clock: Clock = "wall") -> Ledger | None:
@@ -90,6 +94,10 @@ class Run:
         """Return the exact figures, of each traffic; none when the run has none."""
         return summaries(self.exact_trials(), self.document.plan.baseline)
 
+    def throughput(self) -> list[ThroughputSummary]:
+        """Return what searches for throughput found, of each traffic; none if there are none."""
+        return throughput_summaries(_results(self.found), self.document.plan.baseline)
+
 
 class RunFolder:
     """A run folder being written. Make one by `create` or `open`."""
@@ -100,6 +108,8 @@ class RunFolder:
         self._journal = files.Journal(path / "journal.jsonl")
         self._trials: list[Row] = []
         self._series: list[Series] = []
+        self._loads: list[Row] = []
+        self._found: list[Row] = []
 
     @classmethod
     def create(cls, results: Path, name: str, plan: Plan, *, synthetic: bool = False) -> RunFolder:
@@ -133,6 +143,7 @@ class RunFolder:
         folder._journal.mend()
         run = load(path)
         folder._trials, folder._series = list(run.trials), list(run.series)
+        folder._loads, folder._found = list(run.loads), list(run.found)
         return folder
 
     def resume(self) -> None:
@@ -284,12 +295,51 @@ class RunFolder:
         self._append([row], [])
         self.journal("recorded", trials=[number], clock="exact")
 
+    def record_search(self, search: Search) -> None:
+        """Record a search for throughput: a trial, with every load that was tried in it."""
+        number = len(self._trials)
+        sent = sum(one.sent for one in search.loads)
+        received = sum(one.received for one in search.loads)
+        row = _trial_row(number, "wall", search.setting, search.boot, 0) | {
+            "part": search.part,
+            "traffic": search.traffic,
+            "measure": "tester" if search.part == "tester" else "throughput",
+            "sent": sent,
+            "received": received,
+            "lost": sent - received,
+            "packets": sent,
+        }
+        head = {"trial": number} | {
+            name: getattr(search, name) for name in ("setting", "part", "boot", "traffic")
+        }
+        loads = [
+            head | {"number": place, "offered_rate": one.offered_rate} | one.model_dump()
+            for place, one in enumerate(search.loads)
+        ]
+        found = [head | one.model_dump() for one in search.goals]
+        self._append([row], [], loads=loads, found=found)
+        self.journal("recorded", trials=[number], clock="wall")
+
+    def results(self) -> list[Result]:
+        """Return what searches for throughput have found until now."""
+        return _results(self._found)
+
     def record_void(
-        self, clock: Clock, setting: str, reason: str, *, boot: int = 0, traffic: str = ""
+        self,
+        clock: Clock,
+        setting: str,
+        reason: str,
+        *,
+        boot: int = 0,
+        traffic: str = "",
+        measure: str | None = None,
+        rate: int | None = None,
     ) -> None:
         """Record a trial that was not run, or that did not have its setting."""
         number = len(self._trials)
-        row = _trial_row(number, clock, setting, boot, 0) | {"traffic": traffic or None}
+        row = _trial_row(number, clock, setting, boot, 0)
+        row |= {"traffic": traffic or None, "measure": measure, "rate": rate}
+        row |= {"part": "tester"} if measure == "tester" else {}
         self._append([row | {"state": "void", "reason": reason}], [])
         self.journal("void", trials=[number], reason=reason)
 
@@ -390,14 +440,18 @@ class RunFolder:
     def _append(
         self,
         rows: Sequence[Row],
-        found: Sequence[Series],
+        layers: Sequence[Series],
         *,
         ledgers: Sequence[Ledger] = (),
         accounts: Sequence[Account] = (),
+        loads: Sequence[Row] = (),
+        found: Sequence[Row] = (),
     ) -> None:
         """Write the tables, then run.json, which makes the new trials count."""
         self._trials += rows
-        self._series += found
+        self._series += layers
+        self._loads += loads
+        self._found += found
         self._write_tables()
         self._document = self._document.model_copy(
             update={
@@ -414,6 +468,8 @@ class RunFolder:
         for table, rows in (
             (columns.LAYERS, buckets),
             (columns.SUMMARY, summaries),
+            (columns.LOADS, self._loads),
+            (columns.THROUGHPUT, self._found),
             (columns.TRIALS, self._trials),
         ):
             files.write_table(self.path / f"{table.file}.parquet", table, rows)
@@ -448,6 +504,8 @@ def load(path: Path) -> Run:
         document=document,
         trials=tuple(rows["trials"]),
         series=tuple(found),
+        loads=tuple(rows["loads"]),
+        found=tuple(rows["throughput"]),
         journal=tuple(files.Journal(path / "journal.jsonl").read()),
     )
 
@@ -466,6 +524,13 @@ def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
         )
         for row in rows
         if row["state"] == "good" and row["instructions"] is not None
+    ]
+
+
+def _results(rows: Sequence[Row]) -> list[Result]:
+    return [
+        parse(Result, {name: row[name] for name in Result.model_fields}, "a row of throughput")
+        for row in rows
     ]
 
 
@@ -509,6 +574,7 @@ def _exact_row(number: int, trial: ExactTrial) -> Row:
     return _trial_row(number, "exact", trial.setting, trial.boot, trial.repeat) | {
         "part": trial.part,
         "traffic": trial.traffic or None,
+        "measure": "tester" if trial.part == "tester" else "instructions",
         "sent": trial.packets,
         "received": trial.delivered,
         "lost": trial.packets - trial.delivered,

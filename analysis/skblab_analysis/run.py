@@ -87,6 +87,7 @@ class Command(_Part):
 
     where: str = Field(description="the machine or namespace it ran in")
     command: str
+    setting: str = Field(default="", description="the setting that it makes; empty: none")
 
 
 class Timing(_Part):

@@ -14,10 +14,11 @@ from simulated import Device, Testbed
 from skblab.errors import SkblabError
 from skblab.sweep.throughput import limits
 from skblab.sweep.throughput.goals import NDR, PDR, STRICT, Plan
-from skblab.sweep.throughput.limits import Limit, Tolerances
+from skblab.sweep.throughput.limits import Tolerances
 from skblab.sweep.throughput.result import SearchResult
 from skblab.sweep.throughput.search import search
 from skblab.sweep.throughput.trial import Trial
+from skblab_analysis.throughput import Limit
 
 PLAN = Plan(min_load=1000, max_load=1e6, trials=5)
 

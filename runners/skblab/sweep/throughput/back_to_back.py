@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from skblab.errors import UsageError
 from skblab.sweep.throughput.goals import WIDTH
-from skblab.sweep.throughput.limits import Limit, most_often
+from skblab.sweep.throughput.limits import most_often
 from skblab.sweep.throughput.trial import Measurer
+from skblab_analysis.throughput import Limit
 
 REPEATS = 50
 ATTEMPTS = 2

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-Limit = Literal["none", "generator", "device", "sink"]
-Judgement = Literal["device", "tester", "maximum load", "no good load"]
+from skblab_analysis.throughput import Judgement, Limit
 
 # How near the ceiling a result may come. Twice the usual width, for the two searches, and as much
 # again for a tester that has less left for a device's traffic than for a bare link's.

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from skblab.errors import SkblabError
 from skblab.sweep.throughput import limits
 from skblab.sweep.throughput.goals import Goal, Plan
-from skblab.sweep.throughput.limits import MARGIN, Judgement, Limit
+from skblab.sweep.throughput.limits import MARGIN
 from skblab.sweep.throughput.trial import Trial
-
-Outcome = Literal["regular", "good at the maximum load", "no good load"]
+from skblab_analysis.throughput import Judgement, Limit, Outcome
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Protocol
 
 from skblab.errors import SkblabError
-from skblab.sweep.throughput.limits import USUAL, Limit, Tolerances, missed, verdict
+from skblab.sweep.throughput.limits import USUAL, Tolerances, missed, verdict
+from skblab_analysis.throughput import Limit
 
 
 @dataclass(frozen=True)

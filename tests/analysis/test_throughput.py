@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Searches for throughput: recorded, read again, and summed up by setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import searches
+
+from skblab_analysis.certainty import AGAIN
+from skblab_analysis.errors import RecordError
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.throughput import GoalSummary, false_alarms, widest
+
+
+def goal(path: Path, name: str = "strict") -> GoalSummary:
+    [summary] = load(path).throughput()
+    return next(one for one in summary.goals if one.goal == name)
+
+
+def test_what_is_recorded_comes_back(tmp_path: Path) -> None:
+    made = list(searches.searches())
+    run = load(searches.finished_run(tmp_path, made))
+    assert [row["measure"] for row in run.trials[:3]] == ["tester", "throughput", "throughput"]
+    assert (run.trials[1]["sent"], run.trials[1]["received"]) == (168_000, 167_999)
+    assert len(run.loads) == 2 * len(made)
+    assert len(run.found) == 3 * len(made)
+    [first, *_] = [row for row in run.loads if row["trial"] == 1]
+    assert (first["setting"], first["boot"], first["number"]) == ("baseline", 0, 0)
+    assert (first["load"], first["offered_rate"], first["limit"]) == (88_000, 88_000, "device")
+    again = RunFolder.open(run.folder)
+    assert [one.throughput for one in again.results()] == [row["throughput"] for row in run.found]
+
+
+def test_settings_are_compared_with_the_baseline_block_by_block(tmp_path: Path) -> None:
+    strict = goal(searches.finished_run(tmp_path))
+    assert [one.setting for one in strict.rates] == list(searches.RATES)
+    baseline = strict.rate("baseline")
+    assert baseline is not None and baseline.interval is not None
+    assert baseline.interval.mean == 80_800
+    assert baseline.judgement == "device"
+    threads = strict.change("NAPI threads")
+    assert threads is not None
+    assert threads.difference.interval.mean == pytest.approx(4_033.3, abs=0.1)
+    assert threads.difference.seen
+    assert strict.best == threads
+    filtered = strict.change("rp_filter=1, strict")
+    assert filtered is not None
+    assert filtered.difference.seen is False
+    assert strict.change("baseline") is None
+    assert strict.tester is not None
+    assert strict.tester.blocks == {0: 210_000, 1: 210_001, 2: 210_002}
+
+
+def test_the_baseline_against_itself_tells_the_false_alarms(tmp_path: Path) -> None:
+    found = load(searches.finished_run(tmp_path)).throughput()
+    alarms = false_alarms(found)
+    assert (alarms.comparisons, alarms.alarms) == (3, 0)
+    wrong = dict(searches.RATES) | {AGAIN: [1.1 * one for one in searches.RATES["baseline"]]}
+    found = load(searches.finished_run(tmp_path, list(searches.searches(wrong)))).throughput()
+    assert false_alarms(found).alarms == 3
+    # It is no setting that one could choose.
+    assert found[0].main.best is not None
+    assert found[0].main.best.setting == "NAPI threads"
+
+
+def test_the_widest_interval_is_of_all_settings_and_goals(tmp_path: Path) -> None:
+    found = load(searches.finished_run(tmp_path)).throughput()
+    shares = [
+        one.interval.share
+        for summary in found
+        for goal in summary.goals
+        for one in goal.rates
+        if one.interval is not None and one.interval.share is not None
+    ]
+    assert widest(found) == max(shares)
+    single = [*searches.searches(), searches.search("more", 0, 1000.0)]
+    assert widest(load(searches.finished_run(tmp_path, single)).throughput()) is None
+    assert widest([]) is None
+
+
+def test_a_setting_without_a_good_load_has_no_rate(tmp_path: Path) -> None:
+    made = [searches.search("baseline", 0, 1000.0), searches.search("none", 0, None)]
+    strict = goal(searches.finished_run(tmp_path, made))
+    none = strict.rate("none")
+    assert none is not None
+    assert (none.interval, none.none, none.blocks) == (None, 1, {})
+    assert strict.changes == ()
+    assert widest(load(searches.finished_run(tmp_path, made)).throughput()) is None
+
+
+def test_without_a_baseline_rates_stand_alone(tmp_path: Path) -> None:
+    strict = goal(searches.finished_run(tmp_path, [searches.search("other", 0, 1000.0)]))
+    assert (strict.baseline, strict.changes, strict.best) == (None, (), None)
+    assert [one.setting for one in strict.rates] == ["other"]
+
+
+def test_rows_of_a_trial_that_was_cut_off_are_left_out(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "it", searches.plan())
+    folder.record_search(searches.search("baseline", 0, 1000.0))
+    before = (folder.path / "run.json").read_bytes()
+    folder.record_search(searches.search("baseline", 1, 1000.0))
+    (folder.path / "run.json").write_bytes(before)
+    run = load(folder.path)
+    assert ({row["trial"] for row in run.loads}, {row["trial"] for row in run.found}) == ({0}, {0})
+
+
+def test_a_run_from_before_there_were_searches_is_read(tmp_path: Path) -> None:
+    path = searches.finished_run(tmp_path, [])
+    for name in ("loads", "throughput"):
+        (path / f"{name}.parquet").unlink()
+    run = load(path)
+    assert (run.loads, run.found, run.throughput()) == ((), (), [])
+
+
+def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "it", searches.plan())
+    made = searches.search("baseline", 0, 1000.0)
+    strange = made.goals[0].model_copy(update={"outcome": "strange"})
+    folder.record_search(made.model_copy(update={"goals": (strange,)}))
+    with pytest.raises(RecordError, match="a row of throughput is not as expected: outcome"):
+        load(folder.path).throughput()
