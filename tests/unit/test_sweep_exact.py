@@ -14,22 +14,26 @@ from typer.testing import CliRunner
 from skblab.cli import app
 from skblab.errors import GuestError, UsageError
 from skblab.reporter import Reporter
-from skblab.sweep import exact, plan
+from skblab.sweep import plan
 from skblab.sweep.cli import SHIPPED
-from skblab.sweep.experiment import AGAIN, BASELINE, Experiment, Stream, Value, read
+from skblab.sweep.exact import Counting
+from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, read
 from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.registry import faults
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import TESTER, Boot, Change
 from skblab.sweep.progress import Key, Progress
+from skblab.sweep.running import Running
 from skblab.sweep.testbeds import netns
 from skblab.sweep.testbeds.netns import Netns, Offered
 from skblab_analysis import records
+from skblab_analysis.certainty import AGAIN
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan
 
 STREAM = Stream(family=4, frame=64, flows=1)
 TRIAL = plan.Trial(0, "instructions", STREAM, None)
+CALIBRATION = plan.Trial(0, "tester", STREAM, None)
 SETTINGS: dict[str, dict[str, Value]] = {TESTER: {}, BASELINE: {}, "strict": {"rp_filter": 1}}
 # Microseconds of a thousand packets, by setting.
 TESTER_US, ROUTED_US = 3000, 8000
@@ -41,13 +45,14 @@ class Made:
 
     after: str = "1"
     lost: int = 0
+    refused: int = 0
     able: bool = True
 
     def offer(
         self, stream: Stream, packets: int, *, rate: int = 0, tester: bool = False
     ) -> Offered:
         took = packets * (TESTER_US if tester else ROUTED_US) // 1000
-        return Offered(packets, packets, packets - self.lost, took)
+        return Offered(packets, packets, packets - self.lost, took, self.refused)
 
     def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
         if not self.able:
@@ -58,16 +63,17 @@ class Made:
         return [replace(one, after=self.after) for one in found]
 
 
-def counting(folder: RunFolder) -> exact.Counting:
+def counting(folder: RunFolder) -> Running:
     made = plan.make(shipped("router-settings"), exact=True)
-    return exact.Counting(made, 1000, folder, Reporter(quiet=True), Progress.read(folder.path))
+    method = Counting(folder, 1000)
+    return Running(made, method, folder, Reporter(quiet=True), Progress.read(folder.path))
 
 
 def recorded(tmp_path: Path, made: Made) -> records.Run:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     run = counting(folder)
     for setting, knobs in SETTINGS.items():
-        change = Change(setting, knobs, (TRIAL,))
+        change = Change(setting, knobs, (CALIBRATION if setting == TESTER else TRIAL,))
         part = made if setting == "strict" else Made()
         run._change(Boot(0, {}, (change,)), change, cast(Netns, part), cast(Turner, part))
     return records.load(folder.path)
@@ -113,7 +119,7 @@ def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason
 
 def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
-    key = Key("strict", 0, str(STREAM))
+    key = Key("strict", 0, str(STREAM), "instructions")
     change = Change("strict", SETTINGS["strict"], (TRIAL,))
     boot = Boot(0, {}, (change,))
     death = GuestError("guest panicked: Oops; console: log")
@@ -136,7 +142,10 @@ def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:
     folder.resume()
     assert folder.document.state == "running"
     progress = Progress.read(path)
-    changes = tuple(Change(name, {}, (TRIAL,)) for name in (*SETTINGS, "more"))
+    changes = (
+        Change(TESTER, {}, (CALIBRATION,)),
+        *(Change(name, {}, (TRIAL,)) for name in (BASELINE, "strict", "more")),
+    )
     assert [one.setting for one in progress.left(Boot(0, {}, changes))] == ["more"]
     assert len(progress.left(Boot(1, {}, changes))) == 4
 
@@ -151,6 +160,7 @@ def test_router_settings_are_many_and_all_known() -> None:
     assert netns.unable(found) == []
     assert len(found.settings()) >= 14
     made = plan.make(found, exact=True)
+    assert list(plan.make(found).boots[0].changes[0].trials) == [CALIBRATION]
     for boot in made.boots:
         assert boot.changes[0].setting == TESTER
         names = [change.setting for change in boot.changes]
@@ -190,7 +200,7 @@ def test_a_knob_that_there_is_not_and_a_value_that_is_wrong_have_their_lines(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["router-settings"], "only --exact sweeps run by now"),
+        (["router-settings", "--packets", "5000"], "--packets 5000 is of --exact trials"),
         (["no-such", "--exact"], "no such file, and no experiment of skblab's; it has "),
         (["no/such.toml", "--exact"], "cannot read the experiment no/such.toml"),
     ],
@@ -208,7 +218,7 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
         "15 settings beside the baseline, 2 boots, 36 trials, about ",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
         "ip netns exec router sh -ec 'echo 1 >/sys/class/net/r0/queues/rx-0/rps_cpus'",
-        "offer tester 4 60 1 20000 0 0",
+        "offer tester 4 60 1 20000 0 0 0",
     ):
         assert words in done.stdout
     again = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
@@ -239,3 +249,10 @@ def test_every_experiment_file_is_good() -> None:
         found = read(file)
         assert found.name == file.stem
         assert list(faults(found)) == []
+
+
+def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None:
+    run = recorded(tmp_path, Made(refused=1))
+    [void] = [row for row in run.trials if row["state"] == "void"]
+    # A packet that is dropped at once costs less than one that is forwarded.
+    assert void["reason"].endswith("the sink counted 1000 packets of 1001 sent")

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from skblab.errors import UsageError
 from skblab.sweep import plan
-from skblab.sweep.experiment import AGAIN, BASELINE, Experiment, read
+from skblab.sweep.experiment import BASELINE, Experiment, read
+from skblab.sweep.plan import TESTER
+from skblab_analysis.certainty import AGAIN
 
 FILE = """
 name = "few"
@@ -83,6 +85,16 @@ def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
         ("[measure.throughput]", "[repeats]\nmost = 4", "a width or a budget has to decide"),
         ("[measure.latency]\nrates = [100, 1000]\n[measure.throughput]", "[measure]", "nothing"),
         ("rp_filter = [0, 2]", "rp_filter = []", "matrix.rp_filter: Tuple should have at least"),
+        (
+            "[measure.throughput]",
+            '[measure.throughput]\ngoals = ["ndr"]\nconfirm_seconds = 60',
+            "few.toml:22: measure.throughput: confirm_seconds is of the strict rate",
+        ),
+        (
+            "[measure.throughput]",
+            '[measure.throughput]\ngoals = ["ndr", "ndr"]',
+            "measure.throughput: a goal is there twice",
+        ),
     ],
 )
 def test_a_fault_is_said_with_its_line(tmp_path: Path, before: str, after: str, said: str) -> None:
@@ -97,14 +109,23 @@ def test_every_block_has_everything_once(tmp_path: Path) -> None:
     names = [BASELINE, AGAIN, *(one.name for one in found.experiment.settings())]
     for block in range(3):
         boots = [boot for boot in found.boots if boot.block == block]
-        assert sorted(len(boot.changes) for boot in boots) == [1, len(names) - 1]
+        # Each boot begins with the tester.
+        assert [boot.changes[0].setting for boot in boots] == [TESTER, TESTER]
+        assert sorted(len(boot.changes) for boot in boots) == [2, len(names)]
         assert sorted(str(boot.knobs) for boot in boots) == ["{'kernel': 'rt'}", "{}"]
         count = Counter(change.setting for boot in boots for change in boot.changes)
-        assert count == Counter(names)
+        assert count == Counter([*names, TESTER, TESTER])
         for boot in boots:
             for change in boot.changes:
-                assert len({str(trial) for trial in change.trials}) == len(change.trials) == 6
-    assert [trial.number for *_, trial in found.trials()] == list(range(3 * len(names) * 6))
+                # Two kinds of traffic: of the tester the throughput, of others latency as well.
+                trials = 2 if change.setting == TESTER else 6
+                assert len({str(trial) for trial in change.trials}) == len(change.trials) == trials
+    assert [trial.number for *_, trial in found.trials()] == list(range(3 * (len(names) * 6 + 4)))
+
+
+def test_only_a_search_needs_the_tester(tmp_path: Path) -> None:
+    found = plan.make(experiment(tmp_path, FILE.replace("[measure.throughput]", "")))
+    assert TESTER not in {change.setting for boot in found.boots for change in boot.changes}
 
 
 def test_the_order_differs_between_blocks_and_seeds(tmp_path: Path) -> None:

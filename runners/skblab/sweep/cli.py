@@ -20,26 +20,25 @@ from skblab.report import gnuplot
 from skblab.reporter import Reporter
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
-from skblab.sweep.dryrun import commands
+from skblab.sweep import wall
+from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
 from skblab.sweep.experiment import BASELINE, Experiment
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
+from skblab.sweep.running import Method, Running
 from skblab.sweep.testbeds import netns
+from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
 from skblab_analysis import tables
 from skblab_analysis.records import RunFolder, load
 from skblab_analysis.report import build_report
-from skblab_analysis.run import Environment
+from skblab_analysis.run import Command, Environment
 from skblab_analysis.run import Plan as PlanRecord
 
 # The experiment file of a run, in its folder.
 EXPERIMENT = "experiment.toml"
 SHIPPED = paths.tree() / "runners" / "experiments"
-GAPS = (
-    "All is in one guest with one CPU, generator and sink beside the router, on veth devices: no "
-    "network card's driver, no interrupts of a device, no other CPU.",
-)
 
 
 def sweep(
@@ -51,8 +50,14 @@ def sweep(
         typer.Option("--exact", help="Count instructions per packet of every setting, in a guest."),
     ] = False,
     packets: Annotated[
-        int, typer.Option(min=1000, max=10_000_000, help="Packets of each exact trial.")
-    ] = PACKETS,
+        int | None,
+        typer.Option(
+            min=1000,
+            max=10_000_000,
+            help=f"Packets of each trial, with --exact (default {PACKETS}).",
+            show_default=False,
+        ),
+    ] = None,
     flavour: FlavourName = "stock",
     patches: Patches = True,
     dry_run: Annotated[
@@ -66,16 +71,27 @@ def sweep(
     read back before and after each trial, and the baseline runs twice under two names: what differs
     between these is the suite's own error.
     """
-    if not exact and not dry_run:
-        raise UsageError("only --exact sweeps run by now; add --exact, or --dry-run for the plan")
+    if packets is not None and not exact:
+        raise UsageError(
+            f"--packets {packets} is of --exact trials; others last measure.throughput.seconds"
+        )
     found = _read(file)
     plan = _plan(found, exact=exact)
     if dry_run:
-        _print_plan(plan, packets, exact=exact)
+        _print_plan(plan, packets or PACKETS)
         return
-    if wrong := netns.unable(found):
+    if wrong := [*netns.unable(found), *([] if exact else wall.unable(found))]:
         raise UsageError(f"{file} cannot run in namespaces of one guest: {'; '.join(wrong)}")
-    again = [f"./skblab sweep {file} --exact --packets {packets} --flavour {flavour}"]
+    parameters: dict[str, str | int | float | bool] = {
+        "clock": "exact" if exact else "wall",
+        "flavour": flavour,
+        "patches": patches,
+        "plan": plan.digest,
+    }
+    again = [f"./skblab sweep {file} --flavour {flavour}"]
+    if exact:
+        parameters["packets"] = packets or PACKETS
+        again.append(f"--exact --packets {packets or PACKETS}")
     again += [] if patches else ["--no-patches"]
     record = PlanRecord(
         experiment=found.name,
@@ -83,18 +99,13 @@ def sweep(
         seed=found.seed,
         baseline=BASELINE,
         again=" ".join(again),
-        parameters={
-            "packets": packets,
-            "flavour": flavour,
-            "patches": patches,
-            "plan": plan.digest,
-        },
+        parameters=parameters,
     )
     folder = RunFolder.create(paths.results(), found.name, record)
     (folder.path / EXPERIMENT).write_bytes(_file(file).read_bytes())
     reporter = Reporter()
     with _alone(folder.path, reporter):
-        _exact(plan, folder, reporter)
+        _run(plan, folder, reporter)
 
 
 def resume(
@@ -107,7 +118,7 @@ def resume(
     with _alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.
         plan, folder = _unfinished(run)
-        _exact(plan, folder, reporter)
+        _run(plan, folder, reporter)
 
 
 def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
@@ -117,7 +128,7 @@ def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
         raise UsageError(f"{run} came to its end: nothing to resume; again: {record.again}")
     if not (run / EXPERIMENT).exists():
         raise UsageError(f"{run} is no sweep (it has no {EXPERIMENT}): run it anew: {record.again}")
-    plan = _plan(_read(str(run / EXPERIMENT)), exact=True)
+    plan = _plan(_read(str(run / EXPERIMENT)), exact=record.parameters.get("clock") == "exact")
     if plan.digest != record.parameters["plan"]:
         raise UsageError(
             f"{run}: its plan was {record.parameters['plan']}, and this skblab makes {plan.digest} "
@@ -154,38 +165,59 @@ def _read(file: str) -> Experiment:
     return found
 
 
-def _exact(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
-    """Count what the run in a folder lacks, and show what it has."""
+def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
+    """Measure what the run in a folder lacks, and show what it has."""
     asked = folder.document.plan.parameters
     root = labroot.ensure(reporter)
     request = kernel.Request(
         flavour=kernel.flavour(str(asked["flavour"])), patches=bool(asked["patches"])
     )
     progress = Progress.read(folder.path)
-    counting = Counting(plan, int(asked["packets"]), folder, reporter, progress)
+    method: Method = (
+        Counting(folder, int(asked["packets"]))
+        if plan.exact
+        else Timing(plan.experiment, folder, reporter)
+    )
+    running = Running(plan, method, folder, reporter, progress)
     built = kernel.ensure(request, root, reporter)
 
     def environment() -> Environment:
-        return describe(built, {} if counting.guest is None else {"exact": counting.guest})
+        return describe(built, {} if running.guest is None else {method.clock: running.guest})
 
-    with recording(folder, environment, reporter), reporter.step("counting"):
-        counting.run(built, root)
-    folder.finish(environment(), reporter.timings, gaps=GAPS)
+    with recording(folder, environment, reporter), reporter.step(method.title):
+        running.run(built, root)
+    best = _best(plan, folder)
+    folder.finish(environment(), reporter.timings, commands=best, gaps=method.gaps)
     page = build_report(folder.path, gnuplot(root))
     console = Console(highlight=False)
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()
-    run = load(folder.path)
-    left_out = {row["setting"]: row["reason"] for row in run.trials if row["reason"]}
-    for setting, reason in left_out.items():
-        console.print(f"[yellow]{escape(setting)}: left out: {escape(reason)}[/]", soft_wrap=True)
+    rows = load(folder.path).trials
+    left_out = {row["setting"]: row["reason"] for row in rows if row["reason"]}
+    for name, reason in left_out.items():
+        console.print(f"[yellow]{escape(name)}: left out: {escape(reason)}[/]", soft_wrap=True)
+    for one in best:
+        command = one.command if "\n" not in one.command else "a script, in the report"
+        console.print(escape(f"To set {one.setting}: {command}"), soft_wrap=True)
     console.print(f"Report: {page}", soft_wrap=True)
-    if not run.exact_trials():
+    if all(row["state"] == "void" for row in rows):
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 
-def _print_plan(plan: plans.Plan, packets: int, *, exact: bool) -> None:
+def _best(plan: plans.Plan, folder: RunFolder) -> list[Command]:
+    """Return the commands of the settings with which most is forwarded, of each traffic."""
+    machine = netns.machine(wall.cpus(plan.experiment))
+    knobs = {one.name: one.knobs for one in plan.experiment.settings()}
+    best = [one.main.best for one in load(folder.path).throughput()]
+    return [
+        Command(where="the router", command=command, setting=name)
+        for name in dict.fromkeys(one.setting for one in best if one is not None)
+        for command in setting(machine, knobs[name])
+    ]
+
+
+def _print_plan(plan: plans.Plan, packets: int) -> None:
     experiment, trials = plan.experiment, list(plan.trials())
     typer.echo(f"{experiment.name}: {experiment.question}")
     typer.echo(
@@ -199,5 +231,5 @@ def _print_plan(plan: plans.Plan, packets: int, *, exact: bool) -> None:
             for trial in change.trials:
                 typer.echo(f"    {trial.number}: {trial}")
     typer.echo("\nCommands:")
-    for line in commands(plan, packets if exact else None):
+    for line in commands(plan, packets):
         typer.echo(line)

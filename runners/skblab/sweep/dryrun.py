@@ -3,28 +3,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from skblab.sweep import wall
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.plan import TESTER, Plan
+from skblab.sweep.plan import TESTER, Plan, Trial
 from skblab.sweep.testbeds import netns
 
 
-def commands(plan: Plan, packets: int | None) -> Iterator[str]:
-    """Yield each command once, under what it is for; `packets` of each exact trial."""
-    machine = netns.machine(cpus=1)
+def commands(plan: Plan, packets: int) -> Iterator[str]:
+    """Yield each command once, under what it is for; `packets` of each exact trial.
+
+    Of a search that is the first load: what comes after depends on what became of it.
+    """
+    cpus = 1 if plan.exact else wall.cpus(plan.experiment)
+    machine = netns.machine(cpus)
     yield "# making the testbed"
     yield netns.script("lay_out")
     for change in plan.boots[0].changes:
         yield f"# {change.setting}"
-        for name, value in change.knobs.items():
-            yield _set(machine, name, value)
-        if packets is not None:
-            for trial in change.trials:
-                tester = change.setting == TESTER
-                yield netns.offering(trial.stream, packets, tester, 0)
+        yield from setting(machine, change.knobs)
+        for trial in change.trials:
+            tester = change.setting == TESTER
+            if plan.exact:
+                yield netns.offering(trial.stream, packets, tester, cpus - 1)
+            elif trial.what in ("throughput", "tester"):
+                yield _first(plan, trial, tester, cpus - 1)
+
+
+def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
+    """Return the command that sets each of these knobs."""
+    return [_set(machine, name, value) for name, value in knobs.items()]
+
+
+def _first(plan: Plan, trial: Trial, tester: bool, cpu: int) -> str:
+    throughput = plan.experiment.measure.throughput
+    assert throughput is not None
+    return wall.first_load(throughput, trial.stream, tester, cpu)
 
 
 def _set(machine: Machine, name: str, value: Value) -> str:

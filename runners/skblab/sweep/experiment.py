@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from skblab import tomlfile
+from skblab.sweep.throughput.goals import SECONDS, TRIALS
+from skblab_analysis.certainty import AGAIN
 from skblab_analysis.exact import Setting as RecordedName
 from skblab_analysis.run import RunName
 
@@ -23,8 +25,6 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Knobs = dict[Name, Value]
 
 BASELINE = "baseline"
-# The baseline under another name: what differs between the two is the suite's own error.
-AGAIN = "baseline again"
 # Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
 FRAMES = (64, 1518)
 IPV6_LEAST = 66
@@ -84,14 +84,23 @@ class Throughput(_Part):
     goals: Annotated[tuple[Literal["strict", "ndr", "pdr"], ...], Field(min_length=1)] = (
         *("strict", "ndr", "pdr"),
     )
-    seconds: Annotated[float, Field(gt=0, le=3600, description="of each trial")] = 5.0
-    width: Annotated[float, Field(gt=0, lt=1, description="of the result, relative")] = 0.02
+    seconds: Annotated[float, Field(gt=0, le=3600, description="of each trial")] = SECONDS
+    width: Annotated[float, Field(ge=0.001, lt=1, description="of the result, relative")] = 0.02
     trials: Annotated[
-        int, Field(ge=2, description="about how many a search takes, for the estimate")
-    ] = 20
+        int, Field(ge=1, le=1000, description="that decide on a load, unless fewer do")
+    ] = TRIALS
     confirm_seconds: Annotated[
-        float | None, Field(gt=0, description="a last trial at the strict rate; RFC 2544: 60")
+        float | None,
+        Field(gt=0, le=3600, description="a last trial at the strict rate; RFC 2544: 60"),
     ] = None
+
+    @model_validator(mode="after")
+    def _has_what_is_confirmed(self) -> Throughput:
+        if len(set(self.goals)) < len(self.goals):
+            raise ValueError("a goal is there twice")
+        if self.confirm_seconds is not None and "strict" not in self.goals:
+            raise ValueError("confirm_seconds is of the strict rate: expected strict among goals")
+        return self
 
 
 class Latency(_Part):

@@ -16,18 +16,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from skblab.sweep.experiment import (
-    AGAIN,
-    BASELINE,
-    Experiment,
-    Stream,
-    Value,
-    knobs_of,
-)
+from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, knobs_of
+from skblab_analysis.certainty import AGAIN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
 
-# What is counted before a boot's first setting: the packets of the tester, with nothing in between.
+# What is measured before a boot's first setting: the tester, with nothing in between.
 TESTER = "tester"
 
 # For the estimate, in seconds: what a boot takes, a change of settings, and a trial beside its
@@ -37,6 +31,9 @@ CHANGE_SECONDS = 1.0
 TRIAL_SECONDS = 1.0
 # What it takes to count the instructions of a trial of the usual length.
 COUNT_SECONDS = 3.0
+# Trials of a search, about, where `trials` of them decide on a load: it looks at four loads near
+# the result, and at some that need one trial only.
+LOADS = 4
 
 
 @dataclass(frozen=True)
@@ -78,6 +75,8 @@ class Plan:
 
     experiment: Experiment
     boots: tuple[Boot, ...]
+    # Instructions are counted, and nothing is timed.
+    exact: bool = False
 
     @property
     def digest(self) -> str:
@@ -106,13 +105,15 @@ class Plan:
         return found
 
     def _length(self, trial: Trial) -> float:
-        if trial.what in ("instructions", "tester"):
+        if self.exact:
             return COUNT_SECONDS
         measure = self.experiment.measure
-        if trial.what == "throughput":
+        if trial.what in ("throughput", "tester"):
             assert measure.throughput is not None
             search = measure.throughput
-            return search.trials * (search.seconds + TRIAL_SECONDS) + (search.confirm_seconds or 0)
+            trials = LOADS * (search.trials + 1)
+            confirm = (search.confirm_seconds or 0.0) if trial.what == "throughput" else 0.0
+            return trials * (search.seconds + TRIAL_SECONDS) + confirm
         one = measure.latency if trial.what == "latency" else measure.layers
         assert one is not None
         return one.seconds + TRIAL_SECONDS
@@ -122,6 +123,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
     """Return the plan; `needs_boot` are the knobs that only a boot can set.
 
     With `exact`, instructions are counted of every setting and traffic, whatever is measured else.
+    A boot begins with the tester where the tester is part of what is measured.
     """
     by_boot: dict[str, list[tuple[str, Mapping[str, Value]]]] = {}
     names = [(BASELINE, None), (AGAIN, None), *((one.name, one) for one in experiment.settings())]
@@ -136,7 +138,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
         choose = random.Random(f"{experiment.seed} {block}")
         for key in choose.sample(sorted(by_boot), len(by_boot)):
             changes = []
-            if exact:
+            if exact or experiment.measure.throughput is not None:
                 calibrations = tuple(
                     Trial(number + at, "tester", stream, None)
                     for at, stream in enumerate(experiment.traffic.each())
@@ -152,7 +154,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 number += len(trials)
                 changes.append(Change(name, knobs, tuple(trials)))
             boots.append(Boot(block, _list_to_tuple(json.loads(key)), tuple(changes)))
-    return Plan(experiment, tuple(boots))
+    return Plan(experiment, tuple(boots), exact)
 
 
 def _list_to_tuple(knobs: Mapping[str, Value | list[int | str]]) -> dict[str, Value]:

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How far a sweep has come, from its run folder alone: what is done, and what was only attempted.
 
-A trial is named by setting, block and traffic. It is done when the folder's table has a row of it,
-good or void. An attempt is in the journal before the trial begins: what broke a guest twice is not
-tried a third time.
+A trial is named by setting, block, traffic and what it measures. It is done when the folder's table
+has a row of it, good or void. An attempt is in the journal before the trial begins: what broke a
+guest twice is not tried a third time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from skblab.sweep.plan import Boot, Change, Trial
 from skblab_analysis.records import load
+from skblab_analysis.series import Row
 
 ATTEMPTS = 2
 
@@ -25,11 +28,24 @@ class Key:
     setting: str
     block: int
     traffic: str
+    measure: str
+    # Packets a second, of what is measured at a given rate.
+    rate: int | None = None
 
     @classmethod
     def of(cls, boot: Boot, change: Change, trial: Trial) -> Key:
         """Return the trial's name."""
-        return cls(change.setting, boot.block, str(trial.stream))
+        return cls(change.setting, boot.block, str(trial.stream), trial.what, trial.rate)
+
+    @classmethod
+    def of_row(cls, row: Row) -> Key:
+        """Return the name of the trial that has this row."""
+        traffic, measure = row["traffic"] or "", row["measure"] or ""
+        return cls(row["setting"], row["boot"], traffic, measure, row["rate"])
+
+    def words(self) -> dict[str, JsonValue]:
+        """Return it as the journal has it."""
+        return asdict(self)
 
 
 class Progress:
@@ -44,12 +60,12 @@ class Progress:
     def read(cls, folder: Path) -> Progress:
         """Return how far the run in a folder has come; RecordError if it cannot be read."""
         run = load(folder)
-        done = {Key(row["setting"], row["boot"], row["traffic"] or "") for row in run.trials}
+        done = {Key.of_row(row) for row in run.trials}
         attempts: Counter[Key] = Counter()
         for event in run.journal:
             if event.event == "attempt":
                 data = event.model_dump()
-                attempts[Key(data["setting"], data["block"], data["traffic"])] += 1
+                attempts[Key(**{one.name: data[one.name] for one in fields(Key)})] += 1
         return cls(done, attempts)
 
     def __len__(self) -> int:
@@ -63,6 +79,10 @@ class Progress:
             for change in boot.changes
             if any(Key.of(boot, change, trial) not in self._done for trial in change.trials)
         ]
+
+    def begun(self, block: int) -> bool:
+        """Whether any trial of a block was attempted."""
+        return any(key.block == block for key in (*self._done, *self._attempts))
 
     def todo(self, key: Key) -> bool:
         """Whether this trial is still to do."""

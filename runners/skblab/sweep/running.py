@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A sweep in guests: what exact and timed ones have in common.
+
+Each block of the plan is a boot of its own. In it the tester comes first, then setting by setting
+is turned, read back, measured and looked at again: a trial whose setting was not there from
+beginning to end is void. A guest that dies is booted again, and goes on behind what killed it once
+that was tried twice. How one trial is measured is a Method's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from skblab import kernel
+from skblab.environment import describe_guest
+from skblab.errors import GuestError, SkblabError, one_line
+from skblab.guest import Guest, GuestSpec
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import Unable
+from skblab.sweep.knobs.turning import Turned, Turner, turning
+from skblab.sweep.plan import Boot, Change, Plan, Trial
+from skblab.sweep.progress import ATTEMPTS, Key, Progress
+from skblab.sweep.testbeds.netns import Netns
+from skblab.transport import TransportError
+from skblab_analysis.errors import RefusedError
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Clock
+from skblab_analysis.run import Guest as GuestRecord
+
+# A guest that dies before anything was attempted in it will not come up the next time either.
+BOOTS = 3
+
+
+class Method(Protocol):
+    """What is measured of a trial, and how."""
+
+    @property
+    def clock(self) -> Clock:
+        """What all its figures are taken by."""
+
+    @property
+    def title(self) -> str:
+        """What it does, in one word for the user."""
+
+    @property
+    def gaps(self) -> Sequence[str]:
+        """What it cannot see, in sentences."""
+
+    def spec(self, flavour: str) -> GuestSpec:
+        """Return the guest that it needs, for a kernel of that flavour."""
+
+    def warm_up(self, testbed: Netns) -> None:
+        """Do what a guest needs before its first trial."""
+
+    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+        """Measure a trial; what is returned records it, if its setting is still there."""
+
+    def enough(self, blocks: int) -> str | None:
+        """Return why no more than these blocks are needed; None if more are."""
+
+
+@dataclass
+class Running:
+    """A run: what is measured how, where it is recorded, and how far it has come."""
+
+    plan: Plan
+    method: Method
+    folder: RunFolder
+    reporter: Reporter
+    progress: Progress
+    guest: GuestRecord | None = None
+
+    def run(self, built: kernel.Kernel, labroot: LabRoot) -> None:
+        """Measure all trials that are still to do; GuestError if no guest comes up."""
+        total = sum(1 for _ in self.plan.trials())
+        with self.reporter.bar(self.method.title, total) as done:
+            for boot in self.plan.boots:
+                if self._over(boot.block):
+                    return
+                failures = 0
+                while changes := self.progress.left(boot):
+                    before = len(self.progress)
+                    try:
+                        with self._guest(built, labroot) as guest:
+                            for change in changes:
+                                self._change(boot, change, *guest)
+                                done(len(self.progress))
+                    except GuestError as death:
+                        failures = failures + 1 if len(self.progress) == before else 0
+                        if not self._blamed(death) and failures >= BOOTS:
+                            raise
+                        self.reporter.say(f"{one_line(str(death))}; another one goes on")
+
+    def _over(self, block: int) -> bool:
+        """Whether no block from this one on is needed. One that has begun comes to its end."""
+        if block < self.plan.experiment.repeats.least or self.progress.begun(block):
+            return False
+        why = self.method.enough(block)
+        if why is None:
+            return False
+        self.folder.journal("enough", blocks=block, reason=why)
+        self.reporter.say(f"enough after {block} blocks: {why}")
+        return True
+
+    @contextlib.contextmanager
+    def _guest(self, built: kernel.Kernel, labroot: LabRoot) -> Iterator[tuple[Netns, Turner]]:
+        # Those of guests before, of a run that is resumed, stay.
+        name = f"console-{self.method.clock}"
+        number = len(list(self.folder.logs.glob(f"{name}-*.log")))
+        log = self.folder.logs / f"{name}-{number}.log"
+        undo = self.folder.path / "undo.jsonl"
+        # Settings die with their guest.
+        undo.unlink(missing_ok=True)
+        spec = self.method.spec(built.record.flavour)
+        with Guest.boot(spec, built, labroot, log=log) as guest:
+            self.guest = self.guest or describe_guest(guest)
+            testbed = Netns(guest.transport, guest.spec.cpus)
+            testbed.prepare()
+            self.method.warm_up(testbed)
+            with turning(guest.transport, testbed.machine, undo) as turner:
+                yield testbed, turner
+
+    def _blamed(self, death: GuestError) -> bool:
+        """Have a trial that killed its guest for the last time recorded as such."""
+        key = self.progress.current
+        if key is None or not self.progress.spent(key):
+            return False
+        self._void(key, f"the guest died {ATTEMPTS} times: {one_line(str(death))}")
+        return True
+
+    def _change(self, boot: Boot, change: Change, testbed: Netns, turner: Turner) -> None:
+        waiting = [
+            (key, trial)
+            for trial in change.trials
+            if self.progress.todo(key := Key.of(boot, change, trial))
+        ]
+        self._begin(waiting[0][0], change)
+        try:
+            turned = turner.turn(change.knobs)
+        except TransportError:
+            raise
+        except SkblabError as refusal:
+            why = "not possible here: " if isinstance(refusal, Unable) else ""
+            for key, _ in waiting:
+                self._void(key, f"{why}{refusal}")
+            return
+        for number, (key, trial) in enumerate(waiting):
+            if number:
+                self._begin(key, change)
+            self._measure(key, trial, testbed, turner, turned)
+
+    def _begin(self, key: Key, change: Change) -> None:
+        knobs = {name: _plain(value) for name, value in change.knobs.items()}
+        self.folder.journal("attempt", **key.words(), knobs=knobs)
+        self.progress.attempt(key)
+
+    def _measure(
+        self, key: Key, trial: Trial, testbed: Netns, turner: Turner, turned: list[Turned]
+    ) -> None:
+        try:
+            record = self.method.measure(key, trial, testbed)
+            after = turner.look(turned)
+        except TransportError:
+            raise
+        except SkblabError as failure:
+            self._void(key, str(failure))
+            return
+        self.folder.journal("settings", **key.words(), settings=[_words(one) for one in after])
+        if wrong := [one for one in after if one.void]:
+            said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in wrong)
+            self._void(key, "; ".join(said))
+            return
+        # What is refused is recorded as void, and says so.
+        with contextlib.suppress(RefusedError):
+            record()
+        self.progress.end(key)
+
+    def _void(self, key: Key, reason: str) -> None:
+        self.folder.record_void(
+            self.method.clock,
+            key.setting,
+            reason,
+            boot=key.block,
+            traffic=key.traffic,
+            measure=key.measure,
+            rate=key.rate,
+        )
+        self.progress.end(key)
+
+
+def _plain(value: Value) -> JsonValue:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _words(one: Turned) -> JsonValue:
+    return {
+        "knob": one.knob,
+        "value": str(one.value),
+        "before": one.before,
+        "wanted": one.wanted,
+        "after": one.after,
+    }

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A sweep on the wall clock: the highest rate of every setting, searched in guests.
+
+Each boot begins with the tester: generator, links and sink, with no router in between, are searched
+as each setting is after them. What the tester reaches is the ceiling: a setting that comes near it,
+or whose search ended because the generator could not keep the rate, has the tester for its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from skblab.boot import make_spec
+from skblab.guest import GuestSpec
+from skblab.reporter import Reporter
+from skblab.sweep.experiment import Experiment, Stream, Throughput
+from skblab.sweep.plan import TESTER, Trial
+from skblab.sweep.progress import Key
+from skblab.sweep.testbeds.netns import Netns, Offered, offering
+from skblab.sweep.throughput import goals, limits
+from skblab.sweep.throughput.confirm import Confirmation, confirm
+from skblab.sweep.throughput.limits import MARGIN, Tolerances
+from skblab.sweep.throughput.result import GoalResult, SearchResult
+from skblab.sweep.throughput.search import search
+from skblab.sweep.throughput.trial import Recorder
+from skblab.sweep.throughput.trial import Trial as LoadTrial
+from skblab_analysis.files import Event
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.run import Clock
+from skblab_analysis.throughput import Found, Load, Search, widest
+
+GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
+# They fill the caches of memory, routes and neighbours.
+WARM_UP = 2_000
+# More than a veth pair has carried anywhere; the search goes on from what really comes.
+MOST_PER_SECOND = 10_000_000.0
+# Two packets: with one, a trial would have no rate.
+LEAST_PACKETS = 2
+# A generator that cannot keep the rate is stopped so long after a trial should have ended. pktgen
+# itself takes up to a quarter of a second until it begins.
+LATE_SECONDS = 0.5
+# Times that a trial is run before it is believed that its counts contradict each other.
+TRIES = 3
+GAPS = (
+    "All is in one guest, on veth devices: generator, router and sink share its CPUs. Where the "
+    "generator was the limit, it may be for the work that the router did on its CPU.",
+    "Latency is not measured.",
+)
+
+
+def unable(experiment: Experiment) -> list[str]:
+    """Return what of an experiment is not measured on the wall clock, in words."""
+    measure = experiment.measure
+    said = []
+    if measure.latency is not None:
+        said.append("measure.latency is not measured on this testbed yet")
+    if measure.layers is not None:
+        said.append("measure.layers is not measured in sweeps yet (`skblab probe layers` does)")
+    return said
+
+
+def asked(throughput: Throughput) -> goals.Plan:
+    """Return what the search is asked for."""
+    return goals.Plan(
+        min_load=LEAST_PACKETS / throughput.seconds,
+        max_load=max(MOST_PER_SECOND, 10 * LEAST_PACKETS / throughput.seconds),
+        goals=tuple(replace(GOALS[name], width=throughput.width) for name in throughput.goals),
+        seconds=throughput.seconds,
+        trials=throughput.trials,
+    )
+
+
+@dataclass(frozen=True)
+class Offering:
+    """A Measurer: sends one kind of traffic in a testbed; `tester`: with no router in between."""
+
+    testbed: Netns
+    stream: Stream
+    tester: bool
+    tolerances: Tolerances
+
+    def measure(self, load: float, seconds: float) -> LoadTrial:
+        """Send `load` packets a second for `seconds`, and count once nothing more comes."""
+        offered = self._offer(load, seconds)
+        for _ in range(TRIES - 1):
+            if offered.received <= self._forwarded(offered) <= offered.tried:
+                break
+            # A kernel now and then sends a packet of its own, which would hide a loss.
+            offered = self._offer(load, seconds)
+        return LoadTrial(
+            load,
+            seconds,
+            offered.tried,
+            self._forwarded(offered),
+            offered.received,
+            self.tolerances,
+            took=offered.microseconds / 1e6,
+        )
+
+    def _offer(self, load: float, seconds: float) -> Offered:
+        return self.testbed.offer(
+            self.stream,
+            round(load * seconds),
+            rate=load,
+            seconds=seconds + LATE_SECONDS,
+            tester=self.tester,
+        )
+
+    def _forwarded(self, offered: Offered) -> int:
+        # With nothing in between, all that is missing is the sink's.
+        return offered.tried if self.tester else offered.forwarded
+
+
+@dataclass
+class Timing:
+    """The Method that times: of which experiment, and where it records."""
+
+    experiment: Experiment
+    folder: RunFolder
+    reporter: Reporter
+    clock: Clock = "wall"
+    title: str = "searching"
+    gaps: tuple[str, ...] = GAPS
+
+    def spec(self, flavour: str) -> GuestSpec:
+        """Return a guest with a CPU for the generator, and those that the experiment needs."""
+        return make_spec(cpus=cpus(self.experiment), flavour=flavour)
+
+    def warm_up(self, testbed: Netns) -> None:
+        """Send as much as goes for a while: a guest that was just booted is slow at first."""
+        seconds = self.experiment.repeats.warm_up_seconds
+        if seconds:
+            stream = next(self.experiment.traffic.each())
+            testbed.offer(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
+
+    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+        """Search for the throughput of a setting, or of the tester."""
+        throughput = self._throughput
+        tester = key.setting == TESTER
+        testbed.offer(trial.stream, WARM_UP, tester=tester)
+        # A guest's CPU stands still for milliseconds when its host has other work: a trial that
+        # ends a little late is no worse than the result is wide.
+        late = Tolerances(generator=throughput.width / 2)
+        measurer = Offering(testbed, trial.stream, tester, late)
+        recorder = Recorder(measurer, lambda one: self._keep(key, one))
+        found = search(recorder, asked(throughput))
+        confirmed = None
+        if throughput.confirm_seconds is not None and not tester:
+            confirmed = confirm(recorder, found["strict"], throughput.confirm_seconds)
+        return lambda: self._record(key, found, confirmed)
+
+    def enough(self, blocks: int) -> str | None:
+        """Return why no more blocks are needed: intervals are narrow, or the budget is spent."""
+        repeats = self.experiment.repeats
+        run = load(self.folder.path)
+        reached = widest(run.throughput())
+        if repeats.width is not None and reached is not None and reached <= repeats.width:
+            return f"every interval is within {repeats.width:.2%} of its mean"
+        if repeats.budget_minutes is not None:
+            minutes = spent(run.journal) / 60
+            if minutes * (blocks + 1) / blocks > repeats.budget_minutes:
+                return f"another block would go beyond {repeats.budget_minutes:g} minutes"
+        return None
+
+    @property
+    def _throughput(self) -> Throughput:
+        assert self.experiment.measure.throughput is not None
+        return self.experiment.measure.throughput
+
+    def _keep(self, key: Key, one: LoadTrial) -> None:
+        counts = {"load": one.load, "sent": one.sent, "received": one.received, "took": one.took}
+        self.folder.journal("load", **key.words(), **counts, limit=one.limit)
+
+    def _record(self, key: Key, found: SearchResult, confirmed: Confirmation | None) -> None:
+        loads = [_load(one) for one in found.trials]
+        if confirmed is not None:
+            loads.append(_load(confirmed.trial).model_copy(update={"confirms": True}))
+        recorded = Search(
+            setting=key.setting,
+            part="tester" if key.setting == TESTER else "whole",
+            boot=key.block,
+            traffic=key.traffic,
+            loads=tuple(loads),
+            goals=tuple(self._goal(key, one, confirmed) for one in found.goals),
+        )
+        self.folder.record_search(recorded)
+        self.reporter.say(_said(recorded))
+
+    def _goal(self, key: Key, one: GoalResult, confirmed: Confirmation | None) -> Found:
+        made = Found(
+            goal=one.goal.name,
+            loss_ratio=one.goal.loss_ratio,
+            exceed_ratio=one.goal.exceed_ratio,
+            width=one.goal.width,
+            lower=one.lower,
+            upper=one.upper,
+            throughput=one.throughput or None,
+            trials=one.trials,
+            limit=one.limit,
+            outcome=one.outcome,
+            reached=one.reached,
+        )
+        if key.setting == TESTER:
+            return made
+        # Four times the width, as MARGIN is of the usual one.
+        margin = max(MARGIN, 4 * one.goal.width)
+        ceiling = self._ceiling(key, one.goal.name)
+        more: dict[str, object] = {
+            "judgement": limits.judge(one.lower, one.upper, one.limit, ceiling, margin)
+        }
+        if confirmed is not None and one.goal.name == goals.STRICT.name:
+            more |= {
+                "confirmed": confirmed.confirmed,
+                "confirm_seconds": confirmed.trial.seconds,
+            }
+        return made.model_copy(update=more)
+
+    def _ceiling(self, key: Key, goal: str) -> float | None:
+        """Return what the tester reached in this block: also one that another guest had begun."""
+        for one in self.folder.results():
+            if (one.part, one.goal) == ("tester", goal) and (one.boot, one.traffic) == (
+                key.block,
+                key.traffic,
+            ):
+                return one.lower
+        return None
+
+
+def cpus(experiment: Experiment) -> int:
+    """Return the CPUs of the guest; the last one has the generator."""
+    return max(2, experiment.needs.cpus)
+
+
+def first_load(throughput: Throughput, stream: Stream, tester: bool, cpu: int) -> str:
+    """Return the call of netns.sh that a search begins with."""
+    plan = asked(throughput)
+    return offering(
+        stream,
+        round(plan.max_load * plan.seconds),
+        tester,
+        cpu,
+        rate=plan.max_load,
+        seconds=plan.seconds + LATE_SECONDS,
+    )
+
+
+def spent(journal: Iterable[Event]) -> float:
+    """Return the seconds that a run has taken, without those between a stop and its resumption."""
+    found, last = 0.0, None
+    for event in journal:
+        if last is not None and event.event != "resumed":
+            found += (event.at - last).total_seconds()
+        last = event.at
+    return found
+
+
+def _load(one: LoadTrial) -> Load:
+    return Load(
+        load=one.load,
+        seconds=one.seconds,
+        took=one.took,
+        sent=one.sent,
+        forwarded=one.forwarded,
+        received=one.received,
+        loss_ratio=one.loss_ratio,
+        limit=one.limit,
+    )
+
+
+def _said(one: Search) -> str:
+    rates = ", ".join(
+        f"{goal.goal} {'none' if goal.throughput is None else round(goal.throughput)}"
+        for goal in one.goals
+    )
+    return f"block {one.boot + 1}, {one.setting}, {one.traffic}: {rates} packets/s"
