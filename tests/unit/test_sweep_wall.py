@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sweeps on the wall clock: what is searched, judged and recorded, and when there is enough."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+from typer.testing import CliRunner
+
+from skblab import kernel
+from skblab.cli import app
+from skblab.errors import GuestError, SkblabError, UsageError
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+from skblab.sweep import plan, wall
+from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value
+from skblab.sweep.knobs.turning import Turned, Turner
+from skblab.sweep.plan import TESTER
+from skblab.sweep.progress import Progress
+from skblab.sweep.running import Running
+from skblab.sweep.testbeds.netns import Netns, Offered
+from skblab.sweep.throughput.limits import USUAL
+from skblab.transport import TransportError
+from skblab_analysis.certainty import AGAIN
+from skblab_analysis.files import Event
+from skblab_analysis.records import Run, RunFolder, load
+from skblab_analysis.run import Plan as PlanRecord
+
+STREAM = Stream(family=4, frame=64, flows=1)
+# Packets a second.
+GENERATOR, ROUTER, SLOW = 200_000.0, 90_000.0, 60_000.0
+# Until the generator is stopped, at most.
+FOREVER = 1e9
+
+
+@dataclass
+class Guest:
+    """A made-up guest: its testbed, and the knob rp_filter, which makes its router slower.
+
+    `generator` is what one CPU does: where it also has the router's work (`shared`), a generator
+    that is asked for more than the router forwards cannot keep the rate, and nothing is lost.
+    """
+
+    generator: float = GENERATOR
+    shared: bool = False
+    # What rp_filter is found to be after each trial; None: what it was set to.
+    after: str | None = None
+    # Packets that the router sends of its own, in the trials of these numbers.
+    strays: frozenset[int] = frozenset()
+    # Offers after which it dies.
+    dies_after: float = FOREVER
+    offers: int = 0
+    rp_filter: str = "0"
+
+    def offer(
+        self,
+        stream: Stream,
+        packets: int,
+        *,
+        rate: float = 0.0,
+        seconds: float = 0.0,
+        tester: bool = False,
+    ) -> Offered:
+        self.offers += 1
+        if self.offers > self.dies_after:
+            raise TransportError("the connection went away")
+        router = SLOW if self.rp_filter == "1" else ROUTER
+        fastest = min(self.generator, router) if self.shared and not tester else self.generator
+        reached = min(rate or fastest, fastest)
+        sent = min(packets, int(reached * (seconds or FOREVER)))
+        took = sent / reached
+        passed = sent if tester else min(sent, int(router * took))
+        stray = int(self.offers in self.strays)
+        return Offered(sent, passed + stray, passed + stray, round(took * 1e6))
+
+    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
+        self.rp_filter = str(settings.get("rp_filter", 0))
+        return [
+            Turned(name, value, "0", self.rp_filter, self.rp_filter)
+            for name, value in settings.items()
+        ]
+
+    def look(self, found: Sequence[Turned]) -> list[Turned]:
+        return [replace(one, after=self.after or one.after) for one in found]
+
+
+def experiment(**repeats: object) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "name": "few",
+            "question": "Which?",
+            "setting": [{"name": "strict", "knobs": {"rp_filter": 1}}],
+            "measure": {"throughput": {"seconds": 1.0, "trials": 3, "width": 0.02}},
+            "repeats": {"least": 1, "most": 1, "warm_up_seconds": 0.5} | repeats,
+        }
+    )
+
+
+@dataclass
+class Sweep:
+    """A run whose guests are made up; each boot takes the next of them, and then the last again."""
+
+    path: Path
+    wanted: Experiment
+    guests: list[Guest] = field(default_factory=lambda: [Guest()])
+
+    @classmethod
+    def begin(cls, results: Path, wanted: Experiment, *guests: Guest) -> Sweep:
+        record = PlanRecord(experiment="few", seed=1, baseline=BASELINE)
+        path = RunFolder.create(results, "few", record).path
+        return cls(path, wanted, list(guests) or [Guest()])
+
+    def run(self, monkeypatch: pytest.MonkeyPatch) -> Run:
+        """Run what is left, as the next one to resume does."""
+        folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
+        method = wall.Timing(self.wanted, folder, reporter)
+        made = plan.make(self.wanted)
+        running = Running(made, method, folder, reporter, Progress.read(self.path))
+
+        @contextlib.contextmanager
+        def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
+            one = self.guests.pop(0) if len(self.guests) > 1 else self.guests[0]
+            try:
+                method.warm_up(cast(Netns, one))
+                yield cast(Netns, one), cast(Turner, one)
+            except TransportError as error:
+                raise GuestError("guest panicked: Oops") from error
+
+        monkeypatch.setattr(running, "_guest", guest)
+        running.run(cast(kernel.Kernel, None), cast(LabRoot, None))
+        return load(self.path)
+
+
+def killed(*_: object) -> bool:
+    """In the place of what goes on behind a dead guest: skblab itself is killed with it."""
+    raise KeyboardInterrupt
+
+
+def keys(run: Run) -> Counter[tuple[str, int, str]]:
+    return Counter((row["setting"], row["boot"], row["measure"]) for row in run.trials)
+
+
+def test_rates_are_found_and_the_device_is_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Sweep.begin(tmp_path, experiment()).run(monkeypatch)
+    assert keys(run) == Counter(
+        [
+            (TESTER, 0, "tester"),
+            *((name, 0, "throughput") for name in (BASELINE, AGAIN, "strict")),
+        ]
+    )
+    assert run.trials[0]["setting"] == TESTER
+    [summary] = run.throughput()
+    assert summary.traffic == str(STREAM)
+    assert [goal.goal for goal in summary.goals] == ["strict", "NDR", "PDR"]
+    for goal in summary.goals:
+        for name, truth in ((BASELINE, ROUTER), (AGAIN, ROUTER), ("strict", SLOW)):
+            rate = goal.rate(name)
+            assert rate is not None and rate.interval is not None
+            assert rate.interval.mean == pytest.approx(truth, rel=0.03)
+            assert rate.judgement == "device"
+        assert goal.tester is not None and goal.tester.interval is not None
+        assert goal.tester.interval.mean == pytest.approx(GENERATOR, rel=0.03)
+    # The first load is more than any generator can send: it was stopped.
+    first = run.loads[0]
+    assert (first["load"], first["number"], first["limit"]) == (1e7, 0, "generator")
+    assert first["took"] == pytest.approx(1.5)
+    assert first["offered_rate"] == pytest.approx(GENERATOR)
+    assert len(run.loads) == sum(event.event == "load" for event in run.journal)
+
+
+def test_a_generator_that_shares_the_routers_cpu_is_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Sweep.begin(tmp_path, experiment(), Guest(shared=True)).run(monkeypatch)
+    [summary] = run.throughput()
+    rate = summary.main.rate(BASELINE)
+    assert rate is not None and rate.interval is not None
+    # It is no less found, but for whose sake is not known.
+    assert rate.interval.mean == pytest.approx(ROUTER, rel=0.03)
+    assert rate.judgement == "tester"
+    assert {row["limit"] for row in run.loads if row["part"] == "whole"} == {"none", "generator"}
+
+
+def test_near_the_ceiling_the_tester_is_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Sweep.begin(tmp_path, experiment(), Guest(generator=92_000.0)).run(monkeypatch)
+    [summary] = run.throughput()
+    judged = {one.setting: one.judgement for one in summary.main.rates}
+    assert judged == {BASELINE: "tester", AGAIN: "tester", "strict": "device"}
+
+
+def test_a_setting_that_was_not_there_to_the_end_is_void(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Sweep.begin(tmp_path, experiment(), Guest(after="0")).run(monkeypatch)
+    [void] = [row for row in run.trials if row["state"] == "void"]
+    assert (void["setting"], void["measure"]) == ("strict", "throughput")
+    assert void["reason"] == "rp_filter: is 0, expected 1"
+    [summary] = run.throughput()
+    assert "strict" not in {one.setting for one in summary.main.rates}
+    assert {row["trial"] for row in run.loads} == {
+        row["trial"] for row in run.trials if row["state"] == "good"
+    }
+
+
+def test_a_killed_run_is_resumed_with_the_same_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = experiment(least=2, most=2)
+    whole = keys(Sweep.begin(tmp_path / "whole", wanted).run(monkeypatch))
+    for dies_after in (0, 2, 10, 40):
+        sweep = Sweep.begin(tmp_path / str(dies_after), wanted, Guest(dies_after=dies_after))
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Running, "_blamed", killed)
+            sweep.run(patch)
+        sweep.guests = [Guest()]
+        run = sweep.run(monkeypatch)
+        assert keys(run) == whole
+        assert {row["state"] for row in run.trials} == {"good"}
+
+
+def test_a_guest_that_dies_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = Sweep.begin(tmp_path, experiment(), Guest(dies_after=30), Guest())
+    run = sweep.run(monkeypatch)
+    assert {row["state"] for row in run.trials} == {"good"}
+    # The tester of before is the ceiling of what another guest goes on with.
+    [summary] = run.throughput()
+    assert {one.judgement for one in summary.main.rates} == {"device"}
+
+
+def test_what_killed_its_guest_twice_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tester takes less than this, and what comes first after it does not.
+    guests = [Guest(dies_after=25), Guest(dies_after=4), Guest()]
+    run = Sweep.begin(tmp_path, experiment(), *guests).run(monkeypatch)
+    [void] = [row for row in run.trials if row["state"] == "void"]
+    assert void["reason"] == "the guest died 2 times: guest panicked: Oops"
+    assert sum(keys(run).values()) == 4
+
+
+def test_narrow_intervals_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = experiment(least=2, most=9, width=0.05)
+    run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
+    # Made-up guests are alike to the last packet.
+    assert {row["boot"] for row in run.trials} == {0, 1}
+    [enough] = [event.model_dump() for event in run.journal if event.event == "enough"]
+    assert enough["blocks"] == 2
+    assert enough["reason"] == "every interval is within 5.00% of its mean"
+    # Resumed, it has come to the same end.
+    sweep = Sweep(run.folder, wanted)
+    assert keys(sweep.run(monkeypatch)) == keys(run)
+
+
+def test_a_block_that_has_begun_comes_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = experiment(least=2, most=3, width=0.05)
+    sweep = Sweep.begin(tmp_path, wanted)
+    with monkeypatch.context() as patch:
+        # The first time, two blocks are not enough, and something breaks in the third.
+        patch.setattr(wall.Timing, "enough", lambda self, blocks: None)
+        sweep.guests = [Guest(), Guest(), Guest(dies_after=30)]
+        patch.setattr(Running, "_blamed", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run(patch)
+    sweep.guests = [Guest()]
+    run = sweep.run(monkeypatch)
+    assert Counter(row["boot"] for row in run.trials) == {0: 4, 1: 4, 2: 4}
+
+
+@pytest.mark.parametrize(("minutes", "blocks"), [(0.0001, 1), (600.0, 3)])
+def test_a_budget_ends_what_would_go_beyond_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float, blocks: int
+) -> None:
+    wanted = experiment(least=1, most=3, budget_minutes=minutes)
+    run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
+    assert {row["boot"] for row in run.trials} == set(range(blocks))
+    said = [event.model_dump()["reason"] for event in run.journal if event.event == "enough"]
+    assert said == ["another block would go beyond 0.0001 minutes"][: 1 if blocks < 3 else 0]
+
+
+def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    times = [("created", 0), ("load", 60), ("failed", 61), ("resumed", 9000), ("load", 9010)]
+    events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
+    assert wall.spent(events) == 71
+    assert wall.spent([]) == 0
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_strict_rate_is_confirmed_by_a_long_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confirmed: bool
+) -> None:
+    measure = {"throughput": {"trials": 1, "confirm_seconds": 60}}
+    wanted = Experiment.model_validate(
+        {"name": "few", "question": "?", "measure": measure, "repeats": {"least": 1, "most": 1}}
+    )
+
+    class Tired(Guest):
+        """Loses a packet of those of a long trial."""
+
+        def offer(self, stream: Stream, packets: int, **how: float) -> Offered:
+            offered = super().offer(stream, packets, **how)  # type: ignore[arg-type]
+            late = not confirmed and how.get("seconds", 0.0) > 60
+            return replace(offered, received=offered.received - late)
+
+    run = Sweep.begin(tmp_path, wanted, Tired()).run(monkeypatch)
+    for row in run.found:
+        strict = row["goal"] == "strict" and row["part"] == "whole"
+        expected = (confirmed, 60.0) if strict else (None, None)
+        assert (row["confirmed"], row["confirm_seconds"]) == expected
+    last = [row for row in run.loads if row["confirms"]]
+    assert [row["seconds"] for row in last] == [60.0, 60.0]
+    assert [row["setting"] for row in last if row["setting"] not in (BASELINE, AGAIN)] == []
+
+
+def measured(guest: Guest, rate: float, seconds: float = 1.0) -> Offered:
+    trial = wall.Offering(cast(Netns, guest), STREAM, False, USUAL).measure(rate, seconds)
+    assert trial.forwarded is not None
+    return Offered(trial.sent, trial.forwarded, trial.received, round(trial.took * 1e6))
+
+
+def test_a_packet_of_the_kernels_own_makes_a_trial_anew() -> None:
+    guest = Guest(strays=frozenset([1, 2]))
+    assert measured(guest, 1000.0) == Offered(1000, 1000, 1000, 1_000_000)
+    assert guest.offers == 3
+    with pytest.raises(SkblabError, match="a trial's counts contradict each other"):
+        measured(Guest(strays=frozenset([1, 2, 3])), 1000.0)
+
+
+def test_the_search_is_asked_for_what_the_file_says() -> None:
+    throughput = experiment().measure.throughput
+    assert throughput is not None
+    found = wall.asked(throughput.model_copy(update={"seconds": 0.25, "goals": ("pdr",)}))
+    assert [(one.name, one.loss_ratio, one.width) for one in found.goals] == [("PDR", 0.005, 0.02)]
+    assert (found.min_load, found.seconds, found.trials) == (8.0, 0.25, 3)
+
+
+FILE = """
+name = "few"
+question = "Which?"
+{more}
+[[setting]]
+name = "strict"
+knobs = {{ rp_filter = 1 }}
+[measure.throughput]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("[measure.latency]\nrates = [100]", "measure.latency is not measured on this testbed yet"),
+        ("[measure.layers]\nrates = [100]", "measure.layers is not measured in sweeps yet"),
+    ],
+)
+def test_what_is_not_measured_yet_is_said_before_the_run(
+    tmp_path: Path, more: str, words: str
+) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FILE.format(more=more))
+    done = CliRunner().invoke(app, ["sweep", str(file)])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception).startswith(f"{file} cannot run in namespaces of one guest: {words}")
+    # Its plan can be looked at.
+    assert CliRunner().invoke(app, ["sweep", str(file), "--dry-run"]).exit_code == 0
+
+
+def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FILE.format(more=""))
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    assert done.exit_code == 0
+    for words in (
+        "1 settings beside the baseline, 3 boots, 12 trials, about ",
+        "    0: tester, IPv4, 64 bytes, 1 flow",
+        "offer tester 4 60 1 10000000 100 1.5 1",
+        "offer whole 4 60 1 10000000 100 1.5 1",
+        "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
+    ):
+        assert words in done.stdout
