@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Pictures of a run by gnuplot: shares of the path, distributions, exact cost.
+"""Pictures of a run by gnuplot: shares of the path, distributions, exact cost, throughput.
 
 Each picture leaves NAME.gp, NAME.dat, NAME.svg, NAME-narrow.svg (for a phone) and NAME.png side
 by side; `gnuplot NAME.gp` in that folder makes the pictures again. The drawing itself is in
@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab_analysis import files
+from skblab_analysis import files, rates
+from skblab_analysis.certainty import Interval
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import ExactSummary
 from skblab_analysis.series import Series
+from skblab_analysis.throughput import ThroughputSummary
 from skblab_analysis.words import (
+    ABSENT,
     PATHS,
     TIME_UNITS,
     label,
@@ -36,7 +39,10 @@ OUTPUTS = (".svg", "-narrow.svg", ".png")
 
 # Told apart also with the common kinds of colour blindness; the total is ink.
 INK = 0x1B1F24
+MUTED = 0x66707A
 COLOURS = (0x0B6E99, 0xD1600A, 0x2A8F57, 0xB5478A, 0x6B5FD3, 0x8A6D3B, 0x2FA8B8, 0xB8860B)
+# Of what is forwarded with a setting.
+MORE, LESS = COLOURS[2], COLOURS[1]
 
 MISSING = "?"
 # A histogram's smallest time is 0, which a logarithmic axis cannot show.
@@ -212,6 +218,70 @@ def exact_picture(exact: ExactSummary, suffix: str = "") -> Picture:
     )
 
 
+def throughput_picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
+    """Rates by setting and goal with their intervals, and the difference by the first goal.
+
+    `suffix` tells those of further traffic from the first.
+    """
+    main = summary.main
+    lines, tops, ends = [], [0.0], [0.0]
+    for rate in main.rates:
+        marks = []
+        for goal in summary.goals:
+            found = goal.rate(rate.setting)
+            interval = found.interval if found else None
+            marks += _whiskers(interval)
+            tops += [] if interval is None else [interval.mean, interval.high or 0.0]
+        change = main.change(rate.setting)
+        if change is None:
+            marks += [*_whiskers(None), MISSING]
+        else:
+            one = change.difference
+            colour = (MORE if one.share > 0 else LESS) if one.seen else MUTED
+            marks += [*_whiskers(one.interval, 100 / one.of), str(colour)]
+            ends += [100 * end / one.of for end in _ends(one.interval)]
+        words = ABSENT if rate.interval is None else number(rate.interval.mean)
+        difference, half = rates.difference_words(main, rate.setting)
+        said = f"{difference} {half}".strip()
+        lines.append(
+            " ".join([_quoted(rate.setting), *marks, _quoted(words), f"{_quoted(said)}\n"])
+        )
+    top, low, high = max(tops) or 1.0, min(ends), max(ends)
+    if low == high:
+        high = 1.0
+    return Picture(
+        name=f"throughput{suffix}",
+        template="throughput",
+        title=f"Packets per second, {summary.traffic}",
+        description=_throughput_words(summary),
+        variables={
+            "rows": len(lines),
+            "goals": len(summary.goals),
+            "titles": [one.goal for one in summary.goals],
+            "colours": list(COLOURS[: len(summary.goals)]),
+            "rate_max": top * 1.02,
+            "rate_ticks": _ticks(_linear(0, top), ""),
+            "diff_min": low - 0.05 * (high - low),
+            "diff_max": high + 0.05 * (high - low),
+            "diff_ticks": _ticks(_linear(low, high), "%"),
+        },
+        data="# setting, mean low high of each goal and the difference, colour text text\n"
+        + "".join(lines),
+    )
+
+
+def _ends(interval: Interval) -> tuple[float, float]:
+    """The ends of an interval; of one without any, the value itself."""
+    half = interval.half or 0.0
+    return interval.mean - half, interval.mean + half
+
+
+def _whiskers(interval: Interval | None, scale: float = 1.0) -> list[str]:
+    if interval is None:
+        return [MISSING] * 3
+    return [f"{scale * value:.3f}" for value in (interval.mean, *_ends(interval))]
+
+
 def _share_line(one: Series, name: str, start: float, end: float, colour: int, words: str) -> str:
     histogram = one.histogram
     p50, p99 = histogram.quantile(0.5), histogram.quantile(0.99)
@@ -278,6 +348,9 @@ def _ticks(values: Sequence[float], unit: str) -> str:
 
 
 def _tick(value: float, unit: str) -> str:
+    if unit == "%":
+        # Labels of ticks are formats.
+        return f"{value:g} %%".replace("-", "−")
     if unit != "ns" or value == 0:
         digits = 0 if float(value).is_integer() else 1
         return number(value, digits)
@@ -342,6 +415,16 @@ def _distribution_words(what: str, found: Sequence[Series]) -> str:
         for one in found
     ]
     return f"{what} by time: the share done, and the share slower. " + "; ".join(parts) + "."
+
+
+def _throughput_words(summary: ThroughputSummary) -> str:
+    parts = []
+    for goal in summary.goals:
+        for one in rates.rows(goal):
+            figures = f"{one.rate} {one.half}".strip()
+            against = f", {one.difference} {one.difference_half}".rstrip(", ")
+            parts.append(f"{one.setting}, {goal.goal}: {figures} packets/s{against}")
+    return "; ".join(parts) + "."
 
 
 def _exact_words(exact: ExactSummary) -> str:

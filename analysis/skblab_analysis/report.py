@@ -14,7 +14,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from skblab_analysis import files, findings, plots, svg, words
+from skblab_analysis import files, findings, plots, rates, svg, words
 from skblab_analysis.account import Account
 from skblab_analysis.cost import load as load_cost
 from skblab_analysis.cost import sentence as cost_sentence
@@ -36,6 +36,7 @@ from skblab_analysis.tables import (
     scale_of,
     share_of_total,
 )
+from skblab_analysis.throughput import ThroughputSummary
 from skblab_analysis.words import (
     NARROW_SPACE,
     about,
@@ -120,6 +121,24 @@ class Exact:
     figure: Figure
 
 
+@dataclass(frozen=True)
+class RatesOfGoal:
+    """The table of one goal, and what the goal is."""
+
+    name: str
+    words: str
+    rows: tuple[Cells, ...]
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """All that is shown of the searches with one traffic."""
+
+    summary: ThroughputSummary
+    goals: tuple[RatesOfGoal, ...]
+    figure: Figure
+
+
 def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
     """Write report/index.html and its pictures into the run folder; returns the page's path.
 
@@ -144,6 +163,11 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
             void=[row for row in run.trials if row["state"] == "void"],
             timed=timed,
             exacts=[_exact(one, place, folder, gnuplot) for place, one in enumerate(run.exact())],
+            throughputs=[
+                _throughput(one, place, folder, gnuplot)
+                for place, one in enumerate(run.throughput())
+            ],
+            best=rates.commands(run),
             percentiles=tuple(PERCENTILES),
             tail_samples=TAIL_SAMPLES,
             unseen_limit=share(MAX_UNSEEN_SHARE, 0),
@@ -320,6 +344,32 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
         )
     picture = plots.exact_picture(summary, f"-{place + 1}" if place else "")
     return Exact(summary, tuple(rows), _figure(picture, folder, gnuplot))
+
+
+def _throughput(
+    summary: ThroughputSummary, place: int, folder: Path, gnuplot: GnuplotRunner
+) -> Throughput:
+    picture = plots.throughput_picture(summary, f"-{place + 1}" if place else "")
+    goals = tuple(
+        RatesOfGoal(
+            name=goal.goal,
+            words=rates.goal_words(goal),
+            rows=tuple(
+                Cells(
+                    name=one.setting,
+                    about="",
+                    figures=(
+                        *(one.difference, one.difference_half, one.rate, one.half),
+                        *(one.blocks, one.limit),
+                    ),
+                    strong=one.setting == goal.baseline,
+                )
+                for one in rates.rows(goal, NARROW_SPACE)
+            ),
+        )
+        for goal in summary.goals
+    )
+    return Throughput(summary, goals, _figure(picture, folder, gnuplot))
 
 
 def _figure(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> Figure:

@@ -14,7 +14,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from skblab_analysis.errors import RecordError
-from skblab_analysis.plots import COLOURS, INK
+from skblab_analysis.plots import COLOURS, INK, MUTED
 
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
@@ -23,7 +23,7 @@ XLINK = "http://www.w3.org/1999/xlink"
 VARIABLES = {
     INK: "--ink",
     0x000000: "--ink",
-    0x66707A: "--muted",
+    MUTED: "--muted",
     0xDFE3E8: "--rule",
     0x8A949E: "--faint",
     **{colour: f"--series-{number}" for number, colour in enumerate(COLOURS)},

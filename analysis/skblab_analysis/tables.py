@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables for the terminal: layers, NAPI polls, the ledger, exact figures.
+"""Tables for the terminal: layers, NAPI polls, the ledger, exact figures, rates.
 
 `of_run(folder)` gives all that a run has. Values stand in the run's unit, named in the title; a
 dash is a percentile without enough samples (see loglinear).
@@ -14,13 +14,14 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis import bench, functions
+from skblab_analysis import bench, functions, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import GroupPath, LateDocument, PathlatDocument, PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
 from skblab_analysis.series import Series
+from skblab_analysis.throughput import GoalSummary, ThroughputSummary
 from skblab_analysis.words import (
     FIXED_SPACE,
     PATHS,
@@ -48,7 +49,8 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
         made += [*of_series(run.of_trial(account.trial), document), account_table(account)]
     for ledger in run.document.ledgers:
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
-    return [*made, *map(exact_table, run.exact())]
+    made += map(exact_table, run.exact())
+    return [*made, *(table for one in run.throughput() for table in throughput_tables(one))]
 
 
 def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
@@ -378,6 +380,29 @@ def exact_table(exact: ExactSummary) -> Table:
                 f"{escape(difference.setting)}: no difference seen; the smallest that could have "
                 f"been seen is {number(difference.seeable, 1)}"
             )
+    return table
+
+
+def throughput_tables(summary: ThroughputSummary) -> list[Table]:
+    """Return the rates by setting, a table for each goal."""
+    return [_rate_table(summary, goal) for goal in summary.goals]
+
+
+def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
+    table = titled(f"Throughput, {goal.goal} (packets/s, {summary.traffic})")
+    table.add_column("setting", overflow="fold")
+    for name in ("packets/s", "95 %", "difference", "95 %", "blocks", "limit"):
+        table.add_column(name, justify="right", no_wrap=True)
+    made = rates.rows(goal)
+    for place, one in enumerate(made):
+        table.add_row(
+            escape(one.setting),
+            *(one.rate, one.half, one.difference, one.difference_half, one.blocks, one.limit),
+            end_section=place == len(goal.rates) - 1,
+        )
+    table.caption = f"good: {rates.goal_words(goal)}"
+    if any(one.doubtful for one in made):
+        table.caption += "; in brackets: not told from none"
     return table
 
 

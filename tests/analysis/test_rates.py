@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rates by setting as a person reads them: tables, sentences, the page and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import golden_files
+import page_checks
+import pytest
+import searches
+from test_report import fake_gnuplot, normalised
+from test_tables import text
+
+from skblab.labroot import LabRoot
+from skblab.report import gnuplot
+from skblab_analysis import findings, plots, words
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.report import build_report
+from skblab_analysis.tables import of_run
+from skblab_analysis.throughput import Search
+
+
+def said(path: Path) -> list[str]:
+    return [
+        one.replace(words.FIXED_SPACE, " ").replace(words.NARROW_SPACE, " ") for one in _all(path)
+    ]
+
+
+def _all(path: Path) -> list[str]:
+    run = load(path)
+    return [findings.headline(run), *findings.sentences(run), *findings.unseen(run)]
+
+
+def test_golden_tables_of_rates_fit_eighty_columns(tmp_path: Path) -> None:
+    shown = text(*of_run(searches.finished_run(tmp_path)))
+    golden_files.check("rates.txt", shown)
+    assert "…" not in shown
+
+
+def test_golden_page_of_rates(tmp_path: Path) -> None:
+    page = build_report(searches.finished_run(tmp_path), fake_gnuplot)
+    golden_files.check("rates.html", normalised(page.read_text()))
+    page_checks.check(page)
+
+
+def test_what_was_found_is_said(tmp_path: Path) -> None:
+    assert said(searches.finished_run(tmp_path))[:8] == [
+        "NAPI threads forwards 5.0 % more packets than baseline (strict, IPv4, 64 bytes, 1 flow)",
+        "IPv4, 64 bytes, 1 flow: baseline forwards 80 800 (strict), 82 416 (NDR) and 84 032 (PDR) "
+        "packets/s.",
+        "Its strict rate is 2.0 % below NDR: between the two most trials lose nothing, and some "
+        "do, in rare stalls.",
+        "Against baseline (strict): NAPI threads +5.0 % ±0.5 % and netfilter: 100 rules in FORWARD "
+        "−36.4 % ±1.1 %.",
+        "No difference was seen with rp_filter=1, strict: the smallest that could have been is "
+        "1.9 %.",
+        "To set NAPI threads on this testbed’s router: ip netns exec router sh -ec 'echo 1 "
+        ">/sys/class/net/r0/threaded'",
+        "The baseline was compared with itself 3 times, and a difference was seen 0 times: that is "
+        "how often one is seen where there is none.",
+        "It ended after 3 blocks: every interval is within 5.00% of its mean.",
+    ]
+
+
+def test_a_single_block_tells_no_difference(tmp_path: Path) -> None:
+    rates = {"baseline": [1000.0], "other": [1100.0]}
+    path = searches.finished_run(tmp_path, list(searches.searches(rates)))
+    found = said(path)
+    assert found[0] == "baseline forwards 1 000 packets/s (strict, IPv4, 64 bytes, 1 flow)"
+    assert (
+        "IPv4, 64 bytes, 1 flow: baseline and other have a figure of one block only: how sure it "
+        "is, and whether it differs, is not known."
+    ) in found
+    assert "With no setting is more forwarded than with baseline, for sure." in found
+    assert not any("was compared with itself" in one for one in found)
+    assert "(+10.0 %)" in text(*of_run(path)).replace(words.FIXED_SPACE, " ")
+
+
+def test_limits_that_are_not_the_devices_are_said(tmp_path: Path) -> None:
+    made = [
+        searches.search("baseline", 0, 1000.0, judgement="tester"),
+        searches.search("none", 0, None, judgement="no good load"),
+    ]
+    found = said(searches.finished_run(tmp_path, made))
+    for sentence in (
+        "IPv4, 64 bytes, 1 flow: the tester was not searched alone: its ceiling is unknown.",
+        "IPv4, 64 bytes, 1 flow: of 2 settings 1 had the tester for their limit, and not the "
+        "router alone: these rates are what both carry together, and the router by itself may "
+        "carry more.",
+        "IPv4, 64 bytes, 1 flow: with none no load at all was good in some block.",
+    ):
+        assert sentence in found
+
+
+def test_nothing_that_any_load_passes_with_has_a_page(tmp_path: Path) -> None:
+    path = searches.finished_run(tmp_path, [searches.search("baseline", 0, None)])
+    page = page_checks.check(build_report(path, fake_gnuplot))
+    assert "no setting has a load at which every trial lost nothing." in page.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "held", "words"),
+    [
+        (60.0, True, "Of 1 strict rates 1 held in a trial of 60 s."),
+        (
+            5.0,
+            False,
+            "Of 1 strict rates 0 held in a trial of 5 s, which RFC 2544 wants to be 60 s.",
+        ),
+    ],
+)
+def test_confirmations_are_said(tmp_path: Path, seconds: float, held: bool, words: str) -> None:
+    made = searches.search("baseline", 0, 1000.0)
+    strict = made.goals[0].model_copy(update={"confirmed": held, "confirm_seconds": seconds})
+    one = made.model_copy(update={"goals": (strict, *made.goals[1:])})
+    assert words in said(searches.finished_run(tmp_path, [one]))
+
+
+def test_a_run_that_was_killed_is_readable(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
+    folder.record_search(searches.search("other", 0, 1000.0))
+    page = page_checks.check(build_report(folder.path, fake_gnuplot))
+    assert "This run has not ended" in page.text
+    assert "other forwards" in page.text
+
+
+def test_each_traffic_has_its_tables_and_picture(tmp_path: Path) -> None:
+    made: list[Search] = []
+    for one in searches.searches():
+        made += [one, one.model_copy(update={"traffic": "IPv6, 128 bytes, 1 flow"})]
+    path = searches.finished_run(tmp_path, made)
+    assert len(of_run(path)) == 6
+    page_checks.check(build_report(path, fake_gnuplot))
+    assert (path / "report" / "throughput-2.svg").exists()
+
+
+MADE: dict[str, Sequence[Search]] = {
+    "usual": list(searches.searches()),
+    "one": [searches.search("baseline", 0, 1000.0)],
+    "none": [searches.search("baseline", 0, None), searches.search("other", 0, None)],
+    "some": [searches.search("baseline", 0, 1000.0), searches.search("other", 0, None)],
+    "many": [
+        searches.search("baseline" if not n else f"setting-{n}", block, 1000.0 + 10 * n * block)
+        for block in range(2)
+        for n in range(24)
+    ],
+}
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("kind", MADE)
+def test_picture_of_any_shape(tmp_path: Path, lab: LabRoot, kind: str) -> None:
+    [summary] = load(searches.finished_run(tmp_path / "runs", MADE[kind])).throughput()
+    plots.draw(plots.throughput_picture(summary), tmp_path, gnuplot(lab))
+    drawn = (tmp_path / "throughput.svg").read_text()
+    assert all(one.setting in drawn for one in summary.main.rates)
