@@ -25,7 +25,7 @@ from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import TESTER
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds.netns import Netns, Offered
+from skblab.sweep.testbeds.netns import Netns, Offered, offering
 from skblab.sweep.throughput.limits import USUAL
 from skblab.transport import TransportError
 from skblab_analysis.certainty import AGAIN
@@ -347,6 +347,10 @@ def test_the_search_is_asked_for_what_the_file_says() -> None:
     found = wall.asked(throughput.model_copy(update={"seconds": 0.25, "goals": ("pdr",)}))
     assert [(one.name, one.loss_ratio, one.width) for one in found.goals] == [("PDR", 0.005, 0.02)]
     assert (found.min_load, found.seconds, found.trials) == (8.0, 0.25, 3)
+    # pktgen reads a gap of ten digits.
+    found = wall.asked(throughput.model_copy(update={"seconds": 3600.0}))
+    call = offering(STREAM, 3600, False, 1, rate=found.min_load)
+    assert call.split()[6] == "1000000000"
 
 
 FILE = """

@@ -35,8 +35,9 @@ GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
 WARM_UP = 2_000
 # More than a veth pair has carried anywhere; the search goes on from what really comes.
 MOST_PER_SECOND = 10_000_000.0
-# Two packets: with one, a trial would have no rate.
+# With one packet a trial would have no rate, and the generator's gap between two has ten digits.
 LEAST_PACKETS = 2
+LEAST_PER_SECOND = 1.0
 # A generator that cannot keep the rate is stopped so long after a trial should have ended. pktgen
 # itself takes up to a quarter of a second until it begins.
 LATE_SECONDS = 0.5
@@ -62,9 +63,10 @@ def unable(experiment: Experiment) -> list[str]:
 
 def asked(throughput: Throughput) -> goals.Plan:
     """Return what the search is asked for."""
+    least = max(LEAST_PER_SECOND, LEAST_PACKETS / throughput.seconds)
     return goals.Plan(
-        min_load=LEAST_PACKETS / throughput.seconds,
-        max_load=max(MOST_PER_SECOND, 10 * LEAST_PACKETS / throughput.seconds),
+        min_load=least,
+        max_load=max(MOST_PER_SECOND, 10 * least),
         goals=tuple(replace(GOALS[name], width=throughput.width) for name in throughput.goals),
         seconds=throughput.seconds,
         trials=throughput.trials,
