@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+import synthetic_run
+from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
 from skblab import kernel
@@ -19,7 +21,7 @@ from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import plan, wall
+from skblab.sweep import cli, plan, wall
 from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import TESTER
@@ -28,10 +30,12 @@ from skblab.sweep.running import Running
 from skblab.sweep.testbeds.netns import Netns, Offered, offering
 from skblab.sweep.throughput.limits import USUAL
 from skblab.transport import TransportError
+from skblab_analysis import findings
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.files import Event
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.run import Plan as PlanRecord
+from skblab_analysis.words import FIXED_SPACE
 
 STREAM = Stream(family=4, frame=64, flows=1)
 # Packets a second.
@@ -396,3 +400,62 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
     ):
         assert words in done.stdout
+
+
+SLOW_BASELINE = """
+name = "few"
+question = "Is the filter slow?"
+[baseline]
+rp_filter = 1
+[[setting]]
+name = "no filter"
+knobs = { rp_filter = 0 }
+[measure.throughput]
+trials = 1
+[repeats]
+least = 2
+most = 2
+"""
+
+
+def test_a_user_sees_rates_the_best_and_how_to_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests = [Guest(dies_after=40)]
+
+    @contextlib.contextmanager
+    def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
+        yield cast(Netns, guests[0]), cast(Turner, guests[0])
+
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Running, "_guest", guest)
+    monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
+    monkeypatch.setattr(cli.kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(cli, "describe", lambda *_: synthetic_run.environment())
+    monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
+    file = tmp_path / "few.toml"
+    file.write_text(SLOW_BASELINE)
+    # Its guest goes away, and nobody says that it died.
+    broken = CliRunner().invoke(app, ["sweep", str(file)])
+    assert isinstance(broken.exception, TransportError)
+    [folder] = (tmp_path / "results").iterdir()
+    assert load(folder).document.state == "failed"
+    guests[0] = Guest()
+    done = CliRunner().invoke(app, ["resume", str(folder)])
+    assert done.exit_code == 0, done.exception
+    shown = done.stdout.replace(FIXED_SPACE, " ")
+    for words in (
+        "Throughput, strict (packets/s, IPv4, 64 bytes, 1 flow)",
+        "no filter",
+        "tester alone",
+        "To set no filter: ip netns exec router sh -ec 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_f",
+        f"Report: {folder / 'report' / 'index.html'}",
+    ):
+        assert words in shown
+    run = load(folder)
+    assert {row["state"] for row in run.trials} == {"good"}
+    assert run.document.plan.again == f"./skblab sweep {file} --flavour stock"
+    assert {one.setting for one in run.document.commands} == {"no filter"}
+    assert "forwards 49.7 % more packets" in findings.headline(run).replace(FIXED_SPACE, " ")
+    again = CliRunner().invoke(app, ["resume", str(folder)])
+    assert isinstance(again.exception, UsageError)
