@@ -15,37 +15,27 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/nsfs.h>
-#include <math.h>
 #include <net/if.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "names.h"
+#include "netns.h"
 #include "source.h"
 
 #define VMLINUX_BTF "/sys/kernel/btf/vmlinux"
 
-#ifndef PATHLAT_VERSION
-#error "PATHLAT_VERSION comes from the Makefile"
+#ifndef PROBES_VERSION
+#error "PROBES_VERSION comes from the Makefile"
 #endif
 
-const char *argp_program_version = "pathlat " PATHLAT_VERSION;
+const char *argp_program_version = "pathlat " PROBES_VERSION;
 
 static const char doc[] =
 	"Count where the time of received, forwarded and sent packets goes: intervals between the "
@@ -145,63 +135,11 @@ struct arguments {
 	bool verbose;
 };
 
-static bool verbose;
-
 static const struct source *const sources[] = {
 	&samples_source,
 	&hooks_source,
 	&histograms_source,
 };
-
-/* Bad usage: one line, and no more of argp's. */
-#define refuse(...) exit(fail(__VA_ARGS__))
-
-static double parse_seconds(const char *option, const char *arg)
-{
-	char *end;
-	double seconds;
-
-	errno = 0;
-	seconds = strtod(arg, &end);
-	if (errno || end == arg || *end || !(seconds > 0 && seconds <= 1e9))
-		refuse("%s %s: expected a number above 0, up to 1000000000", option, arg);
-	return seconds;
-}
-
-static unsigned long parse_number(const char *option, const char *arg, unsigned long least,
-				  unsigned long most)
-{
-	unsigned long number;
-	char *end;
-
-	errno = 0;
-	number = strtoul(arg, &end, 10);
-	/* It takes signs and blanks as well, and makes a large number of -1. */
-	if (errno || *arg < '0' || *arg > '9' || *end || number < least || number > most)
-		refuse("%s %s: expected a number from %lu to %lu", option, arg, least, most);
-	return number;
-}
-
-/* A time in nanoseconds, with its unit. */
-static __u64 parse_time(const char *arg)
-{
-	static const struct {
-		const char *unit;
-		double ns;
-	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
-	char *end;
-	double value;
-
-	errno = 0;
-	value = strtod(arg, &end);
-	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
-		if (!errno && end != arg && !strcmp(end, units[i].unit) &&
-		    value * units[i].ns >= 1 && value * units[i].ns <= 1e12)
-			return value * units[i].ns;
-	refuse("--late %s: expected a time from 1ns to 1000s with its unit, such as 250us or 1.5ms",
-	       arg);
-	return 0;
-}
 
 static __u8 parse_protocol(const char *arg)
 {
@@ -333,7 +271,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_address(arg, &a->config);
 		break;
 	case OPT_LATE:
-		a->config.late_ns = parse_time(arg);
+		a->config.late_ns = parse_time("--late", arg);
 		break;
 	case OPT_RUN:
 		a->config.late_run = parse_number("--run", arg, 1, 1 << 20);
@@ -371,15 +309,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_BTF:
 		a->btf = arg;
 		break;
-	case ARGP_KEY_ARG:
-		refuse("%s: no argument expected besides options", arg);
-		break;
-	case ARGP_KEY_INIT:
-		/* What getopt says of an unknown option is one line; argp adds where help is. */
-		state->err_stream = NULL;
-		break;
-	case ARGP_KEY_ERROR:
-		exit(EXIT_BAD);
 	case ARGP_KEY_END:
 		if (!a->config.late_ns &&
 		    (a->config.late_run || a->config.late_max || a->late_rate >= 0 || a->stop))
@@ -398,60 +327,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			exit(EXIT_BAD);
 		break;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_rest(key, arg, state);
 	}
 	return 0;
-}
-
-static int on_libbpf(enum libbpf_print_level level, const char *format, va_list args)
-{
-	(void)level;
-	return verbose ? vfprintf(stderr, format, args) : 0;
-}
-
-/* Opens a namespace made by `ip netns`. */
-static int open_netns(const char *netns)
-{
-	char path[NAME_MAX + 16];
-	int fd;
-
-	snprintf(path, sizeof(path), "/run/netns/%s", netns);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && ioctl(fd, NS_GET_NSTYPE) != CLONE_NEWNET) {
-		close(fd);
-		errno = EINVAL;
-		return -1;
-	}
-	return fd;
-}
-
-/* Returns the namespace that this process is in, for leave_netns(), or -1. */
-static int enter_netns(const char *netns)
-{
-	int here = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	int there = here < 0 ? -1 : open_netns(netns);
-	int ret = there < 0 ? -1 : setns(there, CLONE_NEWNET), error = errno;
-
-	if (there >= 0)
-		close(there);
-	if (ret && here >= 0)
-		close(here);
-	errno = error;
-	return ret ? -1 : here;
-}
-
-static int leave_netns(int here)
-{
-	int ret = setns(here, CLONE_NEWNET);
-
-	close(here);
-	return ret;
-}
-
-static int fail_netns(const char *netns)
-{
-	return fail("--netns %s: cannot enter it: %s; `ip netns list` shows what there is", netns,
-		    errno == EINVAL ? "No network namespace" : strerror(errno));
 }
 
 /* The number of the namespace that this process is in, which the kernel never gives again, unlike
@@ -485,23 +363,8 @@ static __u64 find_netns(const char *netns)
 			return cookie;
 		errno = error;
 	}
-	fail_netns(netns);
+	fail_netns("--netns", netns);
 	return 0;
-}
-
-/* By name or index; 0 if there is no such device in this namespace. */
-static int index_of_device(const char *device)
-{
-	char name[IF_NAMESIZE], *end;
-	int index = if_nametoindex(device);
-	long number;
-
-	if (index)
-		return index;
-	number = strtol(device, &end, 10);
-	if (!*device || *end || number < 1 || number > INT_MAX)
-		return 0;
-	return if_indextoname(number, name) ? number : 0;
 }
 
 /* A device upon this one, such as a VLAN, by its link in a folder of sysfs; false if there is none. */
@@ -577,32 +440,12 @@ static int find_device(const struct arguments *a, const struct source *source)
 	if (index > 0)
 		return index;
 	if (index < 0)
-		fail_netns(a->netns);
+		fail_netns("--netns", a->netns);
 	else
 		fail("--device %s: no such device %s%s; give a name or an index from `ip link`%s",
 		     a->device, a->netns ? "in namespace " : "here", a->netns ?: "",
 		     a->netns ? "" : ", or its namespace as --netns");
 	return 0;
-}
-
-/* Fail now rather than after the measurement. */
-static int check_output(const char *output)
-{
-	char *copy = strdup(output), *slash;
-	const char *folder = ".";
-	int ret = 0;
-
-	if (!copy)
-		return fail("out of memory");
-	slash = strrchr(copy, '/');
-	if (slash) {
-		*slash = '\0';
-		folder = slash == copy ? "/" : copy;
-	}
-	if (access(folder, W_OK | X_OK))
-		ret = fail("--output %s: cannot write there: %s", output, strerror(errno));
-	free(copy);
-	return ret;
 }
 
 /* Whether packets are stamped as @source needs it: 0, 1, or -1 if it needs none, or
@@ -647,141 +490,6 @@ static int read_kernel(struct kernel_names *names, const struct btf *btf, const 
 	if (!kernel_names_read(names, btf, *source == &samples_source, kernel, why, sizeof(why)))
 		return 0;
 	return fail("%s", why);
-}
-
-/* Watch the parent by a pidfd rather than by PR_SET_PDEATHSIG, which fires when
- * the thread that started us ends, though its process lives on.
- */
-static int watch_parent(pid_t parent)
-{
-	int fd;
-
-	/* 0: outside of our process namespace */
-	if (parent == 0)
-		return -1;
-	fd = syscall(SYS_pidfd_open, parent, 0);
-	if (fd >= 0 && getppid() == parent)
-		return fd;
-	/* It died before we could watch it. */
-	kill(getpid(), SIGTERM);
-	return fd;
-}
-
-/* Fires after so long, again and again if @repeat. */
-static int open_timer(double seconds, bool repeat)
-{
-	struct itimerspec when = {
-		.it_value = {
-			.tv_sec = (time_t)seconds,
-			.tv_nsec = (long)(fmod(seconds, 1) * 1e9),
-		},
-	};
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-
-	if (when.it_value.tv_sec == 0 && when.it_value.tv_nsec == 0)
-		when.it_value.tv_nsec = 1;
-	if (repeat)
-		when.it_interval = when.it_value;
-	if (fd >= 0 && timerfd_settime(fd, 0, &when, NULL)) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-/* What ends the wait, and what interrupts it; -1 for what there is not. */
-struct waits {
-	int signals;
-	int parent;
-	int limit;
-	int interval;
-	int late;
-};
-
-static void close_all(const struct waits *waits)
-{
-	if (waits->parent >= 0)
-		close(waits->parent);
-	if (waits->limit >= 0)
-		close(waits->limit);
-	if (waits->interval >= 0)
-		close(waits->interval);
-}
-
-enum next { FAILED, OVER, DOCUMENT, LATE };
-
-/* Wait for something to do. */
-static enum next wait_for_next(const struct waits *waits)
-{
-	struct pollfd fds[] = {
-		{ .fd = waits->signals, .events = POLLIN },
-		{ .fd = waits->parent, .events = POLLIN },
-		{ .fd = waits->limit, .events = POLLIN },
-		{ .fd = waits->late, .events = POLLIN },
-		{ .fd = waits->interval, .events = POLLIN },
-	};
-	__u64 fired;
-	int ret;
-
-	do {
-		ret = poll(fds, sizeof(fds) / sizeof(*fds), -1);
-	} while (ret < 0 && errno == EINTR);
-	if (ret < 0) {
-		fail("cannot wait: %s", strerror(errno));
-		return FAILED;
-	}
-	if (fds[0].revents || fds[1].revents || fds[2].revents)
-		return OVER;
-	if (fds[3].revents)
-		return LATE;
-	if (read(waits->interval, &fired, sizeof(fired)) == sizeof(fired))
-		return DOCUMENT;
-	fail("cannot read a timer: %s", strerror(errno));
-	return FAILED;
-}
-
-/* Beside the file first, then in its place: a reader sees all of it or nothing. */
-static int write_file(const char *path, const char *text, size_t size)
-{
-	char temporary[4096];
-	int fd, ret = 0;
-
-	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
-		return fail("--output %s: name too long", path);
-	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0)
-		return fail("--output %s: %s", path, strerror(errno));
-	while (size > 0 && !ret) {
-		ssize_t done = write(fd, text, size);
-
-		if (done < 0 && errno != EINTR)
-			ret = -1;
-		if (done > 0) {
-			text += done;
-			size -= done;
-		}
-	}
-	if (ret || fchmod(fd, 0644) || fsync(fd) || rename(temporary, path)) {
-		ret = fail("--output %s: %s", path, strerror(errno));
-		unlink(temporary);
-	}
-	close(fd);
-	return ret;
-}
-
-static int write_report(const struct report *report, const char *output)
-{
-	struct json_object *document = report_json(report);
-	const char *text = json_object_to_json_string_ext(
-		document, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-	int ret = 0;
-
-	if (output)
-		ret = write_file(output, text, strlen(text));
-	else if (printf("%s\n", text) < 0 || fflush(stdout))
-		ret = fail("cannot write the document: %s", strerror(errno));
-	json_object_put(document);
-	return ret;
 }
 
 /* What is to be measured with, all found and checked. */
@@ -840,14 +548,15 @@ static int write_counts(const struct plan *plan, void *state, const struct repor
 	}
 	report->seconds = now_seconds() - begun;
 	report->stamps_on_end = read_stamps(plan->source);
-	ret = plan->source->read(state, report) ?: write_report(report, plan->arguments->output);
+	ret = plan->source->read(state, report)
+		      ?: write_document(report_json(report), plan->arguments->output);
 	free(report->groups);
 	free(report);
 	return ret;
 }
 
 /* Returns 0 once it is over, or EXIT_BAD. */
-static int serve(const struct plan *plan, const struct waits *waits, void *state,
+static int serve(const struct plan *plan, struct waits *waits, void *state,
 		 const struct report *base, double begun)
 {
 	for (;;) {
@@ -861,7 +570,7 @@ static int serve(const struct plan *plan, const struct waits *waits, void *state
 		case DOCUMENT:
 			ret = write_counts(plan, state, base, begun);
 			break;
-		case LATE:
+		case EVENT:
 			ret = late_list_take(plan->late);
 			break;
 		}
@@ -875,20 +584,16 @@ static int wait_and_write(const struct plan *plan, void *state, const struct rep
 	const struct arguments *a = plan->arguments;
 	struct waits waits = {
 		.signals = plan->signals,
-		.parent = watch_parent(plan->parent),
-		.limit = a->seconds > 0 ? open_timer(a->seconds, false) : -1,
-		.interval = a->interval > 0 ? open_timer(a->interval, true) : -1,
-		.late = late_list_fd(plan->late),
+		.input = -1,
+		.event = late_list_fd(plan->late),
 	};
 	double begun = now_seconds(), over;
 	int ret;
 
-	if ((a->seconds > 0 && waits.limit < 0) || (a->interval > 0 && waits.interval < 0))
-		ret = fail("cannot set a timer: %s", strerror(errno));
-	else
-		ret = serve(plan, &waits, state, base, begun);
+	ret = waits_open(&waits, a->seconds, a->interval, plan->parent)
+		      ?: serve(plan, &waits, state, base, begun);
 	over = now_seconds() - begun;
-	close_all(&waits);
+	waits_close(&waits);
 	if (ret)
 		return ret;
 	plan->source->stop(state);
@@ -933,21 +638,6 @@ static int measure(struct plan *plan, struct report *report)
 	late_list_close(plan->late);
 	plan->source->destroy(state);
 	return ret;
-}
-
-/* From here on SIGINT and SIGTERM are read from a descriptor. */
-static int open_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	/* A reader that went away is an error to report, not a way to die. */
-	signal(SIGPIPE, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
-		return -1;
-	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
 /* With the kernel known: measure and write. */
@@ -1027,12 +717,9 @@ int main(int argc, char **argv)
 	struct arguments a = { .late_rate = -1 };
 	struct utsname uts;
 
-	/* It begins what getopt says. */
-	argv[0] = "pathlat";
-	argp_err_exit_status = EXIT_BAD;
+	process_name("pathlat", argv);
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
-	verbose = a.verbose;
-	libbpf_set_print(on_libbpf);
+	process_verbose(a.verbose);
 	uname(&uts);
 	return run(&a, uts.release, parent);
 }

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
+#include "hist.h"
 #include "kernel_types.h"
-#include "loglinear.h"
 
 /* By what packets are told apart. */
 enum group_by { BY_NOTHING, BY_CPU, BY_QUEUE, BY_CONTEXT, BY_PROTOCOL, GROUP_BYS };
@@ -43,24 +43,6 @@ struct config {
 	bool drop_reasons;	  /* kfree_skb has them */
 	bool kprobes;		  /* no function's return is seen with its arguments */
 };
-
-/* One histogram on one CPU. The count is the sum of the buckets. A multiple of
- * 64 bytes, so that no two CPUs write to the same cache line.
- */
-struct hist {
-	__u64 sum;
-	__u64 negative;
-	__u64 overflow;
-	/* Smallest value, and distance of the largest from it: one comparison tells
-	 * whether a value lies outside. HIST_EMPTY before the first value.
-	 */
-	__u32 low;
-	__u32 span;
-	__u64 unused[4];
-	__u64 buckets[LOGLINEAR_ROOM];
-};
-
-#define HIST_EMPTY ((__u32) - 1)
 
 /* Every path begins at the driver or at send, so no interval ends there. */
 #define FIRST_INTERVAL NET_PATH_STACK

@@ -17,9 +17,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "hist.bpf.h"
 #include "pathlat.h"
 
-#define unlikely(x)    __builtin_expect(!!(x), 0)
 #define __maybe_unused __attribute__((unused))
 
 const volatile struct config config;
@@ -66,32 +66,6 @@ static __always_inline struct counts *get_counts(void)
 		if (c__)                                                                           \
 			c__->member++;                                                             \
 	} while (0)
-
-static __noinline int widen(struct hist *hist, __u32 value)
-{
-	__u32 high;
-
-	if (!hist)
-		return 0;
-	high = hist->low + hist->span;
-	if (hist->low == HIST_EMPTY) {
-		hist->low = value;
-	} else if (value < hist->low) {
-		hist->low = value;
-		hist->span = high - value;
-	} else {
-		hist->span = value - hist->low;
-	}
-	return 0;
-}
-
-static __always_inline void place(struct hist *hist, __u32 value)
-{
-	hist->buckets[loglinear_index(value)]++;
-	hist->sum += value;
-	if (unlikely(value - hist->low > hist->span))
-		widen(hist, value);
-}
 
 /* What nearly all packets of a path pass, and what some pass as well. */
 #define RECEIVE_POINTS                                                                             \
@@ -243,14 +217,6 @@ static __always_inline int place_end(const __u32 *ns, __u8 path, __u8 end, __u8 
 		return count_unplaced(path, end, flags, seen);
 	place_path(ns, path, seen, total, flags & NET_PATH_F_REENTERED, before, group);
 	return 0;
-}
-
-static __always_inline void place_long(struct hist *hist, __u64 value)
-{
-	if (unlikely(value > (__u32)-1))
-		hist->overflow++;
-	else
-		place(hist, value);
 }
 
 static __noinline int count_poll(__u8 flags)

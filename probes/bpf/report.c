@@ -6,12 +6,6 @@
 #include "json.h"
 #include "report.h"
 
-void hist_init(struct hist *hist)
-{
-	memset(hist, 0, sizeof(*hist));
-	hist->low = HIST_EMPTY;
-}
-
 void path_init(struct path_hists *hists)
 {
 	hist_init(&hists->only);
@@ -19,24 +13,6 @@ void path_init(struct path_hists *hists)
 	hist_init(&hists->again_total);
 	for (int i = 0; i < INTERVALS; i++)
 		hist_init(&hists->interval[i]);
-}
-
-void hist_join(struct hist *sum, const struct hist *part)
-{
-	__u32 high = sum->low == HIST_EMPTY ? 0 : sum->low + sum->span;
-
-	sum->sum += part->sum;
-	sum->negative += part->negative;
-	sum->overflow += part->overflow;
-	for (int i = 0; i < LOGLINEAR_ROOM; i++)
-		sum->buckets[i] += part->buckets[i];
-	if (part->low == HIST_EMPTY)
-		return;
-	if (part->low + part->span > high)
-		high = part->low + part->span;
-	if (part->low < sum->low)
-		sum->low = part->low;
-	sum->span = high - sum->low;
 }
 
 void path_join(struct path_hists *sum, const struct path_hists *part)
@@ -76,15 +52,6 @@ void counters_join(void *sum, const void *part, size_t size)
 		to[i] += from[i];
 }
 
-static __u64 hist_count(const struct hist *hist)
-{
-	__u64 count = 0;
-
-	for (int i = 0; i < LOGLINEAR_ROOM; i++)
-		count += hist->buckets[i];
-	return count;
-}
-
 /* Samples that came to this histogram, placed or not. */
 static __u64 hist_samples(const struct hist *hist)
 {
@@ -94,15 +61,6 @@ static __u64 hist_samples(const struct hist *hist)
 static bool of_histograms(const struct report *report)
 {
 	return !strcmp(report->source, "histograms");
-}
-
-static void add_bucket(struct json_object *buckets, int number, __u64 count)
-{
-	struct json_object *pair = json_object_new_array_ext(2);
-
-	json_object_array_add(pair, json_object_new_int(number));
-	json_object_array_add(pair, json_object_new_uint64(count));
-	json_object_array_add(buckets, pair);
 }
 
 /* The whole nanoseconds that a time in a bucket can be, rounded down as in a sample. */
@@ -139,6 +97,8 @@ static void add_kernel_hist(struct json_object *to, const struct hist *hist,
 	const struct edge *low = NULL, *high = NULL;
 	bool is_plain = true;
 
+	add_u64(to, "count", hist_count(hist));
+	add_u64(to, "sum", hist->sum);
 	for (int i = 0; i < report->edge_count; i++) {
 		const struct edge *edge = &report->edges[i];
 		struct json_object *pair;
@@ -148,8 +108,8 @@ static void add_kernel_hist(struct json_object *to, const struct hist *hist,
 		high = edge;
 		low = low ?: edge;
 		is_plain &= loglinear_of(edge) >= 0;
-		add_bucket(plain, loglinear_of(edge), hist->buckets[i]);
-		add_bucket(buckets, json_object_array_length(edges), hist->buckets[i]);
+		hist_add_bucket(plain, loglinear_of(edge), hist->buckets[i]);
+		hist_add_bucket(buckets, json_object_array_length(edges), hist->buckets[i]);
 		pair = json_object_new_array_ext(2);
 		json_object_array_add(pair, json_object_new_uint64(lowest_in(edge)));
 		json_object_array_add(pair, json_object_new_uint64(highest_in(edge)));
@@ -166,26 +126,13 @@ static void add_kernel_hist(struct json_object *to, const struct hist *hist,
 		json_object_put(edges);
 }
 
-static void add_hist(struct json_object *to, const struct hist *hist, const struct report *report)
+static void add_times_of(struct json_object *to, const struct hist *hist,
+			 const struct report *report)
 {
-	struct json_object *buckets;
-	__u64 count = hist_count(hist);
-
-	add_u64(to, "count", count);
-	add_u64(to, "sum", hist->sum);
-	if (of_histograms(report)) {
+	if (of_histograms(report))
 		add_kernel_hist(to, hist, report);
-		return;
-	}
-	add_u64(to, "min", count ? hist->low : 0);
-	add_u64(to, "max", count ? (__u64)hist->low + hist->span : 0);
-	add_u64(to, "negative", hist->negative);
-	add_u64(to, "overflow", hist->overflow);
-	buckets = json_object_new_array();
-	for (int i = 0; i < LOGLINEAR_ROOM; i++)
-		if (hist->buckets[i])
-			add_bucket(buckets, i, hist->buckets[i]);
-	json_object_object_add(to, "buckets", buckets);
+	else
+		hist_add(to, hist);
 }
 
 /* The points that packets of each path are expected at. */
@@ -247,7 +194,7 @@ static struct json_object *layer(int from, int to, const struct hist *hist,
 
 	add_text(row, "from", point_names[from]);
 	add_text(row, "to", point_names[to]);
-	add_hist(row, hist, report);
+	add_times_of(row, hist, report);
 	return row;
 }
 
@@ -481,7 +428,7 @@ static struct json_object *napi_row(const char *name, const char *context, const
 
 	add_text(row, "name", name);
 	add_text(row, "context", context);
-	add_hist(row, hist, report);
+	add_times_of(row, hist, report);
 	return row;
 }
 
@@ -550,14 +497,6 @@ static struct json_object *flag_or_null(int value)
 	return value < 0 ? NULL : json_object_new_boolean(value);
 }
 
-static struct json_object *seconds(double value)
-{
-	struct json_object *o = json_object_new_double(value);
-
-	json_object_set_serializer(o, json_object_double_to_json_string, (void *)"%.6f", NULL);
-	return o;
-}
-
 /* What only hooks have to tell. */
 static struct json_object *hooks(const struct report *report)
 {
@@ -612,7 +551,7 @@ struct json_object *report_json(const struct report *report)
 	add_text(o, "kernel", report->kernel);
 	add_text(o, "clock_unit", "ns");
 	json_object_object_add(o, "sub_buckets", json_object_new_int(LOGLINEAR_SUB));
-	json_object_object_add(o, "seconds", seconds(report->seconds));
+	add_seconds(o, "seconds", report->seconds);
 	json_object_object_add(o, "ifindex",
 			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
 	json_object_object_add(o, "stamps_on", stamps);

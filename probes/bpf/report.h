@@ -5,6 +5,7 @@
 
 #include <json-c/json.h>
 
+#include "hist_json.h"
 #include "hooks.h"
 #include "late_list.h"
 #include "names.h"
@@ -74,12 +75,10 @@ struct report {
 	struct napi_hists napi[MAX_CONTEXTS];
 };
 
-/* A histogram without values is not all zero. */
-void hist_init(struct hist *hist);
+/* Histograms without values are not all zero. */
 void path_init(struct path_hists *hists);
 
 /* Add one CPU's part. */
-void hist_join(struct hist *sum, const struct hist *part);
 void path_join(struct path_hists *sum, const struct path_hists *part);
 void napi_join(struct napi_hists *sum, const struct napi_hists *part);
 /* For structures that are counters (__u64) and nothing else. */

@@ -1,59 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What more than one source does: messages, time, BPF objects. */
+/* What more than one source does with BPF objects. */
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <linux/membarrier.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "source.h"
-
-double now_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-int fail(const char *format, ...)
-{
-	va_list args;
-
-	fputs("pathlat: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return EXIT_BAD;
-}
-
-static bool has_tracefs(void)
-{
-	return !access(TRACING "/events", F_OK) ||
-	       !access("/sys/kernel/debug/tracing/events", F_OK);
-}
-
-void fail_bpf(int error)
-{
-	if (error == -EPERM && geteuid())
-		fail("no permission to load BPF programs; run as root (CAP_BPF and CAP_PERFMON)");
-	else if (error == -EPERM)
-		fail("no permission to load BPF programs, though root: a container or a locked-down "
-		     "kernel; it takes CAP_BPF and CAP_PERFMON");
-	else
-		fail("cannot load or attach the BPF programs: %s; %s", strerror(-error),
-		     /* libbpf has to write there where perf makes no kprobes. */
-		     has_tracefs()
-			     ? "--verbose shows why"
-			     : "tracefs is not mounted, which may be why: mount -t tracefs none " TRACING
-			       ". Else --verbose shows why");
-}
 
 int placing_open(struct placing *placing, const struct bpf_object *object,
 		 const struct config *config)
@@ -139,15 +93,6 @@ int placing_read(const struct placing *placing, struct report *report)
 bool is_for_late(const struct bpf_program *program)
 {
 	return !strncmp(bpf_program__name(program), "late_", 5);
-}
-
-/* Programs run with preemption disabled, which this waits out on every CPU. */
-void drain(void)
-{
-	static const struct timespec long_enough = { .tv_nsec = 50 * 1000 * 1000 };
-
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
-		nanosleep(&long_enough, NULL);
 }
 
 int read_missed(const struct bpf_program *program, __u64 *missed)

@@ -5,11 +5,10 @@
 
 #include <bpf/libbpf.h>
 
+#include "process.h"
 #include "report.h"
 
-#define EXIT_BAD      2
 #define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
-#define TRACING	      "/sys/kernel/tracing"
 
 struct settings {
 	struct config config; /* for the programs: what is wanted, and how many CPUs */
@@ -41,15 +40,6 @@ extern const struct source samples_source;
 extern const struct source hooks_source;
 extern const struct source histograms_source;
 
-/* CLOCK_MONOTONIC in seconds. */
-double now_seconds(void);
-
-/* One line on standard error; returns the exit code for it. */
-int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The same for a BPF program that cannot be loaded or attached. */
-void fail_bpf(int error);
-
 /* The maps that every BPF object has, see place.bpf.h */
 struct placing {
 	struct bpf_map *path_map;
@@ -72,9 +62,6 @@ int placing_read(const struct placing *placing, struct report *report);
 
 /* Whether a program is only for late packets. */
 bool is_for_late(const struct bpf_program *program);
-
-/* Let programs that were running when they were detached come to their end. */
-void drain(void);
 
 /* How often a program was not run because it was running; 0 or EXIT_BAD. */
 int read_missed(const struct bpf_program *program, __u64 *missed);
