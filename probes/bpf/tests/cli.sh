@@ -1,20 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# pathlat's bad input: exit code 2, and one line that says what is wrong. Loads no program.
+# Bad input of pathlat and pktsink: exit code 2, and one line that says what is wrong. Loads no program.
 #   usage: cli.sh FOLDER-OF-THE-BUILD
 set -eu
 out=${1:?usage: cli.sh FOLDER-OF-THE-BUILD}
 
-# refuses TEXT OPTION...: pathlat must say TEXT, in one line, and exit with 2
+# refuses TEXT OPTION...: the program must say TEXT, in one line, and exit with 2
+program=pathlat
 refuses() {
 	text=$1
 	shift
 	status=0
-	said=$("$out/pathlat" "$@" 2>&1 >/dev/null) || status=$?
+	said=$("$out/$program" "$@" 2>&1 >/dev/null) || status=$?
 	case "$status $(echo "$said" | wc -l) $said" in
-	"2 1 pathlat: "*"$text"*) ;;
+	"2 1 $program: "*"$text"*) ;;
 	*)
-		echo "cli.sh: pathlat $*: exit $status, expected 2 and \"$text\": $said" >&2
+		echo "cli.sh: $program $*: exit $status, expected 2 and \"$text\": $said" >&2
 		exit 1
 		;;
 	esac
@@ -68,4 +69,24 @@ refuses 'net_path/histograms' --source histograms --check
 refuses 'net_path_sample has no member total_ns' --check --btf "$out/older_kernel.o"
 "$out/pathlat" --version | grep -q '^pathlat [0-9]'
 "$out/pathlat" --help | grep -q -- '--seconds'
+
+program=pktsink
+refuses '--device is needed' --seconds 1
+refuses 'unrecognized option' --device lo --frobnicate
+refuses 'requires an argument' --device
+refuses 'no argument expected' --device lo lo
+refuses 'expected a number above 0' --device lo --seconds 0
+refuses '--device nonesuch: no such device here' --device nonesuch
+refuses ', or its namespace as --netns' --device nonesuch
+refuses '--stamp nonesuch: no such device here' --device lo --stamp nonesuch
+refuses '--netns nonesuch: cannot enter it' --device lo --netns nonesuch
+refuses '--stamp-netns nonesuch: cannot enter it' --device lo --stamp lo --stamp-netns nonesuch
+refuses 'only for --stamp' --device lo --stamp-netns nonesuch
+refuses 'expected a time from 1ns to 1000s with its unit' --device lo --late 5
+refuses 'expected no more than 4 of them' --device lo --late 1us --late 2us --late 3us --late 4us \
+	--late 5us
+refuses 'expected a number from 1 to 1048576' --device lo --run 0
+refuses '--until: expected more than --from' --device lo --from 2 --until 2
+"$out/pktsink" --version | grep -q '^pktsink [0-9]'
+"$out/pktsink" --help | grep -q -- '--stamp-netns'
 echo "ok cli"
