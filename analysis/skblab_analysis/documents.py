@@ -40,13 +40,13 @@ def _counting(info: ValidationInfo) -> bool:
     return bool(info.context and info.context.get("counting"))
 
 
-class _Tool(BaseModel):
+class ToolDocument(BaseModel):
     """A document written by another program: frozen, strict types, extra fields let through."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="allow")
 
 
-class _Distribution(_Tool):
+class Distribution(ToolDocument):
     """A histogram as the tools print it: [[bucket index, count], …] with exact figures.
 
     `negative` (below zero) and `overflow` (too long to store) count values in no bucket. With
@@ -106,7 +106,7 @@ class _Distribution(_Tool):
         return Histogram(dict(self.buckets), self.sum, self.min, self.max, self.bounded, edges)
 
 
-class LayerDistribution(_Distribution):
+class LayerDistribution(Distribution):
     """Time from one point to another; `from` is the point before in the order of the path.
 
     A packet that skipped that point began at an earlier one: the counts of both in `seen` show
@@ -117,7 +117,7 @@ class LayerDistribution(_Distribution):
     to_point: Name = Field(alias="to")
 
 
-class NapiDistribution(_Distribution):
+class NapiDistribution(Distribution):
     """A per-poll figure: `delay` (schedule to poll start) or `time` (in the poll).
 
     `work` is what these polls handled in all, in packets; given with `time`.
@@ -128,7 +128,7 @@ class NapiDistribution(_Distribution):
     context: Name
 
 
-class Ends(_Tool):
+class Ends(ToolDocument):
     """How the packets of a path ended."""
 
     delivered: NonNegativeInt
@@ -137,7 +137,7 @@ class Ends(_Tool):
     consumed: NonNegativeInt
 
 
-class PathDocument(_Tool):
+class PathDocument(ToolDocument):
     """The packets of one path. Histograms and `seen` are about those that came to its usual end.
 
     `leg` is the time from the first point of `seen` to the last one that its layers reach, `total`
@@ -201,7 +201,7 @@ class PathDocument(_Tool):
         return self
 
 
-class GroupPath(_Tool):
+class GroupPath(ToolDocument):
     """The packets of one path in a group, as PathDocument has them of all."""
 
     path: PathName
@@ -218,7 +218,7 @@ class GroupPath(_Tool):
 GroupBy = Literal["cpu", "queue", "context", "protocol"]
 
 
-class Group(_Tool):
+class Group(ToolDocument):
     """Packets that have something in common when their path ends; paths without any are left out.
 
     `cpu`: on which it ended. `queue`: by which the packet was received, `none` if the driver
@@ -236,7 +236,7 @@ class Group(_Tool):
         return next((path for path in self.paths if path.path == name), None)
 
 
-class Samples(_Tool):
+class Samples(ToolDocument):
     """Sample events that are of no path: `filtered` of other devices, `unknown` in form.
 
     `missed`: the program was not run, because it was at work on that CPU already.
@@ -247,14 +247,14 @@ class Samples(_Tool):
     missed: NonNegativeInt = 0
 
 
-class StampsOn(_Tool):
+class StampsOn(ToolDocument):
     """Whether the kernel stamped packets when the probe began and ended; null: not known."""
 
     start: bool | None = None
     end: bool | None = None
 
 
-class Hooks(_Tool):
+class Hooks(ToolDocument):
     """What hooks on a kernel without samples have to say of themselves; packets unless said.
 
     `entered` and `began` at the first points of their paths; `continued` of the entered were on
@@ -284,7 +284,7 @@ class Hooks(_Tool):
     frees_unseen: NonNegativeInt = 0
 
 
-class Polls(_Tool):
+class Polls(ToolDocument):
     """NAPI polls that are in no histogram, by cause; None where the source does not tell."""
 
     missed: NonNegativeInt | None = None
@@ -292,7 +292,7 @@ class Polls(_Tool):
     contexts_refused: NonNegativeInt | None = None
 
 
-class KernelCounts(_Tool):
+class KernelCounts(ToolDocument):
     """What the kernel counts beside its own histograms: packets that drivers or sockets began.
 
     `reentered`: that began anew, as received ones, after they were transmitted. Further copies that
@@ -304,14 +304,14 @@ class KernelCounts(_Tool):
     reentered: NonNegativeInt
 
 
-class End(_Tool):
+class End(ToolDocument):
     """One end of a packet's way, by its header."""
 
     address: str
     port: NonNegativeInt | None = None
 
 
-class Deed(_Tool):
+class Deed(ToolDocument):
     """What a CPU turned to: a task, a softirq, an interrupt's handler, or the end of these two.
 
     `comm`: the task's name, or that of the one that is interrupted.
@@ -329,7 +329,7 @@ class Deed(_Tool):
         return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
 
 
-class LatePacket(_Tool):
+class LatePacket(ToolDocument):
     """A packet recorded whole: `times` from the point before to each point, in ns.
 
     `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
@@ -397,7 +397,7 @@ class LatePacket(_Tool):
         return max(self.deeds.items(), key=lambda deed: deed[1], default=None)
 
 
-class LateDocument(_Tool):
+class LateDocument(ToolDocument):
     """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
 
     `limited` were not recorded because there were enough, in all or in that second, `lost` for want
@@ -421,7 +421,7 @@ class LateDocument(_Tool):
         return max(self.packets_late - self.recorded - self.limited - self.lost, 0)
 
 
-class PathlatDocument(_Tool):
+class PathlatDocument(ToolDocument):
     """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets.
 
     `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
@@ -478,7 +478,7 @@ class PathlatDocument(_Tool):
         return next(path for path in self.paths if path.path == name)
 
 
-class Late(_Tool):
+class Late(ToolDocument):
     """How far behind its schedule the sender was; `count` packets more than `threshold_ns`."""
 
     threshold_ns: NonNegativeInt
@@ -487,7 +487,7 @@ class Late(_Tool):
     max_ns: NonNegativeInt
 
 
-class SenderDocument(_Tool):
+class SenderDocument(ToolDocument):
     """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused."""
 
     schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
@@ -498,13 +498,13 @@ class SenderDocument(_Tool):
     late: Late | None = None
 
 
-class Foreign(_Tool):
+class Foreign(ToolDocument):
     """Datagrams that are not of this run."""
 
     total: NonNegativeInt
 
 
-class ReceiverDocument(_Tool):
+class ReceiverDocument(ToolDocument):
     """What the receiver of `skblab-traffic` says, by sequence number.
 
     received = distinct + duplicates + too_old + beyond + foreign; `lost` is expected - distinct,

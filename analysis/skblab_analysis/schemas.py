@@ -15,6 +15,7 @@ import typer
 from pydantic import BaseModel
 
 from skblab.store import write_whole
+from skblab_analysis.arrivals import ArrivalsDocument
 from skblab_analysis.bench import BenchDocument
 from skblab_analysis.catalogue import Catalogue
 from skblab_analysis.columns import TABLES, Table
@@ -37,6 +38,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "functions": FunctionsDocument,
     "journal-event": Event,
     "pathlat": PathlatDocument,
+    "pktsink": ArrivalsDocument,
     "scripts": ScriptsDocument,
     "traffic-sender": SenderDocument,
     "traffic-receiver": ReceiverDocument,
