@@ -15,7 +15,7 @@ from skblab.reporter import Reporter
 RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
 RUST_PROGRAMS = ("skblab-traffic",)
 BPF = ("probes/bpf",)
-BPF_PROGRAMS = ("pathlat",)
+BPF_PROGRAMS = ("pathlat", "pktsink")
 
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:

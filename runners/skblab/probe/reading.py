@@ -6,13 +6,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
 from types import FrameType
 
 from skblab.errors import SkblabError, UsageError, one_line
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
-from skblab.transport import Running, TransportError
+from skblab.transport import Running, Transport, TransportError
 
 ATTACH_SECONDS = 120
 END_SECONDS = 60
@@ -22,9 +23,12 @@ EXIT_USAGE = 2
 class Reading:
     """A probe that is attached. `lines` is called with each document's text."""
 
-    def __init__(self, running: Running, lines: Callable[[str], None]) -> None:
+    def __init__(
+        self, running: Running, lines: Callable[[str], None], name: str = "the probe"
+    ) -> None:
         self._running = running
         self._lines = lines
+        self._name = name
         self._last = ""
 
     def look(self) -> bool:
@@ -45,7 +49,7 @@ class Reading:
         if done.status != 0:
             words = [line for line in done.stderr.splitlines() if line != "ready"]
             why = one_line(words[-1]) if words else "it was killed"
-            raise SkblabError(f"the probe ended without a document (exit {done.status}): {why}")
+            raise SkblabError(f"{self._name} ended without a document (exit {done.status}): {why}")
         self.look()
         return self._last
 
@@ -53,23 +57,34 @@ class Reading:
 @contextlib.contextmanager
 def attached(target: Target, request: Request, lines: Callable[[str], None]) -> Iterator[Reading]:
     """Have the probe attached; UsageError with its own words if it refuses."""
-    running = target.transport.start([target.program, *request.options()])
+    argv = [target.program, *request.options()]
+    with started(target.transport, argv, f"the probe did not attach on {target.name}") as running:
+        yield Reading(running, lines)
+
+
+@contextlib.contextmanager
+def started(transport: Transport, argv: Sequence[str], too_late: str) -> Iterator[Running]:
+    """Have a program of ours run and be ready; UsageError with its own words if it refuses.
+
+    What is raised while it runs ends it. `too_late` says in words that it was not ready in time.
+    """
+    running = transport.start(argv)
     deadline = time.monotonic() + ATTACH_SECONDS
     while running.running() and not running.said("ready"):
         if time.monotonic() > deadline:
             running.interrupt()
-            raise UsageError(f"the probe did not attach on {target.name} in {ATTACH_SECONDS} s")
+            raise UsageError(f"{too_late} in {ATTACH_SECONDS} s")
         time.sleep(0.02)
     if not running.running():
+        name = PurePosixPath(argv[0]).name
         done = running.wait(END_SECONDS)
         if done.status == EXIT_USAGE:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
-            own = [line for line in said if line.startswith("pathlat: ")] or said
-            raise UsageError(own[0].removeprefix("pathlat: "))
-        done.check("the probe")
-    reading = Reading(running, lines)
+            own = [line for line in said if line.startswith(f"{name}: ")] or said
+            raise UsageError(own[0].removeprefix(f"{name}: "))
+        done.check(name)
     try:
-        yield reading
+        yield running
     except BaseException:
         with contextlib.suppress(Exception):
             if running.running():

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""pktsink in a guest: every packet of pktgen is counted once, as what it is, and timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skblab.boot import make_spec
+from skblab.errors import UsageError
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.sweep.experiment import Stream
+from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds.sink import Counting, Place, Sink, counting
+from skblab.traffic import PROGRAMS
+from skblab.transport import Transport
+from skblab_analysis.arrivals import ArrivalsDocument
+
+pytestmark = pytest.mark.guest
+
+PROGRAM = f"{PROGRAMS}/pktsink"
+PACKETS = 2003
+STREAM = Stream(family=4, frame=128, flows=3)
+S0 = Place("s0", "sink")
+G0 = Place("g0", "generator")
+ATTACHED = "bpftool prog show | grep -cE 'name on_(arrival|departure)' || true"
+# As netns.sh sends, but through what is attached to g0, and to whichever address.
+SEND = """
+ip netns exec generator sh -euc '
+    for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
+    echo "add_device g0" >/proc/net/pktgen/kpktgend_0
+    for setting; do echo "$setting" >/proc/net/pktgen/g0; done
+    echo start >/proc/net/pktgen/pgctrl
+' sh 'xmit_mode queue_xmit' 'flag UDPCSUM' 'flag !SHARED' 'clone_skb 0' 'pkt_size 124' 'delay 0' \\
+    'dst_mac 02:00:00:00:00:02' 'udp_dst_min 1024' 'udp_dst_max 1024' "$@"
+"""
+IPV4 = ("src_min 198.18.0.2", "src_max 198.18.0.2")
+IPV6 = ("src6 2001:db8:0:1::2",)
+
+
+@pytest.fixture(scope="module")
+def testbed(stock: Kernel, lab: LabRoot, programs: Path) -> Iterator[Netns]:
+    with Guest.boot(make_spec(), stock, lab, shares=[Bind(programs, "tools")]) as guest:
+        made = Netns(guest.transport, guest.spec.cpus)
+        made.prepare()
+        yield made
+        assert guest.console.warnings() == []
+
+
+def sh(transport: Transport, text: str) -> str:
+    return transport.script(text).check("a script").stdout.strip()
+
+
+def send(transport: Transport, *settings: str) -> None:
+    words = " ".join(f"'{one}'" for one in settings)
+    sh(transport, f"set -- {words}\n{SEND}")
+
+
+def settled(sink: Counting) -> ArrivalsDocument:
+    """Return what came of all packets, those that the router holds for a while among them."""
+    time.sleep(1)
+    return sink.end()
+
+
+def counted(
+    testbed: Netns, sink: Sink, stream: Stream = STREAM, *, rate: int = 0
+) -> ArrivalsDocument:
+    """Send packets through the router, and return what came of them."""
+    with counting(testbed.transport, PROGRAM, sink) as attached:
+        testbed.offer(stream, PACKETS, rate=rate)
+        found = settled(attached)
+    assert sh(testbed.transport, ATTACHED) == "0"
+    return found
+
+
+@pytest.fixture
+def queue(testbed: Netns) -> Iterator[str]:
+    """What gives the device behind the router a queue, which goes with the test."""
+    yield "tc -n router qdisc replace dev r1 root netem limit 100000"
+    sh(testbed.transport, "tc -n router qdisc del dev r1 root")
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_every_packet_is_counted_once(testbed: Netns, family: int) -> None:
+    stream = Stream.model_validate({"family": family, "frame": 128, "flows": 3})
+    with counting(testbed.transport, PROGRAM, Sink(S0, passes=True)) as attached:
+        offered = testbed.offer(stream, PACKETS)
+        found = settled(attached)
+    packets = found.packets
+    # It lets them go on: the filter behind it counts them too.
+    assert PACKETS <= offered.received <= PACKETS + packets.foreign
+    assert packets.distinct == packets.received == packets.highest == PACKETS
+    assert (packets.lost, packets.duplicates, packets.reordered, packets.too_old) == (0, 0, 0, 0)
+    assert found.gaps.count == 0
+    assert found.latency.count == found.stamps.pktgen == PACKETS
+    assert found.stamps.resolution_ns == 1000
+    assert found.inter_arrival.count == found.jitter.count == PACKETS - 1
+    assert list(found.doubts()) == []
+
+
+def test_it_is_where_packets_end(testbed: Netns) -> None:
+    with counting(testbed.transport, PROGRAM, Sink(S0)) as attached:
+        offered = testbed.offer(STREAM, PACKETS)
+        sh(
+            testbed.transport,
+            "for n in 1 2 3; do ip netns exec router bash -c 'echo >/dev/udp/198.19.0.2/9'; done",
+        )
+        found = settled(attached)
+    assert found.packets.distinct == PACKETS
+    # What is not the generator's goes on.
+    assert found.packets.foreign >= 3
+    assert offered.received < PACKETS
+
+
+def test_packets_received_on_two_cpus_are_one_stream(testbed: Netns) -> None:
+    cpus = "ip netns exec sink sh -c 'echo {} >/sys/class/net/s0/queues/rx-0/rps_cpus'"
+    sh(testbed.transport, cpus.format(3))
+    try:
+        stream = Stream(family=4, frame=128, flows=32)
+        packets = counted(testbed, Sink(S0), stream, rate=4000).packets
+    finally:
+        sh(testbed.transport, cpus.format(0))
+    assert packets.distinct == packets.received == PACKETS
+    assert packets.lost == 0
+
+
+def test_duplicates(testbed: Netns, queue: str) -> None:
+    sh(testbed.transport, f"{queue} duplicate 100%")
+    found = counted(testbed, Sink(S0))
+    packets = found.packets
+    assert (packets.distinct, packets.duplicates) == (PACKETS, PACKETS)
+    assert packets.lost == packets.reordered == 0
+    assert found.latency.count == PACKETS
+
+
+def test_reordered_packets(testbed: Netns, queue: str) -> None:
+    # Every fifth goes at once, and all others when all of these have gone.
+    sh(testbed.transport, f"{queue} delay 300ms reorder 100% gap 5")
+    found = counted(testbed, Sink(S0))
+    packets = found.packets
+    assert (packets.distinct, packets.lost, packets.duplicates) == (PACKETS, 0, 0)
+    # 1, 2, 3, 4, 6 … 1999 come after 2000; 2001, 2002 and 2003 come last.
+    assert (packets.reordered, packets.furthest_behind) == (1600, 1999)
+    assert (found.gaps.count, found.gaps.packets, found.gaps.longest) == (400, 1600, 4)
+
+
+def test_lost_packets(testbed: Netns) -> None:
+    sh(
+        testbed.transport,
+        "ip netns exec router nft -f - <<'END'\n"
+        "table ip loss {\n"
+        "    chain all {\n"
+        "        type filter hook forward priority 0\n"
+        "        numgen inc mod 5 0 drop\n"
+        "    }\n"
+        "}\n"
+        "END",
+    )
+    try:
+        found = counted(testbed, Sink(S0))
+    finally:
+        sh(testbed.transport, "ip netns exec router nft delete table ip loss")
+    # 1, 6 … 2001
+    assert (found.packets.lost, found.packets.highest) == (401, PACKETS)
+    assert (found.gaps.count, found.gaps.longest, found.gaps.not_recorded) == (401, 1, 0)
+    assert [gap.sequence for gap in found.gaps.recorded[:3]] == [2, 7, 12]
+
+
+def test_late_in_a_row(testbed: Netns, queue: str) -> None:
+    sh(testbed.transport, f"{queue} delay 2ms")
+    found = counted(testbed, Sink(S0, late_us=(1000.0, 60e6)))
+    all_late, none = found.late
+    (run,) = all_late.runs.recorded
+    assert (all_late.packets_late, run.packets, run.sequence) == (PACKETS, PACKETS, 1)
+    assert run.open_begin and run.open_end
+    assert run.min_ns >= 2_000_000
+    assert run.sum_ns == found.latency.sum
+    assert none.packets_late == none.runs.count == 0
+
+
+def test_a_part_of_the_time_counts(testbed: Netns) -> None:
+    found = counted(testbed, Sink(S0, begin=0.5, end=1.5), rate=1000)
+    assert found.packets.distinct == PACKETS
+    assert found.latency.count == PACKETS - found.packets.outside
+    assert found.latency.count == pytest.approx(1000, rel=0.2)
+
+
+def test_stamps_hold_the_generators_wait_unless_made_anew(testbed: Netns) -> None:
+    settings = ("dst 198.19.0.2", *IPV4, "count 403", "ratep 200")
+    medians = []
+    for stamper in (None, G0):
+        with counting(testbed.transport, PROGRAM, Sink(S0, stamper)) as attached:
+            send(testbed.transport, *settings)
+            found = settled(attached)
+        assert found.packets.distinct == found.latency.count == 403
+        assert list(found.doubts()) == []
+        if stamper:
+            assert found.stamps.stamper is not None
+            assert found.stamps.stamper.stamped == found.stamps.egress == 403
+            assert found.stamps.resolution_ns == 1
+        medians.append(found.latency.histogram().quantile(0.5))
+    waited, under_way = medians
+    assert waited is not None and under_way is not None
+    # One each 5 ms.
+    assert waited > 4_000_000
+    assert under_way < 2_000_000
+
+
+def test_packets_that_pass_by_the_stamper_are_noticed(testbed: Netns) -> None:
+    found = counted(testbed, Sink(S0, G0))
+    (doubt,) = found.doubts()
+    assert doubt.startswith(f"{PACKETS} packets were not stamped anew at g0")
+
+
+@pytest.mark.parametrize("offload", ["on", "off"])
+def test_checksums_stay_right_when_stamped_anew(testbed: Netns, offload: str) -> None:
+    transport = testbed.transport
+    sh(transport, f"ip netns exec generator ethtool -K g0 tx {offload}")
+    before = errors(transport)
+    router = Place("r0", "router")
+    try:
+        with counting(transport, PROGRAM, Sink(router, G0, passes=True)) as attached:
+            send(transport, "dst 198.18.0.1", *IPV4, f"count {PACKETS}")
+            found = settled(attached)
+        assert found.stamps.egress == PACKETS
+        with counting(transport, PROGRAM, Sink(router, G0, passes=True)) as attached:
+            send(transport, "dst6 2001:db8:0:1::1", *IPV6, f"count {PACKETS}")
+            found = settled(attached)
+        assert found.stamps.egress == PACKETS
+    finally:
+        sh(transport, "ip netns exec generator ethtool -K g0 tx on")
+    after = errors(transport)
+    # Nobody listens there, which is found out once the checksum is right.
+    for protocol in ("Udp", "Udp6"):
+        assert after[f"{protocol}NoPorts"] - before[f"{protocol}NoPorts"] == PACKETS
+        assert after[f"{protocol}InCsumErrors"] == before[f"{protocol}InCsumErrors"]
+
+
+def errors(transport: Transport) -> dict[str, int]:
+    """Return counters of the router's UDP by name."""
+    four = sh(transport, "ip netns exec router grep ^Udp: /proc/net/snmp").splitlines()
+    six = sh(transport, "ip netns exec router grep ^Udp6 /proc/net/snmp6").splitlines()
+    names, values = (line.split()[1:] for line in four)
+    found = {f"Udp{name}": int(value) for name, value in zip(names, values, strict=True)}
+    return found | {name: int(value) for name, value in map(str.split, six)}
+
+
+def test_a_clock_that_is_set_is_noticed(testbed: Netns) -> None:
+    with counting(testbed.transport, PROGRAM, Sink(S0)) as attached:
+        sh(testbed.transport, "date -s @$(($(date +%s) + 100))")
+        testbed.offer(STREAM, PACKETS)
+        found = settled(attached)
+    assert found.clock.steps == 1
+    assert found.clock.stepped_ns == pytest.approx(100e9, abs=2e9)
+    assert any("the clock was set" in doubt for doubt in found.doubts())
+    # The two clocks are set together: what came behind it is right.
+    assert found.latency.count == PACKETS
+    assert found.latency.max < 10**9
+
+
+def test_nothing_stays_attached_after_kill_9(testbed: Netns) -> None:
+    options = Sink(S0, G0).options()
+    running = testbed.transport.start([PROGRAM, *options])
+    running.wait_for("ready", 60)
+    assert sh(testbed.transport, ATTACHED) == "2"
+    sh(testbed.transport, "kill -9 $(pgrep -x pktsink)")
+    running.wait(60)
+    deadline = time.monotonic() + 10
+    while sh(testbed.transport, ATTACHED) != "0":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_it_ends_with_its_input(testbed: Netns) -> None:
+    running = testbed.transport.start([PROGRAM, *Sink(S0).options()])
+    running.wait_for("ready", 60)
+    running.end_input()
+    assert running.wait(60).status == 0
+
+
+def test_a_device_that_is_not_there_is_refused(testbed: Netns) -> None:
+    with (
+        pytest.raises(UsageError, match=r"^--device s7: no such device in namespace sink"),
+        counting(testbed.transport, PROGRAM, Sink(Place("s7", "sink"))),
+    ):
+        raise AssertionError
