@@ -21,7 +21,8 @@ NONE = "none"
 # One port each.
 MOST = 65_535
 # Value to the rules that it has.
-PLAIN = {"conntrack": 2, "flowtable": 1, "masquerade": 1}
+IPTABLES_MASQUERADE = "iptables-masquerade"
+PLAIN = {"conntrack": 2, "flowtable": 1, "masquerade": 1, IPTABLES_MASQUERADE: 1}
 EXPECTED = (
     f"{NONE}, {', '.join(PLAIN)}, or such as 'nft-forward 1000', 'nft-input-set 1000', "
     f"'iptables-forward 1000', with at most {MOST} rules"
@@ -58,6 +59,7 @@ class Netfilter:
     name: str = "netfilter"
     sentence: str = "Rules that each packet is held to, or what is remembered of its connection."
     check: Check = RULES
+    needs: str = "nftables, and iptables for its rules"
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
@@ -105,6 +107,8 @@ def _make(machine: Machine, value: str) -> str:
         kind = "nft_set" if found[3] else "nft_list"
         return f"{kind} {found[2]} {found[4]} | table {quoted}"
     devices = [one.name for one in machine.devices]
+    if value == IPTABLES_MASQUERADE:
+        return f"iptables_masquerade {devices[-1]} {quoted}"
     words = {"flowtable": [", ".join(devices)], "masquerade": devices[-1:]}
     return f"{shlex.join([value, *words.get(value, [])])} | table {quoted}"
 

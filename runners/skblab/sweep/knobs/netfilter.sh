@@ -8,21 +8,30 @@ MADE=', with its table'
 
 show() {
 	nft -j list table inet skblab 2>/dev/null || echo '{}'
-	iptables -S SKBLAB 2>/dev/null || :
+	for kind in filter nat; do
+		iptables -t "$kind" -S SKBLAB 2>/dev/null || :
+	done
 }
 
 clear() {
 	nft delete table inet skblab 2>/dev/null || :
-	chain=$(iptables -S SKBLAB 2>/dev/null) || return 0
-	for hook in FORWARD INPUT; do
-		iptables -D $hook -j SKBLAB 2>/dev/null || :
+	clear_chain filter FORWARD INPUT
+	clear_chain nat POSTROUTING
+}
+
+clear_chain() { # table HOOK…
+	kind=$1
+	shift
+	chain=$(iptables -t "$kind" -S SKBLAB 2>/dev/null) || return 0
+	for hook; do
+		iptables -t "$kind" -D "$hook" -j SKBLAB 2>/dev/null || :
 	done
-	iptables -F SKBLAB
-	iptables -X SKBLAB
+	iptables -t "$kind" -F SKBLAB
+	iptables -t "$kind" -X SKBLAB
 	# An empty table is still in every packet's way. It goes if it came with our chain, and nobody
 	# has put anything into it since.
 	case $chain in
-	*"$MADE"*) iptables -S | grep -qv '^-P ' || nft delete table ip filter ;;
+	*"$MADE"*) iptables -t "$kind" -S | grep -qv '^-P ' || nft delete table ip "$kind" ;;
 	esac
 }
 
@@ -62,6 +71,18 @@ iptables_list() { # CHAIN count value
 		}'
 		echo COMMIT
 	} | iptables-restore --noflush
+}
+
+iptables_masquerade() { # device value
+	made=
+	nft list table ip nat >/dev/null 2>&1 || made=$MADE
+	iptables-restore --noflush <<-END
+		*nat
+		:SKBLAB - [0:0]
+		-A POSTROUTING -j SKBLAB
+		-A SKBLAB -o $1 -m comment --comment "$2, of skblab$made" -j MASQUERADE
+		COMMIT
+	END
 }
 
 conntrack() {
