@@ -39,6 +39,8 @@ class Device:
     netns: str | None = None
     # The PCI or virtio function, for its interrupts; None for one that has none.
     parent: str | None = None
+    # Addresses of the machine behind it, IPv4 or IPv6: where routes go to.
+    beyond: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ class Knob(Protocol):
     @property
     def sentence(self) -> str:
         """What it does."""
+
+    @property
+    def needs(self) -> str:
+        """What a machine has to have for it, in words; empty: nothing beside root."""
 
     @property
     def boot(self) -> bool:

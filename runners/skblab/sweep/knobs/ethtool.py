@@ -34,24 +34,16 @@ class Ethtool:
     check: Check
     # ethtool 6.14 prints channels as text only.
     text: bool = False
+    needs: str = ""
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
         """Print a document for each device."""
-        return "\n".join(
-            f"{self._print(one)} || "
-            f"echo '{UNABLE} {one.name}: ethtool {self.show} is not supported'"
-            for one in machine.devices
-        )
-
-    def _print(self, device: Device) -> str:
-        if self.text:
-            return f"echo 'ifname: {device.name}'; {_ethtool(device, self.show)}"
-        return _ethtool(device, "--json", self.show)
+        return "\n".join(printing(one, self.show, text=self.text) for one in machine.devices)
 
     def _documents(self, printed: str) -> list[dict[str, Any]]:
         """Return every device's document; Unable if there is one that has none."""
-        return (_texts if self.text else _json)(able(printed))
+        return _texts(able(printed)) if self.text else documents(printed)
 
     def state(self, printed: str) -> str:
         """Return the parameters of each device; Unable if one has none."""
@@ -88,13 +80,21 @@ class Ethtool:
         """Change parameter by parameter: a driver that lacks one of several refuses all."""
         own = json.loads(state)
         return "\n".join(
-            f"{_ethtool(one, self.change, parameter, _word(value))} >/dev/null"
+            f"{command(one, self.change, parameter, _word(value))} >/dev/null"
             for one in machine.devices
             for parameter, value in own.get(one.name, {}).items()
         )
 
 
-def _ethtool(device: Device, option: str, *rest: str) -> str:
+def printing(device: Device, option: str, *, text: bool = False) -> str:
+    """Return a command that prints a document of a device, or that there is none."""
+    shown = command(device, option) if text else command(device, "--json", option)
+    head = f"echo 'ifname: {device.name}'; " if text else ""
+    return f"{head}{shown} || echo '{UNABLE} {device.name}: ethtool {option} is not supported'"
+
+
+def command(device: Device, option: str, *rest: str) -> str:
+    """Return a call of ethtool for a device."""
     words = [*rest[:1], device.name, *rest[1:]] if option.startswith("--") else [device.name, *rest]
     return inside(device.netns, shlex.join(["ethtool", option, *words]))
 
@@ -114,7 +114,9 @@ def _texts(printed: str) -> list[dict[str, Any]]:
     return found
 
 
-def _json(printed: str) -> list[dict[str, Any]]:
+def documents(printed: str) -> list[dict[str, Any]]:
+    """Return every device's document; Unable if there is one that has none."""
+    able(printed)
     decoder, at, found = json.JSONDecoder(), 0, []
     while at < len(printed.rstrip()):
         try:

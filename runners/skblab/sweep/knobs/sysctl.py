@@ -25,6 +25,7 @@ class Sysctl:
     keys: tuple[str, ...]
     check: Check
     everywhere: bool = False
+    needs: str = ""
     boot: bool = False
 
     def get(self, machine: Machine) -> str:

@@ -30,6 +30,7 @@ class Sysfs:
     files: str
     check: Check
     cpus: bool = False
+    needs: str = ""
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
