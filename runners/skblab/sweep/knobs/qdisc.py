@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The knob that is the root qdisc of each device.
+
+Ours has a handle of its own, the kernel's default has 0:. One that somebody else set up is left
+alone, for its classes and parameters could not be put back. A state is `device=kind` words.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs.base import Check, Choice, Device, Machine, Unable, able, script_inside
+
+DEFAULT = "default"
+KINDS = (
+    *(DEFAULT, "noqueue", "pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "codel", "sfq"),
+    *("cake", "mq"),
+)
+CHOICE = Choice(KINDS)
+OURS, KERNELS = "5b5b:", "0:"
+
+
+@dataclass(frozen=True)
+class Qdisc:
+    """The root qdisc, with its own default parameters."""
+
+    name: str = "qdisc"
+    sentence: str = "Queueing discipline that packets wait in before the driver takes them."
+    check: Check = CHOICE
+    needs: str = ""
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print each device and its qdiscs."""
+        return "\n".join(
+            script_inside(one.netns, f'echo "{one.name} $(tc -j qdisc show dev {one.name})"')
+            for one in machine.devices
+        )
+
+    def state(self, printed: str) -> str:
+        """Return the kind of each root; Unable if it is one of somebody else."""
+        words = []
+        for line in able(printed).splitlines():
+            device, _, shown = line.partition(" ")
+            roots = [one for one in json.loads(shown) if one.get("root")]
+            kind, handle = (roots[0]["kind"], roots[0]["handle"]) if roots else (DEFAULT, KERNELS)
+            if handle not in (OURS, KERNELS):
+                raise Unable(f"{device} has a qdisc of its own, {kind} {handle}")
+            words.append(f"{device}={kind if handle == OURS else DEFAULT}")
+        return " ".join(words)
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Any kind can be tried where none is set up."""
+        self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the kind for each device."""
+        return " ".join(f"{one.name}={value}" for one in machine.devices)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Take ours away, and set up what the state has instead of the default."""
+        kinds = dict(word.split("=") for word in state.split())
+        return "\n".join(_set(one, kinds[one.name]) for one in machine.devices)
+
+
+def _set(device: Device, kind: str) -> str:
+    script = (
+        f"if tc qdisc show dev {device.name} root | grep -q ' {OURS} root'; "
+        f"then tc qdisc del dev {device.name} root; fi"
+    )
+    if kind != DEFAULT:
+        script += f"; tc qdisc add dev {device.name} root handle {OURS} {kind}"
+    return script_inside(device.netns, script)
