@@ -14,7 +14,7 @@ from skblab.errors import UsageError
 from skblab.guest import Guest
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
-from skblab.sweep.experiment import Stream
+from skblab.sweep.experiment import Stream, Traffic
 from skblab.sweep.testbeds.netns import Netns
 from skblab.sweep.testbeds.sink import Counting, Place, Sink, counting
 from skblab.traffic import PROGRAMS
@@ -47,7 +47,7 @@ IPV6 = ("src6 2001:db8:0:1::2",)
 def testbed(stock: Kernel, lab: LabRoot, programs: Path) -> Iterator[Netns]:
     with Guest.boot(make_spec(), stock, lab, shares=[Bind(programs, "tools")]) as guest:
         made = Netns(guest.transport, guest.spec.cpus)
-        made.prepare()
+        made.prepare(Traffic())
         yield made
         assert guest.console.warnings() == []
 

@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 
 from skblab import paths
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Device, Machine, Unable
+from skblab.sweep.knobs.base import UNABLE, Unable
 from skblab.sweep.knobs.page import page
 from skblab.sweep.knobs.registry import KNOBS
+from skblab.sweep.testbeds import netns
 
-MACHINE = Machine((Device("r0", "router"), Device("r1", "router")), "router", cpus=4)
+MACHINE = netns.machine(4)
+# One of them is a value of each knob.
+SOME: tuple[Value, ...] = (
+    *(True, 1280, 1, "each", "nft-input-set 3", "equal 2", "symmetric", "spread", "on", "other"),
+    *("pfifo", "performance", "stock", "full", "auto", "enforcing", "0-2"),
+)
 
 RINGS = """[ {
         "ifname": "r0",
@@ -46,10 +52,9 @@ def test_scripts_are_good_shell(name: str) -> None:
 
 def _some_state(name: str) -> str:
     knob = KNOBS[name]
-    before = "r0/queues/rx-0/rps_cpus=0 r0/threaded=0"
-    for value in (True, 1, "each", "nft-input-set 3"):
+    for value in SOME:
         try:
-            return knob.wanted(MACHINE, knob.check(value), before)
+            return knob.wanted(MACHINE, knob.check(value), knob.likely(MACHINE))
         except ValueError:
             continue
     raise AssertionError(f"no value for {name}")
@@ -169,6 +174,10 @@ RULES = {
         (
             '{}\n-A SKBLAB -m comment --comment "iptables-input 1, with its table" -j DROP\n',
             "iptables-input 1 1",
+        ),
+        (
+            '{}\n-A SKBLAB -o r1 --comment "iptables-masquerade, of skblab" -j MASQUERADE\n',
+            "iptables-masquerade 1",
         ),
     ],
 )

@@ -16,12 +16,12 @@ import synthetic_run
 from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
-from skblab import kernel
 from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import cli, plan, wall
+from skblab.sweep import booting, cli, plan, wall
+from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import TESTER
@@ -138,7 +138,7 @@ class Sweep:
                 raise GuestError("guest panicked: Oops") from error
 
         monkeypatch.setattr(running, "_guest", guest)
-        running.run(cast(kernel.Kernel, None), cast(LabRoot, None))
+        running.run(cast(Booting, None), cast(LabRoot, None))
         return load(self.path)
 
 
@@ -430,7 +430,7 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(Running, "_guest", guest)
     monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
-    monkeypatch.setattr(cli.kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
     monkeypatch.setattr(cli, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
     file = tmp_path / "few.toml"

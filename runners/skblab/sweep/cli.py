@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
@@ -11,19 +12,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from skblab import kernel, labroot, paths, store
+from skblab import labroot, paths, store
 from skblab.environment import describe
 from skblab.errors import SkblabError, UsageError
 from skblab.kernel.options import FlavourName, Patches
 from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
+from skblab.sweep import booting, wall
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
-from skblab.sweep import wall
 from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
-from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.experiment import BASELINE, Experiment, Value
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Method, Running
@@ -33,7 +34,7 @@ from skblab.tomlfile import complaint
 from skblab_analysis import tables
 from skblab_analysis.records import RunFolder, load
 from skblab_analysis.report import build_report
-from skblab_analysis.run import Command, Environment
+from skblab_analysis.run import Clock, Command, Environment, Guest
 from skblab_analysis.run import Plan as PlanRecord
 
 # The experiment file of a run, in its folder.
@@ -78,9 +79,9 @@ def sweep(
     found = _read(file)
     plan = _plan(found, exact=exact)
     if dry_run:
-        _print_plan(plan, packets or PACKETS)
+        _print_plan(plan, packets or PACKETS, flavour, patches=patches)
         return
-    if wrong := [*netns.unable(found), *([] if exact else wall.unable(found))]:
+    if wrong := _unable(found, exact=exact):
         raise UsageError(f"{file} cannot run in namespaces of one guest: {'; '.join(wrong)}")
     parameters: dict[str, str | int | float | bool] = {
         "clock": "exact" if exact else "wall",
@@ -146,6 +147,11 @@ def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
     return plans.make(found, [one.name for one in KNOBS.values() if one.boot], exact=exact)
 
 
+def _unable(found: Experiment, *, exact: bool) -> list[str]:
+    """Return what of an experiment a guest cannot do, in words."""
+    return [*netns.unable(found), *([] if exact else wall.unable(found))]
+
+
 def _file(file: str) -> Path:
     path = Path(file)
     if path.exists() or path.suffix or path.name != file:
@@ -169,9 +175,6 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
     """Measure what the run in a folder lacks, and show what it has."""
     asked = folder.document.plan.parameters
     root = labroot.ensure(reporter)
-    request = kernel.Request(
-        flavour=kernel.flavour(str(asked["flavour"])), patches=bool(asked["patches"])
-    )
     progress = Progress.read(folder.path)
     method: Method = (
         Counting(folder, int(asked["packets"]))
@@ -179,13 +182,16 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
         else Timing(plan.experiment, folder, reporter)
     )
     running = Running(plan, method, folder, reporter, progress)
-    built = kernel.ensure(request, root, reporter)
+    boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
 
     def environment() -> Environment:
-        return describe(built, {} if running.guest is None else {method.clock: running.guest})
+        guests: dict[Clock, Guest] = {}
+        if running.guest is not None:
+            guests[method.clock] = running.guest
+        return describe(boots.first, guests).model_copy(update={"more": boots.others()})
 
     with recording(folder, environment, reporter), reporter.step(method.title):
-        running.run(built, root)
+        running.run(boots, root)
     best = _best(plan, folder)
     folder.finish(environment(), reporter.timings, commands=best, gaps=method.gaps)
     page = build_report(folder.path, gnuplot(root))
@@ -213,23 +219,32 @@ def _best(plan: plans.Plan, folder: RunFolder) -> list[Command]:
     return [
         Command(where="the router", command=command, setting=name)
         for name in dict.fromkeys(one.setting for one in best if one is not None)
-        for command in setting(machine, knobs[name])
+        for command in (*_booting(knobs[name]), *setting(machine, knobs[name]))
     ]
 
 
-def _print_plan(plan: plans.Plan, packets: int) -> None:
+def _booting(knobs: Mapping[str, Value]) -> list[str]:
+    """Return a comment that says which of these knobs a boot sets, if any."""
+    chosen = plans.words({name: value for name, value in knobs.items() if KNOBS[name].boot})
+    return [f"# boot it with {chosen}"] if chosen else []
+
+
+def _print_plan(plan: plans.Plan, packets: int, flavour: str, *, patches: bool) -> None:
     experiment, trials = plan.experiment, list(plan.trials())
     typer.echo(f"{experiment.name}: {experiment.question}")
     typer.echo(
         f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
         f"{len(plan.boots)} boots, {len(trials)} trials, about {plan.seconds() / 60:.0f} min"
     )
+    for wrong in _unable(experiment, exact=plan.exact):
+        typer.echo(f"in namespaces of one guest it cannot run: {wrong}")
     for boot in plan.boots:
-        typer.echo(f"\nblock {boot.block + 1}")
+        knobs = plans.words(boot.knobs)
+        typer.echo(f"\nblock {boot.block + 1}{f', {knobs}' if knobs else ''}")
         for change in boot.changes:
             typer.echo(f"  {change.setting}")
             for trial in change.trials:
                 typer.echo(f"    {trial.number}: {trial}")
     typer.echo("\nCommands:")
-    for line in commands(plan, packets):
+    for line in commands(plan, packets, flavour, patches=patches):
         typer.echo(line)

@@ -8,34 +8,41 @@ from collections.abc import Iterator, Mapping
 from skblab.sweep import wall
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Machine
+from skblab.sweep.knobs.boot import STOCK, start
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.plan import TESTER, Plan, Trial
 from skblab.sweep.testbeds import netns
 
 
-def commands(plan: Plan, packets: int) -> Iterator[str]:
+def commands(
+    plan: Plan, packets: int, flavour: str = STOCK, *, patches: bool = True
+) -> Iterator[str]:
     """Yield each command once, under what it is for; `packets` of each exact trial.
 
     Of a search that is the first load: what comes after depends on what became of it.
     """
     cpus = 1 if plan.exact else wall.cpus(plan.experiment)
     machine = netns.machine(cpus)
-    yield "# making the testbed"
-    yield netns.script("lay_out")
-    for change in plan.boots[0].changes:
-        yield f"# {change.setting}"
-        yield from setting(machine, change.knobs)
-        for trial in change.trials:
-            tester = change.setting == TESTER
-            if plan.exact:
-                yield netns.offering(trial.stream, packets, tester, cpus - 1)
-            elif trial.what in ("throughput", "tester"):
-                yield _first(plan, trial, tester, cpus - 1)
+    for one in (boot for boot in plan.boots if boot.block == 0):
+        begins = start(one.knobs, flavour, patches=patches)
+        yield f"# booting: {begins}"
+        yield from begins.scripts
+        yield "# making the testbed"
+        yield netns.script(netns.laying_out(plan.experiment.traffic))
+        for change in one.changes:
+            yield f"# {change.setting}"
+            yield from setting(machine, change.knobs)
+            for trial in change.trials:
+                tester = change.setting == TESTER
+                if plan.exact:
+                    yield netns.offering(trial.stream, packets, tester, cpus - 1)
+                elif trial.what in ("throughput", "tester"):
+                    yield _first(plan, trial, tester, cpus - 1)
 
 
 def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
-    """Return the command that sets each of these knobs."""
-    return [_set(machine, name, value) for name, value in knobs.items()]
+    """Return the command that sets each of these knobs that no boot sets."""
+    return [_set(machine, name, value) for name, value in knobs.items() if not KNOBS[name].boot]
 
 
 def _first(plan: Plan, trial: Trial, tester: bool, cpu: int) -> str:

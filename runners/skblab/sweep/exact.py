@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
+from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import TESTER, Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds.netns import Netns
@@ -36,9 +37,9 @@ class Counting:
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
 
-    def spec(self, flavour: str) -> GuestSpec:
+    def spec(self, begins: Start) -> GuestSpec:
         """Return a guest whose clock counts instructions."""
-        return make_spec(exact=True, flavour=flavour)
+        return make_spec(exact=True, flavour=begins.flavour, arguments=list(begins.arguments))
 
     def warm_up(self, testbed: Netns) -> None:
         """Do nothing: each trial fills the caches for itself."""

@@ -28,6 +28,7 @@ BASELINE = "baseline"
 # Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
 FRAMES = (64, 1518)
 IPV6_LEAST = 66
+Destinations = Literal["fixed", "random"]
 Frame = Annotated[int, Field(ge=FRAMES[0], le=9216)] | Literal["ams-ix"]
 
 
@@ -51,6 +52,10 @@ class Traffic(_Part):
         tuple[Frame, ...], Field(min_length=1, description="bytes with checksum, or a mix")
     ] = (64,)
     flows: Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)] = (1,)
+    destinations: Annotated[
+        tuple[Destinations, ...],
+        Field(min_length=1, description="one address, or random ones as routes of the Internet's"),
+    ] = ("fixed",)
 
     @model_validator(mode="after")
     def _fits(self) -> Traffic:
@@ -61,8 +66,9 @@ class Traffic(_Part):
 
     def each(self) -> Iterator[Stream]:
         """Yield every combination."""
-        for family, frame, flows in product(self.family, self.frame, self.flows):
-            yield Stream(family=family, frame=frame, flows=flows)
+        kinds = product(self.family, self.frame, self.flows, self.destinations)
+        for family, frame, flows, destinations in kinds:
+            yield Stream(family=family, frame=frame, flows=flows, destinations=destinations)
 
 
 class Stream(_Part):
@@ -71,11 +77,14 @@ class Stream(_Part):
     family: Literal[4, 6]
     frame: Frame
     flows: int
+    destinations: Destinations = "fixed"
 
     def __str__(self) -> str:
         """Return it in words."""
         size = f"{self.frame} bytes" if isinstance(self.frame, int) else self.frame
-        return f"IPv{self.family}, {size}, {self.flows} flow{'s' if self.flows > 1 else ''}"
+        flows = f"{self.flows} flow{'s' if self.flows > 1 else ''}"
+        where = "" if self.destinations == "fixed" else f", {self.destinations} destinations"
+        return f"IPv{self.family}, {size}, {flows}{where}"
 
 
 class Throughput(_Part):

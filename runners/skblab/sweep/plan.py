@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, knobs_of
+from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, knobs_of, text
 from skblab_analysis.certainty import AGAIN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
@@ -117,6 +117,11 @@ class Plan:
         one = measure.latency if trial.what == "latency" else measure.layers
         assert one is not None
         return one.seconds + TRIAL_SECONDS
+
+
+def words(knobs: Mapping[str, Value]) -> str:
+    """Return knobs in words; none are none."""
+    return ", ".join(f"{name}={text(value)}" for name, value in knobs.items())
 
 
 def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: bool = False) -> Plan:

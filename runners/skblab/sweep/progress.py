@@ -68,6 +68,11 @@ class Progress:
                 attempts[Key(**{one.name: data[one.name] for one in fields(Key)})] += 1
         return cls(done, attempts)
 
+    @property
+    def attempted(self) -> int:
+        """How many attempts there were."""
+        return self._attempts.total()
+
     def __len__(self) -> int:
         """Return how many are done."""
         return len(self._done)

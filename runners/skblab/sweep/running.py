@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A sweep in guests: what exact and timed ones have in common.
 
-Each block of the plan is a boot of its own. In it the tester comes first, then setting by setting
+Each boot of the plan is a guest of its own. In it the tester comes first, then setting by setting
 is turned, read back, measured and looked at again: a trial whose setting was not there from
 beginning to end is void. A guest that dies is booted again, and goes on behind what killed it once
-that was tried twice. How one trial is measured is a Method's.
+that was tried twice. A way of booting that never comes up is void, and others go on. How one trial
+is measured is a Method's.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from skblab import kernel
 from skblab.environment import describe_guest
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import Guest, GuestSpec
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
+from skblab.sweep import booting
+from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Unable
+from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import Turned, Turner, turning
 from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import ATTEMPTS, Key, Progress
@@ -53,8 +56,8 @@ class Method(Protocol):
     def gaps(self) -> Sequence[str]:
         """What it cannot see, in sentences."""
 
-    def spec(self, flavour: str) -> GuestSpec:
-        """Return the guest that it needs, for a kernel of that flavour."""
+    def spec(self, begins: Start) -> GuestSpec:
+        """Return the guest that it needs, for a boot that begins so."""
 
     def warm_up(self, testbed: Netns) -> None:
         """Do what a guest needs before its first trial."""
@@ -77,7 +80,7 @@ class Running:
     progress: Progress
     guest: GuestRecord | None = None
 
-    def run(self, built: kernel.Kernel, labroot: LabRoot) -> None:
+    def run(self, boots: Booting, labroot: LabRoot) -> None:
         """Measure all trials that are still to do; GuestError if no guest comes up."""
         total = sum(1 for _ in self.plan.trials())
         with self.reporter.bar(self.method.title, total) as done:
@@ -86,16 +89,20 @@ class Running:
                     return
                 failures = 0
                 while changes := self.progress.left(boot):
-                    before = len(self.progress)
+                    before = self.progress.attempted
                     try:
-                        with self._guest(built, labroot) as guest:
+                        with self._guest(boots, boot, labroot) as guest:
                             for change in changes:
                                 self._change(boot, change, *guest)
                                 done(len(self.progress))
                     except GuestError as death:
-                        failures = failures + 1 if len(self.progress) == before else 0
+                        failures = failures + 1 if self.progress.attempted == before else 0
                         if not self._blamed(death) and failures >= BOOTS:
-                            raise
+                            if not boot.knobs:
+                                raise
+                            # This way of booting is at fault, and others are not.
+                            self._give_up(boot, death)
+                            done(len(self.progress))
                         self.reporter.say(f"{one_line(str(death))}; another one goes on")
 
     def _over(self, block: int) -> bool:
@@ -110,7 +117,9 @@ class Running:
         return True
 
     @contextlib.contextmanager
-    def _guest(self, built: kernel.Kernel, labroot: LabRoot) -> Iterator[tuple[Netns, Turner]]:
+    def _guest(
+        self, boots: Booting, boot: Boot, labroot: LabRoot
+    ) -> Iterator[tuple[Netns, Turner]]:
         # Those of guests before, of a run that is resumed, stay.
         name = f"console-{self.method.clock}"
         number = len(list(self.folder.logs.glob(f"{name}-*.log")))
@@ -118,14 +127,24 @@ class Running:
         undo = self.folder.path / "undo.jsonl"
         # Settings die with their guest.
         undo.unlink(missing_ok=True)
-        spec = self.method.spec(built.record.flavour)
-        with Guest.boot(spec, built, labroot, log=log) as guest:
+        begins = boots.start(boot)
+        spec = self.method.spec(begins)
+        with Guest.boot(spec, boots.kernel_of(boot), labroot, log=log) as guest:
             self.guest = self.guest or describe_guest(guest)
+            if wrong := booting.begin(guest.transport, begins):
+                self.reporter.say(f"{begins}: {wrong}")
             testbed = Netns(guest.transport, guest.spec.cpus)
-            testbed.prepare()
+            testbed.prepare(self.plan.experiment.traffic)
             self.method.warm_up(testbed)
             with turning(guest.transport, testbed.machine, undo) as turner:
                 yield testbed, turner
+
+    def _give_up(self, boot: Boot, death: GuestError) -> None:
+        """Have what is left of a boot that never comes up recorded as such."""
+        for change in self.progress.left(boot):
+            for trial in change.trials:
+                if self.progress.todo(key := Key.of(boot, change, trial)):
+                    self._void(key, f"no guest came up {BOOTS} times: {one_line(str(death))}")
 
     def _blamed(self, death: GuestError) -> bool:
         """Have a trial that killed its guest for the last time recorded as such."""

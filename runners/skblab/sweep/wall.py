@@ -15,6 +15,7 @@ from skblab.boot import make_spec
 from skblab.guest import GuestSpec
 from skblab.reporter import Reporter
 from skblab.sweep.experiment import Experiment, Stream, Throughput
+from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import TESTER, Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds.netns import Netns, Offered, offering
@@ -125,9 +126,10 @@ class Timing:
     title: str = "searching"
     gaps: tuple[str, ...] = GAPS
 
-    def spec(self, flavour: str) -> GuestSpec:
+    def spec(self, begins: Start) -> GuestSpec:
         """Return a guest with a CPU for the generator, and those that the experiment needs."""
-        return make_spec(cpus=cpus(self.experiment), flavour=flavour)
+        arguments = list(begins.arguments)
+        return make_spec(cpus=cpus(self.experiment), flavour=begins.flavour, arguments=arguments)
 
     def warm_up(self, testbed: Netns) -> None:
         """Send as much as goes for a while: a guest that was just booted is slow at first."""

@@ -4,6 +4,17 @@
 base.py      what a knob is, and the machine that it turns something on
 sysctl.py    kernel parameters
 ethtool.py   what a NIC's driver sets: rings, queues, coalescing, offloads
+rss.py       which queues RSS spreads flows over, and its key
+irq.py       which CPUs the interrupts of queues go to
 sysfs.py     what a device's folder in /sys has: RPS, XPS, RFS, threaded NAPI
+napi.py      threads of NAPI instances one by one: mode, CPUs, priority
+qdisc.py     the queue before the driver
+link.py      MTU, VLAN
+netfilter.py rules
+routes.py    how many routes; routeset.py makes them, routefile.py reads them
+processor.py governor, SMT
+load.py      load beside packets
+boot.py      what only a boot sets: kernel, its arguments, SELinux
+turning.py   all of that turned on a machine, read back, and put back
 registry.py  all of them, by name
 """

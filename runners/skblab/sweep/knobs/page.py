@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from skblab import paths
+from skblab.sweep.knobs.base import Knob
 from skblab.sweep.knobs.registry import KNOBS
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
@@ -14,15 +15,26 @@ What an experiment file of [`skblab sweep`](sweep.md) can set. Each is read befo
 before and after each trial, and put back at the end, whatever happens. What a machine cannot do
 is said, and left out.
 
-| knob | values | what it does |
-| --- | --- | --- |
+Those of a boot are set by booting the guest anew, with another kernel or other kernel arguments;
+settings that have the same share a boot. On a machine that cannot be booted they are only compared.
+
+| knob | values | what it does | needs |
+| --- | --- | --- | --- |
 """
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|")
+
+
+def _needs(one: Knob) -> str:
+    return ", ".join(filter(None, ["a boot" if one.boot else "", one.needs]))
 
 
 def page() -> str:
     """Return the page."""
     rows = [
-        f"| `{one.name}` | {one.check} | {one.sentence} |\n"
+        f"| `{one.name}` | {_cell(one.check)} | {one.sentence} | {_needs(one)} |\n"
         for one in sorted(KNOBS.values(), key=lambda one: one.name)
     ]
     return HEAD + "".join(rows)

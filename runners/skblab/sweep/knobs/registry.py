@@ -7,8 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from skblab.sweep.experiment import Experiment, Value
 from skblab.sweep.knobs.base import ON_OFF, Between, Choice, Knob
+from skblab.sweep.knobs.boot import BOOTS
 from skblab.sweep.knobs.ethtool import Ethtool
+from skblab.sweep.knobs.irq import IrqAffinity
+from skblab.sweep.knobs.link import Mtu, Vlan
+from skblab.sweep.knobs.load import Load
+from skblab.sweep.knobs.napi import NAPIS
 from skblab.sweep.knobs.netfilter import Netfilter
+from skblab.sweep.knobs.processor import PROCESSORS
+from skblab.sweep.knobs.qdisc import Qdisc
+from skblab.sweep.knobs.routes import ROUTES
+from skblab.sweep.knobs.rss import RSS
 from skblab.sweep.knobs.sysctl import Sysctl
 from skblab.sweep.knobs.sysfs import SPREADS, Sysfs
 
@@ -63,7 +72,10 @@ _RING, _CHANNELS, _COALESCING, _FEATURES = ("-g", "-G"), ("-l", "-L"), ("-c", "-
 _NUMBER = Between(0, _MANY - 1)
 _ETHTOOLS = (
     *(
-        Ethtool(name, sentence, *_RING, {side: side}, Between(1, _MANY - 1))
+        Ethtool(
+            *(name, sentence, *_RING, {side: side}, Between(1, _MANY - 1)),
+            needs="a NIC with rings",
+        )
         for name, side, sentence in (
             ("ring_rx", "rx", "Descriptors in each receive ring."),
             ("ring_tx", "tx", "Descriptors in each transmit ring."),
@@ -76,9 +88,13 @@ _ETHTOOLS = (
         {"combined": "combined"},
         Between(1, 4096),
         text=True,
+        needs="a NIC with several queues",
     ),
     *(
-        Ethtool(name, sentence, *_COALESCING, {shown: shown}, check)
+        Ethtool(
+            *(name, sentence, *_COALESCING, {shown: shown}, check),
+            needs="a NIC whose interrupts can wait",
+        )
         for name, shown, sentence, check in (
             (
                 "rx_usecs",
@@ -88,6 +104,14 @@ _ETHTOOLS = (
             ),
             ("rx_frames", "rx-frames", "Packets after which the NIC interrupts anyway.", _NUMBER),
             ("adaptive_rx", "adaptive-rx", "The driver chooses how long the NIC waits.", ON_OFF),
+            (
+                "tx_usecs",
+                "tx-usecs",
+                "Microseconds that the NIC waits before it tells what it has sent.",
+                _NUMBER,
+            ),
+            ("tx_frames", "tx-frames", "Sent packets after which the NIC tells anyway.", _NUMBER),
+            ("adaptive_tx", "adaptive-tx", "The driver chooses how long that is.", ON_OFF),
         )
     ),
     *(
@@ -98,6 +122,16 @@ _ETHTOOLS = (
             ("tso", "tso", "tcp-segmentation-offload", "The NIC cuts large TCP packets."),
             ("rx_checksum", "rx", "rx-checksumming", "The NIC checks checksums."),
             ("tx_checksum", "tx", "tx-checksumming", "The NIC makes checksums."),
+            (
+                *("gro_list", "rx-gro-list", "rx-gro-list"),
+                "GRO chains packets of a flow as they are, which is less work to undo.",
+            ),
+            (
+                *("udp_gro", "rx-udp-gro-forwarding", "rx-udp-gro-forwarding"),
+                "GRO merges UDP packets that are forwarded, too.",
+            ),
+            ("gro_hw", "rx-gro-hw", "rx-gro-hw", "The NIC itself does GRO."),
+            ("lro", "lro", "large-receive-offload", "The NIC merges packets, not to be forwarded."),
         )
     ),
 )
@@ -140,10 +174,26 @@ _SYSFS = (
         "queues/tx-*/xps_cpus",
         Choice(SPREADS),
         cpus=True,
+        needs="a NIC with several queues",
     ),
 )
 
-_ALL: tuple[Knob, ...] = (*_SYSCTLS, *_ETHTOOLS, *_SYSFS, Netfilter())
+_ALL: tuple[Knob, ...] = (
+    *_SYSCTLS,
+    *_ETHTOOLS,
+    *RSS,
+    *_SYSFS,
+    *NAPIS,
+    IrqAffinity(),
+    Qdisc(),
+    Mtu(),
+    Vlan(),
+    Netfilter(),
+    *ROUTES,
+    *PROCESSORS,
+    Load(),
+    *BOOTS,
+)
 KNOBS: Mapping[str, Knob] = {one.name: one for one in _ALL}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.errors import SkblabError
-from skblab.sweep.experiment import Experiment, Stream
+from skblab.sweep.experiment import Experiment, Stream, Traffic, text
 from skblab.sweep.knobs.base import Device, Machine
 from skblab.transport import Transport
 
@@ -20,6 +20,13 @@ ROUTER = "router"
 # Frames of IPv6 that hold the generator's own header: magic, sequence and time, see pktgen.c.
 IPV6_LEAST = 82
 CHECKSUM_BYTES = 4
+# Knobs of what veth has not: where the baseline has one, nothing could be compared.
+OF_NICS = frozenset(
+    (
+        *("ring_rx", "ring_tx", "queues", "rss", "rss_key", "irq_affinity", "gro_hw"),
+        *("rx_usecs", "rx_frames", "adaptive_rx", "tx_usecs", "tx_frames", "adaptive_tx"),
+    )
+)
 # Beyond what packets take at a rate; emulation on a loaded machine is slow and not dead.
 SECONDS = 600
 NANOSECONDS = 1_000_000_000
@@ -46,7 +53,11 @@ class Offered:
 
 def machine(cpus: int) -> Machine:
     """Return the device under test of a guest with so many CPUs."""
-    return Machine((Device("r0", ROUTER), Device("r1", ROUTER)), ROUTER, cpus)
+    devices = (
+        Device("r0", ROUTER, beyond=("198.18.0.2", "2001:db8:0:1::2")),
+        Device("r1", ROUTER, beyond=("198.19.0.2", "2001:db8:0:2::2")),
+    )
+    return Machine(devices, ROUTER, cpus)
 
 
 class Netns:
@@ -57,9 +68,9 @@ class Netns:
         self.machine = machine(cpus)
         self._cpus = cpus
 
-    def prepare(self) -> None:
-        """Make the namespaces."""
-        self._run("lay_out", "making the testbed's namespaces")
+    def prepare(self, traffic: Traffic) -> None:
+        """Make the namespaces, as it takes for this traffic."""
+        self._run(laying_out(traffic), "making the testbed's namespaces")
 
     def offer(
         self,
@@ -89,6 +100,11 @@ class Netns:
         return self.transport.script(script(call), seconds=SECONDS + seconds).check(what).stdout
 
 
+def laying_out(traffic: Traffic) -> str:
+    """Return the call that makes the namespaces, for `script`."""
+    return "lay_out\nlead_all_to_the_sink" if "random" in traffic.destinations else "lay_out"
+
+
 def offering(
     stream: Stream,
     packets: int,
@@ -106,7 +122,8 @@ def offering(
         *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows),
         *(packets, gap, f"{seconds:g}", cpu),
     ]
-    return shlex.join(map(str, words))
+    call = shlex.join(map(str, words))
+    return call if stream.destinations == "fixed" else f"DESTINATIONS={stream.destinations}\n{call}"
 
 
 def script(call: str) -> str:
@@ -122,6 +139,11 @@ def unable(experiment: Experiment) -> list[str]:
         said.append(f"needs.queues = {needs.queues}: veth has no RSS to spread packets over queues")
     if needs.numa > 1:
         said.append(f"needs.numa = {needs.numa}: all is in one guest with one NUMA node")
+    said += [
+        f"baseline.{name} = {text(value)}: veth is no network card and has nothing like it"
+        for name, value in experiment.baseline.items()
+        if name in OF_NICS
+    ]
     if mixes := [one for one in traffic.frame if not isinstance(one, int)]:
         said.append(f"traffic.frame = {mixes[0]!r}: the generator sends frames of one size")
     small = [one for one in traffic.frame if isinstance(one, int) and one < IPV6_LEAST]

@@ -8,6 +8,9 @@
 # The sink drops at tc ingress: it answers nothing, and it counts. The router's devices have NAPI, as
 # network cards do, which veth has with GRO only.
 
+# What is sent, for `generate`: to one destination or random ones; the VLAN, if any.
+export DESTINATIONS=fixed TAG=
+
 pair() { # name namespace mac  peer namespace mac
 	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"
 	ip -n "$2" link set "$1" up
@@ -50,6 +53,17 @@ lay_out() {
 	sink s1
 }
 
+# Where no route of the router's own leads: random destinations need one.
+lead_all_to_the_sink() {
+	ip -n router route add default via 198.19.0.2 dev r1
+	ip -n router route add default via 2001:db8:0:2::2 dev r1
+}
+
+# The ID of the VLAN that the router is in, or nothing: the tester has none.
+tag() {
+	ip -n router -d link show skbvlan0 2>/dev/null | sed -n 's/.*802.1Q id \([0-9]*\) .*/\1/p'
+}
+
 # Packets that the sink's filter dropped so far.
 dropped() { # device
 	tc -n sink -s -j filter show dev "$1" ingress |
@@ -78,7 +92,9 @@ settled() { # device of the sink
 
 # Sends `count` packets, `gap` nanoseconds from one to the next, or 0: at once; for at most `limit`
 # seconds, or 0: until all are sent. pktgen's own thread of CPU `cpu` does it. Ports go round: one
-# flow each. Prints packets sent, those that the device refused, and elapsed microseconds.
+# flow each. With DESTINATIONS=random each packet has a destination of its own, in networks that
+# routes of routeset.py are in, too. With TAG in a VLAN, the frame 4 bytes longer. Prints packets
+# sent, those that the device refused, and elapsed microseconds.
 # shellcheck disable=SC2016  # the inner shell expands
 generate() { # device destination-mac family bytes flows count gap limit cpu
 	ip netns exec generator sh -euc '
@@ -89,15 +105,26 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 		[ "$8" = 0 ] || start="timeout $8 sh -c \"$start\" || [ \$? = 124 ]"
 		for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
 		echo "add_device $1" >"$thread"
-		if [ "$3" = 4 ]; then
-			set -- "$@" "dst 198.19.0.2" "src_min 198.18.0.2" "src_max 198.18.0.2"
+		if [ "$3 $DESTINATIONS" = "4 random" ]; then
+			set -- "$@" "dst_min 1.0.0.0" "dst_max 9.255.255.255" "flag IPDST_RND"
+		elif [ "$DESTINATIONS" = random ]; then
+			set -- "$@" "dst6_min 2400::" "dst6_max 240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+		elif [ "$3" = 4 ]; then
+			set -- "$@" "dst 198.19.0.2"
 		else
-			set -- "$@" "dst6 2001:db8:0:2::2" "src6 2001:db8:0:1::2"
+			set -- "$@" "dst6 2001:db8:0:2::2"
+		fi
+		if [ "$3" = 4 ]; then
+			set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
+		else
+			set -- "$@" "src6 2001:db8:0:1::2"
 		fi
 		# Packets that the generator keeps no part of, as those of a network card.
-		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" "pkt_size $4" \
-			"count $6" "delay $7" "udp_src_min 1024" "udp_src_max $((1024 + $5))" \
+		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" \
+			"pkt_size $(($4 + ${TAG:+4 +} 0))" "count $6" "delay $7" \
+			"udp_src_min 1024" "udp_src_max $((1024 + $5))" \
 			"udp_dst_min 1024" "udp_dst_max 1024"
+		[ -z "$TAG" ] || set -- "$@" "vlan_id $TAG"
 		shift 9
 		for setting; do echo "$setting" >"$device"; done
 		eval "$start"
@@ -122,6 +149,8 @@ offer() { # whole|tester family bytes flows count gap limit cpu
 	fi
 	device=$1 mac=$2 far=$3 part=$4
 	shift 4
+	TAG=
+	[ "$part" = tester ] || TAG=$(tag)
 	before=$(dropped "$far") forwarded=$(handed_over r1)
 	told=$(generate "$device" "$mac" "$@")
 	after=$(settled "$far")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The boots of a plan in guests: their kernels, built before all trials, and how each begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skblab import kernel
+from skblab.errors import one_line
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+from skblab.sweep.knobs import boot
+from skblab.sweep.plan import Boot, Plan
+from skblab.transport import Transport
+
+
+@dataclass(frozen=True)
+class Booting:
+    """How the guests of a run are booted: `flavour` and `patches` unless a knob says another."""
+
+    flavour: str
+    patches: bool
+    kernels: Mapping[tuple[str, bool], kernel.Kernel]
+
+    def start(self, one: Boot) -> boot.Start:
+        """Return how this boot begins."""
+        return boot.start(one.knobs, self.flavour, patches=self.patches)
+
+    def kernel_of(self, one: Boot) -> kernel.Kernel:
+        """Return the kernel of this boot."""
+        begins = self.start(one)
+        return self.kernels[begins.flavour, begins.patches]
+
+    @property
+    def first(self) -> kernel.Kernel:
+        """The kernel of the run, or where knobs choose all of them, the first of these."""
+        return self.kernels.get((self.flavour, self.patches)) or next(iter(self.kernels.values()))
+
+    def others(self) -> dict[str, str]:
+        """Return the releases of the further kernels, by name."""
+        return {
+            f"kernel {flavour}{'' if patches else ' without patches'}": one.release
+            for (flavour, patches), one in self.kernels.items()
+            if one is not self.first
+        }
+
+
+def ensure(plan: Plan, flavour: str, patches: bool, root: LabRoot, reporter: Reporter) -> Booting:
+    """Build what kernels the boots of a plan need, and are not there yet."""
+    kernels: dict[tuple[str, bool], kernel.Kernel] = {}
+    for one in plan.boots:
+        begins = boot.start(one.knobs, flavour, patches=patches)
+        key = begins.flavour, begins.patches
+        if key not in kernels:
+            request = kernel.Request(flavour=kernel.flavour(begins.flavour), patches=begins.patches)
+            kernels[key] = kernel.ensure(request, root, reporter)
+    return Booting(flavour, patches, kernels)
+
+
+def begin(transport: Transport, begins: boot.Start) -> str | None:
+    """Do in a guest what comes first; return what failed of it, in words.
+
+    It does not end the run: whoever reads the setting finds that it is not there.
+    """
+    for script in begins.scripts:
+        done = transport.script(script)
+        if done.status:
+            return one_line(done.stderr) or f"exit {done.status}"
+    return None

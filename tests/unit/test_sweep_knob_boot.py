@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs that only a boot sets: how a guest is booted with them, and what a running one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from skblab import kernel
+from skblab.errors import GuestError
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+from skblab.sweep import cli, plan, running
+from skblab.sweep.booting import Booting, begin
+from skblab.sweep.dryrun import commands, setting
+from skblab.sweep.exact import Counting
+from skblab.sweep.experiment import BASELINE, Experiment, Value
+from skblab.sweep.knobs.base import UNABLE, Unable
+from skblab.sweep.knobs.boot import BOOTS, start
+from skblab.sweep.knobs.registry import KNOBS
+from skblab.sweep.progress import Key, Progress
+from skblab.sweep.running import Running
+from skblab.sweep.testbeds import netns
+from skblab.transport import Transport
+from skblab.transport.base import Done
+from skblab_analysis import records
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Plan
+
+MACHINE = netns.machine(1)
+NAMES = [one.name for one in BOOTS]
+
+
+def experiment(*settings: dict[str, Value]) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "name": "boots",
+            "question": "?",
+            "baseline": {"rp_filter": 0},
+            "setting": [{"name": f"s{at}", "knobs": one} for at, one in enumerate(settings)],
+            "measure": {"throughput": {}},
+            "repeats": {"least": 1, "most": 1},
+        }
+    )
+
+
+def test_the_knobs_of_a_boot_are_those_that_say_so() -> None:
+    assert sorted(NAMES) == sorted(one.name for one in KNOBS.values() if one.boot)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "arguments"),
+    [
+        ({"mitigations": "off"}, ("mitigations=off",)),
+        ({"isolcpus": "3,1-2", "nohz_full": "none"}, ("isolcpus=1-3",)),
+        ({"preempt": "full", "rp_filter": 1}, ("preempt=full",)),
+        ({"selinux": "off"}, ("security=none",)),
+        ({"selinux": "enforcing"}, ("security=selinux",)),
+    ],
+)
+def test_arguments_of_the_kernel(knobs: dict[str, Value], arguments: tuple[str, ...]) -> None:
+    assert start(knobs).arguments == arguments
+
+
+def test_a_knob_chooses_another_kernel_than_the_run_has() -> None:
+    assert (start({}, "rt", patches=False).flavour, start({}).patches) == ("rt", True)
+    chosen = start({"kernel": "rt", "patches": False})
+    assert str(chosen) == "kernel rt, without patches"
+    assert start({"selinux": "enforcing"}).scripts[0].endswith("begin enforcing\n)")
+    assert start({"selinux": "off"}).scripts == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "printed", "value"),
+    [
+        ("kernel", "#1 SMP PREEMPT_RT Debian 6.12.48-1\n", "rt"),
+        ("kernel", "#1 SMP PREEMPT_DYNAMIC Debian 6.12.48-1\n", "stock"),
+        ("patches", "6.12.48-skblab-rt\n", True),
+        ("patches", "6.12.48-plain\n", False),
+        ("preempt", "none voluntary (full)\n", "full"),
+        ("mitigations", "quiet mitigations=auto mitigations=off nokaslr\n", "off"),
+        ("mitigations", "quiet\n", "auto"),
+        ("isolcpus", "\n", "none"),
+        ("isolcpus", "1-2\n", "2,1"),
+        ("nohz_full", "  (null)\n", "none"),
+        ("rcu_nocbs", "quiet rcu_nocbs=2,1\n", "1-2"),
+        ("rcu_nocbs", "quiet\n", "none"),
+        ("selinux", "permissive\n", "permissive"),
+    ],
+)
+def test_what_a_machine_was_booted_with_is_read(name: str, printed: str, value: Value) -> None:
+    knob = KNOBS[name]
+    knob.fits(printed, knob.check(value))
+    assert knob.state(printed) == knob.wanted(MACHINE, value, "")
+
+
+def test_what_it_was_not_booted_with_is_out_of_reach() -> None:
+    with pytest.raises(Unable, match=r"^is none; only a boot can make it 1-2$"):
+        KNOBS["isolcpus"].fits("\n", "1-2")
+    with pytest.raises(Unable, match="one preemption model"):
+        KNOBS["preempt"].fits(f"{UNABLE} the kernel has one preemption model only\n", "full")
+
+
+def test_a_dry_run_shows_each_boot() -> None:
+    found = experiment({"mitigations": "off"}, {"kernel": "rt", "rp_filter": 2})
+    made = plan.make(found, NAMES, exact=True)
+    text = list(commands(made, 1000))
+    assert sorted(one for one in text if one.startswith("# booting")) == [
+        "# booting: kernel rt, with patches",
+        "# booting: kernel stock, with patches",
+        "# booting: kernel stock, with patches, mitigations=off",
+    ]
+    # Nothing is sent that would fail: a boot sets them.
+    assert not [one for one in text if "only a boot" in one]
+
+
+class Says:
+    """A guest that answers every script alike."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        return Done(self.status, "", "setenforce: denied\n")
+
+
+def test_what_fails_at_the_beginning_is_said() -> None:
+    begins = start({"selinux": "enforcing"})
+    assert begin(cast(Transport, Says(0)), begins) is None
+    assert begin(cast(Transport, Says(1)), begins) == "setenforce: denied"
+
+
+def test_a_boot_that_never_comes_up_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = experiment({"isolcpus": "0"})
+    made = plan.make(found, NAMES, exact=True)
+    folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
+    progress = Progress.read(folder.path)
+    counting = Running(made, Counting(folder, 1000), folder, Reporter(quiet=True), progress)
+    built = kernel.Kernel(tmp_path, "key")
+    tried: list[tuple[str, ...]] = []
+
+    def dies(boots: Booting, boot: plan.Boot, root: object) -> None:
+        tried.append(boots.start(boot).arguments)
+        if boot.knobs:
+            raise GuestError("guest panicked: no CPU is left")
+        for change in counting.progress.left(boot):
+            for trial in change.trials:
+                counting._void(Key.of(boot, change, trial), "made up")
+        raise GuestError("that was all")
+
+    monkeypatch.setattr(counting, "_guest", dies)
+    counting.run(Booting("stock", True, {("stock", True): built}), cast(LabRoot, None))
+    assert tried.count(("isolcpus=0",)) == running.BOOTS
+    reasons = {row["setting"]: row["reason"] for row in records.load(folder.path).trials}
+    assert reasons["s0"] == "no guest came up 3 times: guest panicked: no CPU is left"
+    assert reasons[BASELINE] == "made up"
+
+
+def test_what_a_boot_sets_is_no_command_but_said() -> None:
+    assert cli._booting({"rp_filter": 1}) == []
+    knobs: dict[str, Value] = {"kernel": "rt", "rp_filter": 1, "patches": False}
+    assert cli._booting(knobs) == ["# boot it with kernel=rt, patches=off"]
+    assert len(setting(MACHINE, knobs)) == 1
+
+
+def test_further_kernels_are_named(tmp_path: Path) -> None:
+    one, other = kernel.Kernel(tmp_path / "a", "a"), kernel.Kernel(tmp_path / "b", "b")
+    boots = Booting("stock", True, {("rt", True): one, ("stock", False): other})
+    # Knobs choose all of them.
+    assert boots.first is one
+    [boot] = plan.make(experiment(), NAMES, exact=True).boots
+    assert Booting("rt", True, boots.kernels).kernel_of(boot) is one
