@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from skblab.cli import app
 from skblab.errors import GuestError, UsageError
 from skblab.reporter import Reporter
-from skblab.sweep import plan
+from skblab.sweep import plan, wall
 from skblab.sweep.cli import SHIPPED
 from skblab.sweep.exact import Counting
 from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, read
@@ -233,6 +233,7 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
         ('[traffic]\nframe = ["ams-ix"]\n', "the generator sends frames of one size"),
         ("[traffic]\nfamily = [4, 6]\nframe = [70]\n", "frames of at least 82 bytes"),
         ("[traffic]\nframe = [9000]\n", "room for 1518 bytes"),
+        ("[baseline]\nring_rx = 512\n", "baseline.ring_rx = 512: veth is no network card"),
     ],
 )
 def test_what_the_testbed_cannot_do_is_said(tmp_path: Path, more: str, words: str) -> None:
@@ -242,13 +243,43 @@ def test_what_the_testbed_cannot_do_is_said(tmp_path: Path, more: str, words: st
     assert words in said
 
 
-def test_every_experiment_file_is_good() -> None:
-    files = sorted(SHIPPED.glob("*.toml"))
-    assert files
-    for file in files:
-        found = read(file)
-        assert found.name == file.stem
-        assert list(faults(found)) == []
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("file", sorted(SHIPPED.glob("*.toml")), ids=lambda file: file.stem)
+def test_every_experiment_file_is_good(file: Path, exact: bool) -> None:
+    found = read(file)
+    assert found.name == file.stem
+    assert list(faults(found)) == []
+    argv = ["sweep", file.stem, "--dry-run", *(["--exact"] if exact else [])]
+    done = CliRunner().invoke(app, argv)
+    assert done.exit_code == 0
+    for wrong in (*netns.unable(found), *([] if exact else wall.unable(found))):
+        assert f"in namespaces of one guest it cannot run: {wrong}" in done.stdout
+
+
+def test_experiments_are_as_large_as_their_studies() -> None:
+    # 24 configurations, one of them the baseline; two kernels need two boots.
+    realtime = shipped("realtime")
+    assert len(realtime.settings()) == 23
+    made = plan.make(realtime, ["kernel"])
+    assert len(made.boots) == 2 * 15
+    assert {str(boot.knobs) for boot in made.boots} == {"{'kernel': 'rt'}", "{'kernel': 'stock'}"}
+    quick = shipped("quick")
+    assert [*netns.unable(quick), *wall.unable(quick)] == []
+    assert plan.make(quick).seconds() <= 300
+    assert max(one.knobs["routes"] for one in shipped("routes").settings()) == 1_000_000
+    assert {stream.family for stream in shipped("ipv6").traffic.each()} == {4, 6}
+
+
+def test_random_destinations_have_a_way_and_a_name() -> None:
+    streams = list(shipped("routes").traffic.each())
+    assert [str(one) for one in streams] == [
+        "IPv4, 64 bytes, 1 flow",
+        "IPv4, 64 bytes, 1 flow, random destinations",
+    ]
+    fixed, random = (netns.offering(one, 10, False, 0) for one in streams)
+    assert random == f"DESTINATIONS=random\n{fixed}"
+    assert netns.laying_out(shipped("quick").traffic) == "lay_out"
+    assert netns.laying_out(shipped("routes").traffic).endswith("\nlead_all_to_the_sink")
 
 
 def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None:
