@@ -20,7 +20,14 @@ from skblab.transport import Transport
 
 pytestmark = pytest.mark.guest
 
-MACHINE = Machine((Device("r0", "router"), Device("r1", "router")), "router", cpus=2)
+MACHINE = Machine(
+    (
+        Device("r0", "router", beyond=("198.18.1.1", "2001:2:0:1::1")),
+        Device("r1", "router", beyond=("198.18.2.2", "2001:2:0:2::2")),
+    ),
+    "router",
+    cpus=2,
+)
 # What a veth pair has, with two values each.
 VALUES: dict[str, tuple[Value, Value]] = {
     "rp_filter": (1, 2),
@@ -34,16 +41,28 @@ VALUES: dict[str, tuple[Value, Value]] = {
     "gso": (False, True),
     "tso": (False, True),
     "tx_checksum": (False, True),
+    "gro_list": (True, False),
+    "udp_gro": (True, False),
     "threaded": (True, False),
+    "napi_threaded": ("on", "off"),
+    "napi_cpus": ("each", "1"),
+    "napi_policy": ("fifo 10", "other -5"),
     "gro_flush_timeout": (20000, 0),
     "napi_defer_hard_irqs": (2, 0),
     "rps": ("each", "all"),
     "rfs_flows": (4096, 0),
     "netfilter": ("nft-forward 100", "none"),
+    "qdisc": ("fq_codel", "pfifo"),
+    "mtu": (1400, 9000),
+    "vlan": (7, 0),
+    "routes": (1000, 10),
+    "routes6": (500, 0),
+    "load": (5, 0),
 }
 RULES = (
     *("nft-input-set 50", "iptables-forward 20", "conntrack", "iptables-forward 20", "none"),
-    *("flowtable", "masquerade", "nft-forward 10000", "none"),
+    *("flowtable", "masquerade", "iptables-masquerade", "nft-forward 10000"),
+    *("iptables-masquerade", "none"),
 )
 
 
@@ -81,12 +100,71 @@ def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
         for value in RULES:
             (found,) = turner.turn({"netfilter": value})
             assert not found.void, found
-            made = {"none": "", "iptables-forward 20": "table ip filter\n"}
+            made = {
+                "none": "",
+                "iptables-forward 20": "table ip filter\n",
+                "iptables-masquerade": "table ip nat\n",
+            }
             wanted = made.get(value, "table inet skblab\n")
             # A table of iptables that stays would be in the way of every packet that follows.
             assert router.script(tables).stdout == before + wanted
     assert everything(router)["netfilter"] == "none 0"
     assert router.script(tables).stdout == before
+
+
+@pytest.mark.parametrize("kind", ["noqueue", "pfifo_fast", "fq", "codel", "sfq", "cake", "bfifo"])
+def test_qdiscs_of_every_kind(router: Transport, tmp_path: Path, kind: str) -> None:
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        (found,) = turner.turn({"qdisc": kind})
+        assert not found.void, found
+    assert "noqueue 0: root" in router.script("ip netns exec router tc qdisc show dev r0").stdout
+
+
+def test_threads_that_poll_without_pause(router: Transport, tmp_path: Path) -> None:
+    count = "ps -e -o comm= | grep -c ^napi/ || :"
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        for mode, threads in (("busy-poll", 2), ("on", 2), ("off", 0)):
+            (found,) = turner.turn({"napi_threaded": mode})
+            assert not found.void, found
+            assert int(router.script(count).stdout) == threads
+
+
+def test_routes_are_there_and_go(router: Transport, tmp_path: Path) -> None:
+    file = tmp_path / "table.txt"
+    file.write_text("8.8.8.0/24\n9.0.0.0/8\n2a00:1450::/32\n")
+    count = "ip -n router -{} route show proto 83 | wc -l"
+    before = router.script("ip -n router route; ip -n router -6 route").stdout
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        for value, four, six in ((20000, 20000, 20000), (str(file), 2, 1), (1, 1, 1)):
+            found = turner.turn({"routes": value, "routes6": value})
+            assert [one for one in found if one.void] == []
+            assert int(router.script(count.format(4)).stdout) == four
+            assert int(router.script(count.format(6)).stdout) == six
+        # As one that was lost on the way.
+        router.script("ip -n router route flush proto 83").check("flush")
+        assert [one.knob for one in turner.look(found) if one.void] == ["routes"]
+    assert router.script("ip -n router route; ip -n router -6 route").stdout == before
+
+
+def test_a_route_that_the_machine_needs_is_not_taken_over(
+    router: Transport, tmp_path: Path
+) -> None:
+    router.script("ip -n router link add own type dummy; ip -n router link set own up").check("own")
+    router.script("ip -n router route add 8.0.0.0/8 dev own").check("a route of its own")
+    with (
+        turning(router, MACHINE, tmp_path / "undo.jsonl") as turner,
+        pytest.raises(Unable, match=r"routes: the machine itself needs its route to 8\.0\.0\.0/8"),
+    ):
+        turner.turn({"routes": 5})
+    router.script("ip -n router link delete own").check("own")
+
+
+def test_load_that_dies_makes_the_trial_void(router: Transport, tmp_path: Path) -> None:
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        found = turner.turn({"load": 5})
+        assert [one for one in found if one.void] == []
+        router.script("read -r pid _ </run/skblab-load; kill -9 $pid; pkill stress-ng").check("it")
+        assert [one.knob for one in turner.look(found) if one.void] == ["load"]
 
 
 def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: Path) -> None:
@@ -128,6 +206,14 @@ def test_what_a_killed_run_left_is_put_back_later(router: Transport, tmp_path: P
     [
         ("ring_rx", 512, "ring_rx: r0: ethtool -g is not supported"),
         ("queues", 2, "queues: r0: its driver has no combined"),
+        ("rss", "equal 1", "rss: r0: ethtool -x is not supported"),
+        ("irq_affinity", "spread", "irq_affinity: r0 has no interrupts of its own"),
+        ("lro", True, "lro: r0: large-receive-offload is fixed by the driver: off"),
+        ("napi_cpus", "63", "napi_cpus: there is no CPU 63"),
+        ("governor", "performance", "governor: no CPU has a frequency that Linux chooses"),
+        ("smt", False, "smt: smt/control is not"),
+        ("isolcpus", "1", "isolcpus: is none; only a boot can make it 1"),
+        ("kernel", "rt", "kernel: is stock; only a boot can make it rt"),
     ],
 )
 def test_what_the_machine_cannot_is_said_and_nothing_is_turned(

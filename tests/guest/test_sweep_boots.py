@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guests booted with knobs that only a boot sets, and traffic with tags and random destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import LabRoot
+from skblab.sweep import booting
+from skblab.sweep.experiment import Stream, Traffic, Value
+from skblab.sweep.knobs.base import Unable
+from skblab.sweep.knobs.boot import start
+from skblab.sweep.knobs.turning import turning
+from skblab.sweep.testbeds.netns import Netns
+
+pytestmark = pytest.mark.guest
+
+COUNT = 2000
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {
+            **{"kernel": "stock", "patches": True, "preempt": "full", "mitigations": "off"},
+            **{"isolcpus": "1", "nohz_full": "1", "rcu_nocbs": "1", "selinux": "off"},
+        },
+        {"preempt": "none", "mitigations": "auto", "isolcpus": "none", "selinux": "permissive"},
+        {"selinux": "enforcing"},
+    ],
+    ids=["isolated", "permissive", "enforcing"],
+)
+def test_a_guest_is_booted_as_its_knobs_want(
+    stock: Kernel, lab: LabRoot, tmp_path: Path, knobs: dict[str, Value]
+) -> None:
+    begins = start(knobs)
+    with Guest.boot(make_spec(arguments=list(begins.arguments)), stock, lab) as guest:
+        assert booting.begin(guest.transport, begins) is None
+        testbed = Netns(guest.transport, guest.spec.cpus)
+        testbed.prepare(Traffic())
+        with turning(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+            found = turner.turn({**knobs, "rp_filter": 1})
+            assert [one for one in found if one.void] == []
+            offered = testbed.offer(Stream(family=4, frame=64, flows=1), COUNT)
+            assert offered.received == COUNT
+            wrong = {"mitigations": "auto,nosmt"}
+            with pytest.raises(Unable, match="only a boot can make it auto,nosmt"):
+                turner.turn(wrong)
+
+
+@pytest.fixture(scope="module")
+def testbed(stock: Kernel, lab: LabRoot) -> Iterator[Netns]:
+    with Guest.boot(make_spec(), stock, lab) as guest:
+        made = Netns(guest.transport, guest.spec.cpus)
+        made.prepare(Traffic(destinations=("fixed", "random")))
+        yield made
+        assert guest.console.warnings() == []
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("knobs", [{}, {"vlan": 7}, {"routes": 5000, "routes6": 5000}], ids=str)
+@pytest.mark.parametrize("destinations", ["fixed", "random"])
+def test_every_packet_comes(
+    testbed: Netns, tmp_path: Path, family: int, knobs: dict[str, Value], destinations: str
+) -> None:
+    stream = Stream.model_validate(
+        {"family": family, "frame": 82, "flows": 4, "destinations": destinations}
+    )
+    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        assert [one for one in turner.turn(knobs) if one.void] == []
+        offered = testbed.offer(stream, COUNT)
+        assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
+        tester = testbed.offer(stream, COUNT, tester=True)
+        assert (tester.sent, tester.received) == (COUNT, COUNT)
+
+
+def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -> None:
+    seen = "ip netns exec router cat /sys/class/net/skbvlan{}/statistics/{}_packets"
+    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        turner.turn({"vlan": 7})
+        testbed.offer(Stream(family=4, frame=64, flows=1), COUNT)
+        for place, way in ((0, "rx"), (1, "tx")):
+            count = testbed.transport.script(seen.format(place, way)).stdout
+            assert int(count) == COUNT
