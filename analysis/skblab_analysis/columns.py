@@ -54,6 +54,13 @@ class Table:
 
 
 _TRIAL = Column("trial", pa.int64(), NO_UNIT, "Number of the trial in the run, from 0.")
+_BOOT_KNOBS = Column(
+    "boot_knobs",
+    pa.string(),
+    NO_UNIT,
+    "Knobs that the guest was booted with, such as `kernel=rt`; null: none.",
+    null=True,
+)
 _SERIES = (
     Column(
         "path",
@@ -119,7 +126,13 @@ TRIALS = Table(
             "Rate that it was to be measured at, where one was given.",
             null=True,
         ),
-        Column("boot", pa.int64(), NO_UNIT, "Number of the guest's boot, from 0."),
+        Column(
+            "boot",
+            pa.int64(),
+            NO_UNIT,
+            "Number of the guest's boot, from 0; in a sweep that of the block.",
+        ),
+        _BOOT_KNOBS,
         Column("repeat", pa.int64(), NO_UNIT, "Number of the repeat within the boot, from 0."),
         Column("state", pa.string(), NO_UNIT, "`good` or `void`."),
         Column("reason", pa.string(), NO_UNIT, "Why the trial is void.", null=True),
@@ -251,6 +264,7 @@ _SEARCHED = (
         "`whole`, or `tester`: generator, links and sink with nothing in between.",
     ),
     Column("boot", pa.int64(), NO_UNIT, "Number of the block, which has fresh boots, from 0."),
+    _BOOT_KNOBS,
     Column("traffic", pa.string(), NO_UNIT, "What was sent: family, frame size, flows."),
 )
 

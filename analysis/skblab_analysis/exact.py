@@ -4,6 +4,8 @@
 A trial counts the instructions of one run of packets. Part `whole` holds the tester (generator,
 links and sink) and the path under test; part `tester` is calibrated with nothing in between, so
 the path's own cost is whole - tester. Differences are taken between wholes: the tester cancels.
+A setting that another boot has than the baseline, such as one of another kernel, has a tester of
+its own: there each is taken from its whole first.
 A trial whose packets did not all reach the sink is refused: a lost packet costs less. A few more
 than were sent (STRAY_LIMIT) are let through: a kernel announces its addresses by itself.
 
@@ -35,7 +37,8 @@ class ExactTrial(BaseModel):
     """One counted run: `instructions` guest instructions for `packets` packets.
 
     `delivered` packets were counted by the sink. `traffic` says what was sent, if there is a
-    choice: trials of different packets are not compared with each other.
+    choice: trials of different packets are not compared with each other. `boot_knobs` says how it
+    was booted, if there is a choice.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +51,7 @@ class ExactTrial(BaseModel):
     delivered: NonNegativeInt
     instructions: PositiveInt
     traffic: str = ""
+    boot_knobs: str = ""
 
     @property
     def per_packet(self) -> float:
@@ -60,6 +64,7 @@ class Cost:
     """Instructions per packet over the trials of one setting and part."""
 
     setting: str
+    boot_knobs: str
     trials: int
     boots: int
     mean: float
@@ -97,11 +102,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class ExactSummary:
-    """Costs by setting in the order first run; the first is the baseline."""
+    """Costs by setting in the order first run; the first is the baseline.
+
+    Each way of booting has a tester of its own.
+    """
 
     costs: tuple[Cost, ...]
     differences: tuple[Difference, ...]
-    tester: Cost | None
+    testers: tuple[Cost, ...]
     traffic: str = ""
 
     @property
@@ -111,7 +119,17 @@ class ExactSummary:
 
     def path(self, cost: Cost) -> float | None:
         """The path's own instructions per packet; None without calibration."""
-        return None if self.tester is None else cost.mean - self.tester.mean
+        tester = self.tester(cost)
+        return None if tester is None else cost.mean - tester.mean
+
+    def tester(self, cost: Cost) -> Cost | None:
+        """Return the tester of a setting's boots; None without calibration."""
+        return _tester(cost, self.testers)
+
+
+def tester_name(boot_knobs: str) -> str:
+    """Return what the tester is called that is booted so."""
+    return f"tester alone{f', {boot_knobs}' if boot_knobs else ''}"
 
 
 def check(trial: ExactTrial) -> None:
@@ -148,11 +166,15 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
             raise RefusedError(f"no exact trial has the baseline setting {baseline!r}")
         names.sort(key=lambda name: name != baseline)
     costs = tuple(_cost(name, [t for t in wholes if t.setting == name]) for name in names)
-    testers = [trial for trial in trials if trial.part == "tester"]
+    calibrations = [trial for trial in trials if trial.part == "tester"]
+    testers = tuple(
+        _cost(tester_name(knobs), [trial for trial in calibrations if trial.boot_knobs == knobs])
+        for knobs in dict.fromkeys(trial.boot_knobs for trial in calibrations)
+    )
     summary = ExactSummary(
         costs=costs,
-        differences=tuple(_difference(costs[0], cost) for cost in costs[1:]),
-        tester=_cost("tester", testers) if testers else None,
+        differences=tuple(_difference(costs[0], cost, testers) for cost in costs[1:]),
+        testers=testers,
         traffic=trials[0].traffic,
     )
     for cost in costs:
@@ -169,6 +191,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
     figures = [trial.per_packet for trial in trials]
     return Cost(
         setting=name,
+        boot_knobs=trials[0].boot_knobs,
         trials=len(trials),
         boots=len({trial.boot for trial in trials}),
         mean=sum(figures) / len(figures),
@@ -177,9 +200,17 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
     )
 
 
-def _difference(baseline: Cost, cost: Cost) -> Difference:
+def _tester(cost: Cost, testers: Sequence[Cost]) -> Cost | None:
+    return next((one for one in testers if one.boot_knobs == cost.boot_knobs), None)
+
+
+def _difference(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Difference:
+    value, counted = cost.mean - baseline.mean, [baseline, cost]
+    theirs, ours = _tester(baseline, testers), _tester(cost, testers)
+    if theirs is not None and ours is not None and ours is not theirs:
+        value -= ours.mean - theirs.mean
+        counted += [theirs, ours]
     seeable = None
-    if baseline.trials > 1 and cost.trials > 1:
-        seeable = (baseline.high - baseline.low) + (cost.high - cost.low)
-    value = cost.mean - baseline.mean
+    if all(one.trials > 1 for one in counted):
+        seeable = sum(one.high - one.low for one in counted)
     return Difference(cost.setting, value, value / baseline.mean, seeable)

@@ -252,8 +252,12 @@ def unseen(run: Run) -> list[str]:
         if run.ledger(clock) is None and run.accounts(clock):
             said += _silent(polls(run, clock))
     for exact in run.exact():
-        if exact.tester is None:
-            said.append("The tester was not calibrated alone: its cost is in every exact figure.")
+        bare = [cost.setting for cost in exact.costs if exact.tester(cost) is None]
+        if bare:
+            of = "every exact figure"
+            if len(bare) < len(exact.costs):
+                of = f"the exact figures of {joined(bare)}"
+            said.append(f"The tester was not calibrated alone: its cost is in {of}.")
         for cost in exact.costs:
             if cost.repeats is None:
                 said.append(f"{cost.setting} was counted once: how well it repeats is not known.")

@@ -184,16 +184,17 @@ def exact_picture(exact: ExactSummary, suffix: str = "") -> Picture:
     `suffix` tells those of further traffic from the first.
     """
     differences = {one.setting: one for one in exact.differences}
-    tester = exact.tester.mean if exact.tester else 0.0
     lines = []
     for cost in exact.costs:
+        tester = exact.tester(cost)
         difference = differences.get(cost.setting)
         value = difference.value if difference else 0.0
         words = "baseline"
         if difference:
             words = f"{signed(value, 1)} ({share(difference.share, 1, sign=True)})"
         lines.append(
-            f"{_quoted(cost.setting)} {tester:.3f} {cost.mean:.3f} {value:.3f} "
+            f"{_quoted(cost.setting)} {tester.mean if tester else 0.0:.3f} {cost.mean:.3f} "
+            f"{value:.3f} "
             f"{_quoted(number(cost.mean, 1))} {_quoted(words)}\n"
         )
     values = [one.value for one in exact.differences]

@@ -52,11 +52,11 @@ class RateCells:
 
 
 def rows(goal: GoalSummary, space: str = " ") -> list[RateCells]:
-    """Return a row for every setting, and a last one for the tester if it was searched."""
+    """Return a row for every setting, and last ones for the tester if it was searched."""
     made = [_cells(one, goal, space) for one in goal.rates]
-    if goal.tester is not None:
-        tester = _cells(goal.tester, goal, space)
-        made.append(RateCells("tester alone", tester.rate, tester.half, "", "", tester.blocks, ""))
+    for one in goal.testers:
+        tester = _cells(one, goal, space)
+        made.append(RateCells(one.setting, tester.rate, tester.half, "", "", tester.blocks, ""))
     return made
 
 
@@ -109,7 +109,7 @@ def unseen(run: Run) -> list[str]:
     said = []
     for one in found:
         goal = one.main
-        if goal.tester is None:
+        if not goal.testers:
             said.append(
                 f"{one.traffic}: the tester was not searched alone: its ceiling is unknown."
             )

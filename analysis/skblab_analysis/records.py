@@ -302,6 +302,7 @@ class RunFolder:
         received = sum(one.received for one in search.loads)
         row = _trial_row(number, "wall", search.setting, search.boot, 0) | {
             "part": search.part,
+            "boot_knobs": search.boot_knobs or None,
             "traffic": search.traffic,
             "measure": "tester" if search.part == "tester" else "throughput",
             "sent": sent,
@@ -310,7 +311,7 @@ class RunFolder:
             "packets": sent,
         }
         head = {"trial": number} | {
-            name: getattr(search, name) for name in ("setting", "part", "boot", "traffic")
+            name: row[name] for name in ("setting", "part", "boot", "boot_knobs", "traffic")
         }
         loads = [
             head | {"number": place, "offered_rate": one.offered_rate} | one.model_dump()
@@ -331,6 +332,7 @@ class RunFolder:
         reason: str,
         *,
         boot: int = 0,
+        boot_knobs: str = "",
         traffic: str = "",
         measure: str | None = None,
         rate: int | None = None,
@@ -338,7 +340,8 @@ class RunFolder:
         """Record a trial that was not run, or that did not have its setting."""
         number = len(self._trials)
         row = _trial_row(number, clock, setting, boot, 0)
-        row |= {"traffic": traffic or None, "measure": measure, "rate": rate}
+        row |= {"boot_knobs": boot_knobs or None, "traffic": traffic or None}
+        row |= {"measure": measure, "rate": rate}
         row |= {"part": "tester"} if measure == "tester" else {}
         self._append([row | {"state": "void", "reason": reason}], [])
         self.journal("void", trials=[number], reason=reason)
@@ -521,6 +524,7 @@ def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
             delivered=row["received"],
             instructions=row["instructions"],
             traffic=row["traffic"] or "",
+            boot_knobs=row["boot_knobs"] or "",
         )
         for row in rows
         if row["state"] == "good" and row["instructions"] is not None
@@ -529,7 +533,12 @@ def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
 
 def _results(rows: Sequence[Row]) -> list[Result]:
     return [
-        parse(Result, {name: row[name] for name in Result.model_fields}, "a row of throughput")
+        parse(
+            Result,
+            {name: row[name] for name in Result.model_fields}
+            | {"boot_knobs": row["boot_knobs"] or ""},
+            "a row of throughput",
+        )
         for row in rows
     ]
 
@@ -573,6 +582,7 @@ def _trial_row(trial: int, clock: Clock, setting: str, boot: int, repeat: int) -
 def _exact_row(number: int, trial: ExactTrial) -> Row:
     return _trial_row(number, "exact", trial.setting, trial.boot, trial.repeat) | {
         "part": trial.part,
+        "boot_knobs": trial.boot_knobs or None,
         "traffic": trial.traffic or None,
         "measure": "tester" if trial.part == "tester" else "instructions",
         "sent": trial.packets,

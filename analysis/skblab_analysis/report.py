@@ -326,22 +326,22 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
                 ),
             )
         )
-    if summary.tester is not None:
-        rows.append(
-            Cells(
-                name="tester alone",
-                about="generator, links and sink with nothing in between",
-                figures=(
-                    "",
-                    "",
-                    number(summary.tester.mean, 1, NARROW_SPACE),
-                    "",
-                    small_share(summary.tester.spread),
-                    str(summary.tester.trials),
-                    str(summary.tester.boots),
-                ),
-            )
+    rows += [
+        Cells(
+            name=tester.setting,
+            about="generator, links and sink with nothing in between",
+            figures=(
+                "",
+                "",
+                number(tester.mean, 1, NARROW_SPACE),
+                "",
+                small_share(tester.spread),
+                str(tester.trials),
+                str(tester.boots),
+            ),
         )
+        for tester in summary.testers
+    ]
     picture = plots.exact_picture(summary, f"-{place + 1}" if place else "")
     return Exact(summary, tuple(rows), _figure(picture, folder, gnuplot))
 

@@ -362,17 +362,18 @@ def exact_table(exact: ExactSummary) -> Table:
             "" if difference is None else share(difference.share, 1, sign=True),
             _spread(cost),
         )
-    if exact.tester is not None:
+    if exact.testers:
         table.add_section()
+    for tester in exact.testers:
         table.add_row(
-            "tester alone",
-            str(exact.tester.trials),
-            str(exact.tester.boots),
-            number(exact.tester.mean, 1),
+            escape(tester.setting),
+            str(tester.trials),
+            str(tester.boots),
+            number(tester.mean, 1),
             "",
             "",
             "",
-            _spread(exact.tester),
+            _spread(tester),
         )
     for difference in exact.differences:
         if difference.seen is False:

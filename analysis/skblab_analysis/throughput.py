@@ -25,7 +25,7 @@ from pydantic import (
 
 from skblab_analysis import certainty
 from skblab_analysis.certainty import AGAIN, Difference, FalseAlarms, Interval
-from skblab_analysis.exact import Part, Setting
+from skblab_analysis.exact import Part, Setting, tester_name
 
 # Of a trial: who lost packets, or did not send them.
 Limit = Literal["none", "generator", "device", "sink"]
@@ -88,15 +88,20 @@ class Result(Found):
     setting: Setting
     part: Part
     boot: NonNegativeInt
+    boot_knobs: str
     traffic: str
 
 
 class Search(_Part):
-    """A search: of which setting and traffic, in which block, all its trials and all it found."""
+    """A search: of which setting and traffic, in which block, all its trials and all it found.
+
+    `boot_knobs` says how it was booted, if there is a choice.
+    """
 
     setting: Setting
     part: Part = "whole"
     boot: NonNegativeInt
+    boot_knobs: str = ""
     traffic: str
     loads: tuple[Load, ...]
     goals: Annotated[tuple[Found, ...], Field(min_length=1)]
@@ -126,7 +131,10 @@ class Change:
 
 @dataclass(frozen=True)
 class GoalSummary:
-    """All settings by one goal, the baseline first, in the order first run."""
+    """All settings by one goal, the baseline first, in the order first run.
+
+    Each way of booting has a tester of its own.
+    """
 
     goal: str
     loss_ratio: float
@@ -135,7 +143,7 @@ class GoalSummary:
     baseline: str | None
     rates: tuple[Rate, ...]
     changes: tuple[Change, ...]
-    tester: Rate | None
+    testers: tuple[Rate, ...]
 
     def rate(self, setting: str) -> Rate | None:
         """Return the rate of a setting; None if it has none."""
@@ -210,6 +218,7 @@ def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     names.sort(key=lambda name: name != baseline)
     rates = tuple(_rate(name, [one for one in wholes if one.setting == name]) for name in names)
     testers = [one for one in results if one.part == "tester"]
+    boots = dict.fromkeys(one.boot_knobs for one in testers)
     first = results[0]
     changes = []
     if names[0] == baseline:
@@ -225,7 +234,10 @@ def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
         baseline=baseline if names[0] == baseline else None,
         rates=rates,
         changes=tuple(changes),
-        tester=_rate("tester", testers) if testers else None,
+        testers=tuple(
+            _rate(tester_name(knobs), [one for one in testers if one.boot_knobs == knobs])
+            for knobs in boots
+        ),
     )
 
 

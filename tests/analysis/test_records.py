@@ -24,7 +24,7 @@ import synthetic_run
 from skblab.errors import SkblabError
 from skblab_analysis import columns
 from skblab_analysis.errors import RecordError, RefusedError
-from skblab_analysis.exact import ExactTrial, summarise
+from skblab_analysis.exact import ExactTrial, Part, summarise
 from skblab_analysis.loglinear import Histogram
 from skblab_analysis.records import RunFolder, load
 
@@ -383,6 +383,30 @@ def test_difference_within_the_ranges_is_not_told_from_none() -> None:
     (difference,) = summary.differences
     assert (difference.value, difference.seeable, difference.seen) == (2.5, 7, False)
     assert summary.baseline.repeats is False
+
+
+def test_settings_of_other_boots_have_testers_of_their_own() -> None:
+    def booted(knobs: str, setting: str, part: Part, *per_packet: int) -> list[ExactTrial]:
+        more = {"part": part, "boot_knobs": knobs}
+        return [one.model_copy(update=more) for one in _trials(setting, *per_packet)]
+
+    trials = [
+        *booted("", "tester", "tester", 300, 301),
+        *booted("", "a", "whole", 1000, 1000),
+        *booted("", "b", "whole", 1010, 1010),
+        *booted("kernel=rt", "tester", "tester", 500, 502),
+        *booted("kernel=rt", "rt", "whole", 1400, 1405),
+    ]
+    summary = summarise(trials, "a")
+    names = [one.setting for one in summary.testers]
+    assert names == ["tester alone", "tester alone, kernel=rt"]
+    assert [summary.path(one) for one in summary.costs] == [699.5, 709.5, 901.5]
+    # Between wholes where the tester cancels, and else between paths.
+    assert [(one.value, one.seeable) for one in summary.differences] == [(10, 0), (202, 8)]
+    # Without one of the testers nothing can be taken off.
+    bare = summarise([one for one in trials if one.part == "whole" or not one.boot_knobs], "a")
+    assert bare.path(bare.costs[2]) is None
+    assert bare.differences[1].value == 402.5
 
 
 def test_single_trials_have_no_spread() -> None:

@@ -49,8 +49,8 @@ def test_settings_are_compared_with_the_baseline_block_by_block(tmp_path: Path) 
     assert filtered is not None
     assert filtered.difference.seen is False
     assert strict.change("baseline") is None
-    assert strict.tester is not None
-    assert strict.tester.blocks == {0: 210_000, 1: 210_001, 2: 210_002}
+    [tester] = strict.testers
+    assert tester.blocks == {0: 210_000, 1: 210_001, 2: 210_002}
 
 
 def test_the_baseline_against_itself_tells_the_false_alarms(tmp_path: Path) -> None:

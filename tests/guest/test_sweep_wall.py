@@ -50,11 +50,12 @@ def test_rates_are_found_and_add_up(skblab: Skblab, tmp_path: Path) -> None:
     ]
     for summary in run.throughput():
         goal = summary.main
-        assert goal.tester is not None and goal.tester.interval is not None
+        [tester] = goal.testers
+        assert tester.interval is not None
         for rate in goal.rates:
             # Emulated and busy, it is thousands; the tester has less to do.
             assert rate.interval is not None
-            assert 500 < rate.interval.mean < 1.5 * goal.tester.interval.mean
+            assert 500 < rate.interval.mean < 1.5 * tester.interval.mean
     for row in run.loads:
         assert row["received"] <= row["forwarded"] <= row["sent"]
         # The most that can be asked for: it is stopped soon after its time.

@@ -22,7 +22,7 @@ from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import booting, cli, plan, wall
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value
+from skblab.sweep.experiment import BASELINE, Experiment, Setting, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import TESTER
 from skblab.sweep.progress import Progress
@@ -114,6 +114,8 @@ class Sweep:
     path: Path
     wanted: Experiment
     guests: list[Guest] = field(default_factory=lambda: [Guest()])
+    # Those of boots with these knobs, instead of the next one.
+    of_boots: dict[str, Guest] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, results: Path, wanted: Experiment, *guests: Guest) -> Sweep:
@@ -125,12 +127,15 @@ class Sweep:
         """Run what is left, as the next one to resume does."""
         folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
         method = wall.Timing(self.wanted, folder, reporter)
-        made = plan.make(self.wanted)
+        made = plan.make(self.wanted, ["kernel"])
         running = Running(made, method, folder, reporter, Progress.read(self.path))
 
         @contextlib.contextmanager
-        def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
-            one = self.guests.pop(0) if len(self.guests) > 1 else self.guests[0]
+        def guest(_: object, boot: plan.Boot, *__: object) -> Iterator[tuple[Netns, Turner]]:
+            if str(boot) in self.of_boots:
+                one = self.of_boots[str(boot)]
+            else:
+                one = self.guests.pop(0) if len(self.guests) > 1 else self.guests[0]
             try:
                 method.warm_up(cast(Netns, one))
                 yield cast(Netns, one), cast(Turner, one)
@@ -171,8 +176,9 @@ def test_rates_are_found_and_the_device_is_the_limit(
             assert rate is not None and rate.interval is not None
             assert rate.interval.mean == pytest.approx(truth, rel=0.03)
             assert rate.judgement == "device"
-        assert goal.tester is not None and goal.tester.interval is not None
-        assert goal.tester.interval.mean == pytest.approx(GENERATOR, rel=0.03)
+        [tester] = goal.testers
+        assert tester.interval is not None
+        assert tester.interval.mean == pytest.approx(GENERATOR, rel=0.03)
     # The first load is more than any generator can send: it was stopped.
     first = run.loads[0]
     assert (first["load"], first["number"], first["limit"]) == (1e7, 0, "generator")
@@ -253,6 +259,74 @@ def test_what_killed_its_guest_twice_is_left_out(
     [void] = [row for row in run.trials if row["state"] == "void"]
     assert void["reason"] == "the guest died 2 times: guest panicked: Oops"
     assert sum(keys(run).values()) == 4
+
+
+def two_boots() -> Experiment:
+    found = experiment(least=2, most=2)
+    rt = Setting(name="rt", knobs={"kernel": "rt"})
+    return found.model_copy(update={"setting": (*found.setting, rt)})
+
+
+def test_each_boot_of_a_block_has_a_tester_and_a_ceiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = Sweep.begin(tmp_path, two_boots())
+    # With the one kernel the tester is the limit, and with the other it is not.
+    sweep.of_boots = {"kernel=rt": Guest(generator=92_000.0)}
+    run = sweep.run(monkeypatch)
+    testers = Counter(
+        (row["boot"], row["boot_knobs"]) for row in run.trials if row["part"] != "whole"
+    )
+    assert testers == Counter([(0, None), (0, "kernel=rt"), (1, None), (1, "kernel=rt")])
+    [summary] = run.throughput()
+    judged = {one.setting: one.judgement for one in summary.main.rates}
+    assert judged == {BASELINE: "device", AGAIN: "device", "strict": "device", "rt": "tester"}
+    named = {one.setting: one for one in summary.main.testers}
+    assert set(named) == {"tester alone", "tester alone, kernel=rt"}
+    for name, truth in (("tester alone", GENERATOR), ("tester alone, kernel=rt", 92_000.0)):
+        interval = named[name].interval
+        assert interval is not None and named[name].none == 0
+        assert (interval.count, interval.mean) == (2, pytest.approx(truth, rel=0.03))
+
+
+def test_a_killed_run_of_several_boots_is_resumed_with_the_same_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def named(run: Run) -> Counter[tuple[str, int, str | None]]:
+        return Counter((row["setting"], row["boot"], row["boot_knobs"]) for row in run.trials)
+
+    whole = named(Sweep.begin(tmp_path / "whole", two_boots()).run(monkeypatch))
+    assert sum(whole.values()) == 2 * (2 + 4)
+    for knobs in ("", "kernel=rt"):
+        for dies_after in (0, 10, 25):
+            sweep = Sweep.begin(tmp_path / f"{knobs}{dies_after}", two_boots())
+            sweep.of_boots = {knobs: Guest(dies_after=dies_after)}
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(Running, "_blamed", killed)
+                sweep.run(patch)
+            sweep.of_boots = {}
+            run = sweep.run(monkeypatch)
+            assert named(run) == whole
+            assert {row["state"] for row in run.trials} == {"good"}
+
+
+def test_a_boot_that_never_comes_up_takes_its_own_trials_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = Sweep.begin(tmp_path, two_boots())
+    sweep.of_boots = {"kernel=rt": Guest(dies_after=0)}
+    run = sweep.run(monkeypatch)
+    void = [row for row in run.trials if row["state"] == "void"]
+    assert {(row["setting"], row["boot_knobs"]) for row in void} == {
+        (TESTER, "kernel=rt"),
+        ("rt", "kernel=rt"),
+    }
+    assert {row["reason"] for row in void} == {
+        "no guest came up 3 times: guest panicked: Oops",
+    }
+    assert len(run.trials) - len(void) == 2 * 4
+    # Nothing is left of it, either.
+    assert keys(Sweep(run.folder, two_boots()).run(monkeypatch)) == keys(run)
 
 
 def test_narrow_intervals_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,8 +239,7 @@ def _print_plan(plan: plans.Plan, packets: int, flavour: str, *, patches: bool) 
     for wrong in _unable(experiment, exact=plan.exact):
         typer.echo(f"in namespaces of one guest it cannot run: {wrong}")
     for boot in plan.boots:
-        knobs = plans.words(boot.knobs)
-        typer.echo(f"\nblock {boot.block + 1}{f', {knobs}' if knobs else ''}")
+        typer.echo(f"\nblock {boot.block + 1}{f', {boot}' if boot.knobs else ''}")
         for change in boot.changes:
             typer.echo(f"  {change.setting}")
             for trial in change.trials:

@@ -53,6 +53,7 @@ class Counting:
             setting=key.setting,
             part="tester" if tester else "whole",
             boot=key.block,
+            boot_knobs=key.boot_knobs,
             packets=offered.tried,
             delivered=offered.received,
             instructions=offered.microseconds * INSTRUCTIONS_PER_US,

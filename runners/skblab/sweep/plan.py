@@ -68,6 +68,10 @@ class Boot:
     knobs: Mapping[str, Value]
     changes: tuple[Change, ...]
 
+    def __str__(self) -> str:
+        """Return its knobs in words, by which boots of a block are told apart; none if none."""
+        return words(self.knobs)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -130,18 +134,20 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
     With `exact`, instructions are counted of every setting and traffic, whatever is measured else.
     A boot begins with the tester where the tester is part of what is measured.
     """
-    by_boot: dict[str, list[tuple[str, Mapping[str, Value]]]] = {}
+    by_boot: dict[str, tuple[Mapping[str, Value], list[tuple[str, Mapping[str, Value]]]]] = {}
     names = [(BASELINE, None), (AGAIN, None), *((one.name, one) for one in experiment.settings())]
     for name, setting in names:
         knobs = knobs_of(experiment, setting)
-        key = json.dumps({one: knobs[one] for one in sorted(knobs) if one in needs_boot})
-        by_boot.setdefault(key, []).append((name, knobs))
+        own = {one: knobs[one] for one in sorted(knobs) if one in needs_boot}
+        _, settings = by_boot.setdefault(words(own), (own, []))
+        settings.append((name, knobs))
     boots: list[Boot] = []
     number = 0
     for block in range(experiment.repeats.most):
         # Of the block alone: a repeat more does not change the order of those before it.
         choose = random.Random(f"{experiment.seed} {block}")
         for key in choose.sample(sorted(by_boot), len(by_boot)):
+            chosen, settings = by_boot[key]
             changes = []
             if exact or experiment.measure.throughput is not None:
                 calibrations = tuple(
@@ -150,7 +156,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 )
                 number += len(calibrations)
                 changes.append(Change(TESTER, {}, calibrations))
-            for name, knobs in choose.sample(by_boot[key], len(by_boot[key])):
+            for name, knobs in choose.sample(settings, len(settings)):
                 some = list(_measures(experiment, exact))
                 trials = [
                     Trial(number + at, *one)
@@ -158,14 +164,8 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 ]
                 number += len(trials)
                 changes.append(Change(name, knobs, tuple(trials)))
-            boots.append(Boot(block, _list_to_tuple(json.loads(key)), tuple(changes)))
+            boots.append(Boot(block, chosen, tuple(changes)))
     return Plan(experiment, tuple(boots), exact)
-
-
-def _list_to_tuple(knobs: Mapping[str, Value | list[int | str]]) -> dict[str, Value]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in knobs.items()
-    }
 
 
 def _measures(experiment: Experiment, exact: bool) -> Iterator[tuple[What, Stream, int | None]]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How far a sweep has come, from its run folder alone: what is done, and what was only attempted.
 
-A trial is named by setting, block, traffic and what it measures. It is done when the folder's table
-has a row of it, good or void. An attempt is in the journal before the trial begins: what broke a
-guest twice is not tried a third time.
+A trial is named by setting, block, knobs of its boot (a block has a tester in each), traffic and
+what it measures. It is done when the folder's table has a row of it, good or void. An attempt is in
+the journal before the trial begins: what broke a guest twice is not tried a third time.
 """
 
 from __future__ import annotations
@@ -31,17 +31,20 @@ class Key:
     measure: str
     # Packets a second, of what is measured at a given rate.
     rate: int | None = None
+    # Those that the boot was chosen by, in words.
+    boot_knobs: str = ""
 
     @classmethod
     def of(cls, boot: Boot, change: Change, trial: Trial) -> Key:
         """Return the trial's name."""
-        return cls(change.setting, boot.block, str(trial.stream), trial.what, trial.rate)
+        stream = str(trial.stream)
+        return cls(change.setting, boot.block, stream, trial.what, trial.rate, str(boot))
 
     @classmethod
     def of_row(cls, row: Row) -> Key:
         """Return the name of the trial that has this row."""
-        traffic, measure = row["traffic"] or "", row["measure"] or ""
-        return cls(row["setting"], row["boot"], traffic, measure, row["rate"])
+        traffic, measure, knobs = (row[one] or "" for one in ("traffic", "measure", "boot_knobs"))
+        return cls(row["setting"], row["boot"], traffic, measure, row["rate"], knobs)
 
     def words(self) -> dict[str, JsonValue]:
         """Return it as the journal has it."""

@@ -207,6 +207,7 @@ class Running:
             key.setting,
             reason,
             boot=key.block,
+            boot_knobs=key.boot_knobs,
             traffic=key.traffic,
             measure=key.measure,
             rate=key.rate,

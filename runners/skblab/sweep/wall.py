@@ -184,6 +184,7 @@ class Timing:
             setting=key.setting,
             part="tester" if key.setting == TESTER else "whole",
             boot=key.block,
+            boot_knobs=key.boot_knobs,
             traffic=key.traffic,
             loads=tuple(loads),
             goals=tuple(self._goal(key, one, confirmed) for one in found.goals),
@@ -221,12 +222,10 @@ class Timing:
         return made.model_copy(update=more)
 
     def _ceiling(self, key: Key, goal: str) -> float | None:
-        """Return what the tester reached in this block: also one that another guest had begun."""
+        """Return what the tester reached in this boot: also one that another guest had begun."""
+        ours = ("tester", goal, key.block, key.boot_knobs, key.traffic)
         for one in self.folder.results():
-            if (one.part, one.goal) == ("tester", goal) and (one.boot, one.traffic) == (
-                key.block,
-                key.traffic,
-            ):
+            if (one.part, one.goal, one.boot, one.boot_knobs, one.traffic) == ours:
                 return one.lower
         return None
 
