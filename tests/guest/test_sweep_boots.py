@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,26 @@ def test_every_packet_comes(
         assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
         tester = testbed.offer(stream, COUNT, tester=True)
         assert (tester.sent, tester.received) == (COUNT, COUNT)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "polled"),
+    [({}, COUNT), ({"gro_list": True}, COUNT), ({"udp_gro": True}, COUNT), ({"gro": False}, 0)],
+    ids=str,
+)
+def test_the_router_polls_what_comes_by_napi(
+    testbed: Netns, tmp_path: Path, knobs: dict[str, Value], polled: int
+) -> None:
+    def count() -> int:
+        shown = testbed.transport.script("ip netns exec router ethtool -S r0").check("counters")
+        return int(re.findall(r"rx_queue_0_xdp_packets: (\d+)", shown.stdout)[0])
+
+    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        assert [one for one in turner.turn(knobs) if one.void] == []
+        before = count()
+        offered = testbed.offer(Stream(family=4, frame=82, flows=1), COUNT)
+        assert (offered.forwarded, offered.received) == (COUNT, COUNT)
+        assert count() - before == polled
 
 
 def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -> None:
