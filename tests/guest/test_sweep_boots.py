@@ -101,6 +101,23 @@ def test_the_router_polls_what_comes_by_napi(
         assert count() - before == polled
 
 
+@pytest.mark.parametrize("knobs", [{"threaded": True}, {"napi_threaded": "on"}], ids=str)
+def test_threads_keep_up_with_the_generator_on_one_cpu(
+    stock: Kernel, lab: LabRoot, tmp_path: Path, knobs: dict[str, Value]
+) -> None:
+    stream = Stream(family=4, frame=64, flows=1)
+    with Guest.boot(make_spec(exact=True), stock, lab) as guest:
+        testbed = Netns(guest.transport, guest.spec.cpus)
+        testbed.prepare(Traffic())
+        with turning(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+            plain = testbed.offer(stream, COUNT)
+            assert [one for one in turner.turn(knobs) if one.void] == []
+            threads = testbed.offer(stream, COUNT)
+    assert (threads.sent, threads.refused, threads.received) == (COUNT, 0, COUNT)
+    # A switch to the thread and back is in it.
+    assert threads.microseconds > plain.microseconds
+
+
 def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -> None:
     seen = "ip netns exec router cat /sys/class/net/skbvlan{}/statistics/{}_packets"
     with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:

@@ -95,6 +95,13 @@ settled() { # device of the sink
 	echo "$now"
 }
 
+# With one CPU, a thread of the router's, such as of NAPI, gets it as soon as it has work: the ring
+# between has room for 256 packets, and the generator would send more in its turn, all of them lost.
+give_way() { # cpu
+	[ "$(nproc --all)" = 1 ] || return 0
+	for thread in $(pgrep -x "kpktgend_$1"); do chrt --idle --pid 0 "$thread"; done
+}
+
 # Sends `count` packets, `gap` nanoseconds from one to the next, or 0: at once; for at most `limit`
 # seconds, or 0: until all are sent. pktgen's own thread of CPU `cpu` does it. Ports go round: one
 # flow each. With DESTINATIONS=random each packet has a destination of its own, in networks that
@@ -156,6 +163,7 @@ offer() { # whole|tester family bytes flows count gap limit cpu
 	shift 4
 	TAG=
 	[ "$part" = tester ] || TAG=$(tag)
+	give_way "$7"
 	before=$(dropped "$far") forwarded=$(handed_over r1)
 	told=$(generate "$device" "$mac" "$@")
 	after=$(settled "$far")
