@@ -14,9 +14,9 @@ from skblab.sweep.testbeds import netns
 MACHINE = netns.machine(2)
 
 
-def qdiscs(device: str, kind: str, handle: str) -> str:
+def qdiscs(device: str, kind: str, handle: str, queues: int = 1) -> str:
     root = {"kind": kind, "handle": handle, "root": True}
-    return f"{device} {json.dumps([{'kind': 'ingress', 'handle': 'ffff:'}, root])}\n"
+    return f"{device} {queues} {json.dumps([{'kind': 'ingress', 'handle': 'ffff:'}, root])}\n"
 
 
 def test_a_qdisc_of_ours_is_told_from_the_default() -> None:
@@ -31,6 +31,15 @@ def test_a_qdisc_of_ours_is_told_from_the_default() -> None:
 def test_a_qdisc_of_somebody_else_is_left_alone() -> None:
     with pytest.raises(Unable, match="r0 has a qdisc of its own, htb 1:"):
         KNOBS["qdisc"].state(qdiscs("r0", "htb", "1:"))
+
+
+def test_a_device_with_one_queue_has_no_qdisc_of_each() -> None:
+    knob = KNOBS["qdisc"]
+    several, single = qdiscs("r0", "noqueue", "0:", 4), qdiscs("r1", "noqueue", "0:")
+    knob.fits(several, "mq")
+    knob.fits(several + single, "fq")
+    with pytest.raises(Unable, match="r1 has one transmit queue"):
+        knob.fits(several + single, "mq")
 
 
 def test_a_device_may_not_take_every_mtu() -> None:

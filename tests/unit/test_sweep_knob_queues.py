@@ -123,6 +123,24 @@ def test_what_equal_means_is_what_is_read(queues: int, first: int, size: int) ->
     assert knob.wanted(MACHINE, value, knob.state(printed)) == knob.state(printed)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("equal 5", "eth0: it has at most 4 receive queues"),
+        ("equal 2 start 3", "eth0: it has at most 4 receive queues"),
+        ("equal 4", "eth0: its indirection table has 3 entries"),
+    ],
+)
+def test_rss_cannot_spread_over_queues_that_there_are_not(value: str, said: str) -> None:
+    link = json.dumps([{"ifname": "eth0", "num_rx_queues": 4}])
+    table = json.dumps([{"ifname": "eth0", "rss-indirection-table": [0, 1, 0]}])
+    knob = KNOBS["rss"]
+    knob.fits(f"{link}\n{table}\n", "equal 2 start 2")
+    assert json.loads(knob.state(f"{link}\n{table}\n")) == {"eth0": "equal 2 start 0"}
+    with pytest.raises(Unable, match=said):
+        knob.fits(f"{link}\n{table}\n", value)
+
+
 def test_a_symmetric_key_is_as_long_as_the_nic_has_it() -> None:
     knob = KNOBS["rss_key"]
     before = knob.state(json.dumps([{"ifname": "eth0", "rss-hash-key": [1, 2, 255]}]))

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Check, Choice, Device, Machine, Unable, able, script_inside
 
-DEFAULT = "default"
+DEFAULT, PER_QUEUE = "default", "mq"
 KINDS = (
     *(DEFAULT, "noqueue", "pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "codel", "sfq"),
-    *("cake", "mq"),
+    *("cake", PER_QUEUE),
 )
 CHOICE = Choice(KINDS)
 OURS, KERNELS = "5b5b:", "0:"
@@ -33,17 +33,14 @@ class Qdisc:
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
-        """Print each device and its qdiscs."""
-        return "\n".join(
-            script_inside(one.netns, f'echo "{one.name} $(tc -j qdisc show dev {one.name})"')
-            for one in machine.devices
-        )
+        """Print each device, its transmit queues and its qdiscs."""
+        return "\n".join(script_inside(one.netns, _show(one.name)) for one in machine.devices)
 
     def state(self, printed: str) -> str:
         """Return the kind of each root; Unable if it is one of somebody else."""
         words = []
         for line in able(printed).splitlines():
-            device, _, shown = line.partition(" ")
+            device, _, shown = line.split(" ", 2)
             roots = [one for one in json.loads(shown) if one.get("root")]
             kind, handle = (roots[0]["kind"], roots[0]["handle"]) if roots else (DEFAULT, KERNELS)
             if handle not in (OURS, KERNELS):
@@ -52,8 +49,12 @@ class Qdisc:
         return " ".join(words)
 
     def fits(self, printed: str, value: Value) -> None:
-        """Any kind can be tried where none is set up."""
+        """Raise Unable for a qdisc of each queue where there is one queue only."""
         self.state(printed)
+        for line in printed.splitlines() if value == PER_QUEUE else ():
+            device, queues, _ = line.split(" ", 2)
+            if queues == "1":
+                raise Unable(f"{device} has one transmit queue")
 
     def likely(self, machine: Machine) -> str:
         """Return nothing: what is wanted does not depend on what was."""
@@ -67,6 +68,11 @@ class Qdisc:
         """Take ours away, and set up what the state has instead of the default."""
         kinds = dict(word.split("=") for word in state.split())
         return "\n".join(_set(one, kinds[one.name]) for one in machine.devices)
+
+
+def _show(name: str) -> str:
+    queues = f"ip -d link show dev {name} | sed -n 's/.* numtxqueues \\([0-9]*\\) .*/\\1/p'"
+    return f'echo "{name} $({queues}) $(tc -j qdisc show dev {name})"'
 
 
 def _set(device: Device, kind: str) -> str:

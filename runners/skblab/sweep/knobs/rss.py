@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Check, Machine, Unable
+from skblab.sweep.knobs.base import Check, Machine, Unable, inside
 from skblab.sweep.knobs.ethtool import command, documents, printing
 
 SYMMETRIC = "symmetric"
 _EQUAL = re.compile(r"equal ([1-9]\d{0,3})(?: start (\d{1,4}))?")
 _KEY = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
+# In what `ip` prints of a device: as many as its driver can ever have.
+_QUEUES = "num_rx_queues"
 TABLE, KEY = "rss-indirection-table", "rss-hash-key"
 
 
@@ -99,13 +102,19 @@ class Rss:
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
-        """Print a document for each device."""
-        return "\n".join(printing(one, "-x") for one in machine.devices)
+        """Print two documents for each device: what it has of queues, and of this."""
+        return "\n".join(
+            f"{inside(one.netns, f'ip -d -j link show dev {shlex.quote(one.name)}')}\n"
+            f"{printing(one, '-x')}"
+            for one in machine.devices
+        )
 
     def state(self, printed: str) -> str:
         """Return ethtool's words for each device; Unable if it has none."""
         found = {}
         for document in documents(printed):
+            if _QUEUES in document:
+                continue
             where, own = document["ifname"], document.get(self.shown)
             if not own:
                 raise Unable(f"{where} has no {self.shown}")
@@ -116,12 +125,17 @@ class Rss:
         return json.dumps(found, sort_keys=True)
 
     def fits(self, printed: str, value: Value) -> None:
-        """Raise Unable if the table is too short for so many queues."""
+        """Raise Unable if there are not so many queues, or the table is too short for them."""
         self.state(printed)
-        queues = _EQUAL.fullmatch(str(value))
+        asked = _EQUAL.fullmatch(str(value))
+        if asked is None:
+            return
+        queues, last = int(asked[1]), int(asked[1]) + int(asked[2] or 0)
         for document in documents(printed):
-            size = len(document[self.shown])
-            if queues and int(queues[1]) > size:
+            most, size = document.get(_QUEUES), len(document.get(self.shown, ()))
+            if most is not None and last > most:
+                raise Unable(f"{document['ifname']}: it has at most {most} receive queues")
+            if most is None and queues > size:
                 raise Unable(f"{document['ifname']}: its indirection table has {size} entries")
 
     def likely(self, machine: Machine) -> str:
