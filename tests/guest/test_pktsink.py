@@ -21,7 +21,7 @@ from skblab.traffic import PROGRAMS
 from skblab.transport import Transport
 from skblab_analysis.arrivals import ArrivalsDocument
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 PROGRAM = f"{PROGRAMS}/pktsink"
 PACKETS = 2003

@@ -20,7 +20,7 @@ from skblab.sweep.knobs.boot import start
 from skblab.sweep.knobs.turning import turning
 from skblab.sweep.testbeds.netns import Netns
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 COUNT = 2000
 

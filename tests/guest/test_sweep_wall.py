@@ -10,7 +10,7 @@ import pytest
 from conftest import Skblab
 from skblab_analysis.records import load
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 FILE = """
 name = "few-rates"
