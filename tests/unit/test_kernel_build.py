@@ -219,11 +219,15 @@ def test_options_that_are_shared() -> None:
 COMPILES = """
 	@mkdir -p $(O)/include/generated
 	@sed 's/^/#define /; s/=y/ 1/' $(O)/.config > $(O)/include/generated/autoconf.h
-	@for f in net/dev lib/other; do \\
+	@cp $(O)/.config $(O)/options
+	@for f in net/dev lib/other lib/taken; do \\
 		mkdir -p $(O)/$$(dirname $$f); \\
 		(cd $(O) && $(CC) -nostdinc -Wp,-MMD,$$f.d -I./include -include /skblab/src/kconfig.h \\
 			-c -o $$f.o /skblab/src/$$f.c); done
+	@cat $(O)/lib/taken.o >> $(O)/arch/x86/boot/bzImage
 """
+# As the kernel has its own configuration in it.
+TAKES_IN = 'asm(".incbin \\"options\\"");\n'
 
 
 def _cached(lab: LabRoot, cache: Path) -> dict[str, int]:
@@ -245,6 +249,7 @@ def test_kernels_share_what_the_series_does_not_touch(
     assert project.is_dir()
     (tree / "lib").mkdir()
     (tree / "lib" / "other.c").write_text("int other;\n")
+    (tree / "lib" / "taken.c").write_text(TAKES_IN)
     (tree / "kconfig.h").write_text("#include <generated/autoconf.h>\n")
     makefile = tree / "Makefile"
     makefile.write_text(makefile.read_text().replace("\nrun-command:", COMPILES + "run-command:"))
@@ -255,7 +260,8 @@ def test_kernels_share_what_the_series_does_not_touch(
 
     def hits(**what: object) -> int:
         wanted = kernel.Request(source=tree, jobs=1, **what)  # type: ignore[arg-type]
-        kernel.ensure(wanted, lab, QUIET)
+        made = kernel.ensure(wanted, lab, QUIET)
+        assert made.config.read_bytes() in made.image.read_bytes()
         return _cached(lab, tmp_path / "cache")["direct_cache_hit"]
 
     assert hits() == 0
