@@ -3,9 +3,9 @@
 
 Each boot of the plan is a guest of its own. In it the tester comes first, then setting by setting
 is turned, read back, measured and looked at again: a trial whose setting was not there from
-beginning to end is void. A guest that dies is booted again, and goes on behind what killed it once
-that was tried twice. A way of booting that never comes up is void, and others go on. How one trial
-is measured is a Method's.
+beginning to end is void. A guest that dies, or does not answer in time, is thrown away and booted
+again, and goes on behind what killed it once that was tried twice. A way of booting that never
+comes up is void, and others go on. How one trial is measured is a Method's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.boot import Start
-from skblab.sweep.knobs.turning import Turned, Turner, turning
+from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
 from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import ATTEMPTS, Key, Progress
 from skblab.sweep.testbeds.netns import Netns
@@ -129,15 +129,22 @@ class Running:
         undo.unlink(missing_ok=True)
         begins = boots.start(boot)
         spec = self.method.spec(begins)
-        with Guest.boot(spec, boots.kernel_of(boot), labroot, log=log) as guest:
-            self.guest = self.guest or describe_guest(guest)
-            if wrong := booting.begin(guest.transport, begins):
-                self.reporter.say(f"{begins}: {wrong}")
-            testbed = Netns(guest.transport, guest.spec.cpus)
-            testbed.prepare(self.plan.experiment.traffic)
-            self.method.warm_up(testbed)
-            with turning(guest.transport, testbed.machine, undo) as turner:
-                yield testbed, turner
+        with (
+            Guest.boot(spec, boots.kernel_of(boot), labroot, log=log) as guest,
+            _given_up(TransportError),
+        ):
+            with _given_up(SkblabError):
+                self.guest = self.guest or describe_guest(guest)
+                if wrong := booting.begin(guest.transport, begins):
+                    self.reporter.say(f"{begins}: {wrong}")
+                testbed = Netns(guest.transport, guest.spec.cpus)
+                testbed.prepare(self.plan.experiment.traffic)
+                self.method.warm_up(testbed)
+            try:
+                with turning(guest.transport, testbed.machine, undo) as turner:
+                    yield testbed, turner
+            except NotPutBackError as left:
+                self.reporter.say(str(left))
 
     def _give_up(self, boot: Boot, death: GuestError) -> None:
         """Have what is left of a boot that never comes up recorded as such."""
@@ -213,6 +220,17 @@ class Running:
             rate=key.rate,
         )
         self.progress.end(key)
+
+
+@contextlib.contextmanager
+def _given_up(kind: type[SkblabError]) -> Iterator[None]:
+    """Turn such an error into a GuestError: the guest is of no more use, though it may live."""
+    try:
+        yield
+    except GuestError:
+        raise
+    except kind as error:
+        raise GuestError(str(error)) from error
 
 
 def _plain(value: Value) -> JsonValue:

@@ -18,10 +18,14 @@ from skblab.errors import SkblabError, one_line
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Machine, Unable
 from skblab.sweep.knobs.registry import KNOBS
-from skblab.transport import Transport
+from skblab.transport import Transport, TransportError
 
 # Between what knobs print.
 _MARK = "skblab-knob"
+
+
+class NotPutBackError(SkblabError):
+    """All went well, but for settings that could not be put back."""
 
 
 @dataclass(frozen=True)
@@ -158,12 +162,25 @@ class Turner:
 
 @contextlib.contextmanager
 def turning(transport: Transport, machine: Machine, file: Path) -> Iterator[Turner]:
-    """Give what turns knobs, and put all back at the end; SkblabError if something cannot be."""
+    """Give what turns knobs, and put all back at the end; NotPutBackError if something cannot be.
+
+    What went wrong before that goes first. Where nothing arrives any more nothing can be put back:
+    the scripts stay.
+    """
     undo = Undo(file)
     if undo.scripts():
         raise SkblabError(f"{file} has settings of a run that was killed; put them back first")
     try:
         yield Turner(transport, machine, undo)
-    finally:
+    except TransportError:
+        raise
+    except BaseException as error:
         if wrong := undo.replay(transport):
-            raise SkblabError(f"not put back: {'; '.join(wrong)}; the scripts are in {file}")
+            error.add_note(_left(wrong, file))
+        raise
+    if wrong := undo.replay(transport):
+        raise NotPutBackError(_left(wrong, file))
+
+
+def _left(wrong: Sequence[str], file: Path) -> str:
+    return f"not put back: {'; '.join(wrong)}; the scripts are in {file}"

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Sweeps in guests that live and are of no use: they are thrown away, and the run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import searches
+
+from skblab.errors import GuestError, SkblabError
+from skblab.guest import Guest, GuestSpec
+from skblab.labroot import LabRoot
+from skblab.reporter import Reporter
+from skblab.sweep import plan, running
+from skblab.sweep.booting import Booting
+from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.knobs.base import Machine
+from skblab.sweep.knobs.boot import Start
+from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
+from skblab.sweep.plan import TESTER, Trial
+from skblab.sweep.progress import ATTEMPTS, Key, Progress
+from skblab.sweep.running import BOOTS, Running
+from skblab.sweep.testbeds.netns import Netns
+from skblab.transport import Transport, TransportError
+from skblab.transport.base import Done
+from skblab_analysis.certainty import AGAIN
+from skblab_analysis.records import Run, RunFolder, load
+from skblab_analysis.run import Clock
+from skblab_analysis.run import Plan as PlanRecord
+
+EXPERIMENT = Experiment.model_validate(
+    {
+        "name": "few",
+        "question": "?",
+        "measure": {"throughput": {}},
+        "repeats": {"least": 1, "most": 1},
+    }
+)
+LATE = TransportError("no answer within 600 s")
+
+
+class Answers:
+    """The transport of a guest that lives, and where nothing is turned."""
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        return Done(0, "", "")
+
+
+@dataclass
+class Method:
+    """Measures nothing; `hangs` of these settings, and warming up is `cold` so often."""
+
+    folder: RunFolder
+    hangs: tuple[str, ...] = ()
+    cold: int = 0
+    clock: Clock = "wall"
+    title: str = "searching"
+    gaps: tuple[str, ...] = ()
+    measured: list[str] = field(default_factory=list)
+
+    def spec(self, begins: Start) -> GuestSpec:
+        return cast(GuestSpec, None)
+
+    def warm_up(self, testbed: Netns) -> None:
+        self.cold -= 1
+        if self.cold >= 0:
+            raise SkblabError("the generator printed '': expected packets")
+
+    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+        self.measured.append(key.setting)
+        if key.setting in self.hangs:
+            raise LATE
+        part = "tester" if key.setting == TESTER else "whole"
+        made = searches.search(key.setting, key.block, 1000.0, traffic=key.traffic)
+        return lambda: self.folder.record_search(made.model_copy(update={"part": part}))
+
+    def enough(self, blocks: int) -> str | None:
+        return None
+
+
+def begin(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(
+        tmp_path, "few", PlanRecord(experiment="few", seed=1, baseline=BASELINE)
+    )
+
+
+def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
+    @contextlib.contextmanager
+    def boot(*_: object, **__: object) -> Iterator[object]:
+        yield SimpleNamespace(transport=Answers(), spec=SimpleNamespace(cpus=2))
+
+    monkeypatch.setattr(Guest, "boot", boot)
+    monkeypatch.setattr(running, "describe_guest", lambda guest: None)
+    path = method.folder.path
+    made = Running(
+        plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), Progress.read(path)
+    )
+    kernels = cast(Any, {("stock", True): None})
+    made.run(Booting("stock", True, kernels), cast(LabRoot, None))
+    return load(path)
+
+
+def states(found: Run) -> dict[str, str]:
+    return {row["setting"]: row["state"] for row in found.trials}
+
+
+def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = Method(begin(tmp_path), hangs=(AGAIN,))
+    found = run(method, monkeypatch)
+    assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
+    assert Counter(method.measured)[AGAIN] == ATTEMPTS
+    [void] = [row for row in found.trials if row["state"] == "void"]
+    assert void["reason"] == f"the guest died 2 times: {LATE}"
+
+
+def test_a_boot_in_which_something_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = run(Method(begin(tmp_path), cold=BOOTS - 1), monkeypatch)
+    assert set(states(found).values()) == {"good"}
+    with pytest.raises(GuestError, match="the generator printed"):
+        run(Method(begin(tmp_path / "never"), cold=BOOTS), monkeypatch)
+
+
+def test_what_cannot_be_put_back_in_a_guest_is_only_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Undo, "replay", lambda *_: ["mtu: no"])
+    assert set(states(run(Method(begin(tmp_path)), monkeypatch)).values()) == {"good"}
+
+
+def test_what_went_wrong_goes_before_what_cannot_be_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def replay(*_: object) -> list[str]:
+        asked.append(1)
+        return ["mtu: no"]
+
+    monkeypatch.setattr(Undo, "replay", replay)
+
+    def turned(error: Exception | None) -> None:
+        with turning(cast(Transport, Answers()), Machine(()), tmp_path / "undo.jsonl"):
+            if error is not None:
+                raise error
+
+    with pytest.raises(NotPutBackError, match=r"not put back: mtu: no; the scripts are in "):
+        turned(None)
+    with pytest.raises(SkblabError, match="the disk is full"):
+        turned(SkblabError("the disk is full"))
+    assert len(asked) == 2
+    # It would be waited for in vain.
+    with pytest.raises(TransportError):
+        turned(LATE)
+    assert len(asked) == 2
