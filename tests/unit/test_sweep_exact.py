@@ -17,11 +17,11 @@ from skblab.reporter import Reporter
 from skblab.sweep import plan, wall
 from skblab.sweep.cli import SHIPPED
 from skblab.sweep.exact import Counting
-from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, read
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Stream, Value, read
 from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.registry import faults
 from skblab.sweep.knobs.turning import Turned, Turner
-from skblab.sweep.plan import TESTER, Boot, Change
+from skblab.sweep.plan import Boot, Change
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
 from skblab.sweep.testbeds import netns

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from skblab.errors import UsageError
 from skblab.sweep import plan
-from skblab.sweep.experiment import BASELINE, Experiment, read
-from skblab.sweep.plan import TESTER
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, read
 from skblab_analysis.certainty import AGAIN
 
 FILE = """
@@ -79,6 +78,13 @@ def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
             "few.toml:6: exclude: rp is not in the matrix",
         ),
         ('name = "strict"', 'name = "baseline"', "few.toml:12: setting.0.name: 'baseline' is the"),
+        ('name = "strict"', 'name = "tester"', "few.toml:12: setting.0.name: 'tester' is what is"),
+        (
+            "rp_filter = [0, 2]",
+            f'rp_filter = ["{"x" * 50}"]',
+            "few.toml:15: matrix: the combination 'rp_filter=xxx",
+        ),
+        ("rp_filter = [0, 2]", 'rp_filter = ["(a)"]', "matrix: the combination 'rp_filter=(a) "),
         ("flows = [1, 32]", "flows = [1, 0]", "few.toml:9: traffic.flows.1: Input should be great"),
         ("flows = [1, 32]", "family = [6]", "few.toml:8: traffic: frame 64: the least of IPv6"),
         ("[measure.throughput]", "[repeats]\nmost = 2", "repeats: most is 2, expected at least"),

@@ -20,11 +20,11 @@ from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import plan, running
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
-from skblab.sweep.plan import TESTER, Trial
+from skblab.sweep.plan import Trial
 from skblab.sweep.progress import ATTEMPTS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
 from skblab.sweep.testbeds.netns import Netns

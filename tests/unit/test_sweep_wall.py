@@ -22,9 +22,8 @@ from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import booting, cli, plan, wall
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import BASELINE, Experiment, Setting, Stream, Value
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
-from skblab.sweep.plan import TESTER
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
 from skblab.sweep.testbeds.netns import Netns, Offered, offering

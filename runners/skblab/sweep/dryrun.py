@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from skblab.sweep import wall
-from skblab.sweep.experiment import Value
+from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK, start
 from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.plan import TESTER, Plan, Trial
+from skblab.sweep.plan import Plan, Trial
 from skblab.sweep.testbeds import netns
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
+from skblab.sweep.experiment import TESTER
 from skblab.sweep.knobs.boot import Start
-from skblab.sweep.plan import TESTER, Trial
+from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds.netns import Netns
 from skblab_analysis.exact import ExactTrial

@@ -12,7 +12,15 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from skblab import tomlfile
 from skblab.sweep.throughput.goals import SECONDS, TRIALS
@@ -25,9 +33,12 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Knobs = dict[Name, Value]
 
 BASELINE = "baseline"
+# What is measured before a boot's first setting: the tester, with nothing in between.
+TESTER = "tester"
 # Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
 FRAMES = (64, 1518)
 IPV6_LEAST = 66
+_RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 Destinations = Literal["fixed", "random"]
 Frame = Annotated[int, Field(ge=FRAMES[0], le=9216)] | Literal["ams-ix"]
 
@@ -178,6 +189,8 @@ class Setting(_Part):
     def _not_ours(cls, name: str) -> str:
         if name in (BASELINE, AGAIN):
             raise ValueError(f"{name!r} is the name of the baseline itself; expected another one")
+        if name == TESTER:
+            raise ValueError(f"{name!r} is what is measured without a router; expected another one")
         return name
 
 
@@ -220,6 +233,8 @@ class Experiment(_Part):
         for excluded in self.exclude:
             if unknown := [name for name in excluded if name not in self.matrix]:
                 raise ValueError(f"exclude: {unknown[0]} is not in the matrix")
+        for combination in self._combinations():
+            _recordable(combination.name)
         names = [one.name for one in self.settings()]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"setting: two are named {min(twice)!r}")
@@ -253,6 +268,18 @@ class Experiment(_Part):
 
     def _paired(self, name: str) -> bool:
         return any(name in pair for pair in self.pair)
+
+
+def _recordable(name: str) -> None:
+    """Raise ValueError if records take no such name, which is made of a matrix."""
+    try:
+        _RECORDED.validate_python(name)
+    except ValidationError as error:
+        [fault] = error.errors(include_url=False)
+        raise ValueError(
+            f"matrix: the combination {name!r} ({len(name)} characters) cannot be recorded by its "
+            f"name: {fault['msg']}; expected it as a [[setting]] with a name of its own"
+        ) from None
 
 
 def text(value: Value) -> str:

@@ -16,13 +16,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from skblab.sweep.experiment import BASELINE, Experiment, Stream, Value, knobs_of, text
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Stream, Value, knobs_of, text
 from skblab_analysis.certainty import AGAIN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
-
-# What is measured before a boot's first setting: the tester, with nothing in between.
-TESTER = "tester"
 
 # For the estimate, in seconds: what a boot takes, a change of settings, and a trial beside its
 # traffic.

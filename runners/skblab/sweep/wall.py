@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
 from skblab.reporter import Reporter
-from skblab.sweep.experiment import Experiment, Stream, Throughput
+from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput
 from skblab.sweep.knobs.boot import Start
-from skblab.sweep.plan import TESTER, Trial
+from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds.netns import Netns, Offered, offering
 from skblab.sweep.throughput import goals, limits
