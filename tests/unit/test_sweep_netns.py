@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import pytest
 
 from skblab.errors import SkblabError
-from skblab.sweep.experiment import Stream
-from skblab.sweep.testbeds.netns import Netns, Offered, offering
+from skblab.sweep.experiment import FIRST_PORT, MOST_FLOWS, Stream, Traffic
+from skblab.sweep.testbeds.netns import Netns, Offered, offering, script
 from skblab.transport import Transport
 from skblab.transport.base import Done
 
@@ -51,3 +52,10 @@ def test_the_counts_of_a_trial_are_read() -> None:
 def test_a_generator_that_says_something_else_is_an_error(text: str) -> None:
     with pytest.raises(SkblabError, match="expected packets sent and refused, microseconds"):
         Netns(cast(Transport, Says(text)), 2).offer(STREAM, 1000)
+
+
+def test_the_port_behind_the_last_flow_has_16_bits() -> None:
+    [first] = re.findall(r'"udp_src_min (\d+)" "udp_src_max \$\(\((\d+) \+ \$5\)\)"', script(""))
+    assert {int(one) for one in first} == {FIRST_PORT}
+    assert FIRST_PORT + MOST_FLOWS == 0xFFFF
+    assert Traffic(flows=(MOST_FLOWS,)).flows == (MOST_FLOWS,)

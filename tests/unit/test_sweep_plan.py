@@ -85,6 +85,12 @@ def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
             "few.toml:15: matrix: the combination 'rp_filter=xxx",
         ),
         ("rp_filter = [0, 2]", 'rp_filter = ["(a)"]', "matrix: the combination 'rp_filter=(a) "),
+        (
+            "flows = [1, 32]",
+            "flows = [1, 64512]",
+            "few.toml:9: traffic.flows.1: 64512 flows: each has a port of its own from 1024 on; "
+            "expected at most 64511",
+        ),
         ("flows = [1, 32]", "flows = [1, 0]", "few.toml:9: traffic.flows.1: Input should be great"),
         ("flows = [1, 32]", "family = [6]", "few.toml:8: traffic: frame 64: the least of IPv6"),
         ("[measure.throughput]", "[repeats]\nmost = 2", "repeats: most is 2, expected at least"),

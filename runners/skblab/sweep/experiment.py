@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -38,9 +39,24 @@ TESTER = "tester"
 # Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
 FRAMES = (64, 1518)
 IPV6_LEAST = 66
+# UDP source ports of flows, see netns.sh: pktgen has the port behind the last one in 16 bits.
+FIRST_PORT = 1024
+MOST_FLOWS = 0xFFFF - FIRST_PORT
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 Destinations = Literal["fixed", "random"]
 Frame = Annotated[int, Field(ge=FRAMES[0], le=9216)] | Literal["ams-ix"]
+
+
+def _ports(flows: int) -> int:
+    if flows > MOST_FLOWS:
+        raise ValueError(
+            f"{flows} flows: each has a port of its own from {FIRST_PORT} on; expected at most "
+            f"{MOST_FLOWS}"
+        )
+    return flows
+
+
+Flows = Annotated[int, Field(ge=1), AfterValidator(_ports)]
 
 
 class _Part(BaseModel):
@@ -62,7 +78,7 @@ class Traffic(_Part):
     frame: Annotated[
         tuple[Frame, ...], Field(min_length=1, description="bytes with checksum, or a mix")
     ] = (64,)
-    flows: Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(min_length=1)] = (1,)
+    flows: Annotated[tuple[Flows, ...], Field(min_length=1)] = (1,)
     destinations: Annotated[
         tuple[Destinations, ...],
         Field(min_length=1, description="one address, or random ones as routes of the Internet's"),
