@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skblab import paths
 from skblab.sweep.knobs import routefile, routeset
 from skblab.sweep.knobs.base import Device, Machine, Unable
 from skblab.sweep.knobs.registry import KNOBS
@@ -174,3 +176,28 @@ def test_routes_have_to_lead_somewhere() -> None:
         "routes6"
     ].get(machine)
     assert "skblab-unable: no address" not in KNOBS["routes"].get(machine)
+
+
+def _random_destinations(family: int) -> tuple[int, int]:
+    """Return the first and the last one that the generator is asked for, as numbers."""
+    prefix = "dst" if family == 4 else "dst6"
+    text = netns.script("")
+    ends = [re.findall(rf'"{prefix}_{end} ([0-9a-f.:]+)" ?', text) for end in ("min", "max")]
+    [[first], [last]] = ends
+    return int(ipaddress.ip_address(first)), int(ipaddress.ip_address(last))
+
+
+@pytest.mark.parametrize(("family", "words"), [(4, "where 41 % of"), (6, "where 20 % of IPv6's")])
+def test_random_destinations_reach_the_share_of_routes_that_is_said(
+    family: int, words: str
+) -> None:
+    first, last = _random_destinations(family)
+    shift = routeset.BITS[family] - routeset.HEAD[family]
+    heads = set(range(first >> shift, (last >> shift) + 1))
+    # All of it is where routes are, and nothing is special in it.
+    assert heads <= set(routeset.HEADS[family])
+    assert (first, last + 1) == (min(heads) << shift, (max(heads) + 1) << shift)
+    found = [ipaddress.ip_network(one) for one in routeset.prefixes(family, 20_000)]
+    share = sum(first <= int(one.network_address) <= last for one in found) / len(found)
+    assert words in (paths.tree() / "docs" / "sweep.md").read_text()
+    assert share == pytest.approx(int(words.split()[1]) / 100, abs=0.01)

@@ -104,8 +104,8 @@ give_way() { # cpu
 
 # Sends `count` packets, `gap` nanoseconds from one to the next, or 0: at once; for at most `limit`
 # seconds, or 0: until all are sent. pktgen's own thread of CPU `cpu` does it. Ports go round: one
-# flow each. With DESTINATIONS=random each packet has a destination of its own, in networks that
-# routes of routeset.py are in, too. With TAG in a VLAN, the frame 4 bytes longer. Prints packets
+# flow each. With DESTINATIONS=random each packet has a destination of its own, in the widest range
+# without a special network in it, where routes of routeset.py are, too. With TAG in a VLAN, the frame 4 bytes longer. Prints packets
 # sent, those that the device refused, and elapsed microseconds.
 # shellcheck disable=SC2016  # the inner shell expands
 generate() { # device destination-mac family bytes flows count gap limit cpu
@@ -118,7 +118,7 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 		for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
 		echo "add_device $1" >"$thread"
 		if [ "$3 $DESTINATIONS" = "4 random" ]; then
-			set -- "$@" "dst_min 1.0.0.0" "dst_max 9.255.255.255" "flag IPDST_RND"
+			set -- "$@" "dst_min 11.0.0.0" "dst_max 99.255.255.255" "flag IPDST_RND"
 		elif [ "$DESTINATIONS" = random ]; then
 			set -- "$@" "dst6_min 2400::" "dst6_max 240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
 		elif [ "$3" = 4 ]; then
