@@ -185,7 +185,7 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     best = goal.best
     if best is not None:
         yield _to_set(best.setting, _commands(run, best.setting))
-    elif goal.changes:
+    elif any(one.difference.seen is not None for one in goal.changes):
         yield f"With no setting is more forwarded than with {goal.baseline}, for sure."
 
 
