@@ -154,7 +154,8 @@ def _cells(rate: Rate, goal: GoalSummary, space: str) -> RateCells:
         difference=difference,
         difference_half=difference_half,
         blocks=str(len(rate.blocks) + rate.none),
-        limit=LIMITS[rate.judgement],
+        # Whatever limits it in the other blocks.
+        limit=LIMITS["no good load" if rate.none else rate.judgement],
     )
 
 

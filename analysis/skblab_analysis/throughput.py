@@ -155,11 +155,15 @@ class GoalSummary:
 
     @property
     def best(self) -> Change | None:
-        """The setting with which most passes, if that is more than with the baseline for sure."""
+        """The setting with which most passes, if that is more than with the baseline for sure.
+
+        One with which no load was good in some block is none, however good its other blocks are.
+        """
         better = [
             one
             for one in self.changes
             if one.difference.seen and one.difference.interval.mean > 0 and one.setting != AGAIN
+            if (rate := self.rate(one.setting)) is not None and not rate.none
         ]
         return max(better, key=lambda one: one.difference.share, default=None)
 

@@ -10,6 +10,7 @@ import searches
 
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.errors import RecordError
+from skblab_analysis.rates import rows
 from skblab_analysis.records import RunFolder, load
 from skblab_analysis.throughput import GoalSummary, false_alarms, widest
 
@@ -88,6 +89,18 @@ def test_a_setting_without_a_good_load_has_no_rate(tmp_path: Path) -> None:
     assert (none.interval, none.none, none.blocks) == (None, 1, {})
     assert strict.changes == ()
     assert widest(load(searches.finished_run(tmp_path, made)).throughput()) is None
+
+
+def test_a_setting_that_carries_nothing_in_some_block_is_not_the_best(tmp_path: Path) -> None:
+    threads = searches.search("NAPI threads", 3, None, judgement="no good load")
+    path = searches.finished_run(tmp_path, [*searches.searches(), threads])
+    strict = goal(path)
+    change = strict.change("NAPI threads")
+    assert change is not None and change.difference.seen
+    assert strict.best is None
+    limits = {row.setting: row.limit for row in rows(strict)}
+    assert limits["NAPI threads"] == "no load"
+    assert limits["baseline"] == "device"
 
 
 def test_without_a_baseline_rates_stand_alone(tmp_path: Path) -> None:
