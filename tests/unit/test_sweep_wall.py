@@ -480,6 +480,7 @@ name = "few"
 question = "Is the filter slow?"
 [baseline]
 rp_filter = 1
+gro_flush_timeout = 20000
 [[setting]]
 name = "no filter"
 knobs = { rp_filter = 0 }
@@ -529,6 +530,10 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     assert {row["state"] for row in run.trials} == {"good"}
     assert run.document.plan.again == f"./skblab sweep {file} --flavour stock"
     assert {one.setting for one in run.document.commands} == {"no filter"}
+    # The baseline's knobs are of it, too.
+    commands = [one.command for one in run.document.commands]
+    assert ["rp_filter" in one for one in commands] == [True, False]
+    assert "echo 20000 >/sys/class/net/r0/gro_flush_timeout" in commands[1]
     assert "forwards 49.7 % more packets" in findings.headline(run).replace(FIXED_SPACE, " ")
     again = CliRunner().invoke(app, ["resume", str(folder)])
     assert isinstance(again.exception, UsageError)

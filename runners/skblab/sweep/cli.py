@@ -24,7 +24,7 @@ from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
-from skblab.sweep.experiment import BASELINE, Experiment, Value
+from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Method, Running
@@ -214,7 +214,8 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
 def _best(plan: plans.Plan, folder: RunFolder) -> list[Command]:
     """Return the commands of the settings with which most is forwarded, of each traffic."""
     machine = netns.machine(wall.cpus(plan.experiment))
-    knobs = {one.name: one.knobs for one in plan.experiment.settings()}
+    experiment = plan.experiment
+    knobs = {one.name: knobs_of(experiment, one) for one in experiment.settings()}
     best = [one.main.best for one in load(folder.path).throughput()]
     return [
         Command(where="the router", command=command, setting=name)
