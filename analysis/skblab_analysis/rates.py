@@ -232,8 +232,8 @@ def _alarms(found: Sequence[ThroughputSummary]) -> list[str]:
     if not alarms.comparisons:
         return []
     return [
-        f"The baseline was compared with itself {alarms.comparisons} times, and a difference was "
-        f"seen {alarms.alarms} times: that is how often one is seen where there is none."
+        f"The baseline was compared with itself {_times(alarms.comparisons)}, and a difference was "
+        f"seen {_times(alarms.alarms)}: that is how often one is seen where there is none."
     ]
 
 
@@ -258,6 +258,10 @@ def _ended(run: Run) -> list[str]:
 
 def _commands(run: Run, setting: str) -> tuple[str, ...]:
     return tuple(one.command for one in run.document.commands if one.setting == setting)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _has(names: Sequence[str]) -> str:

@@ -204,8 +204,11 @@ def summaries(results: Sequence[Result], baseline: str | None) -> list[Throughpu
 
 
 def false_alarms(found: Sequence[ThroughputSummary]) -> FalseAlarms:
-    """Return how often the baseline was told from itself, over all traffic and goals."""
-    again = [goal.change(AGAIN) for one in found for goal in one.goals]
+    """Return how often the baseline was told from itself, over all traffic.
+
+    By the main goal only: the others are of the same search, and no comparisons of their own.
+    """
+    again = [one.main.change(AGAIN) for one in found]
     return certainty.false_alarms([one.difference for one in again if one is not None])
 
 

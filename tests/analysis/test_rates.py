@@ -58,7 +58,7 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
         "1.9 %.",
         "To set NAPI threads on this testbed’s router: ip netns exec router sh -ec 'echo 1 "
         ">/sys/class/net/r0/threaded'",
-        "The baseline was compared with itself 3 times, and a difference was seen 0 times: that is "
+        "The baseline was compared with itself once, and a difference was seen 0 times: that is "
         "how often one is seen where there is none.",
         "It ended after 3 blocks: every interval is within 5.00% of its mean.",
     ]
