@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ import synthetic_run
 from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
+from skblab import paths
 from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
 from skblab.labroot import LabRoot
@@ -475,6 +477,25 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
         assert words in done.stdout
 
 
+def timed_may_begin() -> bool:
+    with (paths.cache() / "locks" / cli.TIMED).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_sweeps_that_are_timed_are_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: bool
+) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
+    (tmp_path / "locks").mkdir()
+    with cli._undisturbed(plan.make(experiment(), exact=exact), Reporter(quiet=True)):
+        assert timed_may_begin() == exact
+
+
 SLOW_BASELINE = """
 name = "few"
 question = "Is the filter slow?"
@@ -499,8 +520,11 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
 
     @contextlib.contextmanager
     def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
+        # Another one that is timed would wait.
+        assert not timed_may_begin()
         yield cast(Netns, guests[0]), cast(Turner, guests[0])
 
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(Running, "_guest", guest)
     monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +39,8 @@ from skblab_analysis.run import Plan as PlanRecord
 
 # The experiment file of a run, in its folder.
 EXPERIMENT = "experiment.toml"
+# The lock of what is timed.
+TIMED = "timed-sweep"
 SHIPPED = paths.tree() / "runners" / "experiments"
 
 
@@ -143,6 +145,11 @@ def _alone(run: Path, reporter: Reporter) -> AbstractContextManager[None]:
     return store.locked(f"run-{run.resolve().name}", reporter)
 
 
+def _undisturbed(plan: plans.Plan, reporter: Reporter) -> AbstractContextManager[None]:
+    """Have no other sweep be timed meanwhile: they would share CPUs, and both look good."""
+    return nullcontext() if plan.exact else store.locked(TIMED, reporter)
+
+
 def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
     return plans.make(found, [one.name for one in KNOBS.values() if one.boot], exact=exact)
 
@@ -190,7 +197,11 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
             guests[method.clock] = running.guest
         return describe(boots.first, guests).model_copy(update={"more": boots.others()})
 
-    with recording(folder, environment, reporter), reporter.step(method.title):
+    with (
+        recording(folder, environment, reporter),
+        _undisturbed(plan, reporter),
+        reporter.step(method.title),
+    ):
         running.run(boots, root)
     best = _best(plan, folder)
     folder.finish(environment(), reporter.timings, commands=best, gaps=method.gaps)
