@@ -373,10 +373,27 @@ def test_a_budget_ends_what_would_go_beyond_it(
 
 def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
     start = datetime(2025, 1, 1, tzinfo=UTC)
-    times = [("created", 0), ("load", 60), ("failed", 61), ("resumed", 9000), ("load", 9010)]
+    times = [("began", 0), ("load", 60), ("failed", 61)]
+    times += [("resumed", 9000), ("began", 9000), ("load", 9010)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
     assert wall.spent(events) == 71
     assert wall.spent([]) == 0
+
+
+def test_time_until_boots_are_ready_is_not_spent() -> None:
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    times = [("created", 0), ("began", 1000), ("load", 1010)]
+    # Killed, and resumed with kernels to build anew.
+    times += [("resumed", 2000), ("began", 3000), ("load", 3005)]
+    events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
+    assert wall.spent(events) == 15
+
+
+def test_a_run_says_when_its_boots_were_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Sweep.begin(tmp_path, experiment()).run(monkeypatch)
+    assert [event.event for event in run.journal][:3] == ["created", "began", "attempt"]
 
 
 @pytest.mark.parametrize("confirmed", [True, False])

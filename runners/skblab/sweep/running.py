@@ -82,6 +82,7 @@ class Running:
 
     def run(self, boots: Booting, labroot: LabRoot) -> None:
         """Measure all trials that are still to do; GuestError if no guest comes up."""
+        self.folder.journal("began")
         total = sum(1 for _ in self.plan.trials())
         with self.reporter.bar(self.method.title, total) as done:
             for boot in self.plan.boots:

@@ -249,12 +249,15 @@ def first_load(throughput: Throughput, stream: Stream, tester: bool, cpu: int) -
 
 
 def spent(journal: Iterable[Event]) -> float:
-    """Return the seconds that a run has taken, without those between a stop and its resumption."""
+    """Return the seconds that a run has taken, from when its boots were ready, until a stop."""
     found, last = 0.0, None
     for event in journal:
-        if last is not None and event.event != "resumed":
-            found += (event.at - last).total_seconds()
-        last = event.at
+        if event.event == "resumed":
+            # Until boots are ready again, which may need a kernel to be built.
+            last = None
+        elif last is not None or event.event == "began":
+            found += (event.at - (last or event.at)).total_seconds()
+            last = event.at
     return found
 
 
