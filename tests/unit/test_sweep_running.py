@@ -25,7 +25,7 @@ from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
 from skblab.sweep.plan import Trial
-from skblab.sweep.progress import ATTEMPTS, Key, Progress
+from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
 from skblab.sweep.testbeds.netns import Netns
 from skblab.transport import Transport, TransportError
@@ -55,10 +55,11 @@ class Answers:
 
 @dataclass
 class Method:
-    """Measures nothing; `hangs` of these settings, and warming up is `cold` so often."""
+    """Measures nothing: hangs with some settings, is stopped with others, fails `cold` times."""
 
     folder: RunFolder
     hangs: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
     cold: int = 0
     clock: Clock = "wall"
     title: str = "searching"
@@ -77,6 +78,8 @@ class Method:
         self.measured.append(key.setting)
         if key.setting in self.hangs:
             raise LATE
+        if key.setting in self.stopped:
+            raise KeyboardInterrupt
         part = "tester" if key.setting == TESTER else "whole"
         made = searches.search(key.setting, key.block, 1000.0, traffic=key.traffic)
         return lambda: self.folder.record_search(made.model_copy(update={"part": part}))
@@ -117,7 +120,7 @@ def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
     method = Method(begin(tmp_path), hangs=(AGAIN,))
     found = run(method, monkeypatch)
     assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
-    assert Counter(method.measured)[AGAIN] == ATTEMPTS
+    assert Counter(method.measured)[AGAIN] == DEATHS
     [void] = [row for row in found.trials if row["state"] == "void"]
     assert void["reason"] == f"the guest died 2 times: {LATE}"
 
@@ -163,3 +166,36 @@ def test_what_went_wrong_goes_before_what_cannot_be_put_back(
     with pytest.raises(TransportError):
         turned(LATE)
     assert len(asked) == 2
+
+
+def test_what_the_user_stopped_is_not_blamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = begin(tmp_path)
+    for _ in range(DEATHS):
+        with pytest.raises(KeyboardInterrupt):
+            run(Method(folder, stopped=(AGAIN,)), monkeypatch)
+    # One death after as many attempts is one death.
+    hanging = Method(folder, hangs=(AGAIN,))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Reporter, "say", interrupt)
+        run(hanging, patch)
+    assert Counter(hanging.measured)[AGAIN] == 1
+    assert set(states(run(Method(folder), monkeypatch)).values()) == {"good"}
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_skblab_that_died_before_it_could_blame_does_so_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = begin(tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Running, "_void", interrupt)
+        run(Method(folder, hangs=(AGAIN,)), patch)
+    method = Method(folder)
+    found = run(method, monkeypatch)
+    assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
+    assert AGAIN not in method.measured

@@ -3,7 +3,8 @@
 
 A trial is named by setting, block, knobs of its boot (a block has a tester in each), traffic and
 what it measures. It is done when the folder's table has a row of it, good or void. An attempt is in
-the journal before the trial begins: what broke a guest twice is not tried a third time.
+the journal before the trial begins, and the death of its guest is, too: what broke a guest twice is
+not tried a third time, and what the user ended is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from skblab.sweep.plan import Boot, Change, Trial
 from skblab_analysis.records import load
 from skblab_analysis.series import Row
 
-ATTEMPTS = 2
+# Deaths of its guest after which a trial is not tried again.
+DEATHS = 2
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,10 @@ class Key:
 
 
 class Progress:
-    """What is done, and what was attempted how often; `attempt` and `end` keep it up to date."""
+    """What is done, and what was attempted how often; `attempt`, `die` and `end` keep it so."""
 
-    def __init__(self, done: set[Key], attempts: Counter[Key]) -> None:
-        self._done, self._attempts = done, attempts
+    def __init__(self, done: set[Key], attempts: Counter[Key], deaths: Counter[Key]) -> None:
+        self._done, self._attempts, self._deaths = done, attempts, deaths
         # The one that is under way.
         self.current: Key | None = None
 
@@ -65,11 +67,14 @@ class Progress:
         run = load(folder)
         done = {Key.of_row(row) for row in run.trials}
         attempts: Counter[Key] = Counter()
+        deaths: Counter[Key] = Counter()
+        counts = {"attempt": attempts, "death": deaths}
         for event in run.journal:
-            if event.event == "attempt":
+            if event.event in counts:
                 data = event.model_dump()
-                attempts[Key(**{one.name: data[one.name] for one in fields(Key)})] += 1
-        return cls(done, attempts)
+                key = Key(**{one.name: data[one.name] for one in fields(Key)})
+                counts[event.event][key] += 1
+        return cls(done, attempts, deaths)
 
     @property
     def attempted(self) -> int:
@@ -106,6 +111,11 @@ class Progress:
         self._done.add(key)
         self.current = None
 
+    def die(self, key: Key) -> None:
+        """Note that its guest died."""
+        self._deaths[key] += 1
+        self.current = None
+
     def spent(self, key: Key) -> bool:
-        """Whether it was attempted as often as it may be."""
-        return self._attempts[key] >= ATTEMPTS
+        """Whether its guest died as often as it may."""
+        return self._deaths[key] >= DEATHS

@@ -29,7 +29,7 @@ from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
 from skblab.sweep.plan import Boot, Change, Plan, Trial
-from skblab.sweep.progress import ATTEMPTS, Key, Progress
+from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.testbeds.netns import Netns
 from skblab.transport import TransportError
 from skblab_analysis.errors import RefusedError
@@ -89,6 +89,7 @@ class Running:
                 if self._over(boot.block):
                     return
                 failures = 0
+                self._spent(boot)
                 while changes := self.progress.left(boot):
                     before = self.progress.attempted
                     try:
@@ -154,12 +155,25 @@ class Running:
                 if self.progress.todo(key := Key.of(boot, change, trial)):
                     self._void(key, f"no guest came up {BOOTS} times: {one_line(str(death))}")
 
+    def _spent(self, boot: Boot) -> None:
+        """Have what killed guests often enough recorded as such, where skblab died before that."""
+        for change in self.progress.left(boot):
+            for trial in change.trials:
+                key = Key.of(boot, change, trial)
+                if self.progress.todo(key) and self.progress.spent(key):
+                    self._void(key, f"the guest died {DEATHS} times")
+
     def _blamed(self, death: GuestError) -> bool:
-        """Have a trial that killed its guest for the last time recorded as such."""
+        """Note a trial that killed its guest; if for the last time, have it recorded as such."""
         key = self.progress.current
-        if key is None or not self.progress.spent(key):
+        if key is None:
             return False
-        self._void(key, f"the guest died {ATTEMPTS} times: {one_line(str(death))}")
+        reason = one_line(str(death))
+        self.folder.journal("death", **key.words(), reason=reason)
+        self.progress.die(key)
+        if not self.progress.spent(key):
+            return False
+        self._void(key, f"the guest died {DEATHS} times: {reason}")
         return True
 
     def _change(self, boot: Boot, change: Change, testbed: Netns, turner: Turner) -> None:
