@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from skblab.cli import app
 from skblab.errors import GuestError, UsageError
 from skblab.reporter import Reporter
-from skblab.sweep import plan, wall
+from skblab.sweep import cli, plan, wall
 from skblab.sweep.cli import SHIPPED
 from skblab.sweep.exact import Counting
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Stream, Value, read
@@ -287,3 +287,31 @@ def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None
     [void] = [row for row in run.trials if row["state"] == "void"]
     # A packet that is dropped at once costs less than one that is forwarded.
     assert void["reason"].endswith("the sink counted 1000 packets of 1001 sent")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "said"),
+    [
+        ({"load": 40}, "load = 40: with --exact there is one CPU"),
+        ({"napi_threaded": "busy-poll"}, "napi_threaded = busy-poll: with --exact there is"),
+        ({"napi_threaded": ("on", "busy-poll")}, "napi_threaded = on,busy-poll: with --exact"),
+        ({"load": 0, "napi_threaded": "on", "rp_filter": 1}, None),
+    ],
+)
+def test_what_never_leaves_the_cpu_idle_is_not_counted(
+    tmp_path: Path, knobs: dict[str, Value], said: str | None
+) -> None:
+    folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
+    run, made = counting(folder), Made()
+    change = Change("busy", knobs, (TRIAL,))
+    run._change(Boot(0, {}, (change,)), change, cast(Netns, made), cast(Turner, made))
+    [row] = records.load(folder.path).trials
+    if said is None:
+        assert row["state"] == "good"
+    else:
+        assert row["reason"].startswith(f"not possible here: {said}")
+    # Of a baseline there would be nothing to compare with.
+    baseline = shipped("quick").model_copy(update={"baseline": knobs})
+    found = cli._unable(baseline, exact=True)
+    assert [one.startswith(f"baseline.{said}") for one in found] == ([True] if said else [])
+    assert not any("--exact" in one for one in cli._unable(baseline, exact=False))

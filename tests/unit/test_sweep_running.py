@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import plan, running
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Value
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
@@ -83,6 +83,9 @@ class Method:
         part = "tester" if key.setting == TESTER else "whole"
         made = searches.search(key.setting, key.block, 1000.0, traffic=key.traffic)
         return lambda: self.folder.record_search(made.model_copy(update={"part": part}))
+
+    def unable(self, knobs: Mapping[str, Value]) -> str | None:
+        return None
 
     def enough(self, blocks: int) -> str | None:
         return None

@@ -24,6 +24,7 @@ from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
+from skblab.sweep.exact import unable as uncounted
 from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
@@ -156,7 +157,7 @@ def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
 
 def _unable(found: Experiment, *, exact: bool) -> list[str]:
     """Return what of an experiment a guest cannot do, in words."""
-    return [*netns.unable(found), *([] if exact else wall.unable(found))]
+    return [*netns.unable(found), *(uncounted(found) if exact else wall.unable(found))]
 
 
 def _file(file: str) -> Path:

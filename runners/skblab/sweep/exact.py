@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
-from skblab.sweep.experiment import TESTER
+from skblab.sweep.experiment import TESTER, Experiment, Value, text
 from skblab.sweep.knobs.boot import Start
+from skblab.sweep.knobs.napi import BUSY
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds.netns import Netns
@@ -22,10 +23,32 @@ PACKETS = 20_000
 WARM_UP = 2_000
 # pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
 INSTRUCTIONS_PER_US = 1000
+_NEVER_IDLE = (
+    "with --exact there is one CPU, of which this leaves the generator no time of its own: what a "
+    "packet takes would be the generator's wait for it"
+)
 GAPS = (
     "All is in one guest with one CPU, generator and sink beside the router, on veth devices: no "
     "network card's driver, no interrupts of a device, no other CPU.",
 )
+
+
+def uncountable(knobs: Mapping[str, Value]) -> Iterator[str]:
+    """Yield what has work for the one CPU whenever packets have none, in words.
+
+    The generator gives way to all else there, see give_way in netns.sh: it would wait for its turn,
+    and the time that it takes would be the scheduler's.
+    """
+    load, mode = knobs.get("load", 0), knobs.get("napi_threaded", "off")
+    if load:
+        yield f"load = {text(load)}: {_NEVER_IDLE}"
+    if BUSY in (mode if isinstance(mode, tuple) else (mode,)):
+        yield f"napi_threaded = {text(mode)}: {_NEVER_IDLE}"
+
+
+def unable(experiment: Experiment) -> list[str]:
+    """Return what of an experiment's baseline cannot be counted, in words."""
+    return [f"baseline.{why}" for why in uncountable(experiment.baseline)]
 
 
 @dataclass
@@ -61,6 +84,10 @@ class Counting:
             traffic=key.traffic,
         )
         return lambda: self.folder.record_counted(counted)
+
+    def unable(self, knobs: Mapping[str, Value]) -> str | None:
+        """Return why a setting with these knobs cannot be counted, in words; None if it can."""
+        return next(uncountable(knobs), None)
 
     def enough(self, blocks: int) -> str | None:
         """Return None: all blocks are run, for they are few and quick."""

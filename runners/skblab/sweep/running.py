@@ -11,7 +11,7 @@ comes up is void, and others go on. How one trial is measured is a Method's.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,6 +64,9 @@ class Method(Protocol):
 
     def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
         """Measure a trial; what is returned records it, if its setting is still there."""
+
+    def unable(self, knobs: Mapping[str, Value]) -> str | None:
+        """Return why a setting with these knobs cannot be measured so, in words; None if it can."""
 
     def enough(self, blocks: int) -> str | None:
         """Return why no more than these blocks are needed; None if more are."""
@@ -184,13 +187,15 @@ class Running:
         ]
         self._begin(waiting[0][0], change)
         try:
+            if why := self.method.unable(change.knobs):
+                raise Unable(why)
             turned = turner.turn(change.knobs)
         except TransportError:
             raise
         except SkblabError as refusal:
-            why = "not possible here: " if isinstance(refusal, Unable) else ""
+            kind = "not possible here: " if isinstance(refusal, Unable) else ""
             for key, _ in waiting:
-                self._void(key, f"{why}{refusal}")
+                self._void(key, f"{kind}{refusal}")
             return
         for number, (key, trial) in enumerate(waiting):
             if number:

@@ -8,13 +8,13 @@ or whose search ended because the generator could not keep the rate, has the tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
 from skblab.reporter import Reporter
-from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput
+from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Value
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
@@ -153,6 +153,10 @@ class Timing:
         if throughput.confirm_seconds is not None and not tester:
             confirmed = confirm(recorder, found["strict"], throughput.confirm_seconds)
         return lambda: self._record(key, found, confirmed)
+
+    def unable(self, knobs: Mapping[str, Value]) -> str | None:
+        """Return None: whatever can be set can be timed."""
+        return None
 
     def enough(self, blocks: int) -> str | None:
         """Return why no more blocks are needed: intervals are narrow, or the budget is spent."""

@@ -21,8 +21,7 @@ class Load:
 
     name: str = "load"
     sentence: str = (
-        "Per cent of each CPU that programs take beside packets (stress-ng). With --exact their "
-        "instructions are counted, too."
+        "Per cent of each CPU that programs take beside packets (stress-ng). With --exact only 0."
     )
     check: Check = PER_CENT
     needs: str = "stress-ng"

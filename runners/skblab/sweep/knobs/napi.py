@@ -20,7 +20,8 @@ from skblab.sweep.experiment import Value
 from skblab.sweep.knobs import cpus
 from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, Unable, able, inside
 
-MODES = ("off", "on", "busy-poll")
+BUSY = "busy-poll"
+MODES = ("off", "on", BUSY)
 # SCHED_NORMAL, SCHED_FIFO, SCHED_RR, SCHED_BATCH, in the order of their numbers.
 POLICIES = ("other", "fifo", "rr", "batch")
 REAL_TIME = ("fifo", "rr")
@@ -179,7 +180,8 @@ _PATCHED = "skblab's kernel patches"
 NAPIS = (
     Napi(
         "napi_threaded",
-        "Which NAPI instances have a thread of their own, and which of these poll without pause.",
+        "Which NAPI instances have a thread of their own, and which of these poll without pause "
+        "(not with --exact).",
         Each(lambda one: one in MODES, " or ".join(map(repr, MODES))),
         _mode,
         _set_mode,
