@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 from typer.testing import CliRunner
 
+from skblab import paths
 from skblab.cli import app
 from skblab.errors import GuestError, UsageError
 from skblab.reporter import Reporter
@@ -315,3 +316,13 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
     found = cli._unable(baseline, exact=True)
     assert [one.startswith(f"baseline.{said}") for one in found] == ([True] if said else [])
     assert not any("--exact" in one for one in cli._unable(baseline, exact=False))
+
+
+def test_the_documentation_says_which_experiments_no_testbed_can_run() -> None:
+    page = (paths.tree() / "docs" / "sweep.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    files = {file.stem: read(file) for file in SHIPPED.glob("*.toml")}
+    assert set(rows) == set(files)
+    for name, found in files.items():
+        runs = netns.unable(found) == []
+        assert ("not run yet: there is no testbed with" in rows[name]) != runs
