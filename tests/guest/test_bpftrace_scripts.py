@@ -18,7 +18,11 @@ TRAFFIC = "/skblab/tools/bin/skblab-traffic"
 
 
 @pytest.mark.guest
-@pytest.mark.parametrize("suffix", ["", "-hooks"], ids=["patched", "hooks"])
+@pytest.mark.parametrize(
+    "suffix",
+    ["", pytest.param("-hooks", marks=pytest.mark.slow)],
+    ids=["patched", "hooks"],
+)
 def test_known_packets(
     lab: LabRoot, stock: Kernel, unpatched: Kernel, programs: Path, suffix: str
 ) -> None:

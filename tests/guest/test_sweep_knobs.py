@@ -93,6 +93,7 @@ def test_every_knob_is_set_read_and_put_back(router: Transport, tmp_path: Path) 
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
     tables = "ip netns exec router nft list tables"
     before = router.script(tables).stdout
@@ -120,6 +121,7 @@ def test_qdiscs_of_every_kind(router: Transport, tmp_path: Path, kind: str) -> N
     assert "noqueue 0: root" in router.script("ip netns exec router tc qdisc show dev r0").stdout
 
 
+@pytest.mark.slow
 def test_threads_that_poll_without_pause(router: Transport, tmp_path: Path) -> None:
     count = "ps -e -o comm= | grep -c ^napi/ || :"
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
