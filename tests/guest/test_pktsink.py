@@ -154,7 +154,7 @@ def test_lost_packets(testbed: Netns) -> None:
         testbed.transport,
         "ip netns exec router nft -f - <<'END'\n"
         "table ip loss {\n"
-        "    chain all {\n"
+        "    chain some {\n"
         "        type filter hook forward priority 0\n"
         "        numgen inc mod 5 0 drop\n"
         "    }\n"

@@ -10,7 +10,7 @@ import pytest
 from conftest import Skblab
 from skblab_analysis.records import load
 
-pytestmark = [pytest.mark.guest, pytest.mark.slow]
+pytestmark = pytest.mark.guest
 
 FILE = """
 name = "few-rates"
