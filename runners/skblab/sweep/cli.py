@@ -33,7 +33,7 @@ from skblab.sweep.testbeds import netns
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
 from skblab_analysis import tables
-from skblab_analysis.records import RunFolder, load
+from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Clock, Command, Environment, Guest
 from skblab_analysis.run import Plan as PlanRecord
@@ -204,31 +204,31 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
         reporter.step(method.title),
     ):
         running.run(boots, root)
-    best = _best(plan, folder)
+    run = load(folder.path)
+    best = _best(plan, run)
     folder.finish(environment(), reporter.timings, commands=best, gaps=method.gaps)
     page = build_report(folder.path, gnuplot(root))
     console = Console(highlight=False)
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()
-    rows = load(folder.path).trials
-    left_out = {row["setting"]: row["reason"] for row in rows if row["reason"]}
+    left_out = {row["setting"]: row["reason"] for row in run.trials if row["reason"]}
     for name, reason in left_out.items():
         console.print(f"[yellow]{escape(name)}: left out: {escape(reason)}[/]", soft_wrap=True)
     for one in best:
         command = one.command if "\n" not in one.command else "a script, in the report"
         console.print(escape(f"To set {one.setting}: {command}"), soft_wrap=True)
     console.print(f"Report: {page}", soft_wrap=True)
-    if all(row["state"] == "void" for row in rows):
+    if all(row["state"] == "void" for row in run.trials):
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 
-def _best(plan: plans.Plan, folder: RunFolder) -> list[Command]:
+def _best(plan: plans.Plan, run: Run) -> list[Command]:
     """Return the commands of the settings with which most is forwarded, of each traffic."""
     machine = netns.machine(wall.cpus(plan.experiment))
     experiment = plan.experiment
     knobs = {one.name: knobs_of(experiment, one) for one in experiment.settings()}
-    best = [one.main.best for one in load(folder.path).throughput()]
+    best = [one.main.best for one in run.throughput()]
     return [
         Command(where="the router", command=command, setting=name)
         for name in dict.fromkeys(one.setting for one in best if one is not None)

@@ -13,14 +13,12 @@ from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.napi import BUSY
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
-from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds.netns import WARM_UP, Netns
 from skblab_analysis.exact import ExactTrial
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
 
 PACKETS = 20_000
-# They fill the caches of memory, routes and neighbours.
-WARM_UP = 2_000
 # pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
 INSTRUCTIONS_PER_US = 1000
 _NEVER_IDLE = (

@@ -18,7 +18,7 @@ from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Valu
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
-from skblab.sweep.testbeds.netns import Netns, Offered, offering
+from skblab.sweep.testbeds.netns import WARM_UP, Netns, Offered, offering
 from skblab.sweep.throughput import goals, limits
 from skblab.sweep.throughput.confirm import Confirmation, confirm
 from skblab.sweep.throughput.limits import MARGIN, Tolerances
@@ -32,8 +32,6 @@ from skblab_analysis.run import Clock
 from skblab_analysis.throughput import Found, Load, Search, widest
 
 GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
-# They fill the caches of memory, routes and neighbours.
-WARM_UP = 2_000
 # More than a veth pair has carried anywhere; the search goes on from what really comes.
 MOST_PER_SECOND = 10_000_000.0
 # With one packet a trial would have no rate, and the generator's gap between two has ten digits.

@@ -8,7 +8,7 @@ from its journal by a program that knows nothing of knobs.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -70,6 +70,16 @@ def able(printed: str) -> str:
     if said:
         raise Unable(why.splitlines()[0].strip())
     return printed
+
+
+def joined(values: Iterable[tuple[str, object]]) -> str:
+    """Return the state that is `name=value` words."""
+    return " ".join(f"{name}={value}" for name, value in values)
+
+
+def parted(state: str) -> dict[str, str]:
+    """Return the value of each name in a state of `name=value` words."""
+    return {name: value for name, _, value in (word.partition("=") for word in state.split())}
 
 
 class Knob(Protocol):

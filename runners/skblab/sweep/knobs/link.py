@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Between, Check, Device, Machine, Unable, able, script_inside
+from skblab.sweep.knobs.base import (
+    Between,
+    Check,
+    Device,
+    Machine,
+    Unable,
+    able,
+    joined,
+    parted,
+    script_inside,
+)
 
 # Below, a device loses its IPv6 addresses (RFC 8200, section 5).
 LEAST_MTU, MOST_MTU = 1280, 65535
@@ -55,11 +65,11 @@ class Mtu:
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the MTU for each device."""
-        return " ".join(f"{one.name}={value}" for one in machine.devices)
+        return joined((one.name, value) for one in machine.devices)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Set each device's."""
-        found = dict(word.split("=") for word in state.split())
+        found = parted(state)
         return "\n".join(
             script_inside(one.netns, f"ip link set dev {one.name} mtu {found[one.name]}")
             for one in machine.devices
@@ -106,11 +116,11 @@ class Vlan:
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the ID for each device."""
-        return " ".join(f"{one.name}={value}" for one in machine.devices)
+        return joined((one.name, value) for one in machine.devices)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Take ours away, with its routes and neighbours, and make that of the state."""
-        found = dict(word.split("=") for word in state.split())
+        found = parted(state)
         scripts = []
         for place, one in enumerate(machine.devices):
             calls = [f"clear {_name(place)}"]

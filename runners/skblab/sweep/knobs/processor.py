@@ -10,7 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import ON_OFF, UNABLE, Check, Choice, Machine, Unable, able
+from skblab.sweep.knobs.base import (
+    ON_OFF,
+    UNABLE,
+    Check,
+    Choice,
+    Machine,
+    Unable,
+    able,
+    joined,
+    parted,
+)
 
 FOLDER = "/sys/devices/system/cpu"
 
@@ -63,13 +73,12 @@ class Processor:
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the word for each file that there is."""
-        paths = [word.partition("=")[0] for word in before.split()]
-        return " ".join(f"{path}={self.words[value]}" for path in paths)
+        return joined((path, self.words[value]) for path in parted(before))
 
     def restore(self, machine: Machine, state: str) -> str:
         """Write each file."""
-        found = [word.partition("=") for word in state.split()]
-        return "\n".join(f"echo {word} >{FOLDER}/{path}" for path, _, word in found)
+        found = parted(state).items()
+        return "\n".join(f"echo {word} >{FOLDER}/{path}" for path, word in found)
 
 
 _GOVERNORS = ("performance", "powersave", "schedutil", "ondemand", "conservative")

@@ -11,7 +11,17 @@ import json
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Check, Choice, Device, Machine, Unable, able, script_inside
+from skblab.sweep.knobs.base import (
+    Check,
+    Choice,
+    Device,
+    Machine,
+    Unable,
+    able,
+    joined,
+    parted,
+    script_inside,
+)
 
 DEFAULT, PER_QUEUE = "default", "mq"
 KINDS = (
@@ -62,11 +72,11 @@ class Qdisc:
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the kind for each device."""
-        return " ".join(f"{one.name}={value}" for one in machine.devices)
+        return joined((one.name, value) for one in machine.devices)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Take ours away, and set up what the state has instead of the default."""
-        kinds = dict(word.split("=") for word in state.split())
+        kinds = parted(state)
         return "\n".join(_set(one, kinds[one.name]) for one in machine.devices)
 
 

@@ -10,7 +10,16 @@ import re
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, able, script_inside
+from skblab.sweep.knobs.base import (
+    UNABLE,
+    Check,
+    Device,
+    Machine,
+    able,
+    joined,
+    parted,
+    script_inside,
+)
 
 CLASS = "/sys/class/net"
 # Which CPUs a queue gets: none, all of the machine, or each queue the one of its number.
@@ -64,8 +73,7 @@ class Sysfs:
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value, or the CPUs that it means, for each file that there is."""
-        paths = [word.partition("=")[0] for word in before.split()]
-        return " ".join(f"{path}={self._text(machine, path, value)}" for path in paths)
+        return joined((path, self._text(machine, path, value)) for path in parted(before))
 
     def _text(self, machine: Machine, path: str, value: Value) -> str:
         if not self.cpus:
@@ -78,12 +86,12 @@ class Sysfs:
 
     def restore(self, machine: Machine, state: str) -> str:
         """Write each value to its file."""
-        found = [word.partition("=") for word in state.split()]
+        found = parted(state)
         lines = []
         for device in machine.devices:
             writes = "; ".join(
                 f"echo {self._grouped(value)} >{CLASS}/{path}"
-                for path, _, value in found
+                for path, value in found.items()
                 if path.startswith(f"{device.name}/")
             )
             if writes:

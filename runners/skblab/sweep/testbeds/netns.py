@@ -29,6 +29,8 @@ OF_NICS = frozenset(
 )
 # Beyond what packets take at a rate; emulation on a loaded machine is slow and not dead.
 SECONDS = 600
+# Packets before a trial, which fill the caches of memory, routes and neighbours.
+WARM_UP = 2_000
 NANOSECONDS = 1_000_000_000
 
 
