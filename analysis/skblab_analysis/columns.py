@@ -66,14 +66,15 @@ _SERIES = (
         "path",
         pa.string(),
         NO_UNIT,
-        "Path of the packets: `receive`, `forward` or `send`; null for `napi`.",
+        "Path of the packets: `receive`, `forward` or `send`; null for `napi` and `arrival`.",
         null=True,
     ),
     Column(
         "kind",
         pa.string(),
         NO_UNIT,
-        "`layer`, `total` (the whole path), `entry` (whole path and what was before) or `napi`.",
+        "`layer`, `total` (the whole path), `entry` (whole path and what was before), `napi`, or "
+        "`arrival` (a tester's: latency, inter-arrival time, jitter).",
     ),
     Column(
         "layer", pa.string(), NO_UNIT, "Name of the interval, unique within trial, path and kind."
@@ -115,8 +116,8 @@ TRIALS = Table(
             "measure",
             pa.string(),
             NO_UNIT,
-            "What it measures: `instructions`, `throughput`, or `tester`: either, of the tester "
-            "alone; null: the times of a probe.",
+            "What it measures: `instructions`, `throughput`, `latency`, or `tester`: any of these, "
+            "of the tester alone; null: the times of a probe.",
             null=True,
         ),
         Column(
@@ -362,4 +363,76 @@ THROUGHPUT = Table(
     later=True,
 )
 
-TABLES = (TRIALS, LAYERS, SUMMARY, LOADS, THROUGHPUT)
+LATE = Table(
+    "late",
+    "packets of one latency trial that were late by one threshold",
+    (
+        *_SEARCHED,
+        Column("rate", pa.int64(), "packets/s", "Rate that was asked for."),
+        Column("threshold", pa.int64(), "ns", "Latency from which on a packet is late."),
+        Column("in_a_row", pa.int64(), "packets", "Late packets in a row that are an anomaly."),
+        Column("packets", pa.int64(), "packets", "Packets of which the latency is known."),
+        Column("late", pa.int64(), "packets", "Late ones among them."),
+        Column("anomalies", pa.int64(), NO_UNIT, "Maximal runs of so many late packets, or more."),
+        Column("in_anomalies", pa.int64(), "packets", "Packets in all of these."),
+        Column("longest", pa.int64(), "packets", "Packets in the longest of these."),
+        Column("not_recorded", pa.int64(), NO_UNIT, "Those of which `anomalies` has no row."),
+    ),
+    later=True,
+)
+
+ANOMALIES = Table(
+    "anomalies",
+    "one anomaly of a latency trial: packets late in a row, or numbers left out in one place",
+    (
+        _TRIAL,
+        Column("kind", pa.string(), NO_UNIT, "`late`, or `gap`: packets that did not come then."),
+        Column(
+            "threshold", pa.int64(), "ns", "Latency of a late packet; null for `gap`.", null=True
+        ),
+        Column(
+            "sequence",
+            pa.int64(),
+            NO_UNIT,
+            "Number of its first packet; of a gap, of the first packet behind it.",
+        ),
+        Column("packets", pa.int64(), "packets", "Packets in it."),
+        Column("begin", pa.int64(), "ns", "Its first packet's arrival, since the trial's first."),
+        Column("end", pa.int64(), "ns", "Its last packet's arrival, since the trial's first."),
+        Column(
+            "sent_span",
+            pa.int64(),
+            "ns",
+            "From the first one's stamp to the last one's.",
+            null=True,
+        ),
+        Column("latency_min", pa.int64(), "ns", "The smallest latency in it.", null=True),
+        Column("latency_mean", pa.float64(), "ns", "The mean latency in it.", null=True),
+        Column("latency_max", pa.int64(), "ns", "The largest latency in it.", null=True),
+        Column("open_begin", pa.bool_(), NO_UNIT, "Whether the data begins with it.", null=True),
+        Column("open_end", pa.bool_(), NO_UNIT, "Whether the data ends with it.", null=True),
+    ),
+    later=True,
+)
+
+COUNTERS = Table(
+    "counters",
+    "by how much one of the kernel's own counters rose in one trial, if it did",
+    (
+        _TRIAL,
+        Column(
+            "kind",
+            pa.string(),
+            NO_UNIT,
+            "`interrupt`, `softirq`, `softnet` (/proc/net/softnet_stat), `device` (statistics of "
+            "the network device), `driver` (ethtool -S) or `thread` (its time on a CPU).",
+        ),
+        Column("name", pa.string(), NO_UNIT, "Name that the kernel gives it, behind its device."),
+        Column("cpu", pa.int64(), NO_UNIT, "CPU that counted; null: it is of no CPU.", null=True),
+        Column("unit", pa.string(), NO_UNIT, "`ns`, `packets`, `bytes`; else what its name says."),
+        Column("value", pa.int64(), BY_ROW, "By how much it rose."),
+    ),
+    later=True,
+)
+
+TABLES = (TRIALS, LAYERS, SUMMARY, LOADS, THROUGHPUT, LATE, ANOMALIES, COUNTERS)

@@ -55,12 +55,31 @@ def write(path: Path, data: str | bytes) -> None:
         write_whole(path, data)
 
 
-def write_table(path: Path, table: Table, rows: Sequence[Row]) -> None:
-    """Write `rows` as parquet with the units of `table` in the field metadata."""
-    arrow = pa.Table.from_pylist(list(rows), schema=table.schema())
-    buffer = io.BytesIO()
-    pq.write_table(arrow, buffer, compression="zstd")
-    write(path, buffer.getvalue())
+class GrowingTable:
+    """A parquet file that rows are added to, with the units of its columns in the metadata."""
+
+    def __init__(self, folder: Path, table: Table) -> None:
+        self._path = folder / f"{table.file}.parquet"
+        self._schema = table.schema()
+        self._arrow = self._schema.empty_table()
+        # What a run before left over is to go, too.
+        self._changed = True
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Have rows in it once it is written."""
+        if rows:
+            # Rows are converted once: thousands of trials have a million of them.
+            more = pa.Table.from_pylist(list(rows), schema=self._schema)
+            self._arrow = pa.concat_tables([self._arrow, more])
+            self._changed = True
+
+    def write(self) -> None:
+        """Write the file whole, if it is not as it was written last."""
+        if self._changed:
+            buffer = io.BytesIO()
+            pq.write_table(self._arrow, buffer, compression="zstd")
+            write(self._path, buffer.getvalue())
+            self._changed = False
 
 
 def read_table(path: Path, table: Table) -> list[Row]:

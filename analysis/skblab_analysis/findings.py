@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from skblab_analysis import rates
+from skblab_analysis import delays, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
@@ -47,7 +47,11 @@ def headline(run: Run) -> str:
     costs = [(one, exact) for exact in run.exact() for one in exact.differences]
     if costs:
         return _cost(*max(costs, key=lambda one: abs(one[0].value)))
-    return rates.headline(run.throughput()) or "This run holds no result"
+    return (
+        rates.headline(run.throughput())
+        or delays.headline(run.latency())
+        or "This run holds no result"
+    )
 
 
 def main_path(run: Run, clock: Clock) -> PathName:
@@ -101,7 +105,7 @@ def sentences(run: Run) -> list[str]:
         found = timed(run, clock)
         said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]
     said += [sentence for exact in run.exact() for sentence in _costs(exact)]
-    return [*said, *rates.sentences(run)]
+    return [*said, *rates.sentences(run), *delays.sentences(run.latency())]
 
 
 def _whole(found: Sequence[Series]) -> list[str]:
@@ -266,7 +270,7 @@ def unseen(run: Run) -> list[str]:
                     f"{cost.setting} repeats only to {small_share(cost.spread)}, "
                     f"the limit is {small_share(SPREAD_LIMIT)}."
                 )
-    said += rates.unseen(run)
+    said += [*rates.unseen(run), *delays.unseen(run.latency())]
     environment = run.document.environment
     guests = environment.guests if environment else {}
     wall = guests.get("wall")

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skblab_analysis import files, rates
 from skblab_analysis.certainty import Interval
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import ExactSummary
+from skblab_analysis.latency import Delay, LatencySummary
 from skblab_analysis.series import Series
 from skblab_analysis.throughput import ThroughputSummary
 from skblab_analysis.words import (
@@ -269,6 +270,27 @@ def throughput_picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
         data="# setting, mean low high of each goal and the difference, colour text text\n"
         + "".join(lines),
     )
+
+
+def latency_series(summary: LatencySummary) -> list[Series]:
+    """Return latency by setting, to be drawn: the baseline, what differs most, the tester.
+
+    Without those that have too few packets for a median.
+    """
+
+    def differs(one: Delay) -> float:
+        change = summary.change(one.setting)
+        found = change.compared if change else None
+        return math.inf if change is None else abs(found.share) if found else 0.0
+
+    room = len(COLOURS) - len(summary.testers)
+    most = sorted(summary.delays, key=differs, reverse=True)[: max(room, 1)]
+    shown = [*(one for one in summary.delays if one in most), *summary.testers]
+    return [
+        replace(one.trials[0].figures["latency"], layer=one.setting, histogram=one.latency)
+        for one in shown
+        if one.latency.quantile(0.5) is not None
+    ]
 
 
 def _ends(interval: Interval) -> tuple[float, float]:

@@ -67,9 +67,18 @@ def difference_words(goal: GoalSummary, setting: str) -> tuple[str, str]:
     change = goal.change(setting)
     if change is None:
         return ABSENT, ""
-    one = change.difference
+    return difference_text(change.difference), half_text(change.difference)
+
+
+def difference_text(one: Difference) -> str:
+    """Return a difference as a share of the other, in brackets if it is not told from none."""
     text = share(one.share, 1, sign=True)
-    return text if one.seen else f"({text})", _half(one)
+    return text if one.seen else f"({text})"
+
+
+def half_text(one: Difference) -> str:
+    """Return half of its interval; nothing of a single block."""
+    return "" if one.half_share is None else f"±{share(one.half_share, 1)}"
 
 
 def goal_words(goal: GoalSummary) -> str:
@@ -139,9 +148,17 @@ def unseen(run: Run) -> list[str]:
 
 def commands(run: Run) -> list[tuple[str, tuple[str, ...]]]:
     """Return each best setting with the commands that set it, if the run has them."""
-    best = [change.setting for one in run.throughput() if (change := one.main.best) is not None]
-    made = [(name, _commands(run, name)) for name in dict.fromkeys(best)]
+    made = [(name, _commands(run, name)) for name in best(run)]
     return [(name, lines) for name, lines in made if lines]
+
+
+def best(run: Run) -> list[str]:
+    """Return the settings that forward most, then those with the shortest delays, each once."""
+    changes = [
+        *(one.main.best for one in run.throughput()),
+        *(one.best for one in run.latency()),
+    ]
+    return list(dict.fromkeys(one.setting for one in changes if one is not None))
 
 
 def _cells(rate: Rate, goal: GoalSummary, space: str) -> RateCells:
@@ -157,10 +174,6 @@ def _cells(rate: Rate, goal: GoalSummary, space: str) -> RateCells:
         # Whatever limits it in the other blocks.
         limit=LIMITS["no good load" if rate.none else rate.judgement],
     )
-
-
-def _half(one: Difference) -> str:
-    return "" if one.half_share is None else f"±{share(one.half_share, 1)}"
 
 
 def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
@@ -205,7 +218,7 @@ def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
 
 
 def _change(one: Change) -> str:
-    half = _half(one.difference)
+    half = half_text(one.difference)
     return f"{share(one.difference.share, 1, sign=True)}{f' {half}' if half else ''}"
 
 
@@ -232,8 +245,8 @@ def _alarms(found: Sequence[ThroughputSummary]) -> list[str]:
     if not alarms.comparisons:
         return []
     return [
-        f"The baseline was compared with itself {_times(alarms.comparisons)}, and a difference was "
-        f"seen {_times(alarms.alarms)}: that is how often one is seen where there is none."
+        f"The baseline was compared with itself {times(alarms.comparisons)}, and a difference was "
+        f"seen {times(alarms.alarms)}: that is how often one is seen where there is none."
     ]
 
 
@@ -260,7 +273,8 @@ def _commands(run: Run, setting: str) -> tuple[str, ...]:
     return tuple(one.command for one in run.document.commands if one.setting == setting)
 
 
-def _times(count: int) -> str:
+def times(count: int) -> str:
+    """Return "once", or how many times."""
     return "once" if count == 1 else f"{count} times"
 
 

@@ -28,8 +28,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from skblab.errors import SkblabError
-from skblab_analysis import columns, files, scripts, series
+from skblab_analysis import columns, files, scripts, series, tablerows
 from skblab_analysis.account import Account, account, refuse
+from skblab_analysis.counters import Counter, Work, works
 from skblab_analysis.documents import (
     PathlatDocument,
     PathName,
@@ -38,6 +39,8 @@ from skblab_analysis.documents import (
 )
 from skblab_analysis.errors import RecordError, RefusedError, parse, read
 from skblab_analysis.exact import ExactSummary, ExactTrial, check, summaries, summarise
+from skblab_analysis.latency import Arrivals, LatencySummary
+from skblab_analysis.latency import summaries as latency_summaries
 from skblab_analysis.ledger import Ledger, Unit, build_ledger
 from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.scripts import ScriptDocument
@@ -49,6 +52,8 @@ Document = Mapping[str, Any] | str | bytes
 
 UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
 FOLDERS = ("logs", "report")
+# Of a trial, what tables of a sweep repeat.
+_OF_TRIAL = ("setting", "part", "boot", "boot_knobs", "traffic")
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,9 @@ class Run:
     series: tuple[Series, ...]
     loads: tuple[Row, ...]
     found: tuple[Row, ...]
+    late: tuple[Row, ...]
+    anomalies: tuple[Row, ...]
+    counters: tuple[Row, ...]
     journal: tuple[files.Event, ...]
 
     def ledger(self, clock: Clock = "wall") -> Ledger | None:
@@ -88,7 +96,7 @@ class Run:
 
     def exact_trials(self) -> list[ExactTrial]:
         """Return the good exact trials that count instructions."""
-        return _exact_trials(self.trials)
+        return tablerows.exact_trials(self.trials)
 
     def exact(self) -> list[ExactSummary]:
         """Return the exact figures, of each traffic; none when the run has none."""
@@ -96,7 +104,29 @@ class Run:
 
     def throughput(self) -> list[ThroughputSummary]:
         """Return what searches for throughput found, of each traffic; none if there are none."""
-        return throughput_summaries(_results(self.found), self.document.plan.baseline)
+        return throughput_summaries(tablerows.results(self.found), self.document.plan.baseline)
+
+    def works(self) -> list[Work]:
+        """Return what the kernel counted, by setting; none if nothing was."""
+        settings = {
+            row["trial"]: row["setting"]
+            for row in self.trials
+            if row["state"] == "good" and row["part"] == "whole"
+        }
+        return works(self.counters, settings)
+
+    def latency(self) -> list[LatencySummary]:
+        """Return how packets arrived at given rates, of each traffic and rate."""
+        figures: dict[int, list[Series]] = {}
+        for one in self.series:
+            if one.kind == "arrival":
+                figures.setdefault(one.trial, []).append(one)
+        arrived = [
+            tablerows.arrived(row, figures[row["trial"]], self.late)
+            for row in self.trials
+            if row["trial"] in figures
+        ]
+        return latency_summaries(arrived, self.document.plan.baseline)
 
 
 class RunFolder:
@@ -106,10 +136,11 @@ class RunFolder:
         self.path = path
         self._document = document
         self._journal = files.Journal(path / "journal.jsonl")
+        self._tables = {table.file: files.GrowingTable(path, table) for table in columns.TABLES}
+        # What is read again while the run goes on.
         self._trials: list[Row] = []
-        self._series: list[Series] = []
-        self._loads: list[Row] = []
         self._found: list[Row] = []
+        self._counted: list[Counter] = []
 
     @classmethod
     def create(cls, results: Path, name: str, plan: Plan, *, synthetic: bool = False) -> RunFolder:
@@ -142,8 +173,15 @@ class RunFolder:
         folder = cls(path, read(RunDocument, path / "run.json", "the run document"))
         folder._journal.mend()
         run = load(path)
-        folder._trials, folder._series = list(run.trials), list(run.series)
-        folder._loads, folder._found = list(run.loads), list(run.found)
+        folder._add(
+            run.trials,
+            run.series,
+            loads=run.loads,
+            throughput=run.found,
+            late=run.late,
+            anomalies=run.anomalies,
+            counters=run.counters,
+        )
         return folder
 
     def resume(self) -> None:
@@ -207,7 +245,7 @@ class RunFolder:
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
         trial, unit = len(self._trials), UNIT_OF_CLOCK[clock]
-        row = _trial_row(trial, clock, setting, 0, 0)
+        row = tablerows.of_trial(trial, clock, setting, 0, 0)
         files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
@@ -241,7 +279,7 @@ class RunFolder:
         accounts: list[Account] = []
         for document, found in scripts.accounts(first, "ns", documents):
             trial = found.trial
-            row = _trial_row(trial, "wall", document.backend, 0, 0)
+            row = tablerows.of_trial(trial, "wall", document.backend, 0, 0)
             try:
                 refuse(found, max_unaccounted)
             except SkblabError as refusal:
@@ -259,7 +297,7 @@ class RunFolder:
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
-        row = _trial_row(found.trial, "wall", setting, 0, 0)
+        row = tablerows.of_trial(found.trial, "wall", setting, 0, 0)
         try:
             refuse(found, max_unaccounted)
         except SkblabError as refusal:
@@ -271,10 +309,10 @@ class RunFolder:
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""
         first = len(self._trials)
-        rows = [_exact_row(number, trial) for number, trial in enumerate(trials, first)]
+        rows = [tablerows.of_exact(number, trial) for number, trial in enumerate(trials, first)]
         try:
             summary = summarise(
-                [*_exact_trials(self._trials), *trials], self._document.plan.baseline
+                [*tablerows.exact_trials(self._trials), *trials], self._document.plan.baseline
             )
         except RefusedError as refusal:
             self._refused(rows, refusal)
@@ -286,7 +324,7 @@ class RunFolder:
     def record_counted(self, trial: ExactTrial) -> None:
         """Record one counted trial of many; RefusedError if its packets did not all come."""
         number = len(self._trials)
-        row = _exact_row(number, trial)
+        row = tablerows.of_exact(number, trial)
         try:
             check(trial)
         except RefusedError as refusal:
@@ -300,7 +338,7 @@ class RunFolder:
         number = len(self._trials)
         sent = sum(one.sent for one in search.loads)
         received = sum(one.received for one in search.loads)
-        row = _trial_row(number, "wall", search.setting, search.boot, 0) | {
+        row = tablerows.of_trial(number, "wall", search.setting, search.boot, 0) | {
             "part": search.part,
             "boot_knobs": search.boot_knobs or None,
             "traffic": search.traffic,
@@ -310,20 +348,59 @@ class RunFolder:
             "lost": sent - received,
             "packets": sent,
         }
-        head = {"trial": number} | {
-            name: row[name] for name in ("setting", "part", "boot", "boot_knobs", "traffic")
-        }
+        head = {"trial": number} | {name: row[name] for name in _OF_TRIAL}
         loads = [
             head | {"number": place, "offered_rate": one.offered_rate} | one.model_dump()
             for place, one in enumerate(search.loads)
         ]
         found = [head | one.model_dump() for one in search.goals]
-        self._append([row], [], loads=loads, found=found)
+        self._append([row], [], loads=loads, throughput=found)
         self.journal("recorded", trials=[number], clock="wall")
+
+    def record_arrivals(self, arrivals: Arrivals) -> None:
+        """Record a latency trial; RefusedError if its times are not to be trusted."""
+        number = len(self._trials)
+        document = arrivals.document
+        packets = document.packets
+        row = tablerows.of_trial(number, "wall", arrivals.setting, arrivals.boot, 0) | {
+            "part": arrivals.part,
+            "boot_knobs": arrivals.boot_knobs or None,
+            "traffic": arrivals.traffic,
+            "measure": "tester" if arrivals.part == "tester" else "latency",
+            "rate": arrivals.rate,
+            "sent": arrivals.sent,
+            "received": packets.distinct,
+            "lost": arrivals.lost,
+            "duplicates": packets.duplicates,
+            "reordered": packets.reordered,
+            "send_rate": arrivals.offered_rate,
+        }
+        doubts = list(document.doubts())
+        if not packets.distinct:
+            doubts.append(f"of {arrivals.sent} packets none came")
+        if doubts:
+            refusal = RefusedError(f"the times are not to be trusted: {'; '.join(doubts)}")
+            self._refused([row], refusal)
+            raise refusal
+        head = {"trial": number} | {name: row[name] for name in _OF_TRIAL}
+        self._append(
+            [row | {"packets": packets.distinct}],
+            series.from_arrivals(number, document),
+            late=[
+                head | {"rate": arrivals.rate} | tablerows.of_late(one, document.latency.count)
+                for one in document.late
+            ],
+            anomalies=list(tablerows.of_anomalies(number, document)),
+        )
+        self.journal("recorded", trials=[number], clock="wall")
+
+    def record_counters(self, counters: Sequence[Counter]) -> None:
+        """Keep what the kernel counted of the trial that is recorded next."""
+        self._counted = list(counters)
 
     def results(self) -> list[Result]:
         """Return what searches for throughput have found until now."""
-        return _results(self._found)
+        return tablerows.results(self._found)
 
     def record_void(
         self,
@@ -339,7 +416,7 @@ class RunFolder:
     ) -> None:
         """Record a trial that was not run, or that did not have its setting."""
         number = len(self._trials)
-        row = _trial_row(number, clock, setting, boot, 0)
+        row = tablerows.of_trial(number, clock, setting, boot, 0)
         row |= {"boot_knobs": boot_knobs or None, "traffic": traffic or None}
         row |= {"measure": measure, "rate": rate}
         row |= {"part": "tester"} if measure == "tester" else {}
@@ -406,7 +483,7 @@ class RunFolder:
         repeat: int,
     ) -> Ledger:
         trial = len(self._trials)
-        row = _trial_row(trial, clock, setting, boot, repeat)
+        row = tablerows.of_trial(trial, clock, setting, boot, repeat)
         documents = {"pathlat": pathlat, "sender": sender, "receiver": receiver}
         for name, document in documents.items():
             files.write(self.logs / f"{name}-{trial}.json", _text(document))
@@ -442,19 +519,20 @@ class RunFolder:
 
     def _append(
         self,
-        rows: Sequence[Row],
+        trials: Sequence[Row],
         layers: Sequence[Series],
         *,
         ledgers: Sequence[Ledger] = (),
         accounts: Sequence[Account] = (),
-        loads: Sequence[Row] = (),
-        found: Sequence[Row] = (),
+        **more: Sequence[Row],
     ) -> None:
         """Write the tables, then run.json, which makes the new trials count."""
-        self._trials += rows
-        self._series += layers
-        self._loads += loads
-        self._found += found
+        counters = [
+            one.model_dump() | {"trial": trials[0]["trial"], "unit": one.unit}
+            for one in self._counted
+        ]
+        self._counted = []
+        self._add(trials, layers, counters=counters, **more)
         self._write_tables()
         self._document = self._document.model_copy(
             update={
@@ -465,17 +543,22 @@ class RunFolder:
         )
         self._write_document()
 
+    def _add(self, trials: Sequence[Row], layers: Sequence[Series], **more: Sequence[Row]) -> None:
+        """Have new rows in the tables; `more` are those of tables by their names."""
+        self._trials += trials
+        self._found += more.get(columns.THROUGHPUT.file, ())
+        found = {
+            columns.TRIALS.file: trials,
+            columns.LAYERS.file: [row for one in layers for row in one.bucket_rows()],
+            columns.SUMMARY.file: [one.summary_row() for one in layers],
+        }
+        for name, rows in (found | more).items():
+            self._tables[name].add(rows)
+
     def _write_tables(self) -> None:
-        buckets = [row for one in self._series for row in one.bucket_rows()]
-        summaries = [one.summary_row() for one in self._series]
-        for table, rows in (
-            (columns.LAYERS, buckets),
-            (columns.SUMMARY, summaries),
-            (columns.LOADS, self._loads),
-            (columns.THROUGHPUT, self._found),
-            (columns.TRIALS, self._trials),
-        ):
-            files.write_table(self.path / f"{table.file}.parquet", table, rows)
+        # The one that says how many there are comes last.
+        for name in sorted(self._tables, key=lambda name: name == columns.TRIALS.file):
+            self._tables[name].write()
 
     def _write_document(self) -> None:
         text = self._document.model_dump_json(by_alias=True, indent=2)
@@ -509,38 +592,11 @@ def load(path: Path) -> Run:
         series=tuple(found),
         loads=tuple(rows["loads"]),
         found=tuple(rows["throughput"]),
+        late=tuple(rows["late"]),
+        anomalies=tuple(rows["anomalies"]),
+        counters=tuple(rows["counters"]),
         journal=tuple(files.Journal(path / "journal.jsonl").read()),
     )
-
-
-def _exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
-    return [
-        ExactTrial(
-            setting=row["setting"],
-            part=row["part"],
-            boot=row["boot"],
-            repeat=row["repeat"],
-            packets=row["packets"],
-            delivered=row["received"],
-            instructions=row["instructions"],
-            traffic=row["traffic"] or "",
-            boot_knobs=row["boot_knobs"] or "",
-        )
-        for row in rows
-        if row["state"] == "good" and row["instructions"] is not None
-    ]
-
-
-def _results(rows: Sequence[Row]) -> list[Result]:
-    return [
-        parse(
-            Result,
-            {name: row[name] for name in Result.model_fields}
-            | {"boot_knobs": row["boot_knobs"] or ""},
-            "a row of throughput",
-        )
-        for row in rows
-    ]
 
 
 def _make(results: Path, name: str) -> Path:
@@ -563,35 +619,6 @@ def _make(results: Path, name: str) -> Path:
             "set SKBLAB_RESULTS to a folder you may write"
         ) from error
     return path
-
-
-def _trial_row(trial: int, clock: Clock, setting: str, boot: int, repeat: int) -> Row:
-    row: Row = dict.fromkeys(column.name for column in columns.TRIALS.columns)
-    return row | {
-        "trial": trial,
-        "clock": clock,
-        "setting": setting,
-        "part": "whole",
-        "boot": boot,
-        "repeat": repeat,
-        "state": "good",
-        "packets": 0,
-    }
-
-
-def _exact_row(number: int, trial: ExactTrial) -> Row:
-    return _trial_row(number, "exact", trial.setting, trial.boot, trial.repeat) | {
-        "part": trial.part,
-        "boot_knobs": trial.boot_knobs or None,
-        "traffic": trial.traffic or None,
-        "measure": "tester" if trial.part == "tester" else "instructions",
-        "sent": trial.packets,
-        "received": trial.delivered,
-        "lost": trial.packets - trial.delivered,
-        "packets": trial.packets,
-        "instructions": trial.instructions,
-        "instructions_per_packet": trial.per_packet,
-    }
 
 
 def _void(refusal: Exception) -> Row:

@@ -14,13 +14,15 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from skblab_analysis import files, findings, plots, rates, svg, words
+from skblab_analysis import delays, files, findings, plots, rates, svg, words
 from skblab_analysis.account import Account
 from skblab_analysis.cost import load as load_cost
 from skblab_analysis.cost import sentence as cost_sentence
+from skblab_analysis.counters import ByCpu, Work
 from skblab_analysis.documents import PathName
 from skblab_analysis.errors import RecordError
 from skblab_analysis.exact import SPREAD_LIMIT, ExactSummary
+from skblab_analysis.latency import LatencySummary
 from skblab_analysis.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
 from skblab_analysis.loglinear import TAIL_SAMPLES
 from skblab_analysis.plots import GnuplotRunner, Picture
@@ -38,6 +40,7 @@ from skblab_analysis.tables import (
 )
 from skblab_analysis.throughput import ThroughputSummary
 from skblab_analysis.words import (
+    FIXED_SPACE,
     NARROW_SPACE,
     about,
     label,
@@ -139,6 +142,20 @@ class Throughput:
     figure: Figure
 
 
+@dataclass(frozen=True)
+class Latency:
+    """All that is shown of the latency trials with one traffic at one rate."""
+
+    title: str
+    unit: str
+    compared: str
+    rows: tuple[Cells, ...]
+    late: tuple[Cells, ...]
+    in_a_row: int
+    others: tuple[Cells, ...]
+    figure: Figure | None
+
+
 def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
     """Write report/index.html and its pictures into the run folder; returns the page's path.
 
@@ -167,6 +184,11 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
                 _throughput(one, place, folder, gnuplot)
                 for place, one in enumerate(run.throughput())
             ],
+            latencies=[
+                _latency(one, place, folder, gnuplot) for place, one in enumerate(run.latency())
+            ],
+            quantiles=tuple(delays.QUANTILES),
+            works=[_work(one) for one in run.works()],
             best=rates.commands(run),
             percentiles=tuple(PERCENTILES),
             tail_samples=TAIL_SAMPLES,
@@ -342,14 +364,14 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
         )
         for tester in summary.testers
     ]
-    picture = plots.exact_picture(summary, f"-{place + 1}" if place else "")
+    picture = plots.exact_picture(summary, _suffix(place))
     return Exact(summary, tuple(rows), _figure(picture, folder, gnuplot))
 
 
 def _throughput(
     summary: ThroughputSummary, place: int, folder: Path, gnuplot: GnuplotRunner
 ) -> Throughput:
-    picture = plots.throughput_picture(summary, f"-{place + 1}" if place else "")
+    picture = plots.throughput_picture(summary, _suffix(place))
     goals = tuple(
         RatesOfGoal(
             name=goal.goal,
@@ -370,6 +392,82 @@ def _throughput(
         for goal in summary.goals
     )
     return Throughput(summary, goals, _figure(picture, folder, gnuplot))
+
+
+def _latency(summary: LatencySummary, place: int, folder: Path, gnuplot: GnuplotRunner) -> Latency:
+    shown = plots.latency_series(summary)
+    figure = None
+    if shown:
+        picture = plots.distribution_picture(
+            f"latency{_suffix(place)}", "Packets", f"Latency, {delays.title(summary)}", shown
+        )
+        figure = _figure(picture, folder, gnuplot)
+    scaled = delays.scale_of(summary)
+    everyone = (*summary.delays, *summary.testers)
+    return Latency(
+        title=delays.title(summary),
+        unit=scaled.name,
+        compared=summary.baseline or "",
+        rows=tuple(
+            Cells(
+                name=one.setting,
+                about="",
+                figures=(one.difference, one.half, *one.times, one.lost, one.blocks, one.rate),
+                strong=one.setting == summary.baseline,
+            )
+            for one in delays.rows(summary, NARROW_SPACE)
+        ),
+        late=tuple(
+            Cells(
+                name=one.setting,
+                about="",
+                figures=(
+                    *(one.threshold, one.late, one.share, one.runs, one.in_runs, one.longest),
+                    one.difference,
+                ),
+            )
+            for one in delays.late_rows(summary, NARROW_SPACE)
+        ),
+        in_a_row=max((late.in_a_row for one in everyone for late in one.lateness), default=1),
+        others=tuple(
+            Cells(
+                name=f"{one.setting}: {figure_name}",
+                about="",
+                figures=delays.figure_row(one, figure_name, scaled, NARROW_SPACE),
+            )
+            for one in everyone
+            for figure_name in ("jitter", "inter-arrival")
+        ),
+        figure=figure,
+    )
+
+
+def _work(one: Work) -> Cells:
+    return Cells(
+        name=one.setting,
+        about="",
+        figures=(
+            str(one.trials),
+            *map(_by_cpu, (one.interrupts, one.net_rx, one.processed)),
+            _count(one.squeezed),
+            _count(one.dropped),
+            *(words.quantity(ns, "ns") if ns else "" for ns in (one.napi_ns, one.ksoftirqd_ns)),
+        ),
+    )
+
+
+def _by_cpu(counts: ByCpu) -> str:
+    """Return a sum, and of several CPUs what part of it each has: 12 000 (60/40 %)."""
+    whole = sum(counts.values())
+    if len(counts) < 2 or not whole:
+        return _count(whole)
+    parts = "/".join(f"{100 * count / whole:.0f}" for count in counts.values())
+    return f"{_count(whole)} ({parts}{FIXED_SPACE}%)"
+
+
+def _suffix(place: int) -> str:
+    """Tell the files of further traffic from those of the first."""
+    return f"-{place + 1}" if place else ""
 
 
 def _figure(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> Figure:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from skblab_analysis.arrivals import ArrivalsDocument
 from skblab_analysis.documents import (
+    Distribution,
     LayerDistribution,
     NapiDistribution,
     PathDocument,
@@ -17,7 +19,7 @@ from skblab_analysis.documents import (
 from skblab_analysis.ledger import Unit
 from skblab_analysis.loglinear import Histogram, bounds, index
 
-Kind = Literal["layer", "total", "entry", "napi"]
+Kind = Literal["layer", "total", "entry", "napi", "arrival"]
 Row = dict[str, Any]
 
 # Column of layers_summary to quantile.
@@ -29,12 +31,20 @@ NAPI_SPANS = {
     "time": ("poll", "poll_end"),
 }
 
+# What a tester's figure of arrivals spans: inter-arrival and jitter are of two packets in a row.
+ARRIVAL_SPANS = {
+    "latency": ("sent", "received"),
+    "inter-arrival": ("received", "received"),
+    "jitter": ("latency", "latency"),
+}
+
 
 @dataclass(frozen=True)
 class Series:
-    """A histogram with its name and units. `context` is None but for NAPI figures, `path` for them.
+    """A histogram with its name and units. `context` is None but for NAPI figures.
 
-    Of kind `total` is the path that the layers add up to; of kind `entry` the same packets' time
+    `path` is None for these, and for those of kind `arrival`: what a tester found at its sink. Of
+    kind `total` is the path that the layers add up to; of kind `entry` the same packets' time
     since they first entered the stack, where that was before this path.
     `work`: packets that the counted polls handled in all; None where it is not known.
     """
@@ -155,6 +165,33 @@ def of_napi(trial: int, unit: Unit, figure: NapiDistribution) -> Series:
     )
 
 
+def from_arrivals(trial: int, document: ArrivalsDocument) -> list[Series]:
+    """Return latency, inter-arrival time and jitter of a latency trial."""
+    figures = (document.latency, document.inter_arrival, document.jitter)
+    return [
+        _of_arrivals(trial, name, figure)
+        for name, figure in zip(ARRIVAL_SPANS, figures, strict=True)
+    ]
+
+
+def _of_arrivals(trial: int, name: str, figure: Distribution) -> Series:
+    start, end = ARRIVAL_SPANS[name]
+    return Series(
+        trial=trial,
+        path=None,
+        kind="arrival",
+        layer=name,
+        from_point=start,
+        to_point=end,
+        context=None,
+        counted="packet",
+        unit="ns",
+        negative=figure.negative,
+        overflow=figure.overflow,
+        histogram=figure.histogram(),
+    )
+
+
 def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
     """Rebuild series from the rows of `layers_summary` and `layers`, in summary order.
 
@@ -213,4 +250,4 @@ def _key(row: Row) -> tuple[int, PathName | None, str, str]:
 def _path_of(row: Row) -> PathName | None:
     """Return the path of a row; before there was such a column, all packets were received."""
     path: PathName | None = row["path"]
-    return "receive" if path is None and row["kind"] != "napi" else path
+    return "receive" if path is None and row["kind"] not in ("napi", "arrival") else path

@@ -14,10 +14,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis import bench, functions, rates
+from skblab_analysis import bench, delays, functions, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import GroupPath, LateDocument, PathlatDocument, PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
+from skblab_analysis.latency import LatencySummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
 from skblab_analysis.series import Series
@@ -50,7 +51,8 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
     for ledger in run.document.ledgers:
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
     made += map(exact_table, run.exact())
-    return [*made, *(table for one in run.throughput() for table in throughput_tables(one))]
+    made += (table for one in run.throughput() for table in throughput_tables(one))
+    return [*made, *(table for one in run.latency() for table in latency_tables(one))]
 
 
 def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
@@ -404,6 +406,43 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
     table.caption = f"good: {rates.goal_words(goal)}"
     if any(one.doubtful for one in made):
         table.caption += "; in brackets: not told from none"
+    return table
+
+
+def latency_tables(summary: LatencySummary) -> list[Table]:
+    """Return times by setting at one rate, and what was late."""
+    scaled = delays.scale_of(summary)
+    table = titled(f"Latency ({scaled.name}, {delays.title(summary)})")
+    table.add_column("setting", overflow="fold")
+    names = [name for name in delays.QUANTILES if name != "p99.99"]
+    for name in ("lost", *names, "max", "p99 differs", "95 %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    made = delays.rows(summary)
+    for place, one in enumerate(made):
+        figures = [*one.times[: len(names)], one.times[-1]]
+        table.add_row(
+            escape(one.setting),
+            *(one.lost, *figures, one.difference, one.half),
+            end_section=place == len(summary.delays) - 1,
+        )
+    if any(one.doubtful for one in made):
+        table.caption = "in brackets: not told from none"
+    return [table, _late_packets_table(summary)]
+
+
+def _late_packets_table(summary: LatencySummary) -> Table:
+    row = max((one.in_a_row for delay in summary.delays for one in delay.lateness), default=1)
+    table = titled(f"Late packets ({delays.title(summary)})")
+    table.add_column("setting", overflow="fold")
+    for name in ("from", "late", "of all", "anomalies", "longest", "per million"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in delays.late_rows(summary):
+        figures = (one.threshold, one.late, one.share, one.runs, one.longest, one.difference)
+        table.add_row(escape(one.setting), *figures)
+    table.caption = (
+        f"an anomaly: {row} late packets in a row or more; per million: late ones more than with "
+        "the baseline"
+    )
     return table
 
 

@@ -66,6 +66,8 @@ def label(series: Series) -> str:
         return f"{name}, {CONTEXTS.get(series.context, series.context)}"
     if series.kind == "entry":
         return "since first entry"
+    if series.kind == "arrival":
+        return series.layer
     return f"{series.from_point} → {series.to_point}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`skblab sweep` as a user runs it, on the wall clock: rates are found, and hold together."""
+"""`skblab sweep` as a user runs it, on the wall clock: rates and delays are found, and hold together."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ goals = ["ndr"]
 seconds = 0.5
 trials = 1
 width = 0.1
+[measure.latency]
+rates = [300]
+seconds = 2
+late_us = [1]
 [repeats]
 least = 1
 most = 1
@@ -56,6 +60,21 @@ def test_rates_are_found_and_add_up(skblab: Skblab, tmp_path: Path) -> None:
             # Emulated and busy, it is thousands; the tester has less to do.
             assert rate.interval is not None
             assert 500 < rate.interval.mean < 1.5 * tester.interval.mean
+    for late in run.latency():
+        [floor] = late.testers
+        for delay in (*late.delays, floor):
+            assert (delay.sent, delay.lost, delay.behind) == (600, 0, 0)
+            assert delay.latency.count == delay.histogram("inter-arrival").count + 1 == 600
+            # One every 3.3 ms, and all of them later than 1 us: one run, without an end.
+            assert 2e6 < (delay.histogram("inter-arrival").mean or 0.0) < 5e6
+            assert [(one.late, one.runs) for one in delay.lateness] == [(600, 1)]
+        whole, alone = late.delays[0].latency.mean, floor.latency.mean
+        assert whole is not None and alone is not None and whole > alone
+    assert all(row["open_begin"] and row["open_end"] for row in run.anomalies)
+    for work in run.works():
+        # Each packet comes into the stack at the router and at the sink.
+        assert sum(work.processed.values()) > 2 * 600
+        assert sum(work.net_rx.values()) > 0
     for row in run.loads:
         assert row["received"] <= row["forwarded"] <= row["sent"]
         # The most that can be asked for: it is stopped soon after its time.

@@ -17,6 +17,7 @@ from skblab.errors import GuestError, UsageError
 from skblab.reporter import Reporter
 from skblab.sweep import cli, plan, wall
 from skblab.sweep.cli import SHIPPED
+from skblab.sweep.counters import Values
 from skblab.sweep.exact import Counting
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Stream, Value, read
 from skblab.sweep.knobs.base import Unable
@@ -54,6 +55,9 @@ class Made:
     ) -> Offered:
         took = packets * (TESTER_US if tester else ROUTED_US) // 1000
         return Offered(packets, packets, packets - self.lost, took, self.refused)
+
+    def counters(self) -> Values:
+        return {}
 
     def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
         if not self.able:

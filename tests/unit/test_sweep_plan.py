@@ -129,15 +129,21 @@ def test_every_block_has_everything_once(tmp_path: Path) -> None:
         assert count == Counter([*names, TESTER, TESTER])
         for boot in boots:
             for change in boot.changes:
-                # Two kinds of traffic: of the tester the throughput, of others latency as well.
-                trials = 2 if change.setting == TESTER else 6
-                assert len({str(trial) for trial in change.trials}) == len(change.trials) == trials
-    assert [trial.number for *_, trial in found.trials()] == list(range(3 * (len(names) * 6 + 4)))
+                # Two kinds of traffic: throughput, and latency at two rates.
+                assert len({str(trial) for trial in change.trials}) == len(change.trials) == 6
+    assert [trial.number for *_, trial in found.trials()] == list(range(3 * (len(names) + 2) * 6))
 
 
-def test_only_a_search_needs_the_tester(tmp_path: Path) -> None:
-    found = plan.make(experiment(tmp_path, FILE.replace("[measure.throughput]", "")))
-    assert TESTER not in {change.setting for boot in found.boots for change in boot.changes}
+def test_the_tester_is_measured_at_every_rate_but_has_no_layers(tmp_path: Path) -> None:
+    file = FILE.replace("[measure.throughput]", "")
+    found = plan.make(experiment(tmp_path, f"{file}\n[measure.layers]\nrates = [7]\n"))
+    rates = {
+        change.setting: {trial.rate for trial in change.trials}
+        for boot in found.boots
+        for change in boot.changes
+    }
+    assert 7 in rates[BASELINE]
+    assert rates[TESTER] == rates[BASELINE] - {7}
 
 
 def test_the_order_differs_between_blocks_and_seeds(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
+import made_up_arrivals
 import pytest
 import synthetic_run
 from test_report import fake_gnuplot
@@ -22,7 +24,7 @@ from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import booting, cli, plan, wall
+from skblab.sweep import arriving, booting, cli, counters, plan, wall
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
@@ -32,6 +34,7 @@ from skblab.sweep.testbeds.netns import Netns, Offered, offering
 from skblab.sweep.throughput.limits import USUAL
 from skblab.transport import TransportError
 from skblab_analysis import findings
+from skblab_analysis.arrivals import ArrivalsDocument
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.files import Event
 from skblab_analysis.records import Run, RunFolder, load
@@ -54,6 +57,7 @@ class Guest:
     """
 
     generator: float = GENERATOR
+    transport: object = None
     shared: bool = False
     # What rp_filter is found to be after each trial; None: what it was set to.
     after: str | None = None
@@ -62,6 +66,7 @@ class Guest:
     # Offers after which it dies.
     dies_after: float = FOREVER
     offers: int = 0
+    interrupts: int = 0
     rp_filter: str = "0"
 
     def offer(
@@ -72,6 +77,7 @@ class Guest:
         rate: float = 0.0,
         seconds: float = 0.0,
         tester: bool = False,
+        by_queue: bool = False,
     ) -> Offered:
         self.offers += 1
         if self.offers > self.dies_after:
@@ -84,6 +90,11 @@ class Guest:
         passed = sent if tester else min(sent, int(router * took))
         stray = int(self.offers in self.strays)
         return Offered(sent, passed + stray, passed + stray, round(took * 1e6))
+
+    def counters(self) -> counters.Values:
+        """Each trial interrupts once."""
+        self.interrupts += 1
+        return {("interrupt", "25 virtio0-input.0", 0): self.interrupts}
 
     def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
         self.rp_filter = str(settings.get("rp_filter", 0))
@@ -423,6 +434,59 @@ def test_a_strict_rate_is_confirmed_by_a_long_trial(
     assert [row["setting"] for row in last if row["setting"] not in (BASELINE, AGAIN)] == []
 
 
+def waiting(*_: object) -> Iterator[FakeSink]:
+    yield FakeSink()
+
+
+class FakeSink:
+    """What pktsink would say of ten packets."""
+
+    def end(self) -> ArrivalsDocument:
+        text = json.dumps(made_up_arrivals.document([40_000] * 100))
+        return ArrivalsDocument.model_validate_json(text)
+
+
+def late_experiment(**measure: object) -> Experiment:
+    made = experiment().model_dump()
+    latency = {"rates": [50, 100], "seconds": 1.0}
+    return Experiment.model_validate(made | {"measure": {"latency": latency} | measure})
+
+
+def test_latency_is_measured_at_each_rate_of_each_setting_and_the_tester(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arriving, "counting", contextlib.contextmanager(waiting))
+    sweep = Sweep.begin(tmp_path, late_experiment())
+    run = sweep.run(monkeypatch)
+    assert {row["state"] for row in run.trials} == {"good"}
+    made = Counter((row["setting"], row["measure"], row["rate"]) for row in run.trials)
+    assert made == Counter(
+        (setting, "tester" if setting == TESTER else "latency", rate)
+        for setting in (TESTER, BASELINE, AGAIN, "strict")
+        for rate in (50, 100)
+    )
+    assert [(one.rate, len(one.delays), len(one.testers)) for one in run.latency()] == [
+        (50, 3, 1),
+        (100, 3, 1),
+    ]
+    # 50 were sent in the second; what else came to the made-up sink does not make it less than 0.
+    assert {row["lost"] for row in run.trials} == {0}
+    assert {row["value"] for row in run.counters} == {1}
+
+
+def test_both_are_measured_where_both_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arriving, "counting", contextlib.contextmanager(waiting))
+    wanted = late_experiment(throughput={"seconds": 1.0, "trials": 3, "width": 0.02})
+    sweep = Sweep.begin(tmp_path, wanted)
+    run = sweep.run(monkeypatch)
+    measures = Counter(row["measure"] for row in run.trials)
+    assert measures == Counter({"tester": 3, "latency": 6, "throughput": 3})
+    assert len(run.throughput()) == 1 and len(run.latency()) == 2
+    assert Progress.read(sweep.path).left(plan.make(wanted, ["kernel"]).boots[0]) == []
+
+
 def measured(guest: Guest, rate: float, seconds: float = 1.0) -> Offered:
     trial = wall.Offering(cast(Netns, guest), STREAM, False, USUAL).measure(rate, seconds)
     assert trial.forwarded is not None
@@ -463,7 +527,6 @@ knobs = {{ rp_filter = 1 }}
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("[measure.latency]\nrates = [100]", "measure.latency is not measured on this testbed yet"),
         ("[measure.layers]\nrates = [100]", "measure.layers is not measured in sweeps yet"),
     ],
 )
@@ -490,6 +553,21 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
         "offer tester 4 60 1 10000000 100 1.5 1",
         "offer whole 4 60 1 10000000 100 1.5 1",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
+    ):
+        assert words in done.stdout
+
+
+def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    text = FILE.format(more="").replace("throughput", "latency")
+    file.write_text(f"{text}rates = [100]\nseconds = 2\n")
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    assert done.exit_code == 0, done.exception
+    for words in (
+        "    0: tester at 100/s, IPv4, 64 bytes, 1 flow",
+        "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --late 250us ",
+        "--late 750us --run 2 --pass",
+        "XMIT=queue_xmit\noffer whole 4 60 1 200 10000000 2.5 1",
     ):
         assert words in done.stdout
 

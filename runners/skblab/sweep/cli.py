@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from skblab import labroot, paths, store
+from skblab import labroot, paths, store, tools
 from skblab.environment import describe
 from skblab.errors import SkblabError, UsageError
 from skblab.kernel.options import FlavourName, Patches
+from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
@@ -32,7 +33,7 @@ from skblab.sweep.running import Method, Running
 from skblab.sweep.testbeds import netns
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
-from skblab_analysis import tables
+from skblab_analysis import rates, tables
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Clock, Command, Environment, Guest
@@ -187,7 +188,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
     method: Method = (
         Counting(folder, int(asked["packets"]))
         if plan.exact
-        else Timing(plan.experiment, folder, reporter)
+        else Timing(plan.experiment, folder, reporter, shares=_shares(plan, root, reporter))
     )
     running = Running(plan, method, folder, reporter, progress)
     boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
@@ -223,15 +224,21 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 
+def _shares(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> tuple[Bind, ...]:
+    """Return the folder with what times packets at the sink, if any are to be."""
+    if plan.experiment.measure.latency is None:
+        return ()
+    return (Bind(tools.ensure_probe(root, reporter), "tools"),)
+
+
 def _best(plan: plans.Plan, run: Run) -> list[Command]:
-    """Return the commands of the settings with which most is forwarded, of each traffic."""
+    """Return the commands of the settings that are best, of each traffic and rate."""
     machine = netns.machine(wall.cpus(plan.experiment))
     experiment = plan.experiment
     knobs = {one.name: knobs_of(experiment, one) for one in experiment.settings()}
-    best = [one.main.best for one in run.throughput()]
     return [
         Command(where="the router", command=command, setting=name)
-        for name in dict.fromkeys(one.setting for one in best if one is not None)
+        for name in rates.best(run)
         for command in (*_booting(knobs[name]), *setting(machine, knobs[name]))
     ]
 

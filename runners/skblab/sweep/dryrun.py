@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
-from skblab.sweep import wall
+from skblab.sweep import arriving, wall
 from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK, start
@@ -36,7 +37,9 @@ def commands(
                 tester = change.setting == TESTER
                 if plan.exact:
                     yield netns.offering(trial.stream, packets, tester, cpus - 1)
-                elif trial.what in ("throughput", "tester"):
+                elif trial.rate is not None:
+                    yield from _timed(plan, trial, tester, cpus - 1)
+                else:
                     yield _first(plan, trial, tester, cpus - 1)
 
 
@@ -49,6 +52,15 @@ def _first(plan: Plan, trial: Trial, tester: bool, cpu: int) -> str:
     throughput = plan.experiment.measure.throughput
     assert throughput is not None
     return wall.first_load(throughput, trial.stream, tester, cpu)
+
+
+def _timed(plan: Plan, trial: Trial, tester: bool, cpu: int) -> Iterator[str]:
+    asked = plan.experiment.measure.latency
+    if asked is None or trial.rate is None or trial.what == "layers":
+        return
+    sink = netns.sink(tester=tester, late_us=asked.late_us, run=asked.run)
+    yield shlex.join([arriving.PROGRAM, *sink.options()])
+    yield arriving.sending(trial, tester, cpu, asked)
 
 
 def _set(machine: Machine, name: str, value: Value) -> str:

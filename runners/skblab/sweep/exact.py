@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
+from skblab.labroot import Bind
 from skblab.sweep.experiment import TESTER, Experiment, Value, text
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.napi import BUSY
@@ -58,6 +59,7 @@ class Counting:
     clock: Clock = "exact"
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
+    shares: tuple[Bind, ...] = ()
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest whose clock counts instructions."""

@@ -35,7 +35,10 @@ LOADS = 4
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing to measure; `rate` in packets a second is that of latency and layers."""
+    """One thing to measure; `rate` in packets a second is that of latency and layers.
+
+    What is measured of the tester is latency if it has a rate.
+    """
 
     number: int
     what: What
@@ -109,13 +112,13 @@ class Plan:
         if self.exact:
             return COUNT_SECONDS
         measure = self.experiment.measure
-        if trial.what in ("throughput", "tester"):
+        if trial.what == "throughput" or (trial.what == "tester" and trial.rate is None):
             assert measure.throughput is not None
             search = measure.throughput
             trials = LOADS * (search.trials + 1)
             confirm = (search.confirm_seconds or 0.0) if trial.what == "throughput" else 0.0
             return trials * (search.seconds + TRIAL_SECONDS) + confirm
-        one = measure.latency if trial.what == "latency" else measure.layers
+        one = measure.layers if trial.what == "layers" else measure.latency
         assert one is not None
         return one.seconds + TRIAL_SECONDS
 
@@ -146,11 +149,11 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
         for key in choose.sample(sorted(by_boot), len(by_boot)):
             chosen, settings = by_boot[key]
             changes = []
-            if exact or experiment.measure.throughput is not None:
-                calibrations = tuple(
-                    Trial(number + at, "tester", stream, None)
-                    for at, stream in enumerate(experiment.traffic.each())
-                )
+            calibrations = tuple(
+                Trial(number + at, "tester", stream, rate)
+                for at, (stream, rate) in enumerate(_calibrations(experiment, exact))
+            )
+            if calibrations:
                 number += len(calibrations)
                 changes.append(Change(TESTER, {}, calibrations))
             for name, knobs in choose.sample(settings, len(settings)):
@@ -163,6 +166,13 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 changes.append(Change(name, knobs, tuple(trials)))
             boots.append(Boot(block, chosen, tuple(changes)))
     return Plan(experiment, tuple(boots), exact)
+
+
+def _calibrations(experiment: Experiment, exact: bool) -> Iterator[tuple[Stream, int | None]]:
+    """Yield what is measured of the tester: as much as of a setting, but for its layers."""
+    for what, stream, rate in _measures(experiment, exact):
+        if what != "layers":
+            yield stream, rate
 
 
 def _measures(experiment: Experiment, exact: bool) -> Iterator[tuple[What, Stream, int | None]]:

@@ -20,9 +20,9 @@ from pydantic import JsonValue
 from skblab.environment import describe_guest
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import Guest, GuestSpec
-from skblab.labroot import LabRoot
+from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import booting
+from skblab.sweep import booting, counters
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Unable
@@ -55,6 +55,10 @@ class Method(Protocol):
     @property
     def gaps(self) -> Sequence[str]:
         """What it cannot see, in sentences."""
+
+    @property
+    def shares(self) -> Sequence[Bind]:
+        """Folders that it needs in its guests."""
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return the guest that it needs, for a boot that begins so."""
@@ -135,7 +139,9 @@ class Running:
         begins = boots.start(boot)
         spec = self.method.spec(begins)
         with (
-            Guest.boot(spec, boots.kernel_of(boot), labroot, log=log) as guest,
+            Guest.boot(
+                spec, boots.kernel_of(boot), labroot, shares=self.method.shares, log=log
+            ) as guest,
             _given_up(TransportError),
         ):
             with _given_up(SkblabError):
@@ -211,7 +217,9 @@ class Running:
         self, key: Key, trial: Trial, testbed: Netns, turner: Turner, turned: list[Turned]
     ) -> None:
         try:
+            before = testbed.counters()
             record = self.method.measure(key, trial, testbed)
+            counted = counters.difference(before, testbed.counters())
             after = turner.look(turned)
         except TransportError:
             raise
@@ -223,6 +231,7 @@ class Running:
             said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in wrong)
             self._void(key, "; ".join(said))
             return
+        self.folder.record_counters(counted)
         # What is refused is recorded as void, and says so.
         with contextlib.suppress(RefusedError):
             record()

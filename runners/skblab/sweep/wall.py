@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A sweep on the wall clock: the highest rate of every setting, searched in guests.
+"""A sweep on the wall clock: each setting's highest rate, and latency at given ones, in guests.
 
 Each boot begins with the tester: generator, links and sink, with no router in between, are searched
 as each setting is after them. What the tester reaches is the ceiling: a setting that comes near it,
@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
+from skblab.labroot import Bind
 from skblab.reporter import Reporter
+from skblab.sweep.arriving import LATE_SECONDS, arrivals
 from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Value
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
@@ -26,10 +28,13 @@ from skblab.sweep.throughput.result import GoalResult, SearchResult
 from skblab.sweep.throughput.search import search
 from skblab.sweep.throughput.trial import Recorder
 from skblab.sweep.throughput.trial import Trial as LoadTrial
+from skblab_analysis import latency, throughput
 from skblab_analysis.files import Event
-from skblab_analysis.records import RunFolder, load
+from skblab_analysis.latency import Arrivals
+from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.run import Clock
-from skblab_analysis.throughput import Found, Load, Search, widest
+from skblab_analysis.throughput import Found, Load, Search
+from skblab_analysis.words import quantity
 
 GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
 # More than a veth pair has carried anywhere; the search goes on from what really comes.
@@ -37,15 +42,11 @@ MOST_PER_SECOND = 10_000_000.0
 # With one packet a trial would have no rate, and the generator's gap between two has ten digits.
 LEAST_PACKETS = 2
 LEAST_PER_SECOND = 1.0
-# A generator that cannot keep the rate is stopped so long after a trial should have ended. pktgen
-# itself takes up to a quarter of a second until it begins.
-LATE_SECONDS = 0.5
 # Times that a trial is run before it is believed that its counts contradict each other.
 TRIES = 3
 GAPS = (
     "All is in one guest, on veth devices: generator, router and sink share its CPUs. Where the "
     "generator was the limit, it may be for the work that the router did on its CPU.",
-    "Latency is not measured.",
 )
 
 
@@ -53,8 +54,6 @@ def unable(experiment: Experiment) -> list[str]:
     """Return what of an experiment is not measured on the wall clock, in words."""
     measure = experiment.measure
     said = []
-    if measure.latency is not None:
-        said.append("measure.latency is not measured on this testbed yet")
     if measure.layers is not None:
         said.append("measure.layers is not measured in sweeps yet (`skblab probe layers` does)")
     return said
@@ -123,6 +122,7 @@ class Timing:
     clock: Clock = "wall"
     title: str = "searching"
     gaps: tuple[str, ...] = GAPS
+    shares: tuple[Bind, ...] = ()
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest with a CPU for the generator, and those that the experiment needs."""
@@ -137,10 +137,18 @@ class Timing:
             testbed.offer(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
 
     def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
-        """Search for the throughput of a setting, or of the tester."""
-        throughput = self._throughput
+        """Measure throughput or latency, of a setting or of the tester."""
         tester = key.setting == TESTER
         testbed.offer(trial.stream, WARM_UP, tester=tester)
+        if trial.rate is not None:
+            assert self.experiment.measure.latency is not None
+            found = arrivals(key, trial, testbed, self.experiment.measure.latency)
+            return lambda: self._arrived(found)
+        return self._search(key, trial, testbed)
+
+    def _search(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+        throughput = self._throughput
+        tester = key.setting == TESTER
         # A guest's CPU stands still for milliseconds when its host has other work: a trial that
         # ends a little late is no worse than the result is wide.
         late = Tolerances(generator=throughput.width / 2)
@@ -160,7 +168,7 @@ class Timing:
         """Return why no more blocks are needed: intervals are narrow, or the budget is spent."""
         repeats = self.experiment.repeats
         run = load(self.folder.path)
-        reached = widest(run.throughput())
+        reached = _widest(run)
         if repeats.width is not None and reached is not None and reached <= repeats.width:
             return f"every interval is within {repeats.width:.2%} of its mean"
         if repeats.budget_minutes is not None:
@@ -177,6 +185,14 @@ class Timing:
     def _keep(self, key: Key, one: LoadTrial) -> None:
         counts = {"load": one.load, "sent": one.sent, "received": one.received, "took": one.took}
         self.folder.journal("load", **key.words(), **counts, limit=one.limit)
+
+    def _arrived(self, one: Arrivals) -> None:
+        self.folder.record_arrivals(one)
+        median = one.document.latency.histogram().quantile(0.5)
+        self.reporter.say(
+            f"block {one.boot + 1}, {one.setting}, {one.traffic}, {one.rate}/s: half within "
+            f"{quantity(median, 'ns')}, {one.lost} of {one.sent} packets lost"
+        )
 
     def _record(self, key: Key, found: SearchResult, confirmed: Confirmation | None) -> None:
         loads = [_load(one) for one in found.trials]
@@ -230,6 +246,15 @@ class Timing:
             if (one.part, one.goal, one.boot, one.boot_knobs, one.traffic) == ours:
                 return one.lower
         return None
+
+
+def _widest(run: Run) -> float | None:
+    """Return the widest interval's half of all that was measured; None if one is missing."""
+    rates, delays = run.throughput(), run.latency()
+    shares = [throughput.widest(rates)] if rates else []
+    shares += [latency.widest(delays)] if delays else []
+    known = [one for one in shares if one is not None]
+    return max(known) if known and len(known) == len(shares) else None
 
 
 def cpus(experiment: Experiment) -> int:

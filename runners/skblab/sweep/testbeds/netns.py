@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.errors import SkblabError
+from skblab.sweep import counters
 from skblab.sweep.experiment import Experiment, Stream, Traffic, text
 from skblab.sweep.knobs.base import Device, Machine
+from skblab.sweep.testbeds.sink import Place, Sink
 from skblab.transport import Transport
 
 ROUTER = "router"
@@ -82,12 +84,16 @@ class Netns:
         rate: float = 0.0,
         seconds: float = 0.0,
         tester: bool = False,
+        by_queue: bool = False,
     ) -> Offered:
         """Send packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
 
-        `tester`: with no router in between. All counters are read when nothing comes any more.
+        `tester`: with no router in between. `by_queue`: so that what is attached to the generator's
+        device sees them. All counters are read when nothing comes any more.
         """
-        call = offering(stream, packets, tester, self._cpus - 1, rate=rate, seconds=seconds)
+        call = offering(
+            stream, packets, tester, self._cpus - 1, rate=rate, seconds=seconds, by_queue=by_queue
+        )
         done = self._run(call, "the generator", seconds)
         try:
             sent, refused, took, forwarded, received = map(int, done.split())
@@ -97,6 +103,10 @@ class Netns:
                 "packets forwarded and received"
             ) from None
         return Offered(sent, forwarded, received, took, refused)
+
+    def counters(self) -> counters.Values:
+        """Return what the kernel has counted until now."""
+        return counters.read(self.transport, self.machine)
 
     def _run(self, call: str, what: str, seconds: float = 0.0) -> str:
         return self.transport.script(script(call), seconds=SECONDS + seconds).check(what).stdout
@@ -115,6 +125,7 @@ def offering(
     *,
     rate: float = 0.0,
     seconds: float = 0.0,
+    by_queue: bool = False,
 ) -> str:
     """Return the call that sends packets, for `script`."""
     assert isinstance(stream.frame, int)
@@ -125,7 +136,15 @@ def offering(
         *(packets, gap, f"{seconds:g}", cpu),
     ]
     call = shlex.join(map(str, words))
-    return call if stream.destinations == "fixed" else f"DESTINATIONS={stream.destinations}\n{call}"
+    how = [] if stream.destinations == "fixed" else [f"DESTINATIONS={stream.destinations}"]
+    how += ["XMIT=queue_xmit"] if by_queue else []
+    return "\n".join([*how, call])
+
+
+def sink(*, tester: bool, late_us: tuple[float, ...], run: int) -> Sink:
+    """Return what times packets that are offered `by_queue`; they are counted all the same."""
+    generator, far = ("c0", "s1") if tester else ("g0", "s0")
+    return Sink(Place(far, "sink"), Place(generator, "generator"), late_us, run, passes=True)
 
 
 def script(call: str) -> str:

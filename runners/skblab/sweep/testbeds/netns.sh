@@ -8,8 +8,9 @@
 # The sink drops at tc ingress: it answers nothing, and it counts. The router's devices have NAPI, as
 # network cards do, which veth has with GRO only.
 
-# What is sent, for `generate`: to one destination or random ones; the VLAN, if any.
-export DESTINATIONS=fixed TAG=
+# What is sent, for `generate`: to one destination or random ones; the VLAN, if any; and pktgen's
+# xmit_mode: only queue_xmit passes what is attached to the device.
+export DESTINATIONS=fixed TAG= XMIT=start_xmit
 
 pair() { # name namespace mac  peer namespace mac
 	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"
@@ -135,7 +136,7 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" \
 			"pkt_size $(($4 + ${TAG:+4 +} 0))" "count $6" "delay $7" \
 			"udp_src_min 1024" "udp_src_max $((1024 + $5))" \
-			"udp_dst_min 1024" "udp_dst_max 1024"
+			"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $XMIT"
 		[ -z "$TAG" ] || set -- "$@" "vlan_id $TAG"
 		shift 9
 		for setting; do echo "$setting" >"$device"; done

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Latency at given rates: how packets of a latency trial arrived, and by setting over all blocks.
+
+One-way latency is from a packet's stamp at the generator to its arrival at the sink, on one clock.
+Settings are compared within a traffic and a rate only, block by block: by the 99th percentile, and
+by how many packets were late. A block in which the generator did not keep the rate is in the
+figures of its setting, and in no comparison: what it tells is of another rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from skblab_analysis import certainty
+from skblab_analysis.arrivals import ArrivalsDocument
+from skblab_analysis.certainty import AGAIN, Difference, FalseAlarms
+from skblab_analysis.exact import Part, Setting, tester_name
+from skblab_analysis.loglinear import SUB_BUCKETS, Histogram
+from skblab_analysis.series import Series
+
+# Below the rate asked for, by more than this part of it, it was not kept.
+KEPT = 0.01
+# By which settings are compared, and to what a percentile is sure: a bucket's width.
+COMPARED = 0.99
+SURE = 1 / SUB_BUCKETS
+
+
+class Arrivals(BaseModel):
+    """A latency trial: what was sent at which rate (packets per second), and how it arrived.
+
+    `sent` are packets that the generator put out, those among them that the first device refused
+    included; `took` is in seconds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    setting: Setting
+    part: Part = "whole"
+    boot: NonNegativeInt
+    boot_knobs: str = ""
+    traffic: str
+    rate: PositiveInt
+    sent: NonNegativeInt
+    seconds: PositiveFloat
+    took: Annotated[float, Field(ge=0)]
+    document: ArrivalsDocument
+
+    @property
+    def offered_rate(self) -> float:
+        """Packets per second that the generator really put out."""
+        return self.sent / max(self.seconds, self.took)
+
+    @property
+    def lost(self) -> int:
+        """Packets sent that never came."""
+        return max(self.document.packets.missing(self.sent), 0)
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How many packets were late by a threshold, and in how many runs of `in_a_row` or more."""
+
+    threshold_ns: int
+    in_a_row: int
+    packets: int
+    late: int
+    runs: int
+    in_runs: int
+    longest: int
+
+    @property
+    def share(self) -> float:
+        """Late packets, of those whose latency is known."""
+        return self.late / self.packets if self.packets else 0.0
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A good latency trial, as it was recorded."""
+
+    setting: str
+    part: Part
+    boot: int
+    boot_knobs: str
+    traffic: str
+    rate: int
+    sent: int
+    lost: int
+    offered_rate: float
+    figures: Mapping[str, Series]
+    lateness: tuple[Lateness, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the generator kept the rate."""
+        return self.offered_rate >= (1 - KEPT) * self.rate
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A setting at a rate: its trials, one in each block."""
+
+    setting: str
+    trials: tuple[Arrived, ...]
+
+    @property
+    def sent(self) -> int:
+        """Packets sent in all blocks."""
+        return sum(one.sent for one in self.trials)
+
+    @property
+    def lost(self) -> int:
+        """Packets lost in all blocks."""
+        return sum(one.lost for one in self.trials)
+
+    @property
+    def behind(self) -> int:
+        """Blocks in which the generator did not keep the rate."""
+        return sum(not one.kept for one in self.trials)
+
+    def histogram(self, figure: str = "latency") -> Histogram:
+        """Return a figure's histogram over all blocks."""
+        return reduce(
+            Histogram.merge, (one.figures[figure].histogram for one in self.trials), Histogram({})
+        )
+
+    @cached_property
+    def latency(self) -> Histogram:
+        """One-way latency over all blocks, in ns."""
+        return self.histogram()
+
+    @property
+    def lateness(self) -> tuple[Lateness, ...]:
+        """By threshold, over all blocks."""
+        by_threshold: dict[int, list[Lateness]] = {}
+        for trial in self.trials:
+            for one in trial.lateness:
+                by_threshold.setdefault(one.threshold_ns, []).append(one)
+        return tuple(_sum(by_threshold[threshold]) for threshold in sorted(by_threshold))
+
+    def compared(self) -> dict[int, float]:
+        """Return the percentile that settings are compared by, in ns, of blocks that have it."""
+        found = {
+            one.boot: one.figures["latency"].histogram.quantile(COMPARED)
+            for one in self.trials
+            if one.kept
+        }
+        return {block: value for block, value in found.items() if value is not None}
+
+    def late_by_block(self) -> dict[int, float]:
+        """Return the share of late packets by the first threshold, of blocks that kept the rate."""
+        return {
+            one.boot: min(one.lateness, key=lambda late: late.threshold_ns).share
+            for one in self.trials
+            if one.kept and one.lateness
+        }
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a setting differs from the baseline: its 99th percentile (ns), its share of late ones.
+
+    None where no block has both.
+    """
+
+    setting: str
+    compared: Difference | None
+    late: Difference | None
+
+
+@dataclass(frozen=True)
+class LatencySummary:
+    """All settings at one rate of one traffic, the baseline first, in the order first run.
+
+    Each way of booting has a tester of its own: the floor, which is in every figure.
+    """
+
+    traffic: str
+    rate: int
+    baseline: str | None
+    delays: tuple[Delay, ...]
+    changes: tuple[Change, ...]
+    testers: tuple[Delay, ...]
+
+    def change(self, setting: str) -> Change | None:
+        """Return what a setting differs from the baseline; None of the baseline itself."""
+        return next((one for one in self.changes if one.setting == setting), None)
+
+    @property
+    def best(self) -> Change | None:
+        """The setting that lowers the 99th percentile most, for sure, and loses no more for it."""
+        if self.baseline is None:
+            return None
+        lost = {one.setting: one.lost / one.sent if one.sent else 0.0 for one in self.delays}
+        better = [
+            (one.compared.share, one)
+            for one in self.changes
+            if one.compared is not None and one.compared.seen and one.compared.interval.mean < 0
+            if one.setting != AGAIN and lost[one.setting] <= lost[self.baseline]
+        ]
+        return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+    @property
+    def widest(self) -> float | None:
+        """The widest interval's half of the compared percentile, as part of its mean.
+
+        None if some setting has none yet.
+        """
+        values = [list(one.compared().values()) for one in self.delays]
+        if not values or any(len(one) < 2 for one in values):
+            return None
+        shares = [certainty.interval(one).share for one in values]
+        known = [one for one in shares if one is not None]
+        return max(known) if len(known) == len(shares) else None
+
+
+def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:
+    """Sum up the trials of each traffic, by their names, and of each rate."""
+    kinds = sorted({(one.traffic, one.rate) for one in trials if one.part == "whole"})
+    return [
+        _summary(
+            traffic,
+            rate,
+            [one for one in trials if (one.traffic, one.rate) == (traffic, rate)],
+            baseline,
+        )
+        for traffic, rate in kinds
+    ]
+
+
+def false_alarms(found: Sequence[LatencySummary]) -> FalseAlarms:
+    """Return how often the baseline was told from itself, by the percentile compared."""
+    again = [change for one in found if (change := one.change(AGAIN)) is not None]
+    return certainty.false_alarms([one.compared for one in again if one.compared is not None])
+
+
+def widest(found: Sequence[LatencySummary]) -> float | None:
+    """Return the widest interval's half, as part of its mean; None if one is missing."""
+    shares = [one.widest for one in found]
+    known = [one for one in shares if one is not None]
+    return max(known) if known and len(known) == len(shares) else None
+
+
+def _summary(
+    traffic: str, rate: int, trials: Sequence[Arrived], baseline: str | None
+) -> LatencySummary:
+    wholes = [one for one in trials if one.part == "whole"]
+    names = list(dict.fromkeys(one.setting for one in wholes))
+    names.sort(key=lambda name: name != baseline)
+    delays = tuple(
+        Delay(name, tuple(one for one in wholes if one.setting == name)) for name in names
+    )
+    testers = [one for one in trials if one.part == "tester"]
+    known = names[0] == baseline
+    return LatencySummary(
+        traffic=traffic,
+        rate=rate,
+        baseline=baseline if known else None,
+        delays=delays,
+        changes=tuple(_change(one, delays[0]) for one in delays[1:]) if known else (),
+        testers=tuple(
+            Delay(tester_name(knobs), tuple(one for one in testers if one.boot_knobs == knobs))
+            for knobs in dict.fromkeys(one.boot_knobs for one in testers)
+        ),
+    )
+
+
+def _change(one: Delay, baseline: Delay) -> Change:
+    return Change(
+        one.setting,
+        certainty.difference(one.compared(), baseline.compared(), SURE),
+        certainty.difference(one.late_by_block(), baseline.late_by_block()),
+    )
+
+
+def _sum(found: Sequence[Lateness]) -> Lateness:
+    first = found[0]
+    return Lateness(
+        threshold_ns=first.threshold_ns,
+        in_a_row=first.in_a_row,
+        packets=sum(one.packets for one in found),
+        late=sum(one.late for one in found),
+        runs=sum(one.runs for one in found),
+        in_runs=sum(one.in_runs for one in found),
+        longest=max(one.longest for one in found),
+    )

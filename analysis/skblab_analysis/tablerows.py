@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Rows of a run folder's tables, made of trials, and trials made of rows again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from skblab_analysis import columns
+from skblab_analysis.arrivals import ArrivalsDocument, Gap, LatePackets
+from skblab_analysis.errors import parse
+from skblab_analysis.exact import ExactTrial
+from skblab_analysis.latency import Arrived, Lateness
+from skblab_analysis.run import Clock
+from skblab_analysis.series import Row, Series
+from skblab_analysis.throughput import Result
+
+
+def exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
+    """Return the good trials that count instructions."""
+    return [
+        ExactTrial(
+            setting=row["setting"],
+            part=row["part"],
+            boot=row["boot"],
+            repeat=row["repeat"],
+            packets=row["packets"],
+            delivered=row["received"],
+            instructions=row["instructions"],
+            traffic=row["traffic"] or "",
+            boot_knobs=row["boot_knobs"] or "",
+        )
+        for row in rows
+        if row["state"] == "good" and row["instructions"] is not None
+    ]
+
+
+def results(rows: Sequence[Row]) -> list[Result]:
+    """Return what searches found, of rows of `throughput`."""
+    return [
+        parse(
+            Result,
+            {name: row[name] for name in Result.model_fields}
+            | {"boot_knobs": row["boot_knobs"] or ""},
+            "a row of throughput",
+        )
+        for row in rows
+    ]
+
+
+def arrived(row: Row, figures: Sequence[Series], late: Iterable[Row]) -> Arrived:
+    """Return a latency trial: its row, its histograms, and all rows of `late`."""
+    number = row["trial"]
+    return Arrived(
+        **{name: row[name] for name in ("setting", "part", "boot", "traffic", "rate")},
+        boot_knobs=row["boot_knobs"] or "",
+        sent=row["sent"],
+        lost=row["lost"],
+        offered_rate=row["send_rate"],
+        figures={one.layer: one for one in figures},
+        lateness=tuple(
+            Lateness(
+                threshold_ns=one["threshold"],
+                in_a_row=one["in_a_row"],
+                packets=one["packets"],
+                late=one["late"],
+                runs=one["anomalies"],
+                in_runs=one["in_anomalies"],
+                longest=one["longest"],
+            )
+            for one in late
+            if one["trial"] == number
+        ),
+    )
+
+
+def of_late(one: LatePackets, packets: int) -> Row:
+    """Return what a row of `late` has beside its trial; `packets` have a known latency."""
+    return {
+        "threshold": one.threshold_ns,
+        "in_a_row": one.in_a_row,
+        "packets": packets,
+        "late": one.packets_late,
+        "anomalies": one.runs.count,
+        "in_anomalies": one.runs.packets,
+        "longest": one.runs.longest,
+        "not_recorded": one.runs.not_recorded,
+    }
+
+
+def of_anomalies(trial: int, document: ArrivalsDocument) -> Iterator[Row]:
+    """Yield the rows of `anomalies` of a trial: late runs, then gaps."""
+    empty: Row = dict.fromkeys(column.name for column in columns.ANOMALIES.columns)
+    for late in document.late:
+        for run in late.runs.recorded:
+            yield _anomaly(trial, "late", run) | {
+                "threshold": late.threshold_ns,
+                "sent_span": run.sent_ns,
+                "latency_min": run.min_ns,
+                "latency_mean": run.mean_ns,
+                "latency_max": run.max_ns,
+                "open_begin": run.open_begin,
+                "open_end": run.open_end,
+            }
+    for gap in document.gaps.recorded:
+        yield empty | _anomaly(trial, "gap", gap)
+
+
+def _anomaly(trial: int, kind: str, one: Gap) -> Row:
+    return {
+        "trial": trial,
+        "kind": kind,
+        "sequence": one.sequence,
+        "packets": one.packets,
+        "begin": one.begin_ns,
+        "end": one.end_ns,
+    }
+
+
+def of_trial(trial: int, clock: Clock, setting: str, boot: int, repeat: int) -> Row:
+    """Return the row of a good trial of whatever kind, with nothing in it yet."""
+    row: Row = dict.fromkeys(column.name for column in columns.TRIALS.columns)
+    return row | {
+        "trial": trial,
+        "clock": clock,
+        "setting": setting,
+        "part": "whole",
+        "boot": boot,
+        "repeat": repeat,
+        "state": "good",
+        "packets": 0,
+    }
+
+
+def of_exact(number: int, trial: ExactTrial) -> Row:
+    """Return the row of a trial that counts instructions."""
+    return of_trial(number, "exact", trial.setting, trial.boot, trial.repeat) | {
+        "part": trial.part,
+        "boot_knobs": trial.boot_knobs or None,
+        "traffic": trial.traffic or None,
+        "measure": "tester" if trial.part == "tester" else "instructions",
+        "sent": trial.packets,
+        "received": trial.delivered,
+        "lost": trial.packets - trial.delivered,
+        "packets": trial.packets,
+        "instructions": trial.instructions,
+        "instructions_per_packet": trial.per_packet,
+    }

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Latency trials: recorded with all they hold, compared block by block, and shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import made_up_arrivals
+import pytest
+import synthetic_run
+from rich.console import Console
+from test_report import fake_gnuplot
+
+from skblab_analysis import delays, findings, rates, tables
+from skblab_analysis.arrivals import ArrivalsDocument
+from skblab_analysis.certainty import AGAIN
+from skblab_analysis.errors import RefusedError
+from skblab_analysis.exact import Part
+from skblab_analysis.latency import Arrivals, LatencySummary
+from skblab_analysis.records import Run, RunFolder, load
+from skblab_analysis.report import build_report
+from skblab_analysis.run import Command, Plan
+from skblab_analysis.words import FIXED_SPACE, NARROW_SPACE
+
+TRAFFIC = "IPv4, 64 bytes, 1 flow"
+COUNT = 2000
+# ns, of most packets; one in fifty takes ten times that.
+BASE = {"baseline": 40_000, AGAIN: 40_100, "slow": 60_000, "quick": 20_000}
+
+
+def latencies(base: int, late: int = 0) -> list[int]:
+    """Return COUNT of them; `late` at the end are of 800 µs."""
+    usual = [base * (10 if number % 50 == 7 else 1) + number % 100 for number in range(COUNT)]
+    return [*usual[: COUNT - late], *([800_000] * late)]
+
+
+def document(values: list[int], **more: object) -> ArrivalsDocument:
+    text = json.dumps(made_up_arrivals.document(values) | more)
+    return ArrivalsDocument.model_validate_json(text)
+
+
+def trial(
+    setting: str,
+    boot: int,
+    values: list[int],
+    *,
+    part: Part = "whole",
+    lost: int = 0,
+    took: float = 2.0,
+    **more: object,
+) -> Arrivals:
+    return Arrivals(
+        setting=setting,
+        part=part,
+        boot=boot,
+        traffic=TRAFFIC,
+        rate=COUNT // 2,
+        sent=len(values) + lost,
+        seconds=2.0,
+        took=took,
+        document=document(values, **more),
+    )
+
+
+def trials() -> Iterator[Arrivals]:
+    for boot in range(3):
+        yield trial("tester", boot, latencies(9_000), part="tester")
+        for setting, base in BASE.items():
+            late = 5 if setting == "slow" else 0
+            # Boots differ in both alike.
+            yield trial(setting, boot, latencies(base + 500 * boot, late))
+
+
+def made(results: Path) -> RunFolder:
+    plan = Plan(experiment="late", question="Which is late?", seed=1, baseline="baseline")
+    return RunFolder.create(results, "late", plan, synthetic=True)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    folder = made(tmp_path)
+    for one in trials():
+        folder.record_arrivals(one)
+    folder.finish(
+        synthetic_run.environment(),
+        {"measuring": 1.0},
+        commands=[Command(where="the router", command="echo 1 >/quick", setting="quick")],
+    )
+    return load(folder.path)
+
+
+def summary(run: Run) -> LatencySummary:
+    [found] = run.latency()
+    return found
+
+
+def test_settings_are_compared_block_by_block(run: Run) -> None:
+    found = summary(run)
+    assert (found.traffic, found.rate, found.baseline) == (TRAFFIC, 1000, "baseline")
+    assert [one.setting for one in found.delays] == list(BASE)
+    assert [one.setting for one in found.testers] == ["tester alone"]
+    shares = {one.setting: one.compared for one in found.changes}
+    slow, quick = shares["slow"], shares["quick"]
+    assert slow is not None and slow.seen and slow.share == pytest.approx(0.5, abs=0.1)
+    assert quick is not None and quick.seen and quick.share == pytest.approx(-0.5, abs=0.1)
+    # A bucket is wider than what these two are apart.
+    again = shares[AGAIN]
+    assert again is not None and not again.seen
+    assert found.best is not None and found.best.setting == "quick"
+    assert rates.best(run) == ["quick"]
+
+
+def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
+    slow = next(one for one in summary(run).delays if one.setting == "slow")
+    first, second = slow.lateness
+    assert (first.threshold_ns, second.threshold_ns) == (250_000, 750_000)
+    assert (second.late, second.runs, second.in_runs, second.longest) == (15, 3, 15, 5)
+    # Those of ten times the usual are alone: late, and no anomaly.
+    assert first.late > 100 and first.runs == 3
+    rows = [row for row in run.anomalies if row["threshold"] == 750_000]
+    assert [(row["packets"], row["open_begin"], row["open_end"]) for row in rows] == [
+        (5, False, True)
+    ] * 3
+    assert {row["latency_mean"] for row in rows} == {800_000.0}
+    change = summary(run).change("slow")
+    assert change is not None and change.late is not None and change.late.seen
+
+
+def test_what_loses_more_is_not_the_best(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    for boot in range(3):
+        folder.record_arrivals(trial("baseline", boot, latencies(40_000 + boot)))
+        folder.record_arrivals(trial("quick", boot, latencies(20_000 + boot), lost=1))
+    found = summary(load(folder.path))
+    change = found.change("quick")
+    assert change is not None and change.compared is not None and change.compared.seen
+    assert found.best is None
+    assert found.delays[1].lost == 3
+
+
+def test_a_rate_that_was_not_kept_is_compared_with_nothing(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    for boot in range(3):
+        folder.record_arrivals(trial("baseline", boot, latencies(40_000)))
+        folder.record_arrivals(trial("quick", boot, latencies(20_000), took=2.0 if boot else 2.1))
+    found = summary(load(folder.path))
+    change = found.change("quick")
+    assert change is not None and change.compared is not None
+    assert change.compared.interval.count == 2
+    assert found.delays[1].behind == 1
+    said = " ".join(delays.unseen([found])).replace(FIXED_SPACE, " ")
+    assert "sent over 1 % less than that in some block of quick" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"clock": {"tai_offset_s": {"start": 0, "end": 0}, "steps": 2, "stepped_ns": 9}}, "2 tim"),
+        ({}, "none came"),
+    ],
+)
+def test_times_that_cannot_be_trusted_are_void(
+    tmp_path: Path, more: dict[str, Any], words: str
+) -> None:
+    folder = made(tmp_path)
+    values = latencies(40_000) if more else []
+    with pytest.raises(RefusedError, match=words):
+        folder.record_arrivals(trial("baseline", 0, values, lost=5, **more))
+    run = load(folder.path)
+    assert [row["state"] for row in run.trials] == ["void"]
+    assert (run.latency(), run.late, run.anomalies) == ([], (), ())
+
+
+def test_they_are_there_when_the_run_goes_on(run: Run) -> None:
+    folder = RunFolder.open(run.folder)
+    folder.record_arrivals(trial("slow", 3, latencies(60_000)))
+    again = load(run.folder)
+    assert len(again.trials) == len(run.trials) + 1
+    assert len(again.anomalies) == len(run.anomalies)
+    assert len(summary(again).delays[2].trials) == 4
+
+
+def test_the_tables_and_the_findings(run: Run) -> None:
+    console = Console(width=100, record=True, highlight=False, file=io.StringIO())
+    for table in tables.of_run(run.folder):
+        console.print(table)
+    text = console.export_text().replace(FIXED_SPACE, " ")
+    for words in (
+        "Latency (µs, IPv4, 64 bytes, 1 flow, 1 000 packets/s)",
+        "tester alone",
+        "Late packets (IPv4, 64 bytes, 1 flow, 1 000 packets/s)",
+        "an anomaly: 2 late packets in a row or more",
+    ):
+        assert words in text
+    said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
+    assert "with baseline half of the packets take less than" in said
+    assert "Its 99th percentile against baseline: quick −" in said
+    assert "By latency the baseline was compared with itself once" in said
+    assert "quick has a 99th percentile" in findings.headline(run)
+
+
+def test_the_report_has_all_of_it(run: Run) -> None:
+    page = build_report(run.folder, fake_gnuplot).read_text()
+    for words in (
+        "How long it takes: IPv4, 64 bytes, 1 flow, 1 000 packets/s",
+        "Late packets, and anomalies: 2 of them in a row or more",
+        "slow: jitter",
+        "To set quick",
+        "echo 1 &gt;/quick",
+    ):
+        assert words in page
+    assert (run.folder / "report" / "latency.svg").exists()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel counts of a trial: how it is read, and what is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from searches import search
+
+from skblab.errors import SkblabError
+from skblab.sweep.counters import difference, parse
+from skblab_analysis.certainty import AGAIN
+from skblab_analysis.counters import Counter, works
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.run import Plan
+
+PRINTED = """\
+== interrupts
+           CPU0       CPU1
+  4:          1         {tty}   IO-APIC   4-edge      ttyS0
+ 25:       {rx0}          7   PCI-MSIX-0000:00:02.0   1-edge      virtio0-input.0
+LOC:       1000       2000   Local timer interrupts
+ERR:          3
+== softirqs
+                    CPU0       CPU1
+          HI:          0          0
+      NET_RX:       {net_rx}          9
+== softnet
+{softnet} 00000001 00000002 {unused} 00000005 00000000 00000000 00000000 00000000 00000000
+00000000 00000000 00000000 {unused} 00000000 00000000 00000000 00000001 00000000 00000000
+== threads
+{threads}== device r0
+rx_bytes {bytes}
+rx_packets 10
+== driver r0
+rx_queue_0_xdp_packets 0
+"""
+BEFORE = {
+    "tty": 5,
+    "rx0": 100,
+    "net_rx": 30,
+    "softnet": "000000ff",
+    "threads": "ksoftirqd/0 500\n",
+    "bytes": 640,
+    "unused": " ".join(["00000000"] * 6),
+}
+AFTER = BEFORE | {
+    "rx0": 350,
+    "net_rx": 31,
+    "softnet": "00000100",
+    "threads": "ksoftirqd/0 500\nnapi/r0-8193 9000\n",
+    "bytes": 1280,
+}
+
+
+def test_what_rose_is_told() -> None:
+    found = difference(parse(PRINTED.format(**BEFORE)), parse(PRINTED.format(**AFTER)))
+    assert {(one.kind, one.name, one.cpu, one.value, one.unit) for one in found} == {
+        ("interrupt", "25 virtio0-input.0", 0, 250, ""),
+        ("softirq", "NET_RX", 0, 1, ""),
+        ("softnet", "processed", 0, 1, ""),
+        ("thread", "napi/r0-8193", None, 9000, "ns"),
+        ("device", "r0 rx_bytes", None, 640, "bytes"),
+    }
+
+
+def test_softnet_has_its_own_cpus() -> None:
+    values = parse(PRINTED.format(**BEFORE))
+    assert values["softnet", "processed", 0] == 255
+    assert values["softnet", "dropped", 0] == 1
+    assert values["softnet", "time_squeeze", 0] == 2
+    assert values["softnet", "received_rps", 0] == 5
+    assert values["softnet", "processed", 1] == 0
+
+
+@pytest.mark.parametrize("name", ["interrupts", "softirqs", "softnet"])
+def test_a_kind_that_is_missing_is_an_error(name: str) -> None:
+    text = PRINTED.format(**BEFORE)
+    head, _, rest = text.partition(f"== {name}\n")
+    text = f"{head}== {rest.partition('== ')[2]}"
+    with pytest.raises(SkblabError, match=f"have no {name}"):
+        parse(text)
+
+
+def counter(kind: str, name: str, cpu: int | None, value: int) -> Counter:
+    return Counter.model_validate({"kind": kind, "name": name, "cpu": cpu, "value": value})
+
+
+def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "few", Plan(experiment="few", seed=1, baseline="baseline"))
+    folder.record_void("wall", AGAIN, "nothing was counted")
+    for cpu in (0, 1):
+        folder.record_counters(
+            [
+                counter("interrupt", "25 virtio0-input.0", cpu, 10 + cpu),
+                counter("interrupt", "LOC", cpu, 1000),
+                counter("softirq", "NET_RX", cpu, 7),
+                counter("softnet", "processed", cpu, 100),
+                counter("softnet", "time_squeeze", cpu, 2),
+                counter("thread", "napi/r0-8193", None, 5000),
+                counter("device", "r0 rx_packets", None, 100),
+            ]
+        )
+        folder.record_search(search("baseline", cpu, 1000.0))
+    # What goes on with it has all of it.
+    folder = RunFolder.open(folder.path)
+    folder.record_search(search("other", 0, 1000.0))
+    run = load(folder.path)
+    assert {row["trial"] for row in run.counters} == {1, 2}
+    assert {row["unit"] for row in run.counters if row["name"].startswith("r0")} == {"packets"}
+    [work] = run.works()
+    assert (work.setting, work.trials) == ("baseline", 2)
+    assert work.interrupts == {0: 10, 1: 11}
+    assert work.net_rx == {0: 7, 1: 7}
+    assert work.processed == {0: 100, 1: 100}
+    assert (work.squeezed, work.dropped, work.napi_ns, work.ksoftirqd_ns) == (4, 0, 10_000, 0)
+    # A trial that does not count is in no sum.
+    assert works(run.counters, {}) == []
