@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +18,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 # In a plain log a bar is a line at each of these shares.
 PLAIN_STEPS = 10
+
+
+class Update(Protocol):
+    """What a block calls to have its bar move."""
+
+    def __call__(self, done: float, note: str = "") -> None:
+        """Show that this much is done; a note stands beside the title."""
 
 
 @dataclass
@@ -43,10 +51,10 @@ class Reporter:
             self.timings[name] = self.timings.get(name, 0.0) + spent
 
     @contextlib.contextmanager
-    def bar(self, title: str, total: float) -> Iterator[Callable[[float], None]]:
+    def bar(self, title: str, total: float) -> Iterator[Update]:
         """Show a progress bar with an estimate; the block calls `set(done)` with 0 … total."""
         if self.quiet:
-            yield lambda done: None
+            yield lambda done, note="": None
         elif self.console.is_terminal:
             with Progress(
                 TextColumn("{task.description}"),
@@ -59,15 +67,20 @@ class Reporter:
                 transient=True,
             ) as progress:
                 task = progress.add_task(escape(title), total=total)
-                yield lambda done: progress.update(task, completed=min(done, total))
+
+                def update(done: float, note: str = "") -> None:
+                    words = escape(_with(title, note))
+                    progress.update(task, completed=min(done, total), description=words)
+
+                yield update
         else:
             yield self._plain_bar(title, total)
 
-    def _plain_bar(self, title: str, total: float) -> Callable[[float], None]:
+    def _plain_bar(self, title: str, total: float) -> Update:
         start = time.monotonic()
         shown = 0
 
-        def update(done: float) -> None:
+        def update(done: float, note: str = "") -> None:
             nonlocal shown
             tenth = int(PLAIN_STEPS * min(done, total) / total) if total > 0 else PLAIN_STEPS
             if tenth > shown:
@@ -75,6 +88,11 @@ class Reporter:
                 spent = time.monotonic() - start
                 left = spent * (PLAIN_STEPS - tenth) / tenth
                 share = 100 * tenth // PLAIN_STEPS
-                self.say(f"{title}: {share} % after {spent:.0f} s, about {left:.0f} s left")
+                said = f"{title}: {share} % after {spent:.0f} s, about {left:.0f} s left"
+                self.say(_with(said, note))
 
         return update
+
+
+def _with(text: str, note: str) -> str:
+    return f"{text}; {note}" if note else text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`skblab sweep` as a user runs it, on the wall clock: rates and delays are found, and hold together."""
+"""`skblab sweep` as a user runs it, on the wall clock: what it finds holds together."""
 
 from __future__ import annotations
 

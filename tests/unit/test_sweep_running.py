@@ -73,6 +73,7 @@ class Method:
     title: str = "searching"
     gaps: tuple[str, ...] = ()
     shares: tuple[Bind, ...] = ()
+    standing: str = ""
     measured: list[str] = field(default_factory=list)
 
     def spec(self, begins: Start) -> GuestSpec:

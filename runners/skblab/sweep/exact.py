@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
@@ -14,6 +14,7 @@ from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.napi import BUSY
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
+from skblab.sweep.standing import Standing
 from skblab.sweep.testbeds.netns import WARM_UP, Netns
 from skblab_analysis.exact import ExactTrial
 from skblab_analysis.records import RunFolder
@@ -60,6 +61,9 @@ class Counting:
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
     shares: tuple[Bind, ...] = ()
+    standing: Standing = field(
+        default_factory=lambda: Standing(more=False, unit="instructions/packet")
+    )
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest whose clock counts instructions."""
@@ -83,7 +87,12 @@ class Counting:
             instructions=offered.microseconds * INSTRUCTIONS_PER_US,
             traffic=key.traffic,
         )
-        return lambda: self.folder.record_counted(counted)
+        return lambda: self._record(key, counted)
+
+    def _record(self, key: Key, counted: ExactTrial) -> None:
+        self.folder.record_counted(counted)
+        if counted.part == "whole":
+            self.standing.add(key, counted.per_packet)
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return why a setting with these knobs cannot be counted, in words; None if it can."""

@@ -57,6 +57,10 @@ class Method(Protocol):
         """What it cannot see, in sentences."""
 
     @property
+    def standing(self) -> object:
+        """Which setting is ahead, in words once printed."""
+
+    @property
     def shares(self) -> Sequence[Bind]:
         """Folders that it needs in its guests."""
 
@@ -103,7 +107,7 @@ class Running:
                         with self._guest(boots, boot, labroot) as guest:
                             for change in changes:
                                 self._change(boot, change, *guest)
-                                done(len(self.progress))
+                                done(len(self.progress), str(self.method.standing))
                     except GuestError as death:
                         failures = failures + 1 if self.progress.attempted == before else 0
                         if not self._blamed(death) and failures >= BOOTS:
@@ -111,7 +115,7 @@ class Running:
                                 raise
                             # This way of booting is at fault, and others are not.
                             self._give_up(boot, death)
-                            done(len(self.progress))
+                            done(len(self.progress), str(self.method.standing))
                         self.reporter.say(f"{one_line(str(death))}; another one goes on")
 
     def _over(self, block: int) -> bool:

@@ -9,7 +9,7 @@ or whose search ended because the generator could not keep the rate, has the tes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
@@ -20,6 +20,7 @@ from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Valu
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
+from skblab.sweep.standing import Standing
 from skblab.sweep.testbeds.netns import WARM_UP, Netns, Offered, offering
 from skblab.sweep.throughput import goals, limits
 from skblab.sweep.throughput.confirm import Confirmation, confirm
@@ -123,6 +124,11 @@ class Timing:
     title: str = "searching"
     gaps: tuple[str, ...] = GAPS
     shares: tuple[Bind, ...] = ()
+    standing: Standing = field(init=False)
+
+    def __post_init__(self) -> None:
+        searches = self.experiment.measure.throughput is not None
+        self.standing = Standing(more=searches, unit="packets/s" if searches else "ns for half")
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest with a CPU for the generator, and those that the experiment needs."""
@@ -143,7 +149,7 @@ class Timing:
         if trial.rate is not None:
             assert self.experiment.measure.latency is not None
             found = arrivals(key, trial, testbed, self.experiment.measure.latency)
-            return lambda: self._arrived(found)
+            return lambda: self._arrived(key, found)
         return self._search(key, trial, testbed)
 
     def _search(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
@@ -186,9 +192,11 @@ class Timing:
         counts = {"load": one.load, "sent": one.sent, "received": one.received, "took": one.took}
         self.folder.journal("load", **key.words(), **counts, limit=one.limit)
 
-    def _arrived(self, one: Arrivals) -> None:
+    def _arrived(self, key: Key, one: Arrivals) -> None:
         self.folder.record_arrivals(one)
         median = one.document.latency.histogram().quantile(0.5)
+        if key.setting != TESTER and self.experiment.measure.throughput is None:
+            self.standing.add(key, median)
         self.reporter.say(
             f"block {one.boot + 1}, {one.setting}, {one.traffic}, {one.rate}/s: half within "
             f"{quantity(median, 'ns')}, {one.lost} of {one.sent} packets lost"
@@ -208,6 +216,8 @@ class Timing:
             goals=tuple(self._goal(key, one, confirmed) for one in found.goals),
         )
         self.folder.record_search(recorded)
+        if key.setting != TESTER:
+            self.standing.add(key, recorded.goals[0].throughput)
         self.reporter.say(_said(recorded))
 
     def _goal(self, key: Key, one: GoalResult, confirmed: Confirmation | None) -> Found:
