@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,8 +27,8 @@ from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import Boot, Change
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import netns
-from skblab.sweep.testbeds.netns import Netns, Offered
+from skblab.sweep.testbeds import KINDS, NETNS, Offered, netns
+from skblab.sweep.testbeds.netns import Netns
 from skblab_analysis import records
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.records import RunFolder
@@ -71,7 +72,7 @@ class Made:
 def counting(folder: RunFolder) -> Running:
     made = plan.make(shipped("router-settings"), exact=True)
     method = Counting(folder, 1000)
-    return Running(made, method, folder, Reporter(quiet=True), Progress.read(folder.path))
+    return Running(made, method, NETNS, folder, Reporter(quiet=True), Progress.read(folder.path))
 
 
 def recorded(tmp_path: Path, made: Made) -> records.Run:
@@ -162,7 +163,7 @@ def shipped(name: str) -> Experiment:
 def test_router_settings_are_many_and_all_known() -> None:
     found = shipped("router-settings")
     assert list(faults(found)) == []
-    assert netns.unable(found) == []
+    assert NETNS.unable(found) == []
     assert len(found.settings()) >= 14
     made = plan.make(found, exact=True)
     assert list(plan.make(found).boots[0].changes[0].trials) == [CALIBRATION]
@@ -244,7 +245,7 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
 def test_what_the_testbed_cannot_do_is_said(tmp_path: Path, more: str, words: str) -> None:
     file = tmp_path / "it.toml"
     file.write_text(f'name = "it"\nquestion = "?"\n{more}[measure.throughput]\n')
-    [said] = netns.unable(read(file))
+    [said] = NETNS.unable(read(file))
     assert words in said
 
 
@@ -257,7 +258,7 @@ def test_every_experiment_file_is_good(file: Path, exact: bool) -> None:
     argv = ["sweep", file.stem, "--dry-run", *(["--exact"] if exact else [])]
     done = CliRunner().invoke(app, argv)
     assert done.exit_code == 0
-    for wrong in (*netns.unable(found), *([] if exact else wall.unable(found))):
+    for wrong in (*NETNS.unable(found), *([] if exact else wall.unable(found))):
         assert f"in namespaces of one guest it cannot run: {wrong}" in done.stdout
 
 
@@ -269,7 +270,7 @@ def test_experiments_are_as_large_as_their_studies() -> None:
     assert len(made.boots) == 2 * 15
     assert {str(boot.knobs) for boot in made.boots} == {"{'kernel': 'rt'}", "{'kernel': 'stock'}"}
     quick = shipped("quick")
-    assert [*netns.unable(quick), *wall.unable(quick)] == []
+    assert [*NETNS.unable(quick), *wall.unable(quick)] == []
     assert plan.make(quick).seconds() <= 300
     assert max(one.knobs["routes"] for one in shipped("routes").settings()) == 1_000_000
     assert {stream.family for stream in shipped("ipv6").traffic.each()} == {4, 6}
@@ -281,7 +282,7 @@ def test_random_destinations_have_a_way_and_a_name() -> None:
         "IPv4, 64 bytes, 1 flow",
         "IPv4, 64 bytes, 1 flow, random destinations",
     ]
-    fixed, random = (netns.offering(one, 10, False, 0) for one in streams)
+    fixed, random = (NETNS.offering(one, 10, False, 1) for one in streams)
     assert random == f"DESTINATIONS=random\n{fixed}"
     assert netns.laying_out(shipped("quick").traffic) == "lay_out"
     assert netns.laying_out(shipped("routes").traffic).endswith("\nlead_all_to_the_sink")
@@ -317,16 +318,18 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
         assert row["reason"].startswith(f"not possible here: {said}")
     # Of a baseline there would be nothing to compare with.
     baseline = shipped("quick").model_copy(update={"baseline": knobs})
-    found = cli._unable(baseline, exact=True)
+    found = cli._unable(baseline, NETNS, exact=True)
     assert [one.startswith(f"baseline.{said}") for one in found] == ([True] if said else [])
-    assert not any("--exact" in one for one in cli._unable(baseline, exact=False))
+    assert not any("--exact" in one for one in cli._unable(baseline, NETNS, exact=False))
 
 
-def test_the_documentation_says_which_experiments_no_testbed_can_run() -> None:
+def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:
     page = (paths.tree() / "docs" / "sweep.md").read_text()
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     files = {file.stem: read(file) for file in SHIPPED.glob("*.toml")}
     assert set(rows) == set(files)
     for name, found in files.items():
-        runs = netns.unable(found) == []
-        assert ("not run yet: there is no testbed with" in rows[name]) != runs
+        able = [kind.name for kind in KINDS.values() if kind.unable(found) == []]
+        assert able, name
+        shown = re.findall(r"`(netns|virtio)`", rows[name].rsplit("|", 2)[1])
+        assert shown == able

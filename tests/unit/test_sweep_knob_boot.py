@@ -22,14 +22,14 @@ from skblab.sweep.knobs.boot import BOOTS, start
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds import NETNS
 from skblab.transport import Transport
 from skblab.transport.base import Done
 from skblab_analysis import records
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan
 
-MACHINE = netns.machine(1)
+MACHINE = NETNS.machine(1)
 NAMES = [one.name for one in BOOTS]
 
 
@@ -106,7 +106,7 @@ def test_what_it_was_not_booted_with_is_out_of_reach() -> None:
 def test_a_dry_run_shows_each_boot() -> None:
     found = experiment({"mitigations": "off"}, {"kernel": "rt", "rp_filter": 2})
     made = plan.make(found, NAMES, exact=True)
-    text = list(commands(made, 1000))
+    text = list(commands(made, NETNS, 1000))
     assert sorted(one for one in text if one.startswith("# booting")) == [
         "# booting: kernel rt, with patches",
         "# booting: kernel stock, with patches",
@@ -139,7 +139,7 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     made = plan.make(found, NAMES, exact=True)
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     progress = Progress.read(folder.path)
-    counting = Running(made, Counting(folder, 1000), folder, Reporter(quiet=True), progress)
+    counting = Running(made, Counting(folder, 1000), NETNS, folder, Reporter(quiet=True), progress)
     built = kernel.Kernel(tmp_path, "key")
     tried: list[tuple[str, ...]] = []
 

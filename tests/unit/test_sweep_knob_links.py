@@ -9,9 +9,9 @@ import pytest
 
 from skblab.sweep.knobs.base import UNABLE, Unable
 from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds import NETNS
 
-MACHINE = netns.machine(2)
+MACHINE = NETNS.machine(2)
 
 
 def qdiscs(device: str, kind: str, handle: str, queues: int = 1) -> str:

@@ -20,9 +20,9 @@ from skblab import paths
 from skblab.sweep.knobs import routefile, routeset
 from skblab.sweep.knobs.base import Device, Machine, Unable
 from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds import NETNS, netns
 
-MACHINE = netns.machine(2)
+MACHINE = NETNS.machine(2)
 TESTBED = ("198.18.0.0/15", "2001:db8::/32", "2001:2::/48")
 FAMILIES = st.sampled_from([4, 6])
 

@@ -15,9 +15,9 @@ from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import UNABLE, Unable
 from skblab.sweep.knobs.page import page
 from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds import NETNS
 
-MACHINE = netns.machine(4)
+MACHINE = NETNS.machine(4)
 # One of them is a value of each knob.
 SOME: tuple[Value, ...] = (
     *(True, 1280, 1, "each", "nft-input-set 3", "equal 2", "symmetric", "spread", "on", "other"),

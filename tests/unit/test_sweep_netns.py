@@ -10,7 +10,8 @@ import pytest
 
 from skblab.errors import SkblabError
 from skblab.sweep.experiment import FIRST_PORT, MOST_FLOWS, Stream, Traffic
-from skblab.sweep.testbeds.netns import Netns, Offered, offering, script
+from skblab.sweep.testbeds import NETNS, Offered
+from skblab.sweep.testbeds.netns import Netns, script
 from skblab.transport import Transport
 from skblab.transport.base import Done
 
@@ -30,15 +31,15 @@ class Says:
 
 
 def test_a_rate_is_a_gap_and_a_time_a_limit() -> None:
-    assert offering(STREAM, 5000, False, 1) == "offer whole 4 60 1 5000 0 0 1"
-    call = offering(STREAM, 5000, True, 1, rate=90_001.5, seconds=1.5)
+    assert NETNS.offering(STREAM, 5000, False, 2) == "offer whole 4 60 1 5000 0 0 1"
+    call = NETNS.offering(STREAM, 5000, True, 2, rate=90_001.5, seconds=1.5)
     assert call == "offer tester 4 60 1 5000 11111 1.5 1"
     # The slowest: one every two seconds, in a number that pktgen reads.
-    assert offering(STREAM, 2, False, 0, rate=0.5).split()[6] == "2000000000"
+    assert NETNS.offering(STREAM, 2, False, 1, rate=0.5).split()[6] == "2000000000"
 
 
 def test_the_counts_of_a_trial_are_read() -> None:
-    says = Says("980 20 1000123 970 969\n")
+    says = Says("980 20 1000123 969 970\n")
     offered = Netns(cast(Transport, says), 2).offer(STREAM, 1000, rate=1000, seconds=3600)
     assert offered == Offered(
         sent=980, forwarded=970, received=969, microseconds=1000123, refused=20
@@ -50,7 +51,7 @@ def test_the_counts_of_a_trial_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "980 20 970 969", "a 0 1 2 3"])
 def test_a_generator_that_says_something_else_is_an_error(text: str) -> None:
-    with pytest.raises(SkblabError, match="expected packets sent and refused, microseconds"):
+    with pytest.raises(SkblabError, match="expected packets sent, refused, microseconds"):
         Netns(cast(Transport, Says(text)), 2).offer(STREAM, 1000)
 
 

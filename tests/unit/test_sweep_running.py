@@ -27,6 +27,7 @@ from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
+from skblab.sweep.testbeds import NETNS
 from skblab.sweep.testbeds.netns import Netns
 from skblab.transport import Transport, TransportError
 from skblab.transport.base import Done
@@ -115,8 +116,9 @@ def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(Guest, "boot", boot)
     monkeypatch.setattr(running, "describe_guest", lambda guest: None)
     path = method.folder.path
+    progress = Progress.read(path)
     made = Running(
-        plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), Progress.read(path)
+        *(plan.make(EXPERIMENT), method, NETNS, method.folder, Reporter(quiet=True), progress)
     )
     kernels = cast(Any, {("stock", True): None})
     made.run(Booting("stock", True, kernels), cast(LabRoot, None))

@@ -30,7 +30,8 @@ from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Strea
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds.netns import Netns, Offered, offering
+from skblab.sweep.testbeds import NETNS, Offered
+from skblab.sweep.testbeds.netns import Netns
 from skblab.sweep.throughput.limits import USUAL
 from skblab.transport import TransportError
 from skblab_analysis import findings
@@ -58,6 +59,7 @@ class Guest:
 
     generator: float = GENERATOR
     transport: object = None
+    tester: object = None
     shared: bool = False
     # What rp_filter is found to be after each trial; None: what it was set to.
     after: str | None = None
@@ -138,9 +140,9 @@ class Sweep:
     def run(self, monkeypatch: pytest.MonkeyPatch) -> Run:
         """Run what is left, as the next one to resume does."""
         folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
-        method = wall.Timing(self.wanted, folder, reporter)
+        method = wall.Timing(self.wanted, folder, reporter, 2)
         made = plan.make(self.wanted, ["kernel"])
-        running = Running(made, method, folder, reporter, Progress.read(self.path))
+        running = Running(made, method, NETNS, folder, reporter, Progress.read(self.path))
 
         @contextlib.contextmanager
         def guest(_: object, boot: plan.Boot, *__: object) -> Iterator[tuple[Netns, Turner]]:
@@ -509,7 +511,7 @@ def test_the_search_is_asked_for_what_the_file_says() -> None:
     assert (found.min_load, found.seconds, found.trials) == (8.0, 0.25, 3)
     # pktgen reads a gap of ten digits.
     found = wall.asked(throughput.model_copy(update={"seconds": 3600.0}))
-    call = offering(STREAM, 3600, False, 1, rate=found.min_load)
+    call = NETNS.offering(STREAM, 3600, False, 2, rate=found.min_load)
     assert call.split()[6] == "1000000000"
 
 

@@ -2,6 +2,6 @@
 """Guests: a kernel of ours, booted by QEMU from the lab root, controlled over SSH."""
 
 from skblab.guest.machine import Guest
-from skblab.guest.spec import GuestSpec
+from skblab.guest.spec import GuestSpec, Nic
 
-__all__ = ["Guest", "GuestSpec"]
+__all__ = ["Guest", "GuestSpec", "Nic"]

@@ -78,11 +78,14 @@ class Guest:
         shares: Sequence[Bind] = (),
         log: Path | None = None,
         wait: bool = True,
+        place: Path | None = None,
     ) -> Iterator[Guest]:
         """Boot a guest for the length of a `with` block.
 
         Without `wait`, the block begins as soon as QEMU runs: several guests can boot at once,
         and `connect` waits for each.
+
+        `place` is the network namespace in which the taps of its devices are (see links).
 
         `shares` appear in the guest at their /skblab folders. The console is copied to `log`
         (default: `<cache>/logs/`) if the guest fails, and when `log` is given. Raises
@@ -90,13 +93,13 @@ class Guest:
         """
         folder = _make_folder()
         try:
-            guest = cls._start(spec, kernel, labroot, shares, folder)
+            guest = cls._start(spec, kernel, labroot, shares, folder, place)
             try:
                 if wait and guest._falls_with_qemu():
                     guest._end()
                     shutil.rmtree(folder)
                     folder.mkdir()
-                    guest = cls._start(spec, kernel, labroot, shares, folder)
+                    guest = cls._start(spec, kernel, labroot, shares, folder, place)
                 with guest._explained(log):
                     if wait:
                         guest._be_connected()
@@ -118,6 +121,7 @@ class Guest:
         labroot: LabRoot,
         shares: Sequence[Bind],
         folder: Path,
+        place: Path | None,
     ) -> Guest:
         run = Bind(folder, "run", writable=True)
         inside = [Bind(kernel.path, "kernel"), run]
@@ -132,8 +136,9 @@ class Guest:
         # The guest sees the lab root itself, without the sandbox's /proc and /dev.
         root = Bind(labroot.path, "root")
         qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh")
+        where = [] if place is None else ["nsenter", f"--net={place}", "--"]
         process = subprocess.Popen(
-            labroot.command(qemu, binds=[*inside, sock, root, *shares]),
+            [*where, *labroot.command(qemu, binds=[*inside, sock, root, *shares])],
             stdin=subprocess.DEVNULL,
             stdout=(folder / "qemu.log").open("wb"),
             stderr=subprocess.STDOUT,

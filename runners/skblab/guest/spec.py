@@ -35,6 +35,29 @@ EXACT_ARGUMENTS = (
 )
 
 
+class Nic(BaseModel):
+    """A virtio network device, and the tap behind it in the network namespace that QEMU runs in.
+
+    With several queues it has RSS; each queue of each direction has an interrupt of its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tap: Annotated[str, Field(pattern=r"^[a-z0-9]{1,15}$")]
+    mac: Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+    queues: Annotated[int, Field(ge=1, le=64)] = 1
+
+    def qemu(self) -> list[str]:
+        """Return QEMU's arguments."""
+        tap = f"tap,id={self.tap},ifname={self.tap},script=no,downscript=no"
+        device = f"virtio-net-pci,netdev={self.tap},mac={self.mac}"
+        if self.queues > 1:
+            tap += f",queues={self.queues}"
+            # One for each queue of each direction, one for the control queue, one for changes.
+            device += f",mq=on,vectors={2 * self.queues + 2},rss=on,hash=on"
+        return ["-netdev", tap, "-device", device]
+
+
 class GuestSpec(BaseModel):
     """A guest's size and mode. Sizes in MiB; `exact` needs one CPU and no acceleration."""
 
@@ -50,6 +73,7 @@ class GuestSpec(BaseModel):
     patient: bool = False
     # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
     plugin: str | None = None
+    nics: tuple[Nic, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -83,6 +107,7 @@ class GuestSpec(BaseModel):
             *("-device", "virtio-serial-pci"),
             *("-chardev", f"socket,id=ssh,path={socket},server=on,wait=off"),
             *("-device", "virtserialport,chardev=ssh,name=skblab.ssh"),
+            *(argument for nic in self.nics for argument in nic.qemu()),
             *_share("root", root_inside, writable=False),
             *(item for s in shares for item in _share(s.point, s.inside, writable=s.writable)),
         ]

@@ -10,7 +10,8 @@ from __future__ import annotations
 from skblab.sweep.experiment import TESTER, Latency
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
-from skblab.sweep.testbeds.netns import Netns, offering, sink
+from skblab.sweep.testbeds import Kind, Testbed
+from skblab.sweep.testbeds.base import sink
 from skblab.sweep.testbeds.sink import counting
 from skblab_analysis.latency import Arrivals
 
@@ -27,26 +28,26 @@ def packets(rate: int, seconds: float) -> int:
     return max(round(rate * seconds), LEAST_PACKETS)
 
 
-def sending(trial: Trial, tester: bool, cpu: int, asked: Latency) -> str:
-    """Return the call of netns.sh that a trial consists of."""
+def sending(kind: Kind, trial: Trial, tester: bool, cpus: int, asked: Latency) -> str:
+    """Return the call that a trial consists of."""
     assert trial.rate is not None
-    return offering(
+    return kind.offering(
         trial.stream,
         packets(trial.rate, asked.seconds),
         tester,
-        cpu,
+        cpus,
         rate=trial.rate,
         seconds=asked.seconds + LATE_SECONDS,
         by_queue=True,
     )
 
 
-def arrivals(key: Key, trial: Trial, testbed: Netns, asked: Latency) -> Arrivals:
+def arrivals(key: Key, trial: Trial, testbed: Testbed, asked: Latency) -> Arrivals:
     """Run a latency trial, and return how its packets arrived; SkblabError if it cannot be run."""
     assert trial.rate is not None
     tester = key.setting == TESTER
     watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
-    with counting(testbed.transport, PROGRAM, watched) as attached:
+    with counting(testbed.tester, PROGRAM, watched) as attached:
         offered = testbed.offer(
             trial.stream,
             packets(trial.rate, asked.seconds),

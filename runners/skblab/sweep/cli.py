@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -30,7 +30,7 @@ from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Method, Running
-from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds import KINDS, NETNS, Kind
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
 from skblab_analysis import rates, tables
@@ -43,6 +43,7 @@ from skblab_analysis.run import Plan as PlanRecord
 EXPERIMENT = "experiment.toml"
 # The lock of what is timed.
 TIMED = "timed-sweep"
+TestbedName = Literal["netns", "virtio"]
 SHIPPED = paths.tree() / "runners" / "experiments"
 
 
@@ -63,6 +64,13 @@ def sweep(
             show_default=False,
         ),
     ] = None,
+    testbed: Annotated[
+        TestbedName,
+        typer.Option(
+            help="netns: namespaces of one guest. virtio: a router with network cards of several "
+            "queues, and its tester in another guest."
+        ),
+    ] = "netns",
     flavour: FlavourName = "stock",
     patches: Patches = True,
     dry_run: Annotated[
@@ -80,15 +88,22 @@ def sweep(
         raise UsageError(
             f"--packets {packets} is of --exact trials; others last measure.throughput.seconds"
         )
+    kind = KINDS[testbed]
+    if exact and not kind.exact:
+        raise UsageError(
+            f"--exact counts the instructions of one CPU, and {testbed} has several; expected "
+            f"--testbed {NETNS.name}"
+        )
     found = _read(file)
     plan = _plan(found, exact=exact)
     if dry_run:
-        _print_plan(plan, packets or PACKETS, flavour, patches=patches)
+        _print_plan(plan, kind, packets or PACKETS, flavour, patches=patches)
         return
-    if wrong := _unable(found, exact=exact):
-        raise UsageError(f"{file} cannot run in namespaces of one guest: {'; '.join(wrong)}")
+    if wrong := _unable(found, kind, exact=exact):
+        raise UsageError(f"{file} cannot run in {kind.where}: {'; '.join(wrong)}")
     parameters: dict[str, str | int | float | bool] = {
         "clock": "exact" if exact else "wall",
+        "testbed": testbed,
         "flavour": flavour,
         "patches": patches,
         "plan": plan.digest,
@@ -97,6 +112,7 @@ def sweep(
     if exact:
         parameters["packets"] = packets or PACKETS
         again.append(f"--exact --packets {packets or PACKETS}")
+    again += [] if kind is NETNS else [f"--testbed {testbed}"]
     again += [] if patches else ["--no-patches"]
     record = PlanRecord(
         experiment=found.name,
@@ -156,9 +172,9 @@ def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
     return plans.make(found, [one.name for one in KNOBS.values() if one.boot], exact=exact)
 
 
-def _unable(found: Experiment, *, exact: bool) -> list[str]:
-    """Return what of an experiment a guest cannot do, in words."""
-    return [*netns.unable(found), *(uncounted(found) if exact else wall.unable(found))]
+def _unable(found: Experiment, kind: Kind, *, exact: bool) -> list[str]:
+    """Return what of an experiment a testbed cannot do, in words."""
+    return [*kind.unable(found), *(uncounted(found) if exact else wall.unable(found))]
 
 
 def _file(file: str) -> Path:
@@ -183,14 +199,21 @@ def _read(file: str) -> Experiment:
 def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
     """Measure what the run in a folder lacks, and show what it has."""
     asked = folder.document.plan.parameters
+    kind = KINDS[str(asked.get("testbed", NETNS.name))]
     root = labroot.ensure(reporter)
     progress = Progress.read(folder.path)
     method: Method = (
         Counting(folder, int(asked["packets"]))
         if plan.exact
-        else Timing(plan.experiment, folder, reporter, shares=_shares(plan, root, reporter))
+        else Timing(
+            plan.experiment,
+            folder,
+            reporter,
+            kind.cpus(plan.experiment),
+            shares=_shares(plan, root, reporter),
+        )
     )
-    running = Running(plan, method, folder, reporter, progress)
+    running = Running(plan, method, kind, folder, reporter, progress)
     boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
 
     def environment() -> Environment:
@@ -206,8 +229,8 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
     ):
         running.run(boots, root)
     run = load(folder.path)
-    best = _best(plan, run)
-    folder.finish(environment(), reporter.timings, commands=best, gaps=method.gaps)
+    best = _best(plan, kind, run)
+    folder.finish(environment(), reporter.timings, commands=best, gaps=(*kind.gaps, *method.gaps))
     page = build_report(folder.path, gnuplot(root))
     console = Console(highlight=False)
     for table in tables.of_run(folder.path):
@@ -231,9 +254,9 @@ def _shares(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> tuple[Bind, 
     return (Bind(tools.ensure_probe(root, reporter), "tools"),)
 
 
-def _best(plan: plans.Plan, run: Run) -> list[Command]:
+def _best(plan: plans.Plan, kind: Kind, run: Run) -> list[Command]:
     """Return the commands of the settings that are best, of each traffic and rate."""
-    machine = netns.machine(wall.cpus(plan.experiment))
+    machine = kind.machine(kind.cpus(plan.experiment))
     experiment = plan.experiment
     knobs = {one.name: knobs_of(experiment, one) for one in experiment.settings()}
     return [
@@ -249,15 +272,15 @@ def _booting(knobs: Mapping[str, Value]) -> list[str]:
     return [f"# boot it with {chosen}"] if chosen else []
 
 
-def _print_plan(plan: plans.Plan, packets: int, flavour: str, *, patches: bool) -> None:
+def _print_plan(plan: plans.Plan, kind: Kind, packets: int, flavour: str, *, patches: bool) -> None:
     experiment, trials = plan.experiment, list(plan.trials())
     typer.echo(f"{experiment.name}: {experiment.question}")
     typer.echo(
         f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
         f"{len(plan.boots)} boots, {len(trials)} trials, about {plan.seconds() / 60:.0f} min"
     )
-    for wrong in _unable(experiment, exact=plan.exact):
-        typer.echo(f"in namespaces of one guest it cannot run: {wrong}")
+    for wrong in _unable(experiment, kind, exact=plan.exact):
+        typer.echo(f"in {kind.where} it cannot run: {wrong}")
     for boot in plan.boots:
         typer.echo(f"\nblock {boot.block + 1}{f', {boot}' if boot.knobs else ''}")
         for change in boot.changes:
@@ -265,5 +288,5 @@ def _print_plan(plan: plans.Plan, packets: int, flavour: str, *, patches: bool) 
             for trial in change.trials:
                 typer.echo(f"    {trial.number}: {trial}")
     typer.echo("\nCommands:")
-    for line in commands(plan, packets, flavour, patches=patches):
+    for line in commands(plan, kind, packets, flavour, patches=patches):
         typer.echo(line)

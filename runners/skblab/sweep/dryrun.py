@@ -12,35 +12,36 @@ from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK, start
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.plan import Plan, Trial
-from skblab.sweep.testbeds import netns
+from skblab.sweep.testbeds import Kind
+from skblab.sweep.testbeds.base import sink
 
 
 def commands(
-    plan: Plan, packets: int, flavour: str = STOCK, *, patches: bool = True
+    plan: Plan, kind: Kind, packets: int, flavour: str = STOCK, *, patches: bool = True
 ) -> Iterator[str]:
     """Yield each command once, under what it is for; `packets` of each exact trial.
 
     Of a search that is the first load: what comes after depends on what became of it.
     """
-    cpus = 1 if plan.exact else wall.cpus(plan.experiment)
-    machine = netns.machine(cpus)
+    cpus = 1 if plan.exact else kind.cpus(plan.experiment)
+    machine = kind.machine(cpus)
     for one in (boot for boot in plan.boots if boot.block == 0):
         begins = start(one.knobs, flavour, patches=patches)
         yield f"# booting: {begins}"
         yield from begins.scripts
         yield "# making the testbed"
-        yield netns.script(netns.laying_out(plan.experiment.traffic))
+        yield from kind.commands(plan.experiment.traffic)
         for change in one.changes:
             yield f"# {change.setting}"
             yield from setting(machine, change.knobs)
             for trial in change.trials:
                 tester = change.setting == TESTER
                 if plan.exact:
-                    yield netns.offering(trial.stream, packets, tester, cpus - 1)
+                    yield kind.offering(trial.stream, packets, tester, cpus)
                 elif trial.rate is not None:
-                    yield from _timed(plan, trial, tester, cpus - 1)
+                    yield from _timed(plan, kind, trial, tester, cpus)
                 else:
-                    yield _first(plan, trial, tester, cpus - 1)
+                    yield _first(plan, kind, trial, tester, cpus)
 
 
 def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
@@ -48,19 +49,19 @@ def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
     return [_set(machine, name, value) for name, value in knobs.items() if not KNOBS[name].boot]
 
 
-def _first(plan: Plan, trial: Trial, tester: bool, cpu: int) -> str:
+def _first(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> str:
     throughput = plan.experiment.measure.throughput
     assert throughput is not None
-    return wall.first_load(throughput, trial.stream, tester, cpu)
+    return wall.first_load(kind, throughput, trial.stream, tester, cpus)
 
 
-def _timed(plan: Plan, trial: Trial, tester: bool, cpu: int) -> Iterator[str]:
+def _timed(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> Iterator[str]:
     asked = plan.experiment.measure.latency
     if asked is None or trial.rate is None or trial.what == "layers":
         return
-    sink = netns.sink(tester=tester, late_us=asked.late_us, run=asked.run)
-    yield shlex.join([arriving.PROGRAM, *sink.options()])
-    yield arriving.sending(trial, tester, cpu, asked)
+    watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
+    yield shlex.join([arriving.PROGRAM, *watched.options()])
+    yield arriving.sending(kind, trial, tester, cpus, asked)
 
 
 def _set(machine: Machine, name: str, value: Value) -> str:

@@ -15,7 +15,7 @@ from skblab.sweep.knobs.napi import BUSY
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.standing import Standing
-from skblab.sweep.testbeds.netns import WARM_UP, Netns
+from skblab.sweep.testbeds.base import WARM_UP, Testbed
 from skblab_analysis.exact import ExactTrial
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
@@ -28,15 +28,15 @@ _NEVER_IDLE = (
     "packet takes would be the generator's wait for it"
 )
 GAPS = (
-    "All is in one guest with one CPU, generator and sink beside the router, on veth devices: no "
-    "network card's driver, no interrupts of a device, no other CPU.",
+    "With one CPU generator and sink take turns with the router: there are no interrupts of a "
+    "device, and no other CPU.",
 )
 
 
 def uncountable(knobs: Mapping[str, Value]) -> Iterator[str]:
     """Yield what has work for the one CPU whenever packets have none, in words.
 
-    The generator gives way to all else there, see give_way in netns.sh: it would wait for its turn,
+    The generator gives way to all else there, see give_way in tester.sh: it would wait its turn,
     and the time that it takes would be the scheduler's.
     """
     load, mode = knobs.get("load", 0), knobs.get("napi_threaded", "off")
@@ -69,10 +69,10 @@ class Counting:
         """Return a guest whose clock counts instructions."""
         return make_spec(exact=True, flavour=begins.flavour, arguments=list(begins.arguments))
 
-    def warm_up(self, testbed: Netns) -> None:
+    def warm_up(self, testbed: Testbed) -> None:
         """Do nothing: each trial fills the caches for itself."""
 
-    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+    def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
         tester = key.setting == TESTER
         testbed.offer(trial.stream, WARM_UP, tester=tester)

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from skblab.environment import describe_guest
 from skblab.errors import GuestError, SkblabError, one_line
-from skblab.guest import Guest, GuestSpec
+from skblab.guest import GuestSpec
 from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import booting, counters
@@ -30,7 +30,7 @@ from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
 from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
-from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds import Kind, Testbed
 from skblab.transport import TransportError
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.records import RunFolder
@@ -67,10 +67,10 @@ class Method(Protocol):
     def spec(self, begins: Start) -> GuestSpec:
         """Return the guest that it needs, for a boot that begins so."""
 
-    def warm_up(self, testbed: Netns) -> None:
+    def warm_up(self, testbed: Testbed) -> None:
         """Do what a guest needs before its first trial."""
 
-    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+    def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Measure a trial; what is returned records it, if its setting is still there."""
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
@@ -82,10 +82,11 @@ class Method(Protocol):
 
 @dataclass
 class Running:
-    """A run: what is measured how, where it is recorded, and how far it has come."""
+    """A run: what is measured how and in what, where it is recorded, how far it has come."""
 
     plan: Plan
     method: Method
+    kind: Kind
     folder: RunFolder
     reporter: Reporter
     progress: Progress
@@ -132,7 +133,7 @@ class Running:
     @contextlib.contextmanager
     def _guest(
         self, boots: Booting, boot: Boot, labroot: LabRoot
-    ) -> Iterator[tuple[Netns, Turner]]:
+    ) -> Iterator[tuple[Testbed, Turner]]:
         # Those of guests before, of a run that is resumed, stay.
         name = f"console-{self.method.clock}"
         number = len(list(self.folder.logs.glob(f"{name}-*.log")))
@@ -142,17 +143,15 @@ class Running:
         undo.unlink(missing_ok=True)
         begins = boots.start(boot)
         spec = self.method.spec(begins)
-        with (
-            Guest.boot(
-                spec, boots.kernel_of(boot), labroot, shares=self.method.shares, log=log
-            ) as guest,
-            _given_up(TransportError),
-        ):
+        up = self.kind.up(
+            *(self.plan.experiment, spec, boots.kernel_of(boot), boots.first, labroot),
+            *(self.method.shares, log),
+        )
+        with up as (guest, testbed), _given_up(TransportError):
             with _given_up(SkblabError):
                 self.guest = self.guest or describe_guest(guest)
                 if wrong := booting.begin(guest.transport, begins):
                     self.reporter.say(f"{begins}: {wrong}")
-                testbed = Netns(guest.transport, guest.spec.cpus)
                 testbed.prepare(self.plan.experiment.traffic)
                 self.method.warm_up(testbed)
             try:
@@ -189,7 +188,7 @@ class Running:
         self._void(key, f"the guest died {DEATHS} times: {reason}")
         return True
 
-    def _change(self, boot: Boot, change: Change, testbed: Netns, turner: Turner) -> None:
+    def _change(self, boot: Boot, change: Change, testbed: Testbed, turner: Turner) -> None:
         waiting = [
             (key, trial)
             for trial in change.trials
@@ -218,7 +217,7 @@ class Running:
         self.progress.attempt(key)
 
     def _measure(
-        self, key: Key, trial: Trial, testbed: Netns, turner: Turner, turned: list[Turned]
+        self, key: Key, trial: Trial, testbed: Testbed, turner: Turner, turned: list[Turned]
     ) -> None:
         try:
             before = testbed.counters()

@@ -21,7 +21,8 @@ from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.standing import Standing
-from skblab.sweep.testbeds.netns import WARM_UP, Netns, Offered, offering
+from skblab.sweep.testbeds import Kind, Offered, Testbed
+from skblab.sweep.testbeds.base import WARM_UP
 from skblab.sweep.throughput import goals, limits
 from skblab.sweep.throughput.confirm import Confirmation, confirm
 from skblab.sweep.throughput.limits import MARGIN, Tolerances
@@ -45,10 +46,6 @@ LEAST_PACKETS = 2
 LEAST_PER_SECOND = 1.0
 # Times that a trial is run before it is believed that its counts contradict each other.
 TRIES = 3
-GAPS = (
-    "All is in one guest, on veth devices: generator, router and sink share its CPUs. Where the "
-    "generator was the limit, it may be for the work that the router did on its CPU.",
-)
 
 
 def unable(experiment: Experiment) -> list[str]:
@@ -76,7 +73,7 @@ def asked(throughput: Throughput) -> goals.Plan:
 class Offering:
     """A Measurer: sends one kind of traffic in a testbed; `tester`: with no router in between."""
 
-    testbed: Netns
+    testbed: Testbed
     stream: Stream
     tester: bool
     tolerances: Tolerances
@@ -120,9 +117,10 @@ class Timing:
     experiment: Experiment
     folder: RunFolder
     reporter: Reporter
+    cpus: int
     clock: Clock = "wall"
     title: str = "searching"
-    gaps: tuple[str, ...] = GAPS
+    gaps: tuple[str, ...] = ()
     shares: tuple[Bind, ...] = ()
     standing: Standing = field(init=False)
 
@@ -131,18 +129,18 @@ class Timing:
         self.standing = Standing(more=searches, unit="packets/s" if searches else "ns for half")
 
     def spec(self, begins: Start) -> GuestSpec:
-        """Return a guest with a CPU for the generator, and those that the experiment needs."""
+        """Return the guest of the device under test."""
         arguments = list(begins.arguments)
-        return make_spec(cpus=cpus(self.experiment), flavour=begins.flavour, arguments=arguments)
+        return make_spec(cpus=self.cpus, flavour=begins.flavour, arguments=arguments)
 
-    def warm_up(self, testbed: Netns) -> None:
+    def warm_up(self, testbed: Testbed) -> None:
         """Send as much as goes for a while: a guest that was just booted is slow at first."""
         seconds = self.experiment.repeats.warm_up_seconds
         if seconds:
             stream = next(self.experiment.traffic.each())
             testbed.offer(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
 
-    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+    def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Measure throughput or latency, of a setting or of the tester."""
         tester = key.setting == TESTER
         testbed.offer(trial.stream, WARM_UP, tester=tester)
@@ -152,7 +150,7 @@ class Timing:
             return lambda: self._arrived(key, found)
         return self._search(key, trial, testbed)
 
-    def _search(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+    def _search(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         throughput = self._throughput
         tester = key.setting == TESTER
         # A guest's CPU stands still for milliseconds when its host has other work: a trial that
@@ -267,19 +265,14 @@ def _widest(run: Run) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
-def cpus(experiment: Experiment) -> int:
-    """Return the CPUs of the guest; the last one has the generator."""
-    return max(2, experiment.needs.cpus)
-
-
-def first_load(throughput: Throughput, stream: Stream, tester: bool, cpu: int) -> str:
-    """Return the call of netns.sh that a search begins with."""
+def first_load(kind: Kind, throughput: Throughput, stream: Stream, tester: bool, cpus: int) -> str:
+    """Return the call that a search begins with."""
     plan = asked(throughput)
-    return offering(
+    return kind.offering(
         stream,
         round(plan.max_load * plan.seconds),
         tester,
-        cpu,
+        cpus,
         rate=plan.max_load,
         seconds=plan.seconds + LATE_SECONDS,
     )

@@ -1,2 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where a sweep runs: a generator, a device under test and a sink, and how packets get through."""
+"""What a sweep measures: where packets come from, the router under test, and where they end."""
+
+from skblab.sweep.testbeds.base import Kind, Offered, Testbed
+from skblab.sweep.testbeds.netns import NETNS
+from skblab.sweep.testbeds.virtio import VIRTIO
+
+KINDS: dict[str, Kind] = {one.name: one for one in (NETNS, VIRTIO)}
+
+__all__ = ["KINDS", "NETNS", "VIRTIO", "Kind", "Offered", "Testbed"]

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a testbed is: a generator, the device under test and a sink, and how traffic is asked for.
+
+A Kind says how one comes up and what it cannot do, before anything is booted; a Testbed is one that
+is up. Generator and sink are of one kernel, whose clock both ends of a packet are timed by.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+from skblab.errors import SkblabError
+from skblab.guest import Guest, GuestSpec
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.sweep import counters
+from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.knobs.base import Machine
+from skblab.sweep.testbeds.sink import Place, Sink
+from skblab.transport import Transport
+
+# Frames of IPv6 that hold the generator's own header: magic, sequence and time, see pktgen.c.
+IPV6_LEAST = 82
+LARGEST = 1518
+CHECKSUM_BYTES = 4
+# Beyond what packets take at a rate; emulation on a loaded machine is slow and not dead.
+SECONDS = 600
+# Packets before a trial, which fill the caches of memory, routes and neighbours.
+WARM_UP = 2_000
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What came of packets: how many were sent, forwarded and received, and how long it took.
+
+    `refused` are not among those sent: the first device behind the generator had no room for them.
+    """
+
+    sent: int
+    forwarded: int
+    received: int
+    microseconds: int
+    refused: int = 0
+
+    @property
+    def tried(self) -> int:
+        """Packets that the generator put out, taken or refused."""
+        return self.sent + self.refused
+
+
+class Testbed(Protocol):
+    """A testbed that is up; `prepare` comes first."""
+
+    @property
+    def transport(self) -> Transport:
+        """To the device under test."""
+
+    @property
+    def tester(self) -> Transport:
+        """To where generator and sink are."""
+
+    @property
+    def machine(self) -> Machine:
+        """The device under test."""
+
+    def prepare(self, traffic: Traffic) -> None:
+        """Lay out addresses and neighbours, as it takes for this traffic."""
+
+    def offer(
+        self,
+        stream: Stream,
+        packets: int,
+        *,
+        rate: float = 0.0,
+        seconds: float = 0.0,
+        tester: bool = False,
+        by_queue: bool = False,
+    ) -> Offered:
+        """Send packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
+
+        `tester`: with no router in between. `by_queue`: so that what is attached to the generator's
+        device sees them. All counters are read when nothing comes any more.
+        """
+
+    def counters(self) -> counters.Values:
+        """Return what the kernel of the device under test has counted until now."""
+
+
+class Kind(Protocol):
+    """A kind of testbed."""
+
+    @property
+    def name(self) -> str:
+        """As it is asked for."""
+
+    @property
+    def where(self) -> str:
+        """What a run is in, in words that follow `in`."""
+
+    @property
+    def gaps(self) -> Sequence[str]:
+        """What it cannot see, in sentences."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether instructions can be counted in it."""
+
+    def unable(self, experiment: Experiment) -> list[str]:
+        """Return what of an experiment it cannot do, in words."""
+
+    def cpus(self, experiment: Experiment) -> int:
+        """Return the CPUs of the device under test."""
+
+    def machine(self, cpus: int) -> Machine:
+        """Return the device under test with so many CPUs."""
+
+    def commands(self, traffic: Traffic) -> Iterator[str]:
+        """Yield the scripts that make it, once all has booted."""
+
+    def offering(
+        self,
+        stream: Stream,
+        packets: int,
+        tester: bool,
+        cpus: int,
+        *,
+        rate: float = 0.0,
+        seconds: float = 0.0,
+        by_queue: bool = False,
+    ) -> str:
+        """Return the call that sends packets, where the device under test has so many CPUs."""
+
+    def up(
+        self,
+        experiment: Experiment,
+        spec: GuestSpec,
+        kernel: Kernel,
+        tester: Kernel,
+        labroot: LabRoot,
+        shares: Sequence[Bind],
+        log: Path,
+    ) -> AbstractContextManager[tuple[Guest, Testbed]]:
+        """Have it up, with these kernels in the device under test and in a tester of its own."""
+
+
+def calling(
+    verb: str,
+    stream: Stream,
+    packets: int,
+    tester: bool,
+    cpu: int,
+    *,
+    rate: float,
+    seconds: float,
+    by_queue: bool,
+) -> str:
+    """Return a call of a testbed's script that sends packets; `cpu` has the generator."""
+    assert isinstance(stream.frame, int)
+    gap = round(NANOSECONDS / rate) if rate else 0
+    words = [
+        *(verb, "tester" if tester else "whole"),
+        *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows),
+        *(packets, gap, f"{seconds:g}", cpu),
+    ]
+    how = [] if stream.destinations == "fixed" else [f"DESTINATIONS={stream.destinations}"]
+    how += ["XMIT=queue_xmit"] if by_queue else []
+    return "\n".join([*how, shlex.join(map(str, words))])
+
+
+def script(call: str, *parts: str) -> str:
+    """Return a script that makes a call of these files of this package."""
+    texts = [(resources.files(__package__) / f"{part}.sh").read_text() for part in parts]
+    return "\n".join(["set -eu", *texts, call, ""])
+
+
+def counts(printed: str, names: Sequence[str]) -> list[int]:
+    """Return the numbers that a script printed, one for each name; SkblabError if it did not."""
+    words = printed.split()
+    if len(words) != len(names) or not all(word.isdigit() for word in words):
+        raise SkblabError(f"the generator printed {printed!r}: expected {', '.join(names)}")
+    return [int(word) for word in words]
+
+
+def sink(*, tester: bool, late_us: tuple[float, ...], run: int) -> Sink:
+    """Return what times packets that are offered `by_queue`; they are counted all the same."""
+    generator, far = ("c0", "s1") if tester else ("g0", "s0")
+    return Sink(Place(far, "sink"), Place(generator, "generator"), late_us, run, passes=True)
+
+
+def unable(experiment: Experiment) -> list[str]:
+    """Return what of an experiment's traffic no generator of ours can send, in words."""
+    traffic = experiment.traffic
+    said = []
+    if mixes := [one for one in traffic.frame if not isinstance(one, int)]:
+        said.append(f"traffic.frame = {mixes[0]!r}: the generator sends frames of one size")
+    small = [one for one in traffic.frame if isinstance(one, int) and one < IPV6_LEAST]
+    if 6 in traffic.family and small:
+        said.append(
+            f"traffic.frame = {small[0]} with IPv6: the generator's own header takes frames of at "
+            f"least {IPV6_LEAST} bytes"
+        )
+    if large := [one for one in traffic.frame if isinstance(one, int) and one > LARGEST]:
+        said.append(
+            f"traffic.frame = {large[0]}: the devices' MTU of 1500 has room for {LARGEST} bytes"
+        )
+    return said

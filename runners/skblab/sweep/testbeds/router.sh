@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+# The device under test, a router with the devices r0 and r1: IN_ROUTER is what a command there
+# begins with, such as `ip netns exec router`; nothing where it is the whole machine.
+
+# Both ways: what a router sends back, such as an error, must not wait for an answer.
+be_router() {
+	$IN_ROUTER ip address add 198.18.0.1/24 dev r0
+	$IN_ROUTER ip address add 198.19.0.1/24 dev r1
+	$IN_ROUTER ip address add 2001:db8:0:1::1/64 dev r0 nodad
+	$IN_ROUTER ip address add 2001:db8:0:2::1/64 dev r1 nodad
+	beyond 198.18.0.2 02:00:00:00:00:01 r0
+	beyond 198.19.0.2 02:00:00:00:00:04 r1
+	beyond 2001:db8:0:1::2 02:00:00:00:00:01 r0
+	beyond 2001:db8:0:2::2 02:00:00:00:00:04 r1
+	$IN_ROUTER sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+}
+
+beyond() { # address mac device
+	$IN_ROUTER ip neighbour replace "$1" lladdr "$2" nud permanent dev "$3"
+}
+
+# Where no route of the router's own leads: random destinations need one.
+lead_all_to_the_sink() {
+	$IN_ROUTER ip route add default via 198.19.0.2 dev r1
+	$IN_ROUTER ip route add default via 2001:db8:0:2::2 dev r1
+}
+
+# The ID of the VLAN that the router is in, or nothing.
+tag() {
+	$IN_ROUTER ip -d link show skbvlan0 2>/dev/null | sed -n 's/.*802.1Q id \([0-9]*\) .*/\1/p'
+}
+
+# Packets that the router gave to the link so far, also those that the far end had no room for.
+handed_over() { # device of the router
+	# shellcheck disable=SC2016  # the inner shell expands
+	$IN_ROUTER sh -euc '
+		cd "/sys/class/net/$1/statistics"
+		echo $(($(cat tx_packets) + $(cat tx_dropped)))
+	' sh "$1"
+}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+# The generator and the sink, in namespaces of these names of one kernel: g0 and s0 are behind the
+# device under test, c0 and s1 are joined without one. The sink drops at tc ingress: it answers
+# nothing, and it counts.
+
+# What is sent, for `generate`: to one destination or random ones; the ID of the VLAN that the router
+# is in, if any; and pktgen's xmit_mode: only queue_xmit passes what is attached to the device.
+export DESTINATIONS=fixed TAG='' XMIT=start_xmit
+
+# Nothing but the generator may send: no router solicitation, no detection of duplicate addresses.
+SILENT='sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+	net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.accept_dad=0
+	net.ipv6.conf.default.addr_gen_mode=1'
+
+quiet() { # namespace
+	ip netns add "$1"
+	# shellcheck disable=SC2086  # words
+	ip netns exec "$1" $SILENT
+}
+
+sink() { # device
+	tc -n sink qdisc add dev "$1" clsact
+	tc -n sink filter add dev "$1" ingress matchall action drop
+}
+
+# Packets that the sink's filter dropped so far.
+dropped() { # device
+	tc -n sink -s -j filter show dev "$1" ingress |
+		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
+}
+
+# Once nothing more comes: a packet that is still under way is not lost.
+settled() { # device of the sink
+	last='' now=$(dropped "$1")
+	while [ "$now" != "$last" ]; do
+		sleep 0.05
+		last=$now
+		now=$(dropped "$1")
+	done
+	echo "$now"
+}
+
+# With one CPU, a thread of the router's, such as of NAPI, gets it as soon as it has work: the ring
+# between has room for 256 packets, and the generator would send more in its turn, all of them lost.
+give_way() { # cpu
+	[ "$(nproc --all)" = 1 ] || return 0
+	for thread in $(pgrep -x "kpktgend_$1"); do chrt --idle --pid 0 "$thread"; done
+}
+
+# Sends `count` packets, `gap` nanoseconds from one to the next, or 0: at once; for at most `limit`
+# seconds, or 0: until all are sent. pktgen's own thread of CPU `cpu` does it. Ports go round: one
+# flow each. With DESTINATIONS=random each packet has a destination of its own, in the widest range
+# without a special network in it, where routes of routeset.py are, too. With TAG in a VLAN, the frame
+# 4 bytes longer. Prints packets sent, those that the device refused, and elapsed microseconds.
+# shellcheck disable=SC2016  # the inner shell expands
+generate() { # device destination-mac family bytes flows count gap limit cpu
+	ip netns exec generator sh -euc '
+		thread=/proc/net/pktgen/kpktgend_$9
+		device=/proc/net/pktgen/$1
+		start="echo start >/proc/net/pktgen/pgctrl"
+		# A signal to who waits for it stops the generator.
+		[ "$8" = 0 ] || start="timeout $8 sh -c \"$start\" || [ \$? = 124 ]"
+		for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
+		echo "add_device $1" >"$thread"
+		if [ "$3 $DESTINATIONS" = "4 random" ]; then
+			set -- "$@" "dst_min 11.0.0.0" "dst_max 99.255.255.255" "flag IPDST_RND"
+		elif [ "$DESTINATIONS" = random ]; then
+			set -- "$@" "dst6_min 2400::" "dst6_max 240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+		elif [ "$3" = 4 ]; then
+			set -- "$@" "dst 198.19.0.2"
+		else
+			set -- "$@" "dst6 2001:db8:0:2::2"
+		fi
+		if [ "$3" = 4 ]; then
+			set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
+		else
+			set -- "$@" "src6 2001:db8:0:1::2"
+		fi
+		# Packets that the generator keeps no part of, as those of a network card.
+		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" \
+			"pkt_size $(($4 + ${TAG:+4 +} 0))" "count $6" "delay $7" \
+			"udp_src_min 1024" "udp_src_max $((1024 + $5))" \
+			"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $XMIT"
+		[ -z "$TAG" ] || set -- "$@" "vlan_id $TAG"
+		shift 9
+		for setting; do echo "$setting" >"$device"; done
+		eval "$start"
+		# One that was stopped ends on its own time.
+		left=100
+		until grep -q "^Result: OK: [0-9]*(" "$device" || [ "$left" = 0 ]; do
+			sleep 0.05
+			left=$((left - 1))
+		done
+		sed -n "s/.*pkts-sofar: \([0-9]*\)  errors: \([0-9]*\).*/\1 \2/p
+			s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
+	' sh "$@" | tr '\n' ' '
+}
+
+# Prints what came of it: sent, refused, elapsed microseconds, what came to the sink.
+send() { # whole|tester family bytes flows count gap limit cpu
+	if [ "$1" = whole ]; then
+		set -- g0 02:00:00:00:00:02 s0 "$@"
+	else
+		set -- c0 02:00:00:00:00:06 s1 "$@"
+		TAG=
+	fi
+	device=$1 mac=$2 far=$3
+	shift 4
+	give_way "$7"
+	before=$(dropped "$far")
+	told=$(generate "$device" "$mac" "$@")
+	after=$(settled "$far")
+	echo "$told$((after - before))"
+}

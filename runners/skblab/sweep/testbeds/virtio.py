@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A testbed of two guests: the router has virtio devices with queues, interrupts and RSS.
+
+Generator and sink are in the other guest, so that the router's CPUs are its own; those of the host
+are not. The devices are joined by taps and bridges in a network namespace that is there for the
+testbed alone, and goes with its processes, however they end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab.boot import make_spec
+from skblab.guest import Guest, GuestSpec, Nic, links
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+from skblab.sweep import counters
+from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.knobs.base import Device, Machine
+from skblab.sweep.testbeds import base
+from skblab.sweep.testbeds.base import SECONDS, Offered, Testbed, calling, counts
+from skblab.transport import Transport
+
+# One for the generator, one for the sink.
+TESTER_CPUS = 2
+# A router with one queue has nothing to spread, and with one CPU nowhere to.
+LEAST = 2
+MAC = "02:00:00:00:00:{:02x}"
+# Numbers of addresses, as tester.sh, router.sh and virtio.sh have them.
+G0, R0, R1, S0, C0, S1 = range(1, 7)
+LINKS = ((G0, R0), (R1, S0), (C0, S1))
+ROUTER = ("tester", "router", "virtio")
+
+
+class Virtio:
+    """Two running guests; `prepare` gives their devices names and addresses."""
+
+    def __init__(self, router: Guest, tester: Guest) -> None:
+        self.transport: Transport = router.transport
+        self.tester: Transport = tester.transport
+        self.machine = VIRTIO.machine(router.spec.cpus)
+
+    def prepare(self, traffic: Traffic) -> None:
+        """Lay out addresses and neighbours, as it takes for this traffic."""
+        for transport, call in zip((self.tester, self.transport), _calls(traffic), strict=True):
+            text = base.script(call, *ROUTER)
+            transport.script(text, seconds=SECONDS).check("making the testbed")
+
+    def offer(
+        self,
+        stream: Stream,
+        packets: int,
+        *,
+        rate: float = 0.0,
+        seconds: float = 0.0,
+        tester: bool = False,
+        by_queue: bool = False,
+    ) -> Offered:
+        """Send packets, see Testbed."""
+        how = {"rate": rate, "seconds": seconds}
+        call = VIRTIO.offering(stream, packets, tester, self.machine.cpus, by_queue=by_queue, **how)
+        tag, before = "", 0
+        if not tester:
+            tag, _, handed = self._router("tag | tr '\\n' ' '; handed_over r1").rpartition(" ")
+            [before] = counts(handed, ["packets forwarded"])
+        text = base.script(f"TAG={tag.strip()}\n{call}", "tester")
+        done = self.tester.script(text, seconds=SECONDS + seconds).check("the generator")
+        names = ("packets sent", "refused", "microseconds", "packets received")
+        sent, refused, took, received = counts(done.stdout, names)
+        forwarded = sent
+        if not tester:
+            [after] = counts(self._router("handed_over r1"), ["packets forwarded"])
+            forwarded = after - before
+        return Offered(sent, forwarded, received, took, refused)
+
+    def counters(self) -> counters.Values:
+        """Return what the router's kernel has counted until now."""
+        return counters.read(self.transport, self.machine)
+
+    def _router(self, call: str) -> str:
+        text = base.script(call, *ROUTER)
+        return self.transport.script(text, seconds=SECONDS).check("the router").stdout
+
+
+@dataclass(frozen=True)
+class TwoGuests:
+    """The Kind."""
+
+    name: str = "virtio"
+    where: str = "two guests with virtio devices"
+    exact: bool = False
+    gaps: tuple[str, ...] = (
+        "Router and tester are guests, and the CPUs of both are the host's: where it has fewer "
+        "than they have together, they wait for each other.",
+    )
+
+    def unable(self, experiment: Experiment) -> list[str]:
+        """Return what of an experiment it cannot do, in words."""
+        return base.unable(experiment)
+
+    def cpus(self, experiment: Experiment) -> int:
+        """Return the CPUs of the router."""
+        return max(LEAST, experiment.needs.cpus, experiment.needs.queues, experiment.needs.numa)
+
+    def machine(self, cpus: int) -> Machine:
+        """Return the router with so many CPUs."""
+        devices = (
+            Device("r0", beyond=("198.18.0.2", "2001:db8:0:1::2")),
+            Device("r1", beyond=("198.19.0.2", "2001:db8:0:2::2")),
+        )
+        return Machine(devices, None, cpus)
+
+    def commands(self, traffic: Traffic) -> Iterator[str]:
+        """Yield the tester's script, and the router's."""
+        for call in _calls(traffic):
+            yield base.script(call, *ROUTER)
+
+    def offering(
+        self,
+        stream: Stream,
+        packets: int,
+        tester: bool,
+        cpus: int,
+        *,
+        rate: float = 0.0,
+        seconds: float = 0.0,
+        by_queue: bool = False,
+    ) -> str:
+        """Return the tester's call that sends packets; its last CPU does it."""
+        how = {"rate": rate, "seconds": seconds}
+        return calling("send", stream, packets, tester, TESTER_CPUS - 1, by_queue=by_queue, **how)
+
+    @contextlib.contextmanager
+    def up(
+        self,
+        experiment: Experiment,
+        spec: GuestSpec,
+        kernel: Kernel,
+        tester: Kernel,
+        labroot: LabRoot,
+        shares: Sequence[Bind],
+        log: Path,
+    ) -> Iterator[tuple[Guest, Testbed]]:
+        """Have both guests up, and their links."""
+        queues = max(LEAST, experiment.needs.queues)
+        router_nics = tuple(_nic(number, queues) for number in (R0, R1))
+        tester_nics = tuple(_nic(number) for number in (G0, S0, C0, S1))
+        ends = {nic.mac: nic for nic in (*router_nics, *tester_nics)}
+        pairs = [(ends[MAC.format(a)], ends[MAC.format(b)]) for a, b in LINKS]
+        router_spec = spec.model_copy(
+            update={"nics": router_nics, "numa": max(spec.numa, experiment.needs.numa)}
+        )
+        tester_spec = make_spec(cpus=TESTER_CPUS).model_copy(update={"nics": tester_nics})
+        with (
+            links.made(pairs, labroot) as place,
+            Guest.boot(
+                tester_spec,
+                tester,
+                labroot,
+                shares=shares,
+                log=log.with_name(f"tester-{log.name}"),
+                wait=False,
+                place=place,
+            ) as other,
+            Guest.boot(router_spec, kernel, labroot, shares=shares, log=log, place=place) as guest,
+        ):
+            other.connect()
+            yield guest, Virtio(guest, other)
+
+
+VIRTIO = TwoGuests()
+
+
+def _nic(number: int, queues: int = 1) -> Nic:
+    return Nic(tap=f"tap{number}", mac=MAC.format(number), queues=queues)
+
+
+def _calls(traffic: Traffic) -> tuple[str, str]:
+    router = "be_guest_router"
+    if "random" in traffic.destinations:
+        router += "\nlead_all_to_the_sink"
+    return "be_tester", router

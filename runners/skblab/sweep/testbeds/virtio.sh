@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+# A router in a guest of its own, and generator and sink in another; their devices are told apart by
+# their addresses, and joined outside:
+#
+#   generator:g0 ─ r0  r1 ─ sink:s0     through the router
+#   generator:c0 ───────── sink:s1      the tester alone
+#
+# It goes on from tester.sh and router.sh.
+
+export IN_ROUTER=''
+
+# Has the device with an address this name, in that namespace if one is given.
+adopt() { # mac name [namespace]
+	for device in /sys/class/net/*; do
+		[ "$(cat "$device/address")" = "$1" ] || continue
+		ip link set "${device##*/}" name "$2"
+		[ -z "${3:-}" ] || ip link set "$2" netns "$3"
+		${3:+ip netns exec "$3"} ip link set "$2" up
+		return 0
+	done
+	echo "no network device has the address $1" >&2
+	return 1
+}
+
+be_tester() {
+	for name in generator sink; do quiet "$name"; done
+	adopt 02:00:00:00:00:01 g0 generator
+	adopt 02:00:00:00:00:04 s0 sink
+	adopt 02:00:00:00:00:05 c0 generator
+	adopt 02:00:00:00:00:06 s1 sink
+	sink s0
+	sink s1
+}
+
+be_guest_router() {
+	# shellcheck disable=SC2086  # words
+	$SILENT
+	adopt 02:00:00:00:00:02 r0
+	adopt 02:00:00:00:00:03 r1
+	for device in r0 r1; do sysctl -q -w "net.ipv6.conf.$device.disable_ipv6=0"; done
+	be_router
+}

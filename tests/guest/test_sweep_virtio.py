@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The testbed of two guests: packets pass, queues and interrupts are real, and nothing is left."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Skblab
+from skblab.boot import make_spec
+from skblab.kernel import Kernel
+from skblab.labroot import LabRoot
+from skblab.sweep.counters import difference
+from skblab.sweep.experiment import Experiment, Stream, Value
+from skblab.sweep.knobs.turning import turning
+from skblab.sweep.testbeds import VIRTIO, Testbed
+from skblab_analysis.counters import Kind
+from skblab_analysis.records import load
+
+pytestmark = pytest.mark.guest
+
+COUNT = 4000
+EXPERIMENT = Experiment.model_validate(
+    {"name": "few", "question": "?", "measure": {"throughput": {}}}
+)
+FILE = """
+name = "few-queues"
+question = "Do queues and threads show?"
+[traffic]
+frame = [128]
+flows = [32]
+[[setting]]
+name = "NAPI threads"
+knobs = { threaded = true }
+[[setting]]
+name = "interrupts: all to CPU 0"
+knobs = { irq_affinity = "all 0" }
+[measure.throughput]
+goals = ["ndr"]
+seconds = 0.5
+trials = 1
+width = 0.2
+[measure.latency]
+rates = [200]
+seconds = 2
+[repeats]
+least = 1
+most = 1
+"""
+
+
+def links() -> set[str]:
+    """Return the network devices and namespaces of the host."""
+    shown = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
+    named = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True)
+    return {line.split(":")[1] for line in shown.stdout.splitlines()} | set(named.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def testbed(
+    stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Testbed]:
+    before = links()
+    log = tmp_path_factory.mktemp("virtio") / "console.log"
+    spec = make_spec(cpus=VIRTIO.cpus(EXPERIMENT))
+    with VIRTIO.up(EXPERIMENT, spec, stock, stock, lab, (), log) as (guest, made):
+        made.prepare(EXPERIMENT.traffic)
+        # Taps and bridges are not among the host's.
+        assert links() == before
+        yield made
+        assert guest.console.warnings() == []
+    assert links() == before
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("tester", [False, True], ids=["whole", "tester"])
+def test_every_packet_comes(testbed: Testbed, family: int, tester: bool) -> None:
+    stream = Stream.model_validate({"family": family, "frame": 128, "flows": 8})
+    offered = testbed.offer(stream, COUNT, rate=2000, tester=tester)
+    assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
+
+
+def shares(testbed: Testbed, kind: Kind, name: str) -> dict[int | None, int]:
+    """Send packets of many flows, and return what was counted by CPU."""
+    before = testbed.counters()
+    offered = testbed.offer(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
+    assert offered.received == COUNT
+    found: dict[int | None, int] = {}
+    for one in difference(before, testbed.counters()):
+        if one.kind == kind and one.name.endswith(name):
+            found[one.cpu] = found.get(one.cpu, 0) + one.value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("knobs", "cpus"),
+    [
+        ({"irq_affinity": "all 0"}, {0}),
+        ({"irq_affinity": "all 1"}, {1}),
+        ({"irq_affinity": "spread"}, {0, 1}),
+    ],
+    ids=str,
+)
+def test_interrupts_come_where_they_are_sent(
+    testbed: Testbed, tmp_path: Path, knobs: dict[str, Value], cpus: set[int]
+) -> None:
+    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        assert [one for one in turner.turn(knobs) if one.void] == []
+        inputs = shares(testbed, "softirq", "NET_RX")
+    most = sum(inputs.values())
+    assert {cpu for cpu, value in inputs.items() if value > most / 10} == cpus
+
+
+def test_one_queue_of_rss_has_all_flows(testbed: Testbed, tmp_path: Path) -> None:
+    def queues() -> list[int]:
+        before = testbed.counters()
+        offered = testbed.offer(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
+        assert offered.received == COUNT
+        found = {
+            one.name: one.value
+            for one in difference(before, testbed.counters())
+            if one.kind == "driver" and one.name.startswith("r0 rx")
+        }
+        return [value for name, value in sorted(found.items()) if name.endswith("_packets")]
+
+    spread = queues()
+    assert len(spread) == 2 and sum(spread) >= COUNT and min(spread) > COUNT / 10
+    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        assert [one for one in turner.turn({"rss": "equal 1"}) if one.void] == []
+        one = queues()
+        assert len(one) == 1 and sum(one) >= COUNT
+
+
+def test_threads_poll_where_they_are_asked_to(testbed: Testbed, tmp_path: Path) -> None:
+    assert shares(testbed, "thread", "") == {} or "napi" not in str(shares(testbed, "thread", ""))
+    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        assert [one for one in turner.turn({"threaded": True}) if one.void] == []
+        before = testbed.counters()
+        testbed.offer(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
+        found = difference(before, testbed.counters())
+        assert [one for one in found if one.kind == "thread" and one.name.startswith("napi/r0")]
+
+
+@pytest.mark.slow
+def test_a_sweep_on_two_guests(skblab: Skblab, tmp_path: Path) -> None:
+    file = tmp_path / "few-queues.toml"
+    file.write_text(FILE)
+    results = tmp_path / "results"
+    before = links()
+    done = skblab(
+        *("sweep", str(file), "--testbed", "virtio"),
+        env={"SKBLAB_RESULTS": str(results)},
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert links() == before
+    [folder] = results.iterdir()
+    run = load(folder)
+    assert {row["state"] for row in run.trials} == {"good"}
+    works = {one.setting: one for one in run.works()}
+    assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
+    # All that this has interrupts CPU 0.
+    assert set(works["interrupts: all to CPU 0"].interrupts) <= {0}
+    [latency] = run.latency()
+    assert all(one.latency.count == 400 for one in latency.delays)
+    assert run.document.plan.again.endswith("--testbed virtio")
+    assert (folder / "logs" / "tester-console-wall-0.log").exists()

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The testbed of two guests: which script runs where, and what is made of what they print."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from typer.testing import CliRunner
+
+from skblab.cli import app
+from skblab.errors import SkblabError, UsageError
+from skblab.guest import Guest, GuestSpec, Nic
+from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.testbeds import KINDS, VIRTIO, Offered
+from skblab.sweep.testbeds.virtio import LINKS, Virtio
+from skblab.transport.base import Done
+
+STREAM = Stream(family=4, frame=64, flows=1)
+
+
+class Says:
+    """A transport that keeps the last line of each script, and answers in order."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.calls: list[str] = []
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        self.calls.append(text.strip().splitlines()[-1])
+        self.last = text
+        return Done(0, self.answers.pop(0), "")
+
+
+def bed(router: Says, tester: Says) -> Virtio:
+    def guest(transport: Says) -> Guest:
+        return cast(Guest, SimpleNamespace(transport=transport, spec=SimpleNamespace(cpus=2)))
+
+    return Virtio(guest(router), guest(tester))
+
+
+def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
+    router, tester = Says("7 100\n", "1080\n"), Says("990 10 1000123 970\n")
+    offered = bed(router, tester).offer(STREAM, 1000, rate=1000, seconds=2)
+    assert offered == Offered(990, 980, 970, 1_000_123, 10)
+    assert tester.calls == ["send whole 4 60 1 1000 1000000 2 1"]
+    # Frames are in the router's VLAN.
+    assert "\nTAG=7\n" in tester.last
+    assert router.calls[1] == "handed_over r1"
+
+
+def test_without_a_router_none_is_asked() -> None:
+    router, tester = Says(), Says("1000 0 1000123 1000\n")
+    offered = bed(router, tester).offer(STREAM, 1000, tester=True, by_queue=True)
+    assert (offered.sent, offered.forwarded, offered.received) == (1000, 1000, 1000)
+    assert router.calls == []
+    assert "\nXMIT=queue_xmit\nsend tester 4" in tester.last
+
+
+def test_a_router_without_a_vlan_has_no_tag() -> None:
+    router, tester = Says("100\n", "1100\n"), Says("1000 0 1000123 1000\n")
+    assert bed(router, tester).offer(STREAM, 1000).forwarded == 1000
+    assert "\nTAG=\n" in tester.last
+
+
+@pytest.mark.parametrize("said", ["", "a", "7 a"])
+def test_a_router_that_says_something_else_is_an_error(said: str) -> None:
+    with pytest.raises(SkblabError, match="expected packets forwarded"):
+        bed(Says(said), Says()).offer(STREAM, 1000)
+
+
+def test_addresses_are_laid_out_on_both_sides() -> None:
+    router, tester = Says(""), Says("")
+    bed(router, tester).prepare(Traffic(destinations=("random",)))
+    assert (tester.calls, router.calls) == (["be_tester"], ["lead_all_to_the_sink"])
+    assert "be_guest_router" in router.last
+    # Each device has one link, and each link two devices that the scripts know.
+    ends = [end for link in LINKS for end in link]
+    assert sorted(ends) == [1, 2, 3, 4, 5, 6]
+    for end in ends:
+        assert f"02:00:00:00:00:{end:02x}" in router.last
+
+
+def test_a_device_with_queues_has_rss_and_an_interrupt_for_each() -> None:
+    one, four = (
+        Nic(tap="tap1", mac="02:00:00:00:00:01"),
+        Nic(tap="tap2", mac="02:00:00:00:00:02", queues=4),
+    )
+    argv = GuestSpec(nics=(one, four)).qemu("/root", [], "/sock")
+    devices = [argv[place + 1] for place, word in enumerate(argv) if word == "-netdev"]
+    assert devices[0].endswith("ifname=tap1,script=no,downscript=no")
+    assert devices[1].endswith(",queues=4")
+    assert "mq=on,vectors=10,rss=on,hash=on" in " ".join(argv)
+
+
+def test_the_router_has_queues_to_spread_and_cpus_for_them() -> None:
+    def cpus(**needs: int) -> int:
+        wanted = {"name": "few", "question": "?", "measure": {"throughput": {}}, "needs": needs}
+        return VIRTIO.cpus(Experiment.model_validate(wanted))
+
+    assert (cpus(), cpus(queues=4), cpus(cpus=3)) == (2, 4, 3)
+
+
+def test_instructions_are_counted_in_one_guest_only() -> None:
+    done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "virtio", "--exact"])
+    assert isinstance(done.exception, UsageError)
+    assert "expected --testbed netns" in str(done.exception)
+
+
+def test_every_testbed_can_be_chosen() -> None:
+    for name in KINDS:
+        done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", name, "--dry-run"])
+        assert done.exit_code == 0, done.exception
+    done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "hosts", "--dry-run"])
+    assert done.exit_code == 2
