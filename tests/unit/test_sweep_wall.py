@@ -626,6 +626,7 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     monkeypatch.setattr(Running, "_guest", guest)
     monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
     monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
     monkeypatch.setattr(cli, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
     file = tmp_path / "few.toml"

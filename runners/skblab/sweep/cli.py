@@ -20,7 +20,7 @@ from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
-from skblab.sweep import booting, wall
+from skblab.sweep import booting, inputs, wall
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.dryrun import commands, setting
@@ -227,6 +227,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
         _undisturbed(plan, reporter),
         reporter.step(method.title),
     ):
+        inputs.check(folder, inputs.inputs(plan, boots))
         running.run(boots, root)
     run = load(folder.path)
     best = _best(plan, kind, run)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a sweep's figures depend on beside its plan: kernels, how guests run, files that knobs read.
+
+A run that goes on later must have the same: else two kernels would be compared as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from skblab.doctor import kvm
+from skblab.errors import UsageError
+from skblab.sweep.booting import Booting
+from skblab.sweep.plan import Plan
+from skblab_analysis.records import RunFolder, load
+
+EVENT = "inputs"
+# Knobs whose value may be the name of a file.
+OF_FILES = ("routes", "routes6")
+
+
+def inputs(plan: Plan, boots: Booting) -> dict[str, str]:
+    """Return each of them by its name, as what tells it from another one."""
+    found = {
+        f"kernel {flavour}{'' if patches else ' without patches'}": one.key
+        for (flavour, patches), one in boots.kernels.items()
+    }
+    accelerated = not plan.exact and kvm.verdict().works
+    found["guests"] = "kvm" if accelerated else "tcg"
+    for boot in plan.boots:
+        for change in boot.changes:
+            for name in OF_FILES:
+                value = change.knobs.get(name)
+                if isinstance(value, str):
+                    content = Path(value).read_bytes()
+                    found[f"{name} {value}"] = hashlib.sha256(content).hexdigest()[:16]
+    return found
+
+
+def check(folder: RunFolder, found: dict[str, str]) -> None:
+    """Keep what a run depends on; UsageError if it began with something else."""
+    for event in load(folder.path).journal:
+        if event.event != EVENT:
+            continue
+        before = event.model_dump()["found"]
+        for name in sorted(found.keys() | before.keys()):
+            if found.get(name) != before.get(name):
+                raise UsageError(
+                    f"{folder.path}: {name} was {before.get(name, 'not there')} when it began, and "
+                    f"is {found.get(name, 'not there')}; expected the same, so that all its "
+                    f"figures are of one; run it anew: {folder.document.plan.again}"
+                )
+        return
+    folder.journal(EVENT, found={**found})

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run that goes on later has the kernels and the files that it began with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skblab.errors import UsageError
+from skblab.kernel import Kernel
+from skblab.sweep import plan
+from skblab.sweep.booting import Booting
+from skblab.sweep.experiment import Experiment
+from skblab.sweep.inputs import check, inputs
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Plan
+
+
+def boots(key: str) -> Booting:
+    return Booting("stock", True, {("stock", True): Kernel(Path("/nowhere"), key)})
+
+
+def made(routes: Path) -> plan.Plan:
+    experiment = {
+        "name": "few",
+        "question": "?",
+        "setting": [{"name": "table", "knobs": {"routes": str(routes)}}],
+        "measure": {"throughput": {}},
+    }
+    return plan.make(Experiment.model_validate(experiment), exact=True)
+
+
+def test_what_changed_meanwhile_is_named(tmp_path: Path) -> None:
+    routes = tmp_path / "table.txt"
+    routes.write_text("198.51.100.0/24\n")
+    folder = RunFolder.create(tmp_path, "few", Plan(experiment="few", seed=1, again="./skblab x"))
+    check(folder, inputs(made(routes), boots("aa")))
+    # As it was.
+    check(RunFolder.open(folder.path), inputs(made(routes), boots("aa")))
+    with pytest.raises(UsageError, match=r"kernel stock was aa when it began, and is bb; .* x$"):
+        check(folder, inputs(made(routes), boots("bb")))
+    routes.write_text("203.0.113.0/24\n")
+    with pytest.raises(UsageError, match=r"routes .*/table\.txt was \w+ when it began"):
+        check(folder, inputs(made(routes), boots("aa")))
+    found = inputs(made(routes), boots("aa"))
+    assert found["guests"] == "tcg"
+    del found[f"routes {routes}"]
+    with pytest.raises(UsageError, match="and is not there"):
+        check(folder, found)
