@@ -269,6 +269,7 @@ def test_stop_without_a_way_to_stop_tracing(testbed: Bed) -> None:
     assert "mount -t tracefs none /sys/kernel/tracing" in said
 
 
+@pytest.mark.slow
 @only_hooks
 def test_tracing_that_cannot_be_stopped_any_more(testbed: Bed) -> None:
     full = (
@@ -509,6 +510,7 @@ ip netns del anew
 """
 
 
+@pytest.mark.slow
 @only_hooks
 def test_another_namespace_with_the_inode_of_the_probed(testbed: Bed) -> None:
     probed = testbed.sh("ip netns add gone; stat -c %i /run/netns/gone").strip()

@@ -48,7 +48,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
     file.write_text(FILE)
     program = str(paths.tree() / "skblab")
     env = {**os.environ, "SKBLAB_RESULTS": str(tmp_path / "results")}
-    argv = [program, "sweep", str(file), "--exact"]
+    argv = [program, "sweep", str(file), "--exact", "--packets", "8000"]
     with subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL) as killed:
         deadline = time.monotonic() + 600
         while not (events := _events(tmp_path)).count("recorded") >= 4:

@@ -79,11 +79,16 @@ def everything(transport: Transport) -> dict[str, str]:
     return Turner(transport, MACHINE, Undo(Path("/nonexistent")))._states(VALUES)
 
 
-def test_every_knob_is_set_read_and_put_back(router: Transport, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "indices", [(0,), pytest.param((0, 1), marks=pytest.mark.slow)], ids=["once", "twice"]
+)
+def test_every_knob_is_set_read_and_put_back(
+    router: Transport, tmp_path: Path, indices: tuple[int, ...]
+) -> None:
     before = everything(router)
     file = tmp_path / "undo.jsonl"
     with turning(router, MACHINE, file) as turner:
-        for index in (0, 1):
+        for index in indices:
             found = turner.turn({name: values[index] for name, values in VALUES.items()})
             assert [one for one in found if one.void] == []
             assert turner.look(found) == found

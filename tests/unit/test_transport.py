@@ -13,7 +13,8 @@ from skblab.transport.base import TransportError
 
 def _local(argv: Sequence[str]) -> list[str]:
     """Return what runs the remote command line here, in place of ssh and its options."""
-    return ["sh", "-c", argv[-1]]
+    # It is the command itself that is ended: what a shell had started would go on.
+    return ["sh", "-c", f"exec {argv[-1]}"]
 
 
 @pytest.fixture

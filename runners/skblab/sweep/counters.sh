@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
-# The kernel's own counters as counters.py reads them: sections, each under a line `== name`.
+# The kernel's own counters as counters.py reads them: sections, each under a line `== name`. Few
+# processes: they run on CPUs that are slow, around every trial.
 
 count() { # namespace|"" device...
 	echo '== interrupts'
@@ -10,23 +11,23 @@ count() { # namespace|"" device...
 	echo '== softnet'
 	cat /proc/net/softnet_stat
 	echo '== threads'
-	for pid in $(pgrep '^(napi/|ksoftirqd/|irq/)'); do
+	# shellcheck disable=SC2013  # no such path has a space
+	for comm in $(grep -lE '^(napi/|ksoftirqd/|irq/)' /proc/[0-9]*/comm 2>/dev/null); do
 		# One that has ended meanwhile has no file any more.
-		{ read -r name <"/proc/$pid/comm" && read -r ran _ <"/proc/$pid/schedstat"; } 2>/dev/null ||
-			continue
+		{ read -r name <"$comm" && read -r ran _ <"${comm%comm}schedstat"; } 2>/dev/null || continue
 		echo "$name $ran"
 	done
 	netns=$1
 	shift
-	for device; do
-		echo "== device $device"
-		# shellcheck disable=SC2016  # the inner shell expands
-		${netns:+ip netns exec "$netns"} sh -c '
-			cd "/sys/class/net/$1/statistics" && for one in *; do echo "$one $(cat "$one")"; done
-		' sh "$device"
-		echo "== driver $device"
-		# A driver need not have any.
-		${netns:+ip netns exec "$netns"} ethtool -S "$device" 2>/dev/null |
-			sed -n 's/^ *\([^:]*\): *\([0-9]*\)$/\1 \2/p'
-	done
+	# A driver need not have counters of its own.
+	# shellcheck disable=SC2016  # the inner shell expands
+	${netns:+ip netns exec "$netns"} sh -ec '
+		for device; do
+			echo "== device $device"
+			cd "/sys/class/net/$device/statistics"
+			grep . ./*
+			echo "== driver $device"
+			ethtool -S "$device" 2>/dev/null || :
+		done
+	' sh "$@" | sed -n 's/^== .*/&/p; s/^ *\(\.\/\)\{0,1\}\([^:]*\): *\([0-9][0-9]*\)$/\2 \3/p'
 }
