@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from skblab_analysis import delays, rates
+from skblab_analysis import delays, layers_by_setting, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
@@ -105,7 +105,8 @@ def sentences(run: Run) -> list[str]:
         found = timed(run, clock)
         said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]
     said += [sentence for exact in run.exact() for sentence in _costs(exact)]
-    return [*said, *rates.sentences(run), *delays.sentences(run.latency())]
+    said += [*rates.sentences(run), *delays.sentences(run.latency())]
+    return [*said, *layers_by_setting.sentences(run.layering())]
 
 
 def _whole(found: Sequence[Series]) -> list[str]:
@@ -271,6 +272,7 @@ def unseen(run: Run) -> list[str]:
                     f"the limit is {small_share(SPREAD_LIMIT)}."
                 )
     said += [*rates.unseen(run), *delays.unseen(run.latency())]
+    said += layers_by_setting.unseen(run.layering())
     environment = run.document.environment
     guests = environment.guests if environment else {}
     wall = guests.get("wall")

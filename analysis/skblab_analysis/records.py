@@ -41,6 +41,8 @@ from skblab_analysis.errors import RecordError, RefusedError, parse, read
 from skblab_analysis.exact import ExactSummary, ExactTrial, check, summaries, summarise
 from skblab_analysis.latency import Arrivals, LatencySummary
 from skblab_analysis.latency import summaries as latency_summaries
+from skblab_analysis.layering import Layered, LayeringSummary, Probed
+from skblab_analysis.layering import summaries as layering_summaries
 from skblab_analysis.ledger import Ledger, Unit, build_ledger
 from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.scripts import ScriptDocument
@@ -78,8 +80,13 @@ class Run:
         return found[-1] if found else None
 
     def accounts(self, clock: Clock = "wall") -> list[Account]:
-        """Return the accounts of a clock, one for each trial that has one."""
-        return [one for one in self.document.accounts if one.unit == UNIT_OF_CLOCK[clock]]
+        """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
+        alone = {row["trial"] for row in self.trials if row["measure"] is None}
+        return [
+            one
+            for one in self.document.accounts
+            if one.unit == UNIT_OF_CLOCK[clock] and one.trial in alone
+        ]
 
     def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
         """Return the last good timed trial of a clock; with `path`, that saw packets of it."""
@@ -114,6 +121,21 @@ class Run:
             if row["state"] == "good" and row["part"] == "whole"
         }
         return works(self.counters, settings)
+
+    def layering(self) -> list[LayeringSummary]:
+        """Return where packets spent their time, by setting, of each traffic and rate."""
+        trials = [
+            Layered(
+                setting=row["setting"],
+                boot=row["boot"],
+                traffic=row["traffic"],
+                rate=row["rate"],
+                series=tuple(self.of_trial(row["trial"])),
+            )
+            for row in self.trials
+            if row["measure"] == "layers" and row["state"] == "good"
+        ]
+        return layering_summaries(trials, self.document.plan.baseline)
 
     def latency(self) -> list[LatencySummary]:
         """Return how packets arrived at given rates, of each traffic and rate."""
@@ -239,18 +261,32 @@ class RunFolder:
         *,
         clock: Clock = "wall",
         setting: str = "default",
+        of: Probed | None = None,
     ) -> Account:
-        """Record what the probe saw of traffic that is not ours; returns its account.
+        """Record what the probe saw; returns its account. `of` says what of, in a sweep.
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
         trial, unit = len(self._trials), UNIT_OF_CLOCK[clock]
-        row = tablerows.of_trial(trial, clock, setting, 0, 0)
+        row = tablerows.of_trial(trial, clock, setting, of.boot if of else 0, 0)
+        if of is not None:
+            row |= {
+                "measure": "layers",
+                "boot_knobs": of.boot_knobs or None,
+                "traffic": of.traffic,
+                "rate": of.rate,
+                "sent": of.sent,
+                "received": of.forwarded,
+                "lost": max(of.sent - of.forwarded, 0),
+                "send_rate": of.offered_rate,
+            }
         files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
             found = account(trial, unit, document)
             refuse(found, max_unaccounted)
+            if of is not None:
+                of.check(found, max_unaccounted)
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise

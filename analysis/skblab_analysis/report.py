@@ -14,7 +14,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from skblab_analysis import delays, files, findings, plots, rates, svg, words
+from skblab_analysis import delays, files, findings, layers_by_setting, plots, rates, svg, words
 from skblab_analysis.account import Account
 from skblab_analysis.cost import load as load_cost
 from skblab_analysis.cost import sentence as cost_sentence
@@ -23,6 +23,7 @@ from skblab_analysis.documents import PathName
 from skblab_analysis.errors import RecordError
 from skblab_analysis.exact import SPREAD_LIMIT, ExactSummary
 from skblab_analysis.latency import LatencySummary
+from skblab_analysis.layering import LayeringSummary
 from skblab_analysis.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
 from skblab_analysis.loglinear import TAIL_SAMPLES
 from skblab_analysis.plots import GnuplotRunner, Picture
@@ -156,6 +157,16 @@ class Latency:
     figure: Figure | None
 
 
+@dataclass(frozen=True)
+class Layering:
+    """All that is shown of the layer probe with one traffic at one rate."""
+
+    title: str
+    unit: str
+    names: tuple[str, ...]
+    rows: tuple[Cells, ...]
+
+
 def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
     """Write report/index.html and its pictures into the run folder; returns the page's path.
 
@@ -188,6 +199,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
                 _latency(one, place, folder, gnuplot) for place, one in enumerate(run.latency())
             ],
             quantiles=tuple(delays.QUANTILES),
+            layerings=list(map(_layering, run.layering())),
             works=[_work(one) for one in run.works()],
             best=rates.commands(run),
             percentiles=tuple(PERCENTILES),
@@ -439,6 +451,24 @@ def _latency(summary: LatencySummary, place: int, folder: Path, gnuplot: Gnuplot
             for figure_name in ("jitter", "inter-arrival")
         ),
         figure=figure,
+    )
+
+
+def _layering(summary: LayeringSummary) -> Layering:
+    rows = layers_by_setting.rows(summary, NARROW_SPACE)
+    return Layering(
+        title=layers_by_setting.title(summary),
+        unit=layers_by_setting.scale_of(summary).name,
+        names=tuple(layers_by_setting.names(summary)),
+        rows=tuple(
+            cells
+            for one in rows
+            for cells in (
+                Cells(one.setting, "", one.means, strong=one.setting == summary.baseline),
+                Cells("", f"{one.setting}: difference", one.differences),
+            )
+            if any(cells.figures)
+        ),
     )
 
 

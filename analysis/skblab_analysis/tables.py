@@ -14,11 +14,12 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis import bench, delays, functions, rates
+from skblab_analysis import bench, delays, functions, layers_by_setting, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import GroupPath, LateDocument, PathlatDocument, PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.latency import LatencySummary
+from skblab_analysis.layering import LayeringSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
 from skblab_analysis.series import Series
@@ -52,7 +53,8 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
     made += map(exact_table, run.exact())
     made += (table for one in run.throughput() for table in throughput_tables(one))
-    return [*made, *(table for one in run.latency() for table in latency_tables(one))]
+    made += (table for one in run.latency() for table in latency_tables(one))
+    return [*made, *map(layering_table, run.layering())]
 
 
 def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
@@ -428,6 +430,23 @@ def latency_tables(summary: LatencySummary) -> list[Table]:
     if any(one.doubtful for one in made):
         table.caption = "in brackets: not told from none"
     return [table, _late_packets_table(summary)]
+
+
+def layering_table(summary: LayeringSummary) -> Table:
+    """Return the mean of each layer by setting, a row below it with what it differs."""
+    scaled = layers_by_setting.scale_of(summary)
+    table = titled(f"Layers ({scaled.name}, mean, {layers_by_setting.title(summary)})")
+    table.add_column("setting", overflow="fold")
+    for name in layers_by_setting.names(summary):
+        table.add_column(name, justify="right", overflow="fold")
+    for one in layers_by_setting.rows(summary):
+        table.add_row(escape(one.setting), *one.means)
+        if any(one.differences):
+            table.add_row("", *one.differences, style="dim")
+    table.caption = (
+        "below each mean: what it differs from the baseline's; in brackets: not for sure"
+    )
+    return table
 
 
 def _late_packets_table(summary: LatencySummary) -> Table:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Skblab
+from skblab_analysis.layering import DELAY, WHOLE
 from skblab_analysis.records import load
 
 pytestmark = pytest.mark.guest
@@ -32,6 +33,9 @@ width = 0.1
 rates = [300]
 seconds = 2
 late_us = [1]
+[measure.layers]
+rates = [300]
+seconds = 1
 [repeats]
 least = 1
 most = 1
@@ -71,6 +75,17 @@ def test_rates_are_found_and_add_up(skblab: Skblab, tmp_path: Path) -> None:
         whole, alone = late.delays[0].latency.mean, floor.latency.mean
         assert whole is not None and alone is not None and whole > alone
     assert all(row["open_begin"] and row["open_end"] for row in run.anomalies)
+    for layers in run.layering():
+        for setting in layers.settings:
+            assert setting.layers[WHOLE].count == 300
+            # Means of layers add up to it; the delay of polls is no part of it.
+            parts = [
+                one.mean or 0.0
+                for name, one in setting.layers.items()
+                if name not in (WHOLE, DELAY)
+            ]
+            assert sum(parts) == pytest.approx(setting.layers[WHOLE].mean)
+    assert len(run.layering()) == 2
     for work in run.works():
         # Each packet comes into the stack at the router and at the sink.
         assert sum(work.processed.values()) > 2 * 600

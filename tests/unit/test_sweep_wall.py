@@ -526,24 +526,6 @@ knobs = {{ rp_filter = 1 }}
 """
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ("[measure.layers]\nrates = [100]", "measure.layers is not measured in sweeps yet"),
-    ],
-)
-def test_what_is_not_measured_yet_is_said_before_the_run(
-    tmp_path: Path, more: str, words: str
-) -> None:
-    file = tmp_path / "few.toml"
-    file.write_text(FILE.format(more=more))
-    done = CliRunner().invoke(app, ["sweep", str(file)])
-    assert isinstance(done.exception, UsageError)
-    assert str(done.exception).startswith(f"{file} cannot run in namespaces of one guest: {words}")
-    # Its plan can be looked at.
-    assert CliRunner().invoke(app, ["sweep", str(file), "--dry-run"]).exit_code == 0
-
-
 def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     file.write_text(FILE.format(more=""))

@@ -20,7 +20,7 @@ from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
-from skblab.sweep import booting, inputs, wall
+from skblab.sweep import booting, inputs
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.dryrun import commands, setting
@@ -174,7 +174,7 @@ def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
 
 def _unable(found: Experiment, kind: Kind, *, exact: bool) -> list[str]:
     """Return what of an experiment a testbed cannot do, in words."""
-    return [*kind.unable(found), *(uncounted(found) if exact else wall.unable(found))]
+    return [*kind.unable(found), *(uncounted(found) if exact else [])]
 
 
 def _file(file: str) -> Path:
@@ -249,8 +249,9 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
 
 
 def _shares(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> tuple[Bind, ...]:
-    """Return the folder with what times packets at the sink, if any are to be."""
-    if plan.experiment.measure.latency is None:
+    """Return the folder with what times packets, if any are to be."""
+    measure = plan.experiment.measure
+    if measure.latency is None and measure.layers is None:
         return ()
     return (Bind(tools.ensure_probe(root, reporter), "tools"),)
 

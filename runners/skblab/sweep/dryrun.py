@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from skblab.sweep import arriving, wall
+from skblab.sweep import arriving, layering, wall
 from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK, start
@@ -38,6 +38,9 @@ def commands(
                 tester = change.setting == TESTER
                 if plan.exact:
                     yield kind.offering(trial.stream, packets, tester, cpus)
+                elif trial.what == "layers":
+                    argv = [layering.PROGRAM, *layering.request(machine.netns).options()]
+                    yield shlex.join(argv)
                 elif trial.rate is not None:
                     yield from _timed(plan, kind, trial, tester, cpus)
                 else:
@@ -57,8 +60,7 @@ def _first(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> str
 
 def _timed(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> Iterator[str]:
     asked = plan.experiment.measure.latency
-    if asked is None or trial.rate is None or trial.what == "layers":
-        return
+    assert asked is not None
     watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
     yield shlex.join([arriving.PROGRAM, *watched.options()])
     yield arriving.sending(kind, trial, tester, cpus, asked)

@@ -15,6 +15,7 @@ from skblab.boot import make_spec
 from skblab.guest import GuestSpec
 from skblab.labroot import Bind
 from skblab.reporter import Reporter
+from skblab.sweep import layering
 from skblab.sweep.arriving import LATE_SECONDS, arrivals
 from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Value
 from skblab.sweep.knobs.boot import Start
@@ -33,6 +34,7 @@ from skblab.sweep.throughput.trial import Trial as LoadTrial
 from skblab_analysis import latency, throughput
 from skblab_analysis.files import Event
 from skblab_analysis.latency import Arrivals
+from skblab_analysis.layering import Probed
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.run import Clock
 from skblab_analysis.throughput import Found, Load, Search
@@ -46,15 +48,6 @@ LEAST_PACKETS = 2
 LEAST_PER_SECOND = 1.0
 # Times that a trial is run before it is believed that its counts contradict each other.
 TRIES = 3
-
-
-def unable(experiment: Experiment) -> list[str]:
-    """Return what of an experiment is not measured on the wall clock, in words."""
-    measure = experiment.measure
-    said = []
-    if measure.layers is not None:
-        said.append("measure.layers is not measured in sweeps yet (`skblab probe layers` does)")
-    return said
 
 
 def asked(throughput: Throughput) -> goals.Plan:
@@ -144,6 +137,10 @@ class Timing:
         """Measure throughput or latency, of a setting or of the tester."""
         tester = key.setting == TESTER
         testbed.offer(trial.stream, WARM_UP, tester=tester)
+        if trial.what == "layers":
+            assert self.experiment.measure.layers is not None
+            document, of = layering.look(key, trial, testbed, self.experiment.measure.layers)
+            return lambda: self._layered(key, document, of)
         if trial.rate is not None:
             assert self.experiment.measure.latency is not None
             found = arrivals(key, trial, testbed, self.experiment.measure.latency)
@@ -189,6 +186,13 @@ class Timing:
     def _keep(self, key: Key, one: LoadTrial) -> None:
         counts = {"load": one.load, "sent": one.sent, "received": one.received, "took": one.took}
         self.folder.journal("load", **key.words(), **counts, limit=one.limit)
+
+    def _layered(self, key: Key, document: str, of: Probed) -> None:
+        self.folder.record_probe(document, layering.MAX_UNACCOUNTED, setting=key.setting, of=of)
+        self.reporter.say(
+            f"block {of.boot + 1}, {key.setting}, {of.traffic}, {of.rate}/s: layers of "
+            f"{of.forwarded} packets"
+        )
 
     def _arrived(self, key: Key, one: Arrivals) -> None:
         self.folder.record_arrivals(one)

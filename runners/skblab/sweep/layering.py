@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A trial of the layer probe: packets at a rate, each timed in every layer of the router."""
+
+from __future__ import annotations
+
+from skblab.probe.reading import attached
+from skblab.probe.request import Request
+from skblab.probe.targets import Target, stamps_for
+from skblab.sweep.arriving import LATE_SECONDS, packets
+from skblab.sweep.experiment import Layers
+from skblab.sweep.plan import Trial
+from skblab.sweep.progress import Key
+from skblab.sweep.testbeds import Testbed
+from skblab_analysis.layering import PATH, Probed
+
+PROGRAM = "/skblab/tools/pathlat"
+# Per cent of the packets of which it is not known what became of them, at most.
+MAX_UNACCOUNTED = 0.1
+
+
+def request(testbed_netns: str | None) -> Request:
+    """Return what the probe is asked for: the forwarded packets of the router's namespace."""
+    return Request(path=PATH, netns=testbed_netns)
+
+
+def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, Probed]:
+    """Send packets while the probe looks on; return its document, and what that is of."""
+    assert trial.rate is not None
+    asks = request(testbed.machine.netns)
+    release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
+    target = Target("the router", testbed.transport, PROGRAM, release)
+    with (
+        stamps_for(target, asks.source),
+        attached(target, asks, lambda text: None) as reading,
+    ):
+        offered = testbed.offer(
+            trial.stream,
+            packets(trial.rate, asked.seconds),
+            rate=trial.rate,
+            seconds=asked.seconds + LATE_SECONDS,
+        )
+        document = reading.end()
+    return document, Probed(
+        boot=key.block,
+        boot_knobs=key.boot_knobs,
+        traffic=key.traffic,
+        rate=trial.rate,
+        sent=offered.tried,
+        forwarded=offered.forwarded,
+        offered_rate=offered.tried / max(asked.seconds, offered.microseconds / 1e6),
+    )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Layers by setting: recorded with what they are of, compared block by block, and shown."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run
+from rich.console import Console
+from test_report import fake_gnuplot
+
+from skblab_analysis import findings, tables
+from skblab_analysis.errors import RefusedError
+from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Probed
+from skblab_analysis.records import Run, RunFolder, load
+from skblab_analysis.report import build_report
+from skblab_analysis.run import Plan
+from skblab_analysis.words import FIXED_SPACE, NARROW_SPACE
+
+TRAFFIC = "IPv4, 64 bytes, 1 flow"
+COUNT = 500
+POINTS = synthetic_run.FORWARD_POINTS
+
+
+def document(layers: list[int]) -> dict[str, Any]:
+    """Return what the probe prints of COUNT packets that take so long in each layer, in ns."""
+    rows = [[one + number % 7 for one in layers] for number in range(COUNT)]
+    made = synthetic_run.pathlat(packets=10)
+    empty = {
+        name: synthetic_run._path(name, points, end, [], [], [])
+        for name, points, end in (
+            ("receive", synthetic_run.POINTS, "delivered"),
+            ("send", synthetic_run.SEND_POINTS, "transmitted"),
+        )
+    }
+    forward = synthetic_run._path("forward", POINTS, "transmitted", rows, [*map(sum, rows)])
+    return made | {
+        "paths": [empty["receive"], forward, empty["send"]],
+        "flags": made["flags"] | {"reentered": 0},
+        "samples": made["samples"] | {"filtered": 0},
+    }
+
+
+def of(boot: int, forwarded: int = COUNT) -> Probed:
+    return Probed(boot, "", TRAFFIC, 100, COUNT, forwarded, 100.0)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    plan = Plan(experiment="where", question="Where does it go?", seed=1, baseline="baseline")
+    folder = RunFolder.create(tmp_path, "where", plan, synthetic=True)
+    usual = [1000 * (number + 1) for number in range(len(POINTS) - 1)]
+    for boot in range(3):
+        for setting, more in (("baseline", 0), ("baseline again", 1), ("rules", 2500)):
+            layers = [*usual]
+            # All are slower in one block than in another.
+            layers[2] += 100 * boot + more
+            layers[3] += boot
+            folder.record_probe(document(layers), 0.1, setting=setting, of=of(boot))
+    folder.finish(synthetic_run.environment(), {"measuring": 1.0})
+    return load(folder.path)
+
+
+def summary(run: Run) -> LayeringSummary:
+    [found] = run.layering()
+    return found
+
+
+def test_the_layer_that_a_setting_changes_is_named(run: Run) -> None:
+    found = summary(run)
+    assert (found.traffic, found.rate, found.baseline) == (TRAFFIC, 100, "baseline")
+    assert [one.name for one in found.settings] == ["baseline", "baseline again", "rules"]
+    whole = found.change("rules", WHOLE)
+    assert whole is not None and whole.seen and whole.interval.mean == pytest.approx(2500)
+    [(layer, moved)] = found.moved("rules")
+    assert layer == POINTS[3]
+    assert moved.interval.mean == pytest.approx(2500)
+    assert found.settings[0].layers[WHOLE].count == 3 * COUNT
+    # Polls in softirqs and in ksoftirqd are one delay.
+    assert found.settings[0].layers[DELAY].count > 0
+
+
+def test_a_sweep_is_not_taken_for_a_run_of_the_probe(run: Run) -> None:
+    assert run.accounts() == []
+    assert len(run.document.accounts) == 9
+    assert {row["measure"] for row in run.trials} == {"layers"}
+    said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
+    words = "with rules a packet's way through the router differs by +2.50 µs: most of it in "
+    assert f"{words}{POINTS[3]} +2.50 µs." in said
+
+
+def test_packets_that_the_probe_did_not_see_make_it_void(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "where", Plan(experiment="where", seed=1))
+    layers = [1000] * (len(POINTS) - 1)
+    with pytest.raises(RefusedError, match="saw 500 of 502 forwarded packets"):
+        folder.record_probe(document(layers), 0.1, setting="baseline", of=of(0, COUNT + 2))
+    assert load(folder.path).layering() == []
+
+
+def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
+    console = Console(width=120, record=True, highlight=False, file=io.StringIO())
+    for table in tables.of_run(run.folder):
+        console.print(table)
+    text = console.export_text()
+    assert "Layers (ns, mean, IPv4, 64 bytes, 1 flow, 100 packets/s)" in text
+    assert "+2 500 ±0" in text
+    page = build_report(run.folder, fake_gnuplot).read_text()
+    assert "Where the time goes: IPv4, 64 bytes, 1 flow, 100 packets/s" in page
+    assert "rules: difference" in page
+    for point in POINTS[1:]:
+        assert f'<th scope="col">{point}</th>' in page
