@@ -6,6 +6,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
+import random
+import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -251,6 +255,49 @@ def test_a_killed_run_is_resumed_with_the_same_trials(
         run = sweep.run(monkeypatch)
         assert keys(run) == whole
         assert {row["state"] for row in run.trials} == {"good"}
+
+
+def killed_after(seconds: float, sweep: Sweep) -> bool:
+    """Go on with a run in a process that is killed then; False if it came to its end before."""
+    child = os.fork()
+    if child == 0:
+        try:
+            sweep.run(pytest.MonkeyPatch())
+        except BaseException:
+            os._exit(3)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+    return status != 0
+
+
+def test_killed_at_fifty_moments_it_has_each_trial_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = experiment(least=20, most=20)
+    started = time.monotonic()
+    whole = Sweep.begin(tmp_path / "whole", wanted).run(monkeypatch)
+    length = time.monotonic() - started
+    sweep = Sweep.begin(tmp_path / "killed", wanted)
+    chosen = random.Random(4689)
+    kills, moments = 0, set()
+    while kills < 50:
+        # What is done makes the rest quicker; a run that came to its end is begun anew.
+        if not killed_after(chosen.uniform(0, length / 20), sweep):
+            sweep = Sweep.begin(tmp_path / "killed", wanted)
+            continue
+        kills += 1
+        # Whenever it was, what was finished is there and can be read.
+        moments.add(len(load(sweep.path).trials))
+    assert len(moments) > 10
+    run = sweep.run(monkeypatch)
+    assert keys(run) == keys(whole)
+    assert set(keys(run).values()) == {1}
+    assert [one.main.rates for one in run.throughput()] == [
+        one.main.rates for one in whole.throughput()
+    ]
 
 
 def test_a_guest_that_dies_is_followed_by_another(
