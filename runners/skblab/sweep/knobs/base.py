@@ -37,8 +37,6 @@ class Device:
 
     name: str
     netns: str | None = None
-    # The PCI or virtio function, for its interrupts; None for one that has none.
-    parent: str | None = None
     # Addresses of the machine behind it, IPv4 or IPv6: where routes go to.
     beyond: tuple[str, ...] = ()
 
