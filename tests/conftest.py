@@ -74,3 +74,10 @@ def run_skblab() -> Skblab:
 def skblab(run_skblab: Skblab) -> Skblab:
     """The same, for a single test."""
     return run_skblab
+
+
+def links() -> set[str]:
+    """Return the network devices and namespaces of the host."""
+    shown = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
+    named = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True)
+    return {line.split(":")[1] for line in shown.stdout.splitlines()} | set(named.stdout.split())

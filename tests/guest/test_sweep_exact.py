@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import time
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Skblab
+from conftest import Skblab, links
 from skblab import paths
+from skblab.sweep import plan as plans
+from skblab.sweep.experiment import read
 from skblab_analysis.records import load
 
 pytestmark = pytest.mark.guest
@@ -37,6 +41,13 @@ knobs = { queues = 2 }
 [repeats]
 least = 2
 most = 2
+"""
+
+SHORT = """[measure.throughput]
+goals = ["pdr"]
+seconds = 0.2
+trials = 1
+width = 0.5
 """
 
 
@@ -102,6 +113,63 @@ def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[
     again = run_skblab("resume", str(run.folder))
     assert again.returncode == 2
     assert "came to its end: nothing to resume" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(
+    "how", [["--exact", "--packets", "2000"], ["--testbed", "virtio"]], ids=str
+)
+def test_killed_at_fifty_moments(tmp_path: Path, how: list[str]) -> None:
+    file = tmp_path / "few-settings.toml"
+    file.write_text(FILE.replace("[measure.throughput]", SHORT))
+    program, results = str(paths.tree() / "skblab"), tmp_path / "results"
+    env = {**os.environ, "SKBLAB_RESULTS": str(results)}
+    before = links()
+    chosen, kills, folder = random.Random(4689), 0, None
+    while kills < 50:
+        argv = ["resume", str(folder)] if folder else ["sweep", str(file), *how]
+        with subprocess.Popen(
+            [program, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as running:
+            try:
+                assert running.wait(chosen.uniform(1, 40)) == 0
+                # It came to its end; another one is killed in its turn.
+                folder = None
+                continue
+            except subprocess.TimeoutExpired:
+                os.kill(running.pid, signal.SIGKILL)
+        kills += 1
+        deadline = time.monotonic() + 10
+        while left := _of_run(str(results)):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
+        assert links() == before
+        made = sorted(results.iterdir()) if results.exists() else []
+        # Before it has begun there is no folder, and no experiment in it.
+        folder = made[-1] if made and (made[-1] / "experiment.toml").exists() else None
+    while folder is None or load(folder).document.state != "finished":
+        argv = ["resume", str(folder)] if folder else ["sweep", str(file), *how]
+        subprocess.run([program, *argv], env=env, check=True, capture_output=True)
+        folder = sorted(results.iterdir())[-1]
+    run = load(folder)
+    keys = [(row["setting"], row["boot"], row["traffic"], row["measure"]) for row in run.trials]
+    plan = plans.make(read(file), exact="--exact" in how)
+    wanted = [
+        (change.setting, boot.block, str(trial.stream), trial.what)
+        for boot, change, trial in plan.trials()
+    ]
+    assert sorted(keys) == sorted(wanted)
+
+
+def _of_run(results: str) -> list[str]:
+    """Return the processes that have this folder for their results."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if results.encode() in (process / "environ").read_bytes():
+                found.append(f"{process.name} {(process / 'cmdline').read_text()}")
+    return found
 
 
 def _events(tmp_path: Path) -> list[str]:

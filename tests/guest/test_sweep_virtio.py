@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import Skblab
+from conftest import Skblab, links
 from skblab.boot import make_spec
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
@@ -50,13 +49,6 @@ seconds = 2
 least = 1
 most = 1
 """
-
-
-def links() -> set[str]:
-    """Return the network devices and namespaces of the host."""
-    shown = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
-    named = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True)
-    return {line.split(":")[1] for line in shown.stdout.splitlines()} | set(named.stdout.split())
 
 
 @pytest.fixture(scope="module")

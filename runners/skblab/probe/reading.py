@@ -17,6 +17,9 @@ from skblab.transport import Running, Transport, TransportError
 
 ATTACH_SECONDS = 120
 END_SECONDS = 60
+# In a guest that counts instructions each of some fifty kprobes waits for every thread to have had
+# its turn, on one CPU whose time goes on with its work only.
+EXACT_PATIENCE = 5
 EXIT_USAGE = 2
 
 
@@ -24,11 +27,16 @@ class Reading:
     """A probe that is attached. `lines` is called with each document's text."""
 
     def __init__(
-        self, running: Running, lines: Callable[[str], None], name: str = "the probe"
+        self,
+        running: Running,
+        lines: Callable[[str], None],
+        name: str = "the probe",
+        patience: int = 1,
     ) -> None:
         self._running = running
         self._lines = lines
         self._name = name
+        self._patience = patience
         self._last = ""
 
     def look(self) -> bool:
@@ -45,7 +53,7 @@ class Reading:
         with contextlib.suppress(TransportError, ProcessLookupError):
             if self._running.running():
                 self._running.interrupt()
-        done = self._running.wait(END_SECONDS)
+        done = self._running.wait(self._patience * END_SECONDS)
         if done.status != 0:
             words = [line for line in done.stderr.splitlines() if line != "ready"]
             why = one_line(words[-1]) if words else "it was killed"
@@ -58,22 +66,29 @@ class Reading:
 def attached(target: Target, request: Request, lines: Callable[[str], None]) -> Iterator[Reading]:
     """Have the probe attached; UsageError with its own words if it refuses."""
     argv = [target.program, *request.options()]
-    with started(target.transport, argv, f"the probe did not attach on {target.name}") as running:
-        yield Reading(running, lines)
+    late = f"the probe did not attach on {target.name}"
+    exact = target.guest is not None and target.guest.spec.exact
+    patience = EXACT_PATIENCE if exact else 1
+    with started(target.transport, argv, late, patience) as running:
+        yield Reading(running, lines, patience=patience)
 
 
 @contextlib.contextmanager
-def started(transport: Transport, argv: Sequence[str], too_late: str) -> Iterator[Running]:
+def started(
+    transport: Transport, argv: Sequence[str], too_late: str, patience: int = 1
+) -> Iterator[Running]:
     """Have a program of ours run and be ready; UsageError with its own words if it refuses.
 
-    What is raised while it runs ends it. `too_late` says in words that it was not ready in time.
+    What is raised while it runs ends it. `too_late` says in words that it was not ready in time,
+    which is `patience` times the usual.
     """
     running = transport.start(argv)
-    deadline = time.monotonic() + ATTACH_SECONDS
+    seconds = patience * ATTACH_SECONDS
+    deadline = time.monotonic() + seconds
     while running.running() and not running.said("ready"):
         if time.monotonic() > deadline:
             running.interrupt()
-            raise UsageError(f"{too_late} in {ATTACH_SECONDS} s")
+            raise UsageError(f"{too_late} in {seconds} s")
         time.sleep(0.02)
     if not running.running():
         name = PurePosixPath(argv[0]).name
