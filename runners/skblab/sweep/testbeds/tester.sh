@@ -30,13 +30,15 @@ dropped() { # device
 		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
 }
 
-# Once nothing more comes: a packet that is still under way is not lost.
+# Once nothing more comes: a packet that is still under way is not lost. A guest that its host has no
+# time for stands still for longer than one look.
 settled() { # device of the sink
-	last='' now=$(dropped "$1")
-	while [ "$now" != "$last" ]; do
+	now=$(dropped "$1") same=0
+	while [ "$same" -lt 3 ]; do
 		sleep 0.05
 		last=$now
 		now=$(dropped "$1")
+		if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
 	done
 	echo "$now"
 }
