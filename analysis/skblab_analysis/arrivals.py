@@ -289,6 +289,8 @@ class ArrivalsDocument(ToolDocument):
             yield f"{stamps.stamper.failed} packets could not be stamped anew"
         if self.latency.negative:
             yield f"{self.latency.negative} packets arrived before they were sent"
+        if self.latency.overflow:
+            yield f"{self.latency.overflow} packets took longer than can be stored"
         if packets.too_old:
             yield f"{packets.too_old} packets were too far behind to tell what they are"
         if packets.merged:

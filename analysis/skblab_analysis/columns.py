@@ -116,8 +116,9 @@ TRIALS = Table(
             "measure",
             pa.string(),
             NO_UNIT,
-            "What it measures: `instructions`, `throughput`, `latency`, or `tester`: any of these, "
-            "of the tester alone; null: the times of a probe.",
+            "What it measures: `instructions`, `throughput`, `latency`, `layers` (`received` is "
+            "then what the router forwarded), or `tester`: any of these, of the tester alone; "
+            "null: it is of no sweep.",
             null=True,
         ),
         Column(

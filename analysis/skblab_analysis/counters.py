@@ -3,8 +3,7 @@
 
 Softirqs of NET_RX and the packets that softnet processed (__netif_receive_skb_core) show where
 packets came into the stack; the CPU time of threads shows what NAPI threads took. Interrupts are of
-devices only: those of the architecture (timers, calls between CPUs) are in the run folder's table,
-and in no summary.
+the devices under test only: all others are in the run folder's table, and in no summary.
 """
 
 from __future__ import annotations
@@ -77,11 +76,16 @@ def works(rows: Iterable[Row], settings: Mapping[int, str]) -> list[Work]:
     ]
 
 
+def _of_device(interrupt: str) -> bool:
+    """Whether it is of a device under test: those have the device's name first, see counters.py."""
+    return " " in interrupt and not interrupt[0].isdigit()
+
+
 def _work(setting: str, trials: int, rows: Sequence[Row]) -> Work:
     def by_cpu(kind: Kind, name: str | None) -> ByCpu:
         found: dict[int, int] = {}
         for row in rows:
-            named = row["name"][:1].isdigit() if name is None else row["name"] == name
+            named = _of_device(row["name"]) if name is None else row["name"] == name
             if row["kind"] == kind and named:
                 found[row["cpu"]] = found.get(row["cpu"], 0) + row["value"]
         return dict(sorted(found.items()))

@@ -160,10 +160,14 @@ class Delay:
             if one.kept and one.lateness
         }
 
+    def lost_by_block(self) -> dict[int, float]:
+        """Return the share of lost packets, of blocks that kept the rate."""
+        return {one.boot: one.lost / one.sent for one in self.trials if one.kept and one.sent}
+
 
 @dataclass(frozen=True)
 class Change:
-    """What a setting differs from the baseline: its 99th percentile (ns), its share of late ones.
+    """What a setting differs from the baseline: 99th percentile (ns), share of late and lost ones.
 
     None where no block has both.
     """
@@ -171,6 +175,14 @@ class Change:
     setting: str
     compared: Difference | None
     late: Difference | None
+    lost: Difference | None
+
+    @property
+    def loses(self) -> bool:
+        """Whether more is lost than with the baseline: for sure, or in the only block there is."""
+        if self.lost is None:
+            return False
+        return self.lost.seen is not False and self.lost.interval.mean > 0
 
 
 @dataclass(frozen=True)
@@ -196,12 +208,11 @@ class LatencySummary:
         """The setting that lowers the 99th percentile most, for sure, and loses no more for it."""
         if self.baseline is None:
             return None
-        lost = {one.setting: one.lost / one.sent if one.sent else 0.0 for one in self.delays}
         better = [
             (one.compared.share, one)
             for one in self.changes
             if one.compared is not None and one.compared.seen and one.compared.interval.mean < 0
-            if one.setting != AGAIN and lost[one.setting] <= lost[self.baseline]
+            if one.setting != AGAIN and not one.loses
         ]
         return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
 
@@ -275,6 +286,7 @@ def _change(one: Delay, baseline: Delay) -> Change:
         one.setting,
         certainty.difference(one.compared(), baseline.compared(), SURE),
         certainty.difference(one.late_by_block(), baseline.late_by_block()),
+        certainty.difference(one.lost_by_block(), baseline.lost_by_block()),
     )
 
 

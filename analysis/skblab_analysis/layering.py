@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where forwarded packets spend their time, by setting: the layer probe's figures of a sweep.
 
-Settings are compared within a traffic and a rate only, block by block, by the mean of each layer:
-means of layers add up to that of the whole path, which percentiles do not. The probe's own work is
-in every figure, and cancels in a difference.
+Settings are compared within a traffic and a rate only, block by block, by what a packet spends in a
+layer on average, those that skip it included: so layers add up to the whole path, as percentiles do
+not. A layer is from one point to another, and where packets skip points, as in a flow table, there
+are others. Blocks in which the generator did not keep the rate are in the figures of their setting,
+and in no comparison. The probe's own work is in every figure, and cancels in a difference.
 """
 
 from __future__ import annotations
@@ -13,14 +15,15 @@ from dataclasses import dataclass
 from functools import reduce
 
 from skblab_analysis import certainty
-from skblab_analysis.account import Account
-from skblab_analysis.certainty import AGAIN, Difference
+from skblab_analysis.certainty import Difference
+from skblab_analysis.documents import PathlatDocument, PathName
 from skblab_analysis.errors import RefusedError
+from skblab_analysis.latency import KEPT
 from skblab_analysis.loglinear import Histogram
 from skblab_analysis.series import Series
 
 # The path of a router's packets.
-PATH = "forward"
+PATH: PathName = "forward"
 WHOLE = "whole path"
 DELAY = "NAPI delay"
 
@@ -37,12 +40,12 @@ class Probed:
     forwarded: int
     offered_rate: float
 
-    def check(self, found: Account, limit: float) -> None:
-        """Raise RefusedError if the probe saw fewer packets than were forwarded.
+    def check(self, document: PathlatDocument, limit: float) -> None:
+        """Raise RefusedError if the probe saw fewer packets leave than were forwarded.
 
         By more than `limit` per cent; those that were merged are seen as one.
         """
-        seen = found.ended + (found.merged or 0)
+        seen = document.path(PATH).ends.transmitted + document.merged
         if self.forwarded - seen > limit / 100 * self.forwarded:
             raise RefusedError(f"the probe saw {seen} of {self.forwarded} forwarded packets")
 
@@ -55,7 +58,26 @@ class Layered:
     boot: int
     traffic: str
     rate: int
+    offered_rate: float
     series: tuple[Series, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether the generator kept the rate."""
+        return self.offered_rate >= (1 - KEPT) * self.rate
+
+    def means(self) -> dict[str, float]:
+        """Return what a packet spends in each layer on average, in ns, whether it has it or not.
+
+        The delay is that of a poll.
+        """
+        found = self.histograms()
+        packets = found[WHOLE].count if WHOLE in found else 0
+        return {
+            name: one.total / (one.count if name == DELAY else packets)
+            for name, one in found.items()
+            if one.count and packets
+        }
 
     def histograms(self) -> dict[str, Histogram]:
         """Return the histogram of each layer, of the whole path, and of the delay before it.
@@ -75,8 +97,19 @@ class Setting:
     """A setting: its layers over all blocks, in the order of the path."""
 
     name: str
-    blocks: int
+    trials: tuple[Layered, ...]
     layers: Mapping[str, Histogram]
+
+    @property
+    def behind(self) -> int:
+        """Blocks in which the generator did not keep the rate."""
+        return sum(not one.kept for one in self.trials)
+
+    def mean(self, layer: str) -> float | None:
+        """Return what a packet spends in a layer on average, over all blocks; None if none has."""
+        found = self.layers.get(layer)
+        whole = found if layer == DELAY else self.layers.get(WHOLE)
+        return found.total / whole.count if found and whole else None
 
 
 @dataclass(frozen=True)
@@ -98,11 +131,15 @@ class LayeringSummary:
         return self.changes.get(setting, {}).get(layer)
 
     def moved(self, setting: str) -> list[tuple[str, Difference]]:
-        """Return the layers that differ for sure, the one that differs most first."""
+        """Return the layers that differ for sure and the way the whole does, most of it first."""
+        whole = self.change(setting, WHOLE)
+        if whole is None:
+            return []
         found = [
             (name, one)
             for name, one in self.changes.get(setting, {}).items()
-            if one.seen and name not in (WHOLE, DELAY) and setting != AGAIN
+            if one.seen and name not in (WHOLE, DELAY)
+            if one.interval.mean * whole.interval.mean > 0
         ]
         return sorted(found, key=lambda pair: -abs(pair[1].interval.mean))
 
@@ -129,7 +166,7 @@ def _summary(
     changes: dict[str, dict[str, Difference]] = {}
     for name in order[1:] if known else ():
         found = {
-            layer: certainty.difference(means[name].get(layer, {}), means[order[0]].get(layer, {}))
+            layer: certainty.difference(_of(means[name], layer), _of(means[order[0]], layer))
             for layer in names
         }
         changes[name] = {layer: one for layer, one in found.items() if one is not None}
@@ -149,17 +186,32 @@ def _setting(name: str, trials: Sequence[Layered], names: Sequence[str]) -> Sett
         layer: reduce(Histogram.merge, (one[layer] for one in held if layer in one), Histogram({}))
         for layer in names
     }
-    return Setting(name, len(trials), {name: one for name, one in layers.items() if one.buckets})
+    filled = {layer: one for layer, one in layers.items() if one.buckets}
+    return Setting(name, tuple(trials), filled)
 
 
 def _means(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
-    """Return the mean of each layer by block."""
-    found: dict[str, dict[int, float]] = {}
-    for trial in trials:
-        for layer, histogram in trial.histograms().items():
-            if histogram.mean is not None:
-                found.setdefault(layer, {})[trial.boot] = histogram.mean
-    return found
+    """Return what a packet spends in each layer by block, of blocks that kept the rate.
+
+    In a layer that no packet of a block has, none of its time is spent.
+    """
+    means = {trial.boot: trial.means() for trial in trials if trial.kept}
+    names = dict.fromkeys(name for one in means.values() for name in one)
+    return {
+        name: {
+            boot: one[name] if name == DELAY else one.get(name, 0.0)
+            for boot, one in means.items()
+            if name != DELAY or name in one
+        }
+        for name in names
+    }
+
+
+def _of(means: Mapping[str, Mapping[int, float]], layer: str) -> Mapping[int, float]:
+    """Return a layer's means by block; 0 in those of a setting of which no packet has it."""
+    if layer in means or layer == DELAY:
+        return means.get(layer, {})
+    return dict.fromkeys(means.get(WHOLE, {}), 0.0)
 
 
 def _name(one: Series) -> str | None:
@@ -170,4 +222,4 @@ def _name(one: Series) -> str | None:
         return None
     if one.kind == "total":
         return WHOLE
-    return one.to_point if one.kind == "layer" else None
+    return f"{one.from_point}→{one.to_point}" if one.kind == "layer" else None

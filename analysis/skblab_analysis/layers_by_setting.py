@@ -39,7 +39,7 @@ def names(summary: LayeringSummary) -> list[str]:
 
 def scale_of(summary: LayeringSummary) -> Scale:
     """Return the one scale in which all means are written."""
-    means = [one.mean or 0.0 for setting in summary.settings for one in setting.layers.values()]
+    means = [setting.mean(WHOLE) or 0.0 for setting in summary.settings]
     return scale("ns", round(max(means, default=0.0)))
 
 
@@ -57,7 +57,13 @@ def unseen(found: Sequence[LayeringSummary]) -> list[str]:
     """Return what these trials could not tell."""
     said = []
     for summary in found:
-        single = [one.name for one in summary.settings if one.blocks == 1]
+        behind = [one.name for one in summary.settings if one.behind]
+        if behind:
+            said.append(
+                f"{title(summary)}: the generator did not keep that rate in some block of "
+                f"{joined(behind)}: its layers there are of a lower one, and in no comparison."
+            )
+        single = [one.name for one in summary.settings if len(one.trials) == 1]
         if single:
             said.append(
                 f"{title(summary)}: layers of {joined(single)} are of one block only: whether they "
@@ -71,7 +77,7 @@ def unseen(found: Sequence[LayeringSummary]) -> list[str]:
 def _cells(one: Setting, summary: LayeringSummary, space: str) -> SettingCells:
     scaled = scale_of(summary)
     columns = names(summary)
-    means = [one.layers[name].mean if name in one.layers else None for name in columns]
+    means = [one.mean(name) for name in columns]
     return SettingCells(
         setting=one.name,
         means=tuple(scaled.text(mean, space) for mean in means),

@@ -130,6 +130,7 @@ class Run:
                 boot=row["boot"],
                 traffic=row["traffic"],
                 rate=row["rate"],
+                offered_rate=row["send_rate"],
                 series=tuple(self.of_trial(row["trial"])),
             )
             for row in self.trials
@@ -286,7 +287,7 @@ class RunFolder:
             found = account(trial, unit, document)
             refuse(found, max_unaccounted)
             if of is not None:
-                of.check(found, max_unaccounted)
+                of.check(document, max_unaccounted)
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import synthetic_run
 from rich.console import Console
 from test_report import fake_gnuplot
 
-from skblab_analysis import findings, tables
+from skblab_analysis import findings, layers_by_setting, tables
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Probed
 from skblab_analysis.records import Run, RunFolder, load
@@ -44,8 +45,8 @@ def document(layers: list[int]) -> dict[str, Any]:
     }
 
 
-def of(boot: int, forwarded: int = COUNT) -> Probed:
-    return Probed(boot, "", TRAFFIC, 100, COUNT, forwarded, 100.0)
+def of(boot: int, forwarded: int = COUNT, offered: float = 100.0) -> Probed:
+    return Probed(boot, "", TRAFFIC, 100, COUNT, forwarded, offered)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_the_layer_that_a_setting_changes_is_named(run: Run) -> None:
     whole = found.change("rules", WHOLE)
     assert whole is not None and whole.seen and whole.interval.mean == pytest.approx(2500)
     [(layer, moved)] = found.moved("rules")
-    assert layer == POINTS[3]
+    assert layer == f"{POINTS[2]}→{POINTS[3]}"
     assert moved.interval.mean == pytest.approx(2500)
     assert found.settings[0].layers[WHOLE].count == 3 * COUNT
     # Polls in softirqs and in ksoftirqd are one delay.
@@ -89,7 +90,7 @@ def test_a_sweep_is_not_taken_for_a_run_of_the_probe(run: Run) -> None:
     assert {row["measure"] for row in run.trials} == {"layers"}
     said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
     words = "with rules a packet's way through the router differs by +2.50 µs: most of it in "
-    assert f"{words}{POINTS[3]} +2.50 µs." in said
+    assert f"{words}{POINTS[2]}→{POINTS[3]} +2.50 µs." in said
 
 
 def test_packets_that_the_probe_did_not_see_make_it_void(tmp_path: Path) -> None:
@@ -98,6 +99,32 @@ def test_packets_that_the_probe_did_not_see_make_it_void(tmp_path: Path) -> None
     with pytest.raises(RefusedError, match="saw 500 of 502 forwarded packets"):
         folder.record_probe(document(layers), 0.1, setting="baseline", of=of(0, COUNT + 2))
     assert load(folder.path).layering() == []
+
+
+def test_a_rate_that_was_not_kept_is_compared_with_nothing(run: Run) -> None:
+    folder = RunFolder.open(run.folder)
+    usual = [1000 * (number + 1) for number in range(len(POINTS) - 1)]
+    for setting, offered in (("baseline", 100.0), ("rules", 90.0)):
+        folder.record_probe(document(usual), 0.1, setting=setting, of=of(3, offered=offered))
+    found = summary(load(run.folder))
+    whole = found.change("rules", WHOLE)
+    assert whole is not None and whole.interval.count == 3
+    assert [one.behind for one in found.settings] == [0, 0, 1]
+    said = " ".join(layers_by_setting.unseen([found]))
+    assert "did not keep that rate in some block of rules" in said
+
+
+def test_a_layer_that_packets_skip_is_of_all_packets(run: Run) -> None:
+    """A flow table leads past some points: what a layer has there is another interval."""
+    folder = RunFolder.open(run.folder)
+    made = document([1000] * (len(POINTS) - 1))
+    path = made["paths"][1]
+    few = synthetic_run._distribution([1000] * (COUNT // 5))
+    gone = path["layers"][1]
+    path["layers"][1] = {"from": gone["from"], "to": gone["to"], **few}
+    folder.record_probe(made, 0.1, setting="rules", of=of(3))
+    [trial] = [one for one in summary(load(run.folder)).settings[2].trials if one.boot == 3]
+    assert trial.means()[f"{POINTS[1]}→{POINTS[2]}"] == pytest.approx(200)
 
 
 def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
@@ -110,5 +137,5 @@ def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
     page = build_report(run.folder, fake_gnuplot).read_text()
     assert "Where the time goes: IPv4, 64 bytes, 1 flow, 100 packets/s" in page
     assert "rules: difference" in page
-    for point in POINTS[1:]:
-        assert f'<th scope="col">{point}</th>' in page
+    for before, point in pairwise(POINTS):
+        assert f'<th scope="col">{before}→{point}</th>' in page

@@ -9,7 +9,7 @@ import pytest
 from searches import search
 
 from skblab.errors import SkblabError
-from skblab.sweep.counters import difference, parse
+from skblab.sweep.counters import Values, difference, parse
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.counters import Counter, works
 from skblab_analysis.records import RunFolder, load
@@ -29,6 +29,9 @@ ERR:          3
 == softnet
 {softnet} 00000001 00000002 {unused} 00000005 00000000 00000000 00000000 00000000 00000000
 00000000 00000000 00000000 {unused} 00000000 00000000 00000000 00000001 00000000 00000000
+== owners
+r0 virtio0
+r1
 == threads
 {threads}== device r0
 rx_bytes {bytes}
@@ -54,10 +57,20 @@ AFTER = BEFORE | {
 }
 
 
+def read(values: dict[str, object]) -> Values:
+    return parse(PRINTED.format(**values), ["r0"])
+
+
+def test_what_was_not_there_before_has_not_risen() -> None:
+    before = {key: one for key, one in read(BEFORE).items() if key[0] not in ("device", "thread")}
+    kinds = {one.kind for one in difference(before, read(AFTER))}
+    assert "thread" in kinds and "device" not in kinds
+
+
 def test_what_rose_is_told() -> None:
-    found = difference(parse(PRINTED.format(**BEFORE)), parse(PRINTED.format(**AFTER)))
+    found = difference(read(BEFORE), read(AFTER))
     assert {(one.kind, one.name, one.cpu, one.value, one.unit) for one in found} == {
-        ("interrupt", "25 virtio0-input.0", 0, 250, ""),
+        ("interrupt", "r0 25 virtio0-input.0", 0, 250, ""),
         ("softirq", "NET_RX", 0, 1, ""),
         ("softnet", "processed", 0, 1, ""),
         ("thread", "napi/r0-8193", None, 9000, "ns"),
@@ -66,7 +79,7 @@ def test_what_rose_is_told() -> None:
 
 
 def test_softnet_has_its_own_cpus() -> None:
-    values = parse(PRINTED.format(**BEFORE))
+    values = read(BEFORE)
     assert values["softnet", "processed", 0] == 255
     assert values["softnet", "dropped", 0] == 1
     assert values["softnet", "time_squeeze", 0] == 2
@@ -74,13 +87,13 @@ def test_softnet_has_its_own_cpus() -> None:
     assert values["softnet", "processed", 1] == 0
 
 
-@pytest.mark.parametrize("name", ["interrupts", "softirqs", "softnet"])
+@pytest.mark.parametrize("name", ["interrupts", "softirqs", "softnet", "device r0"])
 def test_a_kind_that_is_missing_is_an_error(name: str) -> None:
     text = PRINTED.format(**BEFORE)
     head, _, rest = text.partition(f"== {name}\n")
     text = f"{head}== {rest.partition('== ')[2]}"
     with pytest.raises(SkblabError, match=f"have no {name}"):
-        parse(text)
+        parse(text, ["r0"])
 
 
 def counter(kind: str, name: str, cpu: int | None, value: int) -> Counter:
@@ -93,7 +106,8 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
     for cpu in (0, 1):
         folder.record_counters(
             [
-                counter("interrupt", "25 virtio0-input.0", cpu, 10 + cpu),
+                counter("interrupt", "r0 25 virtio0-input.0", cpu, 10 + cpu),
+                counter("interrupt", "4 ttyS0", cpu, 500),
                 counter("interrupt", "LOC", cpu, 1000),
                 counter("softirq", "NET_RX", cpu, 7),
                 counter("softnet", "processed", cpu, 100),
@@ -108,7 +122,7 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
     folder.record_search(search("other", 0, 1000.0))
     run = load(folder.path)
     assert {row["trial"] for row in run.counters} == {1, 2}
-    assert {row["unit"] for row in run.counters if row["name"].startswith("r0")} == {"packets"}
+    assert {row["unit"] for row in run.counters if row["kind"] == "device"} == {"packets"}
     [work] = run.works()
     assert (work.setting, work.trials) == ("baseline", 2)
     assert work.interrupts == {0: 10, 1: 11}

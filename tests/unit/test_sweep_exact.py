@@ -16,7 +16,7 @@ from skblab import paths
 from skblab.cli import app
 from skblab.errors import GuestError, UsageError
 from skblab.reporter import Reporter
-from skblab.sweep import cli, plan, wall
+from skblab.sweep import cli, plan
 from skblab.sweep.cli import SHIPPED
 from skblab.sweep.counters import Values
 from skblab.sweep.exact import Counting
@@ -258,7 +258,7 @@ def test_every_experiment_file_is_good(file: Path, exact: bool) -> None:
     argv = ["sweep", file.stem, "--dry-run", *(["--exact"] if exact else [])]
     done = CliRunner().invoke(app, argv)
     assert done.exit_code == 0
-    for wrong in (*NETNS.unable(found), *([] if exact else wall.unable(found))):
+    for wrong in NETNS.unable(found):
         assert f"in namespaces of one guest it cannot run: {wrong}" in done.stdout
 
 
@@ -270,7 +270,7 @@ def test_experiments_are_as_large_as_their_studies() -> None:
     assert len(made.boots) == 2 * 15
     assert {str(boot.knobs) for boot in made.boots} == {"{'kernel': 'rt'}", "{'kernel': 'stock'}"}
     quick = shipped("quick")
-    assert [*NETNS.unable(quick), *wall.unable(quick)] == []
+    assert NETNS.unable(quick) == []
     assert plan.make(quick).seconds() <= 300
     assert max(one.knobs["routes"] for one in shipped("routes").settings()) == 1_000_000
     assert {stream.family for stream in shipped("ipv6").traffic.each()} == {4, 6}
@@ -325,6 +325,7 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
 
 def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:
     page = (paths.tree() / "docs" / "sweep.md").read_text()
+    page = page.partition("| experiment |")[2].partition("\n\n")[0]
     rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
     files = {file.stem: read(file) for file in SHIPPED.glob("*.toml")}
     assert set(rows) == set(files)

@@ -9,6 +9,7 @@ import pytest
 
 from skblab.errors import UsageError
 from skblab.kernel import Kernel
+from skblab.labroot import LabRoot
 from skblab.sweep import plan
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Experiment
@@ -31,19 +32,23 @@ def made(routes: Path) -> plan.Plan:
     return plan.make(Experiment.model_validate(experiment), exact=True)
 
 
+def found_with(key: str, routes: Path) -> dict[str, str]:
+    return inputs(made(routes), boots(key), LabRoot(Path("/nowhere"), "root"))
+
+
 def test_what_changed_meanwhile_is_named(tmp_path: Path) -> None:
     routes = tmp_path / "table.txt"
     routes.write_text("198.51.100.0/24\n")
     folder = RunFolder.create(tmp_path, "few", Plan(experiment="few", seed=1, again="./skblab x"))
-    check(folder, inputs(made(routes), boots("aa")))
+    check(folder, found_with("aa", routes))
     # As it was.
-    check(RunFolder.open(folder.path), inputs(made(routes), boots("aa")))
+    check(RunFolder.open(folder.path), found_with("aa", routes))
     with pytest.raises(UsageError, match=r"kernel stock was aa when it began, and is bb; .* x$"):
-        check(folder, inputs(made(routes), boots("bb")))
+        check(folder, found_with("bb", routes))
     routes.write_text("203.0.113.0/24\n")
     with pytest.raises(UsageError, match=r"routes .*/table\.txt was \w+ when it began"):
-        check(folder, inputs(made(routes), boots("aa")))
-    found = inputs(made(routes), boots("aa"))
+        check(folder, found_with("aa", routes))
+    found = found_with("aa", routes)
     assert found["guests"] == "tcg"
     del found[f"routes {routes}"]
     with pytest.raises(UsageError, match="and is not there"):

@@ -39,7 +39,7 @@ def test_a_rate_is_a_gap_and_a_time_a_limit() -> None:
 
 
 def test_the_counts_of_a_trial_are_read() -> None:
-    says = Says("980 20 1000123 969 970\n")
+    says = Says("980 20 1000123 969 1969 970\n")
     offered = Netns(cast(Transport, says), 2).offer(STREAM, 1000, rate=1000, seconds=3600)
     assert offered == Offered(
         sent=980, forwarded=970, received=969, microseconds=1000123, refused=20
@@ -49,7 +49,7 @@ def test_the_counts_of_a_trial_are_read() -> None:
     assert says.limits[0] > 3600
 
 
-@pytest.mark.parametrize("text", ["", "980 20 970 969", "a 0 1 2 3"])
+@pytest.mark.parametrize("text", ["", "980 20 970 969 1", "a 0 1 2 3 4"])
 def test_a_generator_that_says_something_else_is_an_error(text: str) -> None:
     with pytest.raises(SkblabError, match="expected packets sent, refused, microseconds"):
         Netns(cast(Transport, Says(text)), 2).offer(STREAM, 1000)

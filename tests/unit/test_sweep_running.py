@@ -49,6 +49,10 @@ COUNTERS = """\
   CPU0
 == softirqs
   CPU0
+== device r0
+rx_packets 0
+== device r1
+rx_packets 0
 == softnet
 00 00 00 00 00 00 00 00 00 00 00 00 00
 """
@@ -84,6 +88,9 @@ class Method:
         self.cold -= 1
         if self.cold >= 0:
             raise SkblabError("the generator printed '': expected packets")
+
+    def ready(self, trial: Trial, testbed: Netns, *, tester: bool) -> None:
+        pass
 
     def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
         self.measured.append(key.setting)

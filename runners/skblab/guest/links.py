@@ -49,7 +49,8 @@ def made(pairs: Sequence[tuple[Nic, Nic]], labroot: LabRoot) -> Iterator[Path]:
 
 def _script(pairs: Sequence[tuple[Nic, Nic]]) -> Iterator[str]:
     # A bridge sends nothing by itself: no questions for groups, no addresses of its own.
-    yield "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"
+    silent = "/proc/sys/net/ipv6/conf/default/disable_ipv6"
+    yield f"[ ! -e {silent} ] || echo 1 >{silent}"
     for number, pair in enumerate(pairs):
         bridge = f"link{number}"
         yield f"ip link add {bridge} type bridge mcast_snooping 0 ageing_time 0"

@@ -126,7 +126,7 @@ def sweep(
     (folder.path / EXPERIMENT).write_bytes(_file(file).read_bytes())
     reporter = Reporter()
     with _alone(folder.path, reporter):
-        _run(plan, folder, reporter)
+        _run(plan, folder, reporter, resumed=False)
 
 
 def resume(
@@ -139,7 +139,7 @@ def resume(
     with _alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.
         plan, folder = _unfinished(run)
-        _run(plan, folder, reporter)
+        _run(plan, folder, reporter, resumed=True)
 
 
 def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
@@ -155,7 +155,6 @@ def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
             f"{run}: its plan was {record.parameters['plan']}, and this skblab makes {plan.digest} "
             f"of the same file; run it anew: {record.again}"
         )
-    folder.resume()
     return plan, folder
 
 
@@ -196,7 +195,7 @@ def _read(file: str) -> Experiment:
     return found
 
 
-def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
+def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) -> None:
     """Measure what the run in a folder lacks, and show what it has."""
     asked = folder.document.plan.parameters
     kind = KINDS[str(asked.get("testbed", NETNS.name))]
@@ -216,6 +215,11 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
     running = Running(plan, method, kind, folder, reporter, progress)
     boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
 
+    # Before anything of the run is touched: one of another kernel stays as it was.
+    inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
+    if resumed:
+        folder.resume()
+
     def environment() -> Environment:
         guests: dict[Clock, Guest] = {}
         if running.guest is not None:
@@ -227,7 +231,6 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter) -> None:
         _undisturbed(plan, reporter),
         reporter.step(method.title),
     ):
-        inputs.check(folder, inputs.inputs(plan, boots))
         running.run(boots, root)
     run = load(folder.path)
     best = _best(plan, kind, run)

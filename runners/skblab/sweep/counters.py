@@ -9,7 +9,7 @@ did what its name says: which CPUs were interrupted, which polled, where packets
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 
 from skblab.errors import SkblabError
@@ -28,6 +28,7 @@ SOFTNET = {
     10: "flow_limit_count",
 }
 SOFTNET_CPU = 12
+NEW: tuple[Kind, ...] = ("thread", "driver")
 
 
 def read(transport: Transport, machine: Machine) -> Values:
@@ -35,11 +36,15 @@ def read(transport: Transport, machine: Machine) -> Values:
     text = (resources.files(__package__) / "counters.sh").read_text()
     call = ["count", machine.netns or "", *(one.name for one in machine.devices)]
     done = transport.script(f"set -eu\n{text}\n{shlex.join(call)}\n")
-    return parse(done.check("reading the kernel's counters").stdout)
+    printed = done.check("reading the kernel's counters").stdout
+    return parse(printed, [one.name for one in machine.devices])
 
 
-def parse(printed: str) -> Values:
-    """Return the counters in what counters.sh printed; SkblabError if there is none of a kind."""
+def parse(printed: str, devices: Sequence[str]) -> Values:
+    """Return the counters in what counters.sh printed; SkblabError if there is none of a kind.
+
+    Interrupts of the devices under test have the device's name before their own.
+    """
     values: dict[tuple[Kind, str, int | None], int] = {}
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -48,10 +53,13 @@ def parse(printed: str) -> Values:
             lines = sections.setdefault(line.removeprefix("== "), [])
         else:
             lines.append(line)
-    for name in ("interrupts", "softirqs", "softnet"):
+    for name in ("interrupts", "softirqs", "softnet", *(f"device {one}" for one in devices)):
         if not sections.get(name):
             raise SkblabError(f"the kernel's counters have no {name}")
-    values.update(_by_cpu("interrupt", sections.pop("interrupts")))
+    owners = [line.split() for line in sections.pop("owners", [])]
+    for (_, irq, cpu), count in _by_cpu("interrupt", sections.pop("interrupts")):
+        owner = _owner(irq, owners)
+        values["interrupt", f"{owner} {irq}" if owner else irq, cpu] = count
     values.update(_by_cpu("softirq", sections.pop("softirqs")))
     values.update(_softnet(sections.pop("softnet")))
     for line in sections.pop("threads", []):
@@ -71,8 +79,21 @@ def difference(before: Values, after: Values) -> list[Counter]:
     return [
         Counter(kind=kind, name=name, cpu=cpu, value=value)
         for (kind, name, cpu), now in after.items()
-        if (value := now - before.get((kind, name, cpu), 0))
+        # A thread and a queue may be new; all else was there, or it would be no difference.
+        if (value := now - before.get((kind, name, cpu), 0 if kind in NEW else now))
     ]
+
+
+def _owner(name: str, owners: Sequence[Sequence[str]]) -> str | None:
+    """Return the device under test that an interrupt is of, by its handler; None if it is of none.
+
+    A handler is named after the device, or after its virtio function.
+    """
+    handler = name.rpartition(" ")[2]
+    for device, *function in owners:
+        if handler.partition("-")[0] in (device, *function):
+            return device
+    return None
 
 
 def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:

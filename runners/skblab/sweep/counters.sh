@@ -19,6 +19,12 @@ count() { # namespace|"" device...
 	done
 	netns=$1
 	shift
+	echo '== owners'
+	# What interrupts may be named after: the device, and its virtio or PCI function if it has one.
+	for device; do
+		function=$(${netns:+ip netns exec "$netns"} readlink "/sys/class/net/$device/device") || :
+		echo "$device ${function##*/}"
+	done
 	# A driver need not have counters of its own.
 	# shellcheck disable=SC2016  # the inner shell expands
 	${netns:+ip netns exec "$netns"} sh -ec '

@@ -39,7 +39,7 @@ def commands(
                 if plan.exact:
                     yield kind.offering(trial.stream, packets, tester, cpus)
                 elif trial.what == "layers":
-                    argv = [layering.PROGRAM, *layering.request(machine.netns).options()]
+                    argv = [layering.PROGRAM, *layering.request(machine).options()]
                     yield shlex.join(argv)
                 elif trial.rate is not None:
                     yield from _timed(plan, kind, trial, tester, cpus)

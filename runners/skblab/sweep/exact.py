@@ -72,10 +72,13 @@ class Counting:
     def warm_up(self, testbed: Testbed) -> None:
         """Do nothing: each trial fills the caches for itself."""
 
+    def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
+        """Send some packets that are not counted."""
+        testbed.offer(trial.stream, WARM_UP, tester=tester)
+
     def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
         tester = key.setting == TESTER
-        testbed.offer(trial.stream, WARM_UP, tester=tester)
         offered = testbed.offer(trial.stream, self.packets, tester=tester)
         counted = ExactTrial(
             setting=key.setting,

@@ -57,6 +57,25 @@ def _ports(flows: int) -> int:
 
 
 Flows = Annotated[int, Field(ge=1), AfterValidator(_ports)]
+# pktgen reads numbers of ten digits.
+MOST_PACKETS = 10**10
+# As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
+MOST_LATE = 4
+MOST_RUN = 1 << 20
+
+
+def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("one is there twice")
+    return values
+
+
+def _countable(rates: tuple[int, ...], seconds: float) -> None:
+    if max(rates) * seconds >= MOST_PACKETS:
+        raise ValueError(
+            f"{max(rates)} packets a second for {seconds:g} s are more than the generator counts "
+            f"to, {MOST_PACKETS}; expected fewer seconds"
+        )
 
 
 class _Part(BaseModel):
@@ -145,19 +164,36 @@ class Latency(_Part):
     rates: Annotated[
         tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
         Field(min_length=1),
+        AfterValidator(_each_once),
     ]
     seconds: Annotated[float, Field(gt=0, le=86400)] = 10.0
     late_us: Annotated[
-        tuple[Annotated[float, Field(gt=0)], ...], Field(description="RFC 8578: 250 and 750")
+        tuple[Annotated[float, Field(gt=0)], ...],
+        Field(max_length=MOST_LATE, description="RFC 8578: 250 and 750"),
+        AfterValidator(_each_once),
     ] = (250.0, 750.0)
-    run: Annotated[int, Field(ge=1, description="late packets in a row that are an anomaly")] = 2
+    run: Annotated[
+        int, Field(ge=1, le=MOST_RUN, description="late packets in a row that are an anomaly")
+    ] = 2
+
+    @model_validator(mode="after")
+    def _fits(self) -> Latency:
+        _countable(self.rates, self.seconds)
+        return self
 
 
 class Layers(_Part):
     """The layer probe at given rates."""
 
-    rates: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    rates: Annotated[
+        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), AfterValidator(_each_once)
+    ]
     seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Layers:
+        _countable(self.rates, self.seconds)
+        return self
 
 
 class Measure(_Part):
@@ -234,6 +270,16 @@ class Experiment(_Part):
     ] = ()
     measure: Measure
     repeats: Repeats = Repeats()
+
+    @model_validator(mode="after")
+    def _has_what_is_narrow(self) -> Experiment:
+        measured = self.measure.throughput or self.measure.latency
+        if self.repeats.width is not None and measured is None:
+            raise ValueError(
+                "repeats.width is of rates and delays: expected measure.throughput or "
+                "measure.latency, or no width"
+            )
+        return self
 
     @model_validator(mode="after")
     def _whole(self) -> Experiment:

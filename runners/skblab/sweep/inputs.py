@@ -7,10 +7,12 @@ A run that goes on later must have the same: else two kernels would be compared 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from skblab.doctor import kvm
 from skblab.errors import UsageError
+from skblab.labroot import Bind, LabRoot
 from skblab.sweep.booting import Booting
 from skblab.sweep.plan import Plan
 from skblab_analysis.records import RunFolder, load
@@ -20,12 +22,19 @@ EVENT = "inputs"
 OF_FILES = ("routes", "routes6")
 
 
-def inputs(plan: Plan, boots: Booting) -> dict[str, str]:
-    """Return each of them by its name, as what tells it from another one."""
+def inputs(
+    plan: Plan, boots: Booting, root: LabRoot, shares: Sequence[Bind] = ()
+) -> dict[str, str]:
+    """Return each of them by its name, as what tells it from another one.
+
+    `shares` are folders of the cache, whose names are keys of their content.
+    """
     found = {
         f"kernel {flavour}{'' if patches else ' without patches'}": one.key
         for (flavour, patches), one in boots.kernels.items()
     }
+    found["lab root"] = root.key
+    found |= {one.point: one.source.name for one in shares}
     accelerated = not plan.exact and kvm.verdict().works
     found["guests"] = "kvm" if accelerated else "tcg"
     for boot in plan.boots:

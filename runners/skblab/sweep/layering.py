@@ -8,6 +8,7 @@ from skblab.probe.request import Request
 from skblab.probe.targets import Target, stamps_for
 from skblab.sweep.arriving import LATE_SECONDS, packets
 from skblab.sweep.experiment import Layers
+from skblab.sweep.knobs.base import Machine
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds import Testbed
@@ -18,15 +19,15 @@ PROGRAM = "/skblab/tools/pathlat"
 MAX_UNACCOUNTED = 0.1
 
 
-def request(testbed_netns: str | None) -> Request:
-    """Return what the probe is asked for: the forwarded packets of the router's namespace."""
-    return Request(path=PATH, netns=testbed_netns)
+def request(machine: Machine) -> Request:
+    """Return what the probe is asked for: packets that came in by the first device; its polls."""
+    return Request(path=PATH, device=machine.devices[0].name, netns=machine.netns)
 
 
 def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, Probed]:
     """Send packets while the probe looks on; return its document, and what that is of."""
     assert trial.rate is not None
-    asks = request(testbed.machine.netns)
+    asks = request(testbed.machine)
     release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
     target = Target("the router", testbed.transport, PROGRAM, release)
     with (

@@ -24,7 +24,7 @@ from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import booting, counters
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import Value
+from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
@@ -32,7 +32,7 @@ from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.testbeds import Kind, Testbed
 from skblab.transport import TransportError
-from skblab_analysis.errors import RefusedError
+from skblab_analysis.errors import RecordError, RefusedError
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
 from skblab_analysis.run import Guest as GuestRecord
@@ -69,6 +69,9 @@ class Method(Protocol):
 
     def warm_up(self, testbed: Testbed) -> None:
         """Do what a guest needs before its first trial."""
+
+    def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
+        """Fill the caches before a trial; it is in no figure."""
 
     def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Measure a trial; what is returned records it, if its setting is still there."""
@@ -220,6 +223,7 @@ class Running:
         self, key: Key, trial: Trial, testbed: Testbed, turner: Turner, turned: list[Turned]
     ) -> None:
         try:
+            self.method.ready(trial, testbed, tester=key.setting == TESTER)
             before = testbed.counters()
             record = self.method.measure(key, trial, testbed)
             counted = counters.difference(before, testbed.counters())
@@ -236,7 +240,7 @@ class Running:
             return
         self.folder.record_counters(counted)
         # What is refused is recorded as void, and says so.
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(RefusedError, RecordError):
             record()
         self.progress.end(key)
 

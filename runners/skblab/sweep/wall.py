@@ -133,10 +133,12 @@ class Timing:
             stream = next(self.experiment.traffic.each())
             testbed.offer(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
 
+    def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
+        """Send some packets that are not counted."""
+        testbed.offer(trial.stream, WARM_UP, tester=tester)
+
     def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Measure throughput or latency, of a setting or of the tester."""
-        tester = key.setting == TESTER
-        testbed.offer(trial.stream, WARM_UP, tester=tester)
         if trial.what == "layers":
             assert self.experiment.measure.layers is not None
             document, of = layering.look(key, trial, testbed, self.experiment.measure.layers)
@@ -171,7 +173,7 @@ class Timing:
         run = load(self.folder.path)
         reached = _widest(run)
         if repeats.width is not None and reached is not None and reached <= repeats.width:
-            return f"every interval is within {repeats.width:.2%} of its mean"
+            return f"every interval of rates and delays is within {repeats.width:.2%} of its mean"
         if repeats.budget_minutes is not None:
             minutes = spent(run.journal) / 60
             if minutes * (blocks + 1) / blocks > repeats.budget_minutes:

@@ -20,7 +20,7 @@ from skblab.guest import Guest, GuestSpec
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
-from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.experiment import MOST_PACKETS, Experiment, Stream, Traffic
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds.sink import Place, Sink
 from skblab.transport import Transport
@@ -163,6 +163,10 @@ def calling(
 ) -> str:
     """Return a call of a testbed's script that sends packets; `cpu` has the generator."""
     assert isinstance(stream.frame, int)
+    if packets >= MOST_PACKETS:
+        # Until the time is up: no generator comes so far in it.
+        assert seconds
+        packets = 0
     gap = round(NANOSECONDS / rate) if rate else 0
     words = [
         *(verb, "tester" if tester else "whole"),

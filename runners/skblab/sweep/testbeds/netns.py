@@ -61,8 +61,8 @@ class Netns:
             seconds=seconds,
             by_queue=by_queue,
         )
-        names = (*("packets sent", "refused", "microseconds", "received", "forwarded"),)
-        sent, refused, took, received, forwarded = counts(
+        names = (*("packets sent", "refused", "microseconds", "received", "in all", "forwarded"),)
+        sent, refused, took, received, _, forwarded = counts(
             self._run(call, "the generator", seconds), names
         )
         return Offered(sent, sent if tester else forwarded, received, took, refused)

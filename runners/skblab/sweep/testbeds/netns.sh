@@ -35,8 +35,7 @@ lay_out() {
 	sink s1
 }
 
-# Prints what came of it: sent, refused, elapsed microseconds, what came to the sink, and what the
-# router handed over, which without one is nothing.
+# Prints what `send` does, and what the router handed over, which without one is nothing.
 offer() { # whole|tester family bytes flows count gap limit cpu
 	TAG=$(tag)
 	export TAG

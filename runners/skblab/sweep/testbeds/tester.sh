@@ -99,7 +99,8 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 	' sh "$@" | tr '\n' ' '
 }
 
-# Prints what came of it: sent, refused, elapsed microseconds, what came to the sink.
+# Prints what came of it: sent, refused, elapsed microseconds, what came to the sink, and what it has
+# counted in all.
 send() { # whole|tester family bytes flows count gap limit cpu
 	if [ "$1" = whole ]; then
 		set -- g0 02:00:00:00:00:02 s0 "$@"
@@ -113,5 +114,5 @@ send() { # whole|tester family bytes flows count gap limit cpu
 	before=$(dropped "$far")
 	told=$(generate "$device" "$mac" "$@")
 	after=$(settled "$far")
-	echo "$told$((after - before))"
+	echo "$told$((after - before)) $after"
 }

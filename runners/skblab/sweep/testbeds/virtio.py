@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.boot import make_spec
+from skblab.errors import SkblabError
 from skblab.guest import Guest, GuestSpec, Nic, links
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
@@ -28,6 +29,8 @@ from skblab.transport import Transport
 TESTER_CPUS = 2
 # A router with one queue has nothing to spread, and with one CPU nowhere to.
 LEAST = 2
+# At what has been sent, until nothing of it comes any more.
+LOOKS = 50
 MAC = "02:00:00:00:00:{:02x}"
 # Numbers of addresses, as tester.sh, router.sh and virtio.sh have them.
 G0, R0, R1, S0, C0, S1 = range(1, 7)
@@ -68,13 +71,29 @@ class Virtio:
             [before] = counts(handed, ["packets forwarded"])
         text = base.script(f"TAG={tag.strip()}\n{call}", "tester")
         done = self.tester.script(text, seconds=SECONDS + seconds).check("the generator")
-        names = ("packets sent", "refused", "microseconds", "packets received")
-        sent, refused, took, received = counts(done.stdout, names)
+        names = ("packets sent", "refused", "microseconds", "packets received", "in all")
+        sent, refused, took, received, whole = counts(done.stdout, names)
         forwarded = sent
         if not tester:
-            [after] = counts(self._router("handed_over r1"), ["packets forwarded"])
-            forwarded = after - before
+            after, now = self._settled(whole)
+            forwarded, received = after - before, received + now - whole
         return Offered(sent, forwarded, received, took, refused)
+
+    def _settled(self, seen: int) -> tuple[int, int]:
+        """Return what the router handed over and what came to the sink, both in all.
+
+        The two stand still by clocks of their own: each is looked at until both have not changed.
+        """
+        handed = -1
+        for _ in range(LOOKS):
+            [after] = counts(self._router("handed_over r1"), ["packets forwarded"])
+            text = base.script("settled s0", "tester")
+            printed = self.tester.script(text, seconds=SECONDS).check("the sink").stdout
+            [now] = counts(printed, ["packets received"])
+            if (after, now) == (handed, seen):
+                return after, now
+            handed, seen = after, now
+        raise SkblabError(f"packets still come after {LOOKS} looks: the sink has {seen} by now")
 
     def counters(self) -> counters.Values:
         """Return what the router's kernel has counted until now."""
@@ -153,7 +172,9 @@ class TwoGuests:
         router_spec = spec.model_copy(
             update={"nics": router_nics, "numa": max(spec.numa, experiment.needs.numa)}
         )
-        tester_spec = make_spec(cpus=TESTER_CPUS).model_copy(update={"nics": tester_nics})
+        tester_spec = make_spec(cpus=TESTER_CPUS, flavour=tester.record.flavour).model_copy(
+            update={"nics": tester_nics}
+        )
         with (
             links.made(pairs, labroot) as place,
             Guest.boot(

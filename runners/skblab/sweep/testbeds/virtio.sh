@@ -38,6 +38,10 @@ be_guest_router() {
 	$SILENT
 	adopt 02:00:00:00:00:02 r0
 	adopt 02:00:00:00:00:03 r1
-	for device in r0 r1; do sysctl -q -w "net.ipv6.conf.$device.disable_ipv6=0"; done
+	# They have been there since the boot: what is the default now is for others.
+	for device in r0 r1; do
+		sysctl -q -w "net.ipv6.conf.$device.accept_ra=0" "net.ipv6.conf.$device.accept_dad=0" \
+			"net.ipv6.conf.$device.addr_gen_mode=1" "net.ipv6.conf.$device.disable_ipv6=0"
+	done
 	be_router
 }
