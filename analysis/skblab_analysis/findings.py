@@ -100,7 +100,7 @@ def sentences(run: Run) -> list[str]:
     if ledger is not None:
         found = timed(run, "wall") or timed(run, "exact")
         said += [*_whole(found), *_longest(found), *_sender(run, ledger), _account(ledger)]
-    elif run.document.accounts:
+    elif run.accounts("wall") or run.accounts("exact"):
         clock: Clock = "wall" if run.accounts("wall") else "exact"
         found = timed(run, clock)
         said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]

@@ -90,6 +90,7 @@ def test_a_sweep_is_not_taken_for_a_run_of_the_probe(run: Run) -> None:
     assert {row["measure"] for row in run.trials} == {"layers"}
     said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
     words = "with rules a packet's way through the router differs by +2.50 µs: most of it in "
+    assert "paths" not in said
     assert f"{words}{POINTS[2]}→{POINTS[3]} +2.50 µs." in said
 
 

@@ -71,7 +71,9 @@ def testbed(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactor
 def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
     stream = Stream.model_validate({"family": family, "frame": 128, "flows": 8})
     offered = testbed.offer(stream, COUNT, rate=2000, tester=tester)
-    assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
+    assert (offered.sent, offered.received) == (COUNT, COUNT)
+    # A kernel now and then sends a packet of its own, which the sink drops elsewhere.
+    assert COUNT <= offered.forwarded <= COUNT + 3
 
 
 def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
