@@ -26,7 +26,7 @@ class Fake(Guest):
 
     @classmethod
     def _start(cls, *arguments: object) -> Guest:
-        folder = cast(Path, arguments[-1])
+        folder = cast(Path, arguments[-2])
         Fake.starts += 1
         (folder / "console.log").touch()
         (folder / "qemu.log").write_text(cls.words if Fake.starts <= cls.broken else "")
