@@ -76,6 +76,14 @@ def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
     assert COUNT <= offered.forwarded <= COUNT + 3
 
 
+def test_an_overload_stops_no_queue(testbed: Bed) -> None:
+    stream = Stream(family=4, frame=128, flows=64)
+    overload = testbed.offer(stream, 100_000, seconds=2)
+    assert overload.received < overload.sent
+    offered = testbed.offer(stream, COUNT, rate=2000)
+    assert offered.received == COUNT
+
+
 def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
     """Send packets of many flows, and return what was counted by CPU."""
     before = testbed.counters()

@@ -54,7 +54,10 @@ class Nic(BaseModel):
         if self.queues > 1:
             tap += f",queues={self.queues}"
             # One for each queue of each direction, one for the control queue, one for changes.
-            device += f",mq=on,vectors={2 * self.queues + 2},rss=on,hash=on"
+            device += f",mq=on,vectors={2 * self.queues + 2},rss=on"
+            # No hash=on: QEMU then spreads packets itself, not the tap by eBPF, and a queue of the
+            # tap waits for ever once it has a packet for another queue that was full
+            # (virtio_net_receive_rcu: only the queue that was full is flushed again).
         return ["-netdev", tap, "-device", device]
 
 
