@@ -247,7 +247,8 @@ def _late_words(one: Delay) -> Iterable[str]:
         return
     parts = [
         f"{number(late.late, 0, NARROW_SPACE)} took {quantity(late.threshold_ns, 'ns')} or more, "
-        f"in {number(late.runs, 0, NARROW_SPACE)} anomalies of {late.in_a_row} in a row or more"
+        f"in {number(late.runs, 0, NARROW_SPACE)} anomal{'y' if late.runs == 1 else 'ies'} of "
+        f"{late.in_a_row} in a row or more"
         for late in one.lateness
     ]
     packets = number(one.lateness[0].packets, 0, NARROW_SPACE)

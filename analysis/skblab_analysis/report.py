@@ -487,12 +487,14 @@ def _work(one: Work) -> Cells:
 
 
 def _by_cpu(counts: ByCpu) -> str:
-    """Return a sum, and of several CPUs what part of it each has: 12 000 (60/40 %)."""
+    """Return a sum, and what part of it each CPU has: 12 000 (CPU 0: 60, 1: 40 %)."""
     whole = sum(counts.values())
-    if len(counts) < 2 or not whole:
+    if not whole:
         return _count(whole)
-    parts = "/".join(f"{100 * count / whole:.0f}" for count in counts.values())
-    return f"{_count(whole)} ({parts}{FIXED_SPACE}%)"
+    if len(counts) == 1:
+        return f"{_count(whole)} (CPU {next(iter(counts))})"
+    parts = ", ".join(f"{cpu}: {100 * count / whole:.0f}" for cpu, count in counts.items())
+    return f"{_count(whole)} (CPU {parts}{FIXED_SPACE}%)"
 
 
 def _suffix(place: int) -> str:
