@@ -61,6 +61,8 @@ class GrowingTable:
     def __init__(self, folder: Path, table: Table) -> None:
         self._path = folder / f"{table.file}.parquet"
         self._schema = table.schema()
+        # One that older runs have not need not be there: without rows it would only be in the way.
+        self._optional = table.later
         self._arrow = self._schema.empty_table()
         # What a run before left over is to go, too.
         self._changed = True
@@ -74,7 +76,12 @@ class GrowingTable:
             self._changed = True
 
     def write(self) -> None:
-        """Write the file whole, if it is not as it was written last."""
+        """Write the file whole, if it is not as it was written last.
+
+        A later table without rows is written only in the place of one that is there.
+        """
+        if self._optional and not self._arrow.num_rows and not self._path.exists():
+            return
         if self._changed:
             buffer = io.BytesIO()
             pq.write_table(self._arrow, buffer, compression="zstd")

@@ -94,7 +94,12 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
 def test_units_and_sentences_travel_in_the_parquet_files(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, PACKETS)
     for table in columns.TABLES:
-        schema = pq.read_schema(path / f"{table.file}.parquet")
+        file = path / f"{table.file}.parquet"
+        # Those of sweeps are there if they have rows.
+        if not file.exists():
+            assert table.later
+            continue
+        schema = pq.read_schema(file)
         for column in table.columns:
             metadata = schema.field(column.name).metadata
             assert metadata[b"unit"].decode() == column.unit

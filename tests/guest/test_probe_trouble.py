@@ -759,7 +759,7 @@ exit $status
 
 
 @only_samples
-@pytest.mark.parametrize(("size", "readable"), [("12k", False), ("48k", True)])
+@pytest.mark.parametrize(("size", "readable"), [("12k", False), ("36k", True)])
 def test_a_full_disk(
     testbed: Bed, run_skblab: Skblab, tmp_path: Path, size: str, readable: bool
 ) -> None:
