@@ -43,7 +43,7 @@ def bed(router: Says, tester: Says) -> Virtio:
 
 
 def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
-    router = Says("7 100\n", "1080\n", "1080\n")
+    router = Says("7 100\n", "1080\n", "1080\n", "1080\n")
     tester = Says("990 10 1000123 970 5970\n", "5970\n", "5970\n")
     offered = bed(router, tester).offer(STREAM, 1000, rate=1000, seconds=2)
     assert offered == Offered(990, 980, 970, 1_000_123, 10)
@@ -54,7 +54,7 @@ def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
 
 
 def test_what_a_router_has_held_comes_later_and_is_not_lost() -> None:
-    router = Says("100\n", "900\n", "1100\n", "1100\n", "1100\n")
+    router = Says("100\n", "900\n", "900\n", "1100\n", "1100\n", "1100\n")
     # It stood still while the sink was looked at first.
     tester = Says("1000 0 1000123 700 5700\n", "5800\n", "5990\n", "6000\n", "6000\n")
     offered = bed(router, tester).offer(STREAM, 1000)
@@ -62,7 +62,7 @@ def test_what_a_router_has_held_comes_later_and_is_not_lost() -> None:
 
 
 def test_packets_without_end_are_an_error() -> None:
-    router = Says("100\n", *(f"{number}\n" for number in range(LOOKS)))
+    router = Says("100\n", "0\n", *(f"{number}\n" for number in range(LOOKS)))
     tester = Says("1000 0 1000123 700 700\n", *(f"{number}\n" for number in range(LOOKS)))
     with pytest.raises(SkblabError, match="packets still come after 50 looks"):
         bed(router, tester).offer(STREAM, 1000)
@@ -77,8 +77,8 @@ def test_without_a_router_none_is_asked() -> None:
 
 
 def test_a_router_without_a_vlan_has_no_tag() -> None:
-    router = Says("100\n", "1100\n", "1100\n")
-    tester = Says("1000 0 1000123 1000 1000\n", "1000\n", "1000\n")
+    # All that it handed over has come: nobody is asked again.
+    router, tester = Says("100\n", "1100\n"), Says("1000 0 1000123 1000 1000\n")
     assert bed(router, tester).offer(STREAM, 1000).forwarded == 1000
     assert "\nTAG=\n" in tester.scripts[0]
 

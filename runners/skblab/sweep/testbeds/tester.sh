@@ -24,23 +24,27 @@ sink() { # device
 	tc -n sink filter add dev "$1" ingress matchall action drop
 }
 
-# Packets that the sink's filter dropped so far.
-dropped() { # device
-	tc -n sink -s -j filter show dev "$1" ingress |
-		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
+# Packets that came to the sink so far.
+came() { # device
+	ip netns exec sink cat "/sys/class/net/$1/statistics/rx_packets"
 }
 
 # Once nothing more comes: a packet that is still under way is not lost. A guest that its host has no
-# time for stands still for longer than one look.
+# time for stands still for longer than one look. In one process, for it is run in every trial.
+# shellcheck disable=SC2016  # the inner shell expands
 settled() { # device of the sink
-	now=$(dropped "$1") same=0
-	while [ "$same" -lt 3 ]; do
-		sleep 0.05
-		last=$now
-		now=$(dropped "$1")
-		if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
-	done
-	echo "$now"
+	ip netns exec sink sh -euc '
+		cd "/sys/class/net/$1/statistics"
+		read -r now <rx_packets
+		same=0
+		while [ "$same" -lt 3 ]; do
+			sleep 0.05
+			last=$now
+			read -r now <rx_packets
+			if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
+		done
+		echo "$now"
+	' sh "$1"
 }
 
 # With one CPU, a thread of the router's, such as of NAPI, gets it as soon as it has work: the ring
@@ -111,7 +115,7 @@ send() { # whole|tester family bytes flows count gap limit cpu
 	device=$1 mac=$2 far=$3
 	shift 4
 	give_way "$7"
-	before=$(dropped "$far")
+	before=$(came "$far")
 	told=$(generate "$device" "$mac" "$@")
 	after=$(settled "$far")
 	echo "$told$((after - before)) $after"
