@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,15 @@ class Run:
 
     def of_trial(self, trial: int) -> list[Series]:
         """Return the histograms of one trial, in the order of the path."""
-        return [one for one in self.series if one.trial == trial]
+        return self._series_of.get(trial, [])
+
+    @cached_property
+    def _series_of(self) -> Mapping[int, list[Series]]:
+        # A sweep asks for every trial, of thousands.
+        found: dict[int, list[Series]] = {}
+        for one in self.series:
+            found.setdefault(one.trial, []).append(one)
+        return found
 
     def exact_trials(self) -> list[ExactTrial]:
         """Return the good exact trials that count instructions."""
@@ -140,14 +149,13 @@ class Run:
 
     def latency(self) -> list[LatencySummary]:
         """Return how packets arrived at given rates, of each traffic and rate."""
-        figures: dict[int, list[Series]] = {}
-        for one in self.series:
-            if one.kind == "arrival":
-                figures.setdefault(one.trial, []).append(one)
+        late: dict[int, list[Row]] = {}
+        for row in self.late:
+            late.setdefault(row["trial"], []).append(row)
         arrived = [
-            tablerows.arrived(row, figures[row["trial"]], self.late)
+            tablerows.arrived(row, figures, late.get(row["trial"], []))
             for row in self.trials
-            if row["trial"] in figures
+            if (figures := [one for one in self.of_trial(row["trial"]) if one.kind == "arrival"])
         ]
         return latency_summaries(arrived, self.document.plan.baseline)
 

@@ -48,8 +48,7 @@ def results(rows: Sequence[Row]) -> list[Result]:
 
 
 def arrived(row: Row, figures: Sequence[Series], late: Iterable[Row]) -> Arrived:
-    """Return a latency trial: its row, its histograms, and all rows of `late`."""
-    number = row["trial"]
+    """Return a latency trial: its row, its histograms, and its rows of `late`."""
     return Arrived(
         **{name: row[name] for name in ("setting", "part", "boot", "traffic", "rate")},
         boot_knobs=row["boot_knobs"] or "",
@@ -68,7 +67,6 @@ def arrived(row: Row, figures: Sequence[Series], late: Iterable[Row]) -> Arrived
                 longest=one["longest"],
             )
             for one in late
-            if one["trial"] == number
         ),
     )
 
