@@ -56,9 +56,10 @@ def test_forwarded_tcp_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab, tmp_p
     hooks, late = found["hooks"], found["late"]
     assert hooks["absent"] == []
     assert not hooks["replaced"] and not hooks["refused"]
-    # Data and acknowledgements, each of them twice through the router's stack.
-    assert found["paths"]["forward"]["ends"]["transmitted"] >= 3001
-    assert found["paths"]["receive"]["ends"]["delivered"] + found["merged"] >= 3001
+    # All that was sent must come; on a busy machine TCP puts several messages in a segment.
+    least = Load.parse("tcp6-forward").least(3001)
+    assert found["paths"]["forward"]["ends"]["transmitted"] + found["merged"] >= least
+    assert found["paths"]["receive"]["ends"]["delivered"] + found["merged"] >= least
     # Every packet takes a microsecond here; five were asked for.
     assert late["recorded"] == len(late["packets"]) == 5
     assert late["limited"] == late["packets_late"] - 5 > 0
