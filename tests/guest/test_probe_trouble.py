@@ -36,6 +36,7 @@ from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
 from skblab.probe.verify.agreement import same_counts
 from skblab.reporter import Reporter
+from skblab.transport import host
 from skblab_analysis.account import account
 from skblab_analysis.documents import PathlatDocument
 from skblab_analysis.errors import parse
@@ -205,7 +206,7 @@ def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
 def test_a_module_of_another_kernel(testbed: Bed, lab: LabRoot, unpatched: Kernel) -> None:
     module = systemtap.ensure(lab, unpatched, "napi-hooks", Reporter(quiet=True))
     transport = testbed.target.transport
-    with targets.kept(transport, targets.FOLDER, targets.UNFOLDER, "making a folder") as folder:
+    with host.temporary(transport) as folder:
         argv = systemtap.bring_module(transport, folder, module)
         tool = session.BACKENDS[systemtap.NAME]
         with (

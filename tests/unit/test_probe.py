@@ -19,7 +19,7 @@ from skblab.errors import SkblabError, UsageError
 from skblab.probe import targets
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
-from skblab.transport import LocalTransport, Running, TransportError
+from skblab.transport import LocalTransport, Running, TransportError, host
 
 
 def test_what_is_not_asked_for_is_left_to_the_probe() -> None:
@@ -105,25 +105,24 @@ def test_an_ssh_configuration_is_a_hosts(tmp_path: Path) -> None:
 def test_what_was_done_to_a_machine_is_undone(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     here, do, undo = LocalTransport(), f"touch {mark}; echo done", f"rm {mark}"
-    with targets.kept(here, do, undo, "marking") as said:
+    with host.kept(here, do, undo, "marking") as said:
         assert said == "done"
         assert mark.exists()
     assert not mark.exists()
-    with pytest.raises(KeyError), targets.kept(here, do, undo, "marking"):
+    with pytest.raises(KeyError), host.kept(here, do, undo, "marking"):
         raise KeyError
     assert not mark.exists()
     with (
         pytest.raises(SkblabError, match=r"marking failed \(exit 3\): because"),
-        targets.kept(here, "echo because >&2; exit 3", undo, "marking"),
+        host.kept(here, "echo because >&2; exit 3", undo, "marking"),
     ):
         raise AssertionError
 
 
 KEEPS = """
 import sys, time
-from skblab.probe import targets
-from skblab.transport import LocalTransport
-with targets.kept(LocalTransport(), f"touch {sys.argv[1]}; echo", f"rm {sys.argv[1]}", "marking"):
+from skblab.transport import LocalTransport, host
+with host.kept(LocalTransport(), f"touch {sys.argv[1]}; echo", f"rm {sys.argv[1]}", "marking"):
     print("ready", flush=True)
     time.sleep(30)
 """

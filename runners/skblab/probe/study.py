@@ -23,8 +23,9 @@ from skblab.labroot import LabRoot
 from skblab.probe import loads
 from skblab.probe.loads import Load
 from skblab.probe.scripts import session, systemtap
-from skblab.probe.targets import FOLDER, UNFOLDER, Target, kept
+from skblab.probe.targets import Target
 from skblab.reporter import Reporter
+from skblab.transport.host import temporary
 from skblab_analysis import files, study
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.records import RunFolder
@@ -141,7 +142,7 @@ def _printed(
     assert target.built is not None, "experiments run in a guest of ours"
     script = f"study/{interval.replace('_', '-')}"
     module = systemtap.ensure(labroot, target.built, script, reporter)
-    with kept(transport, FOLDER, UNFOLDER, "making a folder there") as where:
+    with temporary(transport) as where:
         transport.put(module, f"{where}/{module.name}")
         command = ["staprun", "-b", str(BUFFER_MIB), f"{where}/{module.name}", f"port={loads.PORT}"]
         with session.running(session.BACKENDS[systemtap.NAME], target, script, command) as running:

@@ -4,28 +4,21 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from skblab import kernel, portable
-from skblab.errors import SkblabError, UsageError
+from skblab.errors import UsageError
 from skblab.guest import Guest
 from skblab.labroot import LabRoot
 from skblab.probe.request import HISTOGRAMS
 from skblab.reporter import Reporter
-from skblab.transport import LocalTransport, Running, SshTransport, Transport
+from skblab.transport import LocalTransport, Transport
+from skblab.transport.host import brought, connected, is_host, kept
 
 HERE = "here"
 GUEST = "guest"
-HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
-CONNECT_SECONDS = 30
-# A host that answers nothing for half a minute has gone.
-SSH = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
-FOLDER = 'folder=$(mktemp -d /tmp/skblab.XXXXXX); echo "$folder"'
-UNFOLDER = 'rm -rf "$folder"'
 STAMPS = "/proc/sys/net/core/path_trace"
 NET_PATH = "/sys/kernel/debug/net_path"
 # What a probe has switched on and others found so may be in use by several. Each that found it off,
@@ -94,7 +87,7 @@ class Target:
 
 def check(on: str, ssh_config: Path | None = None) -> None:
     """Raise UsageError unless `on` names a target, and --ssh-config goes with a host."""
-    if not HOST.fullmatch(on) or on.startswith("-"):
+    if not is_host(on):
         raise UsageError(f"--on {on}: expected here, guest, or a host such as root@router")
     if ssh_config is None:
         return
@@ -114,56 +107,12 @@ def machine(
         transport = LocalTransport()
         yield Target(on, transport, str(bundle / program.name), _release(transport))
         return
-    with kept(LocalTransport(), FOLDER, UNFOLDER, "making a folder here") as sockets:
-        config = ["-F", str(ssh_config)] if ssh_config else []
-        ssh = SshTransport(
-            [*config, "-S", f"{sockets}/ssh", *map("-o{}".format, SSH)],
-            on,
-            # Else the shared connection, and the probe with it, would outlive a kill -9.
-            wrap=lambda call: ["setpriv", "--pdeathsig", "KILL", "--", *call],
-        )
-        try:
-            ssh.connect(CONNECT_SECONDS)
-            with kept(ssh, FOLDER, UNFOLDER, "making a folder there") as folder:
-                ssh.put(bundle / "bundle.tar", f"{folder}/bundle.tar")
-                ssh.run(["tar", "-xf", f"{folder}/bundle.tar", "-C", folder]).check("unpacking")
-                yield Target(on, ssh, f"{folder}/{program.name}", _release(ssh))
-        finally:
-            ssh.close()
+    with connected(on, ssh_config) as ssh, brought(ssh, bundle) as folder:
+        yield Target(on, ssh, f"{folder}/{program.name}", _release(ssh))
 
 
 def _release(transport: Transport) -> str:
     return transport.run(["uname", "-r"]).check("uname").stdout.strip()
-
-
-@contextlib.contextmanager
-def kept(transport: Transport, do: str, undo: str, what: str) -> Iterator[str]:
-    """Have one shell of the machine do something, and undo it in the end, whatever happens to us.
-
-    `do` prints one line, which is returned. The shell waits for the end of its input, which comes
-    with the end of this block, of this process, or of the connection.
-    """
-    guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null\n{undo}"])
-    deadline = time.monotonic() + CONNECT_SECONDS
-    while not (said := guard.take_lines()):
-        if not guard.running():
-            guard.wait(CONNECT_SECONDS).check(what)
-        if time.monotonic() > deadline:
-            raise SkblabError(f"{what} took longer than {CONNECT_SECONDS} s")
-        time.sleep(0.02)
-    try:
-        yield said[0].strip()
-    except BaseException:
-        # The first trouble is the one to tell of.
-        with contextlib.suppress(SkblabError):
-            _let_go(guard, what)
-        raise
-    _let_go(guard, what)
-
-
-def _let_go(guard: Running, what: str) -> None:
-    guard.end_input()
-    guard.wait(CONNECT_SECONDS).check(f"undoing: {what}")
 
 
 @contextlib.contextmanager

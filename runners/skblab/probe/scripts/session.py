@@ -12,10 +12,11 @@ from skblab.errors import SkblabError, UsageError, one_line
 from skblab.labroot import LabRoot
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures
-from skblab.probe.targets import FOLDER, STAMPS, UNFOLDER, Target, kept
+from skblab.probe.targets import STAMPS, Target
 from skblab.reporter import Reporter
 from skblab.transport import Running, Transport
 from skblab.transport.base import Done
+from skblab.transport.host import temporary
 from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
 
 # Compiling on the host itself, and asking about all tracepoints, takes its time.
@@ -122,7 +123,7 @@ def attached(
     transport = target.transport
     some: list[Script] = []
     with (
-        kept(transport, FOLDER, UNFOLDER, "making a folder there") as folder,
+        temporary(transport) as folder,
         _ended_in_trouble(some),
     ):
         for name, full in names(path, found):
