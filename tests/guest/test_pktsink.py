@@ -17,6 +17,7 @@ from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep.experiment import Stream, Traffic
 from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds.sending import Sending
 from skblab.sweep.testbeds.sink import Counting, Place, Sink, counting
 from skblab.traffic import PROGRAMS
 from skblab.transport import Transport
@@ -73,7 +74,7 @@ def counted(
 ) -> ArrivalsDocument:
     """Send packets through the router, and return what came of them."""
     with counting(testbed.transport, PROGRAM, sink) as attached:
-        testbed.offer(stream, PACKETS, rate=rate)
+        testbed.offer(Sending(stream, PACKETS, rate=rate))
         found = settled(attached)
     assert sh(testbed.transport, ATTACHED) == "0"
     return found
@@ -90,7 +91,7 @@ def queue(testbed: Netns) -> Iterator[str]:
 def test_every_packet_is_counted_once(testbed: Netns, family: int) -> None:
     stream = Stream.model_validate({"family": family, "frame": 128, "flows": 3})
     with counting(testbed.transport, PROGRAM, Sink(S0, passes=True)) as attached:
-        offered = testbed.offer(stream, PACKETS)
+        offered = testbed.offer(Sending(stream, PACKETS))
         found = settled(attached)
     packets = found.packets
     # It lets them go on: the filter behind it counts them too.
@@ -114,7 +115,7 @@ def behind(testbed: Netns) -> int:
 def test_it_is_where_packets_end(testbed: Netns) -> None:
     before = behind(testbed)
     with counting(testbed.transport, PROGRAM, Sink(S0)) as attached:
-        offered = testbed.offer(STREAM, PACKETS)
+        offered = testbed.offer(Sending(STREAM, PACKETS))
         sh(
             testbed.transport,
             "for n in 1 2 3; do ip netns exec router bash -c 'echo >/dev/udp/198.19.0.2/9'; done",
@@ -263,7 +264,7 @@ def errors(transport: Transport) -> dict[str, int]:
 def test_a_clock_that_is_set_is_noticed(testbed: Netns) -> None:
     with counting(testbed.transport, PROGRAM, Sink(S0)) as attached:
         sh(testbed.transport, "date -s @$(($(date +%s) + 100))")
-        testbed.offer(STREAM, PACKETS)
+        testbed.offer(Sending(STREAM, PACKETS))
         found = settled(attached)
     assert found.clock.steps == 1
     assert found.clock.stepped_ns == pytest.approx(100e9, abs=2e9)

@@ -19,6 +19,7 @@ from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.boot import start
 from skblab.sweep.knobs.turning import turning
 from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds.sending import Sending
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -48,7 +49,7 @@ def test_a_guest_is_booted_as_its_knobs_want(
         with turning(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
             found = turner.turn({**knobs, "rp_filter": 1})
             assert [one for one in found if one.void] == []
-            offered = testbed.offer(Stream(family=4, frame=64, flows=1), COUNT)
+            offered = testbed.offer(Sending(Stream(family=4, frame=64, flows=1), COUNT))
             assert offered.received == COUNT
             wrong = {"mitigations": "auto,nosmt"}
             with pytest.raises(Unable, match="only a boot can make it auto,nosmt"):
@@ -75,9 +76,9 @@ def test_every_packet_comes(
     )
     with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
         assert [one for one in turner.turn(knobs) if one.void] == []
-        offered = testbed.offer(stream, COUNT)
+        offered = testbed.offer(Sending(stream, COUNT))
         assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
-        tester = testbed.offer(stream, COUNT, tester=True)
+        tester = testbed.offer(Sending(stream, COUNT, tester=True))
         assert (tester.sent, tester.received) == (COUNT, COUNT)
 
 
@@ -96,7 +97,7 @@ def test_the_router_polls_what_comes_by_napi(
     with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
         assert [one for one in turner.turn(knobs) if one.void] == []
         before = count()
-        offered = testbed.offer(Stream(family=4, frame=82, flows=1), COUNT)
+        offered = testbed.offer(Sending(Stream(family=4, frame=82, flows=1), COUNT))
         assert (offered.forwarded, offered.received) == (COUNT, COUNT)
         assert count() - before == polled
 
@@ -110,9 +111,9 @@ def test_threads_keep_up_with_the_generator_on_one_cpu(
         testbed = Netns(guest.transport, guest.spec.cpus)
         testbed.prepare(Traffic())
         with turning(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-            plain = testbed.offer(stream, COUNT)
+            plain = testbed.offer(Sending(stream, COUNT))
             assert [one for one in turner.turn(knobs) if one.void] == []
-            threads = testbed.offer(stream, COUNT)
+            threads = testbed.offer(Sending(stream, COUNT))
     assert (threads.sent, threads.refused, threads.received) == (COUNT, 0, COUNT)
     # A switch to the thread and back is in it.
     assert threads.microseconds > plain.microseconds
@@ -122,7 +123,7 @@ def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -
     seen = "ip netns exec router cat /sys/class/net/skbvlan{}/statistics/{}_packets"
     with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
         turner.turn({"vlan": 7})
-        testbed.offer(Stream(family=4, frame=64, flows=1), COUNT)
+        testbed.offer(Sending(Stream(family=4, frame=64, flows=1), COUNT))
         for place, way in ((0, "rx"), (1, "tx")):
             count = testbed.transport.script(seen.format(place, way)).stdout
             assert int(count) == COUNT

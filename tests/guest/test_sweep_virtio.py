@@ -15,7 +15,7 @@ from skblab.labroot import LabRoot
 from skblab.sweep.counters import difference
 from skblab.sweep.experiment import Experiment, Stream, Value
 from skblab.sweep.knobs.turning import turning
-from skblab.sweep.testbeds import VIRTIO
+from skblab.sweep.testbeds import VIRTIO, Sending
 from skblab.sweep.testbeds import Testbed as Bed
 from skblab_analysis.counters import Kind
 from skblab_analysis.records import load
@@ -70,7 +70,7 @@ def testbed(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize("tester", [False, True], ids=["whole", "tester"])
 def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
     stream = Stream.model_validate({"family": family, "frame": 128, "flows": 8})
-    offered = testbed.offer(stream, COUNT, rate=2000, tester=tester)
+    offered = testbed.offer(Sending(stream, COUNT, rate=2000, tester=tester))
     assert (offered.sent, offered.received) == (COUNT, COUNT)
     # A kernel now and then sends a packet of its own, which the sink drops elsewhere.
     assert COUNT <= offered.forwarded <= COUNT + 3
@@ -78,16 +78,16 @@ def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
 
 def test_an_overload_stops_no_queue(testbed: Bed) -> None:
     stream = Stream(family=4, frame=128, flows=64)
-    overload = testbed.offer(stream, 100_000, seconds=2)
+    overload = testbed.offer(Sending(stream, 100_000, seconds=2))
     assert overload.received < overload.sent
-    offered = testbed.offer(stream, COUNT, rate=2000)
+    offered = testbed.offer(Sending(stream, COUNT, rate=2000))
     assert offered.received == COUNT
 
 
 def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
     """Send packets of many flows, and return what was counted by CPU."""
     before = testbed.counters()
-    offered = testbed.offer(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
+    offered = testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
     assert offered.received == COUNT
     found: dict[int | None, int] = {}
     for one in difference(before, testbed.counters()):
@@ -119,7 +119,7 @@ def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
     def queues() -> set[str]:
         """Return the queues of r0 that interrupted more than now and then."""
         before = testbed.counters()
-        offered = testbed.offer(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
+        offered = testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
         assert offered.received == COUNT
         found: dict[str, int] = {}
         for one in difference(before, testbed.counters()):
@@ -139,7 +139,7 @@ def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> N
     with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
         assert [one for one in turner.turn({"threaded": True}) if one.void] == []
         before = testbed.counters()
-        testbed.offer(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
+        testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
         found = difference(before, testbed.counters())
         assert [one for one in found if one.kind == "thread" and one.name.startswith("napi/r0")]
 

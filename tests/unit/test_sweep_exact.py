@@ -27,7 +27,7 @@ from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.plan import Boot, Change
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import KINDS, NETNS, Offered, netns
+from skblab.sweep.testbeds import KINDS, NETNS, Offered, Sending, netns
 from skblab.sweep.testbeds.netns import Netns
 from skblab_analysis import records
 from skblab_analysis.certainty import AGAIN
@@ -51,10 +51,9 @@ class Made:
     refused: int = 0
     able: bool = True
 
-    def offer(
-        self, stream: Stream, packets: int, *, rate: int = 0, tester: bool = False
-    ) -> Offered:
-        took = packets * (TESTER_US if tester else ROUTED_US) // 1000
+    def offer(self, sending: Sending) -> Offered:
+        packets = sending.packets
+        took = packets * (TESTER_US if sending.tester else ROUTED_US) // 1000
         return Offered(packets, packets, packets - self.lost, took, self.refused)
 
     def counters(self) -> Values:
@@ -282,7 +281,7 @@ def test_random_destinations_have_a_way_and_a_name() -> None:
         "IPv4, 64 bytes, 1 flow",
         "IPv4, 64 bytes, 1 flow, random destinations",
     ]
-    fixed, random = (NETNS.offering(one, 10, False, 1) for one in streams)
+    fixed, random = (NETNS.offering(Sending(one, 10), 1) for one in streams)
     assert random == f"DESTINATIONS=random\n{fixed}"
     assert netns.laying_out(shipped("quick").traffic) == "lay_out"
     assert netns.laying_out(shipped("routes").traffic).endswith("\nlead_all_to_the_sink")

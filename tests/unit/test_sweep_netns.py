@@ -10,7 +10,7 @@ import pytest
 
 from skblab.errors import SkblabError
 from skblab.sweep.experiment import FIRST_PORT, MOST_FLOWS, Stream, Traffic
-from skblab.sweep.testbeds import NETNS, Offered
+from skblab.sweep.testbeds import NETNS, Offered, Sending
 from skblab.sweep.testbeds.netns import Netns, script
 from skblab.transport import Transport
 from skblab.transport.base import Done
@@ -31,16 +31,22 @@ class Says:
 
 
 def test_a_rate_is_a_gap_and_a_time_a_limit() -> None:
-    assert NETNS.offering(STREAM, 5000, False, 2) == "offer whole 4 60 1 5000 0 0 1"
-    call = NETNS.offering(STREAM, 5000, True, 2, rate=90_001.5, seconds=1.5)
-    assert call == "offer tester 4 60 1 5000 11111 1.5 1"
+    assert NETNS.offering(Sending(STREAM, 5000), 2) == "offer whole 4 60 1 5000 0 0 1"
+    sending = Sending(STREAM, 5000, rate=90_001.5, seconds=1.5, tester=True)
+    assert NETNS.offering(sending, 2) == "offer tester 4 60 1 5000 11111 1.5 1"
     # The slowest: one every two seconds, in a number that pktgen reads.
-    assert NETNS.offering(STREAM, 2, False, 1, rate=0.5).split()[6] == "2000000000"
+    assert NETNS.offering(Sending(STREAM, 2, rate=0.5), 1).split()[6] == "2000000000"
+
+
+def test_a_timed_trial_has_its_packets_and_an_end() -> None:
+    assert Sending.timed(STREAM, 1000, 2.0) == Sending(STREAM, 2000, 1000, 2.5)
+    assert Sending.timed(STREAM, 1, 0.25).packets == 2
 
 
 def test_the_counts_of_a_trial_are_read() -> None:
     says = Says("980 20 1000123 969 1969 970\n")
-    offered = Netns(cast(Transport, says), 2).offer(STREAM, 1000, rate=1000, seconds=3600)
+    sending = Sending(STREAM, 1000, rate=1000, seconds=3600)
+    offered = Netns(cast(Transport, says), 2).offer(sending)
     assert offered == Offered(
         sent=980, forwarded=970, received=969, microseconds=1000123, refused=20
     )
@@ -52,7 +58,7 @@ def test_the_counts_of_a_trial_are_read() -> None:
 @pytest.mark.parametrize("text", ["", "980 20 970 969 1", "a 0 1 2 3 4"])
 def test_a_generator_that_says_something_else_is_an_error(text: str) -> None:
     with pytest.raises(SkblabError, match="expected packets sent, refused, microseconds"):
-        Netns(cast(Transport, Says(text)), 2).offer(STREAM, 1000)
+        Netns(cast(Transport, Says(text)), 2).offer(Sending(STREAM, 1000))
 
 
 def test_the_port_behind_the_last_flow_has_16_bits() -> None:

@@ -13,7 +13,7 @@ from skblab.cli import app
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest, GuestSpec, Nic
 from skblab.sweep.experiment import Experiment, Stream, Traffic
-from skblab.sweep.testbeds import KINDS, VIRTIO, Offered
+from skblab.sweep.testbeds import KINDS, VIRTIO, Offered, Sending
 from skblab.sweep.testbeds.virtio import LINKS, LOOKS, Virtio
 from skblab.transport.base import Done
 
@@ -45,7 +45,7 @@ def bed(router: Says, tester: Says) -> Virtio:
 def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
     router = Says("7 100\n", "1080\n", "1080\n", "1080\n")
     tester = Says("990 10 1000123 970 5970\n", "5970\n", "5970\n")
-    offered = bed(router, tester).offer(STREAM, 1000, rate=1000, seconds=2)
+    offered = bed(router, tester).offer(Sending(STREAM, 1000, rate=1000, seconds=2))
     assert offered == Offered(990, 980, 970, 1_000_123, 10)
     assert tester.calls[0] == "send whole 4 60 1 1000 1000000 2 1"
     # Frames are in the router's VLAN.
@@ -57,7 +57,7 @@ def test_what_a_router_has_held_comes_later_and_is_not_lost() -> None:
     router = Says("100\n", "900\n", "900\n", "1100\n", "1100\n", "1100\n")
     # It stood still while the sink was looked at first.
     tester = Says("1000 0 1000123 700 5700\n", "5800\n", "5990\n", "6000\n", "6000\n")
-    offered = bed(router, tester).offer(STREAM, 1000)
+    offered = bed(router, tester).offer(Sending(STREAM, 1000))
     assert (offered.forwarded, offered.received) == (1000, 1000)
 
 
@@ -65,12 +65,12 @@ def test_packets_without_end_are_an_error() -> None:
     router = Says("100\n", "0\n", *(f"{number}\n" for number in range(LOOKS)))
     tester = Says("1000 0 1000123 700 700\n", *(f"{number}\n" for number in range(LOOKS)))
     with pytest.raises(SkblabError, match="packets still come after 50 looks"):
-        bed(router, tester).offer(STREAM, 1000)
+        bed(router, tester).offer(Sending(STREAM, 1000))
 
 
 def test_without_a_router_none_is_asked() -> None:
     router, tester = Says(), Says("1000 0 1000123 1000 1000\n")
-    offered = bed(router, tester).offer(STREAM, 1000, tester=True, by_queue=True)
+    offered = bed(router, tester).offer(Sending(STREAM, 1000, tester=True, by_queue=True))
     assert (offered.sent, offered.forwarded, offered.received) == (1000, 1000, 1000)
     assert router.calls == []
     assert "\nXMIT=queue_xmit\nsend tester 4" in tester.last
@@ -79,14 +79,14 @@ def test_without_a_router_none_is_asked() -> None:
 def test_a_router_without_a_vlan_has_no_tag() -> None:
     # All that it handed over has come: nobody is asked again.
     router, tester = Says("100\n", "1100\n"), Says("1000 0 1000123 1000 1000\n")
-    assert bed(router, tester).offer(STREAM, 1000).forwarded == 1000
+    assert bed(router, tester).offer(Sending(STREAM, 1000)).forwarded == 1000
     assert "\nTAG=\n" in tester.scripts[0]
 
 
 @pytest.mark.parametrize("said", ["", "a", "7 a"])
 def test_a_router_that_says_something_else_is_an_error(said: str) -> None:
     with pytest.raises(SkblabError, match="expected packets forwarded"):
-        bed(Says(said), Says()).offer(STREAM, 1000)
+        bed(Says(said), Says()).offer(Sending(STREAM, 1000))
 
 
 def test_addresses_are_laid_out_on_both_sides() -> None:

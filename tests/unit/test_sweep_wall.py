@@ -34,8 +34,9 @@ from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Strea
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import NETNS, Offered
+from skblab.sweep.testbeds import NETNS, Offered, Sending
 from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds.sending import LEAST_PACKETS
 from skblab.sweep.throughput.limits import USUAL
 from skblab.transport import TransportError
 from skblab_analysis import findings
@@ -75,25 +76,18 @@ class Guest:
     interrupts: int = 0
     rp_filter: str = "0"
 
-    def offer(
-        self,
-        stream: Stream,
-        packets: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        tester: bool = False,
-        by_queue: bool = False,
-    ) -> Offered:
+    def offer(self, sending: Sending) -> Offered:
         self.offers += 1
         if self.offers > self.dies_after:
             raise TransportError("the connection went away")
         router = SLOW if self.rp_filter == "1" else ROUTER
-        fastest = min(self.generator, router) if self.shared and not tester else self.generator
-        reached = min(rate or fastest, fastest)
-        sent = min(packets, int(reached * (seconds or FOREVER)))
+        fastest = (
+            min(self.generator, router) if self.shared and not sending.tester else self.generator
+        )
+        reached = min(sending.rate or fastest, fastest)
+        sent = min(sending.packets, int(reached * (sending.seconds or FOREVER)))
         took = sent / reached
-        passed = sent if tester else min(sent, int(router * took))
+        passed = sent if sending.tester else min(sent, int(router * took))
         stray = int(self.offers in self.strays)
         return Offered(sent, passed + stray, passed + stray, round(took * 1e6))
 
@@ -468,9 +462,9 @@ def test_a_strict_rate_is_confirmed_by_a_long_trial(
     class Tired(Guest):
         """Loses a packet of those of a long trial."""
 
-        def offer(self, stream: Stream, packets: int, **how: float) -> Offered:
-            offered = super().offer(stream, packets, **how)  # type: ignore[arg-type]
-            late = not confirmed and how.get("seconds", 0.0) > 60
+        def offer(self, sending: Sending) -> Offered:
+            offered = super().offer(sending)
+            late = not confirmed and sending.seconds > 60
             return replace(offered, received=offered.received - late)
 
     run = Sweep.begin(tmp_path, wanted, Tired()).run(monkeypatch)
@@ -556,9 +550,10 @@ def test_the_search_is_asked_for_what_the_file_says() -> None:
     found = wall.asked(throughput.model_copy(update={"seconds": 0.25, "goals": ("pdr",)}))
     assert [(one.name, one.loss_ratio, one.width) for one in found.goals] == [("PDR", 0.005, 0.02)]
     assert (found.min_load, found.seconds, found.trials) == (8.0, 0.25, 3)
+    assert round(found.min_load * found.seconds) == LEAST_PACKETS
     # pktgen reads a gap of ten digits.
     found = wall.asked(throughput.model_copy(update={"seconds": 3600.0}))
-    call = NETNS.offering(STREAM, 3600, False, 2, rate=found.min_load)
+    call = NETNS.offering(Sending(STREAM, 3600, rate=found.min_load), 2)
     assert call.split()[6] == "1000000000"
 
 

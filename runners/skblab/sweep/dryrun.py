@@ -12,7 +12,7 @@ from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK, start
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.plan import Plan, Trial
-from skblab.sweep.testbeds import Kind
+from skblab.sweep.testbeds import Kind, Sending
 from skblab.sweep.testbeds.base import sink
 
 
@@ -37,14 +37,14 @@ def commands(
             for trial in change.trials:
                 tester = change.setting == TESTER
                 if plan.exact:
-                    yield kind.offering(trial.stream, packets, tester, cpus)
+                    yield kind.offering(Sending(trial.stream, packets, tester=tester), cpus)
                 elif trial.what == "layers":
                     argv = [layering.PROGRAM, *layering.request(machine).options()]
                     yield shlex.join(argv)
                 elif trial.rate is not None:
                     yield from _timed(plan, kind, trial, tester, cpus)
                 else:
-                    yield _first(plan, kind, trial, tester, cpus)
+                    yield kind.offering(_first(plan, trial, tester), cpus)
 
 
 def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
@@ -52,10 +52,10 @@ def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
     return [_set(machine, name, value) for name, value in knobs.items() if not KNOBS[name].boot]
 
 
-def _first(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> str:
+def _first(plan: Plan, trial: Trial, tester: bool) -> Sending:
     throughput = plan.experiment.measure.throughput
     assert throughput is not None
-    return wall.first_load(kind, throughput, trial.stream, tester, cpus)
+    return wall.first_load(throughput, trial.stream, tester)
 
 
 def _timed(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _timed(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> Ite
     assert asked is not None
     watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
     yield shlex.join([arriving.PROGRAM, *watched.options()])
-    yield arriving.sending(kind, trial, tester, cpus, asked)
+    yield kind.offering(arriving.sending(trial, tester, asked), cpus)
 
 
 def _set(machine: Machine, name: str, value: Value) -> str:

@@ -16,6 +16,7 @@ from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.standing import Standing
 from skblab.sweep.testbeds.base import WARM_UP, Testbed
+from skblab.sweep.testbeds.sending import Sending
 from skblab_analysis.exact import ExactTrial
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
@@ -74,12 +75,12 @@ class Counting:
 
     def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
         """Send some packets that are not counted."""
-        testbed.offer(trial.stream, WARM_UP, tester=tester)
+        testbed.offer(Sending(trial.stream, WARM_UP, tester=tester))
 
     def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
         tester = key.setting == TESTER
-        offered = testbed.offer(trial.stream, self.packets, tester=tester)
+        offered = testbed.offer(Sending(trial.stream, self.packets, tester=tester))
         counted = ExactTrial(
             setting=key.setting,
             part="tester" if tester else "whole",

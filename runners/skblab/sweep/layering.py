@@ -6,12 +6,11 @@ from __future__ import annotations
 from skblab.probe.reading import attached
 from skblab.probe.request import Request
 from skblab.probe.targets import Target, stamps_for
-from skblab.sweep.arriving import LATE_SECONDS, packets
 from skblab.sweep.experiment import Layers
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
-from skblab.sweep.testbeds import Testbed
+from skblab.sweep.testbeds import Sending, Testbed
 from skblab_analysis.layering import PATH, Probed
 
 PROGRAM = "/skblab/tools/pathlat"
@@ -40,12 +39,7 @@ def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, 
         stamps_for(target, asks.source),
         attached(target, asks, lambda text: None) as reading,
     ):
-        offered = testbed.offer(
-            trial.stream,
-            packets(trial.rate, asked.seconds),
-            rate=trial.rate,
-            seconds=asked.seconds + LATE_SECONDS,
-        )
+        offered = testbed.offer(Sending.timed(trial.stream, trial.rate, asked.seconds))
         document = reading.end()
     return document, Probed(
         boot=key.block,

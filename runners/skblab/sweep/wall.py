@@ -16,14 +16,15 @@ from skblab.guest import GuestSpec
 from skblab.labroot import Bind
 from skblab.reporter import Reporter
 from skblab.sweep import layering
-from skblab.sweep.arriving import LATE_SECONDS, arrivals
+from skblab.sweep.arriving import arrivals
 from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Value
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.standing import Standing
-from skblab.sweep.testbeds import Kind, Offered, Testbed
+from skblab.sweep.testbeds import Offered, Sending, Testbed
 from skblab.sweep.testbeds.base import WARM_UP
+from skblab.sweep.testbeds.sending import LEAST_PACKETS
 from skblab.sweep.throughput import goals, limits
 from skblab.sweep.throughput.confirm import Confirmation, confirm
 from skblab.sweep.throughput.limits import MARGIN, Tolerances
@@ -43,8 +44,7 @@ from skblab_analysis.words import quantity
 GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
 # More than a veth pair has carried anywhere; the search goes on from what really comes.
 MOST_PER_SECOND = 10_000_000.0
-# With one packet a trial would have no rate, and the generator's gap between two has ten digits.
-LEAST_PACKETS = 2
+# The generator's gap between two packets has ten digits.
 LEAST_PER_SECOND = 1.0
 # Times that a trial is run before it is believed that its counts contradict each other.
 TRIES = 3
@@ -73,12 +73,13 @@ class Offering:
 
     def measure(self, load: float, seconds: float) -> LoadTrial:
         """Send `load` packets a second for `seconds`, and count once nothing more comes."""
-        offered = self._offer(load, seconds)
+        sending = Sending.timed(self.stream, load, seconds, tester=self.tester)
+        offered = self.testbed.offer(sending)
         for _ in range(TRIES - 1):
             if offered.received <= self._forwarded(offered) <= offered.tried:
                 break
             # A kernel now and then sends a packet of its own, which would hide a loss.
-            offered = self._offer(load, seconds)
+            offered = self.testbed.offer(sending)
         return LoadTrial(
             load,
             seconds,
@@ -87,15 +88,6 @@ class Offering:
             offered.received,
             self.tolerances,
             took=offered.microseconds / 1e6,
-        )
-
-    def _offer(self, load: float, seconds: float) -> Offered:
-        return self.testbed.offer(
-            self.stream,
-            round(load * seconds),
-            rate=load,
-            seconds=seconds + LATE_SECONDS,
-            tester=self.tester,
         )
 
     def _forwarded(self, offered: Offered) -> int:
@@ -131,11 +123,12 @@ class Timing:
         seconds = self.experiment.repeats.warm_up_seconds
         if seconds:
             stream = next(self.experiment.traffic.each())
-            testbed.offer(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
+            packets = round(MOST_PER_SECOND * seconds)
+            testbed.offer(Sending(stream, packets, seconds=seconds))
 
     def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
         """Send some packets that are not counted."""
-        testbed.offer(trial.stream, WARM_UP, tester=tester)
+        testbed.offer(Sending(trial.stream, WARM_UP, tester=tester))
 
     def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
         """Measure throughput or latency, of a setting or of the tester."""
@@ -271,17 +264,10 @@ def _widest(run: Run) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
-def first_load(kind: Kind, throughput: Throughput, stream: Stream, tester: bool, cpus: int) -> str:
-    """Return the call that a search begins with."""
+def first_load(throughput: Throughput, stream: Stream, tester: bool) -> Sending:
+    """Return what a search sends first."""
     plan = asked(throughput)
-    return kind.offering(
-        stream,
-        round(plan.max_load * plan.seconds),
-        tester,
-        cpus,
-        rate=plan.max_load,
-        seconds=plan.seconds + LATE_SECONDS,
-    )
+    return Sending.timed(stream, plan.max_load, plan.seconds, tester=tester)
 
 
 def spent(journal: Iterable[Event]) -> float:

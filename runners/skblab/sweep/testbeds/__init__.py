@@ -3,8 +3,9 @@
 
 from skblab.sweep.testbeds.base import Kind, Offered, Testbed
 from skblab.sweep.testbeds.netns import NETNS
+from skblab.sweep.testbeds.sending import Sending
 from skblab.sweep.testbeds.virtio import VIRTIO
 
 KINDS: dict[str, Kind] = {one.name: one for one in (NETNS, VIRTIO)}
 
-__all__ = ["KINDS", "NETNS", "VIRTIO", "Kind", "Offered", "Testbed"]
+__all__ = ["KINDS", "NETNS", "VIRTIO", "Kind", "Offered", "Sending", "Testbed"]

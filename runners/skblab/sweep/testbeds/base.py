@@ -20,8 +20,9 @@ from skblab.guest import Guest, GuestSpec
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
-from skblab.sweep.experiment import MOST_PACKETS, Experiment, Stream, Traffic
+from skblab.sweep.experiment import MOST_PACKETS, Experiment, Traffic
 from skblab.sweep.knobs.base import Machine
+from skblab.sweep.testbeds.sending import Sending
 from skblab.sweep.testbeds.sink import Place, Sink
 from skblab.transport import Transport
 
@@ -73,21 +74,8 @@ class Testbed(Protocol):
     def prepare(self, traffic: Traffic) -> None:
         """Lay out addresses and neighbours, as it takes for this traffic."""
 
-    def offer(
-        self,
-        stream: Stream,
-        packets: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        tester: bool = False,
-        by_queue: bool = False,
-    ) -> Offered:
-        """Send packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
-
-        `tester`: with no router in between. `by_queue`: so that what is attached to the generator's
-        device sees them. All counters are read when nothing comes any more.
-        """
+    def offer(self, sending: Sending) -> Offered:
+        """Send packets; all counters are read when nothing comes any more."""
 
     def counters(self) -> counters.Values:
         """Return what the kernel of the device under test has counted until now."""
@@ -124,17 +112,7 @@ class Kind(Protocol):
     def commands(self, traffic: Traffic) -> Iterator[str]:
         """Yield the scripts that make it, once all has booted."""
 
-    def offering(
-        self,
-        stream: Stream,
-        packets: int,
-        tester: bool,
-        cpus: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        by_queue: bool = False,
-    ) -> str:
+    def offering(self, sending: Sending, cpus: int) -> str:
         """Return the call that sends packets, where the device under test has so many CPUs."""
 
     def up(
@@ -150,31 +128,22 @@ class Kind(Protocol):
         """Have it up, with these kernels in the device under test and in a tester of its own."""
 
 
-def calling(
-    verb: str,
-    stream: Stream,
-    packets: int,
-    tester: bool,
-    cpu: int,
-    *,
-    rate: float,
-    seconds: float,
-    by_queue: bool,
-) -> str:
+def calling(verb: str, sending: Sending, cpu: int) -> str:
     """Return a call of a testbed's script that sends packets; `cpu` has the generator."""
+    stream, packets = sending.stream, sending.packets
     assert isinstance(stream.frame, int)
     if packets >= MOST_PACKETS:
         # Until the time is up: no generator comes so far in it.
-        assert seconds
+        assert sending.seconds
         packets = 0
-    gap = round(NANOSECONDS / rate) if rate else 0
+    gap = round(NANOSECONDS / sending.rate) if sending.rate else 0
     words = [
-        *(verb, "tester" if tester else "whole"),
+        *(verb, "tester" if sending.tester else "whole"),
         *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows),
-        *(packets, gap, f"{seconds:g}", cpu),
+        *(packets, gap, f"{sending.seconds:g}", cpu),
     ]
     how = [] if stream.destinations == "fixed" else [f"DESTINATIONS={stream.destinations}"]
-    how += ["XMIT=queue_xmit"] if by_queue else []
+    how += ["XMIT=queue_xmit"] if sending.by_queue else []
     return "\n".join([*how, shlex.join(map(str, words))])
 
 

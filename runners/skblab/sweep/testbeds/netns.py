@@ -16,10 +16,11 @@ from skblab.guest import Guest, GuestSpec
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
-from skblab.sweep.experiment import Experiment, Stream, Traffic, text
+from skblab.sweep.experiment import Experiment, Traffic, text
 from skblab.sweep.knobs.base import Device, Machine
 from skblab.sweep.testbeds import base
 from skblab.sweep.testbeds.base import SECONDS, Offered, Testbed, calling, counts
+from skblab.sweep.testbeds.sending import Sending
 from skblab.transport import Transport
 
 ROUTER = "router"
@@ -44,28 +45,14 @@ class Netns:
         """Make the namespaces, as it takes for this traffic."""
         self._run(laying_out(traffic), "making the testbed's namespaces")
 
-    def offer(
-        self,
-        stream: Stream,
-        packets: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        tester: bool = False,
-        by_queue: bool = False,
-    ) -> Offered:
+    def offer(self, sending: Sending) -> Offered:
         """Send packets, see Testbed."""
-        call = NETNS.offering(
-            *(stream, packets, tester, self.machine.cpus),
-            rate=rate,
-            seconds=seconds,
-            by_queue=by_queue,
-        )
+        call = NETNS.offering(sending, self.machine.cpus)
         names = (*("packets sent", "refused", "microseconds", "received", "in all", "forwarded"),)
         sent, refused, took, received, _, forwarded = counts(
-            self._run(call, "the generator", seconds), names
+            self._run(call, "the generator", sending.seconds), names
         )
-        return Offered(sent, sent if tester else forwarded, received, took, refused)
+        return Offered(sent, sent if sending.tester else forwarded, received, took, refused)
 
     def counters(self) -> counters.Values:
         """Return what the kernel has counted until now."""
@@ -120,20 +107,9 @@ class InOneGuest:
         """Yield the script that makes it."""
         yield script(laying_out(traffic))
 
-    def offering(
-        self,
-        stream: Stream,
-        packets: int,
-        tester: bool,
-        cpus: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        by_queue: bool = False,
-    ) -> str:
+    def offering(self, sending: Sending, cpus: int) -> str:
         """Return the call that sends packets, for `script`."""
-        how = {"rate": rate, "seconds": seconds}
-        return calling("offer", stream, packets, tester, cpus - 1, by_queue=by_queue, **how)
+        return calling("offer", sending, cpus - 1)
 
     @contextlib.contextmanager
     def up(

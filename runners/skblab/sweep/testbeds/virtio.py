@@ -19,10 +19,11 @@ from skblab.guest import Guest, GuestSpec, Nic, links
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
-from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.experiment import Experiment, Traffic
 from skblab.sweep.knobs.base import Device, Machine
 from skblab.sweep.testbeds import base
 from skblab.sweep.testbeds.base import SECONDS, Offered, Testbed, calling, counts
+from skblab.sweep.testbeds.sending import Sending
 from skblab.transport import Transport
 
 # One for the generator, one for the sink.
@@ -52,29 +53,19 @@ class Virtio:
             text = base.script(call, *ROUTER)
             transport.script(text, seconds=SECONDS).check("making the testbed")
 
-    def offer(
-        self,
-        stream: Stream,
-        packets: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        tester: bool = False,
-        by_queue: bool = False,
-    ) -> Offered:
+    def offer(self, sending: Sending) -> Offered:
         """Send packets, see Testbed."""
-        how = {"rate": rate, "seconds": seconds}
-        call = VIRTIO.offering(stream, packets, tester, self.machine.cpus, by_queue=by_queue, **how)
+        call = VIRTIO.offering(sending, self.machine.cpus)
         tag, before = "", 0
-        if not tester:
+        if not sending.tester:
             tag, _, handed = self._router("tag | tr '\\n' ' '; handed_over r1").rpartition(" ")
             [before] = counts(handed, ["packets forwarded"])
         text = base.script(f"TAG={tag.strip()}\n{call}", "tester")
-        done = self.tester.script(text, seconds=SECONDS + seconds).check("the generator")
+        done = self.tester.script(text, seconds=SECONDS + sending.seconds).check("the generator")
         names = ("packets sent", "refused", "microseconds", "packets received", "in all")
         sent, refused, took, received, whole = counts(done.stdout, names)
         forwarded = sent
-        if not tester:
+        if not sending.tester:
             [after] = counts(self._router("handed_over r1"), ["packets forwarded"])
             now = whole
             if after - before != received:
@@ -141,20 +132,9 @@ class TwoGuests:
         for call in _calls(traffic):
             yield base.script(call, *ROUTER)
 
-    def offering(
-        self,
-        stream: Stream,
-        packets: int,
-        tester: bool,
-        cpus: int,
-        *,
-        rate: float = 0.0,
-        seconds: float = 0.0,
-        by_queue: bool = False,
-    ) -> str:
+    def offering(self, sending: Sending, cpus: int) -> str:
         """Return the tester's call that sends packets; its last CPU does it."""
-        how = {"rate": rate, "seconds": seconds}
-        return calling("send", stream, packets, tester, TESTER_CPUS - 1, by_queue=by_queue, **how)
+        return calling("send", sending, TESTER_CPUS - 1)
 
     @contextlib.contextmanager
     def up(

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a testbed's generator is asked to send, in the terms that all testbeds share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from skblab.sweep.experiment import Stream
+
+# A generator that cannot keep the rate is stopped so long after the trial should have ended. pktgen
+# itself takes up to a quarter of a second until it begins.
+LATE_SECONDS = 0.5
+# With one packet a trial would have no rate, and there is no time between two.
+LEAST_PACKETS = 2
+
+
+@dataclass(frozen=True)
+class Sending:
+    """Packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
+
+    `tester`: with no router in between. `by_queue`: so that what is attached to the generator's
+    device sees them.
+    """
+
+    stream: Stream
+    packets: int
+    rate: float = 0.0
+    seconds: float = 0.0
+    tester: bool = False
+    by_queue: bool = False
+
+    @classmethod
+    def timed(
+        cls,
+        stream: Stream,
+        rate: float,
+        seconds: float,
+        *,
+        tester: bool = False,
+        by_queue: bool = False,
+    ) -> Self:
+        """Return a trial of so many seconds at a rate: its packets, and when it is stopped."""
+        packets = max(round(rate * seconds), LEAST_PACKETS)
+        return cls(stream, packets, rate, seconds + LATE_SECONDS, tester, by_queue)
