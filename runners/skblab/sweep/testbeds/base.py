@@ -21,7 +21,7 @@ from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
 from skblab.sweep.experiment import MOST_PACKETS, Experiment, Traffic
-from skblab.sweep.knobs.base import Machine
+from skblab.sweep.knobs.base import Device, Machine
 from skblab.sweep.testbeds.sending import Sending
 from skblab.sweep.testbeds.sink import Place, Sink
 from skblab.transport import Transport
@@ -35,6 +35,8 @@ SECONDS = 600
 # Packets before a trial, which fill the caches of memory, routes and neighbours.
 WARM_UP = 2_000
 NANOSECONDS = 1_000_000_000
+# What `send` of tester.sh prints.
+SENT = ("packets sent", "refused", "microseconds", "packets received", "in all")
 
 
 @dataclass(frozen=True)
@@ -153,11 +155,28 @@ def script(call: str, *parts: str) -> str:
     return "\n".join(["set -eu", *texts, call, ""])
 
 
-def counts(printed: str, names: Sequence[str]) -> list[int]:
-    """Return the numbers that a script printed, one for each name; SkblabError if it did not."""
+def machine(cpus: int, netns: str | None) -> Machine:
+    """Return a router of two devices with so many CPUs; `netns`: the namespace that it is in."""
+    devices = (
+        Device("r0", netns, beyond=("198.18.0.2", "2001:db8:0:1::2")),
+        Device("r1", netns, beyond=("198.19.0.2", "2001:db8:0:2::2")),
+    )
+    return Machine(devices, netns, cpus)
+
+
+def laying_out(call: str, traffic: Traffic) -> str:
+    """Return the call that lays a router out, and what it takes beside it for this traffic."""
+    return f"{call}\nlead_all_to_the_sink" if "random" in traffic.destinations else call
+
+
+def counts(who: str, printed: str, names: Sequence[str]) -> list[int]:
+    """Return the numbers that a script printed, one for each name; SkblabError if it did not.
+
+    `who` printed them, in words that begin an error.
+    """
     words = printed.split()
     if len(words) != len(names) or not all(word.isdigit() for word in words):
-        raise SkblabError(f"the generator printed {printed!r}: expected {', '.join(names)}")
+        raise SkblabError(f"{who} printed {printed!r}: expected {', '.join(names)}")
     return [int(word) for word in words]
 
 

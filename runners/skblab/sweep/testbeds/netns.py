@@ -17,9 +17,9 @@ from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
 from skblab.sweep.experiment import Experiment, Traffic, text
-from skblab.sweep.knobs.base import Device, Machine
+from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds import base
-from skblab.sweep.testbeds.base import SECONDS, Offered, Testbed, calling, counts
+from skblab.sweep.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, counts
 from skblab.sweep.testbeds.sending import Sending
 from skblab.transport import Transport
 
@@ -48,9 +48,9 @@ class Netns:
     def offer(self, sending: Sending) -> Offered:
         """Send packets, see Testbed."""
         call = NETNS.offering(sending, self.machine.cpus)
-        names = (*("packets sent", "refused", "microseconds", "received", "in all", "forwarded"),)
+        printed = self._run(call, "the generator", sending.seconds)
         sent, refused, took, received, _, forwarded = counts(
-            self._run(call, "the generator", sending.seconds), names
+            "the generator", printed, (*SENT, "packets forwarded")
         )
         return Offered(sent, sent if sending.tester else forwarded, received, took, refused)
 
@@ -97,11 +97,7 @@ class InOneGuest:
 
     def machine(self, cpus: int) -> Machine:
         """Return the device under test of a guest with so many CPUs."""
-        devices = (
-            Device("r0", ROUTER, beyond=("198.18.0.2", "2001:db8:0:1::2")),
-            Device("r1", ROUTER, beyond=("198.19.0.2", "2001:db8:0:2::2")),
-        )
-        return Machine(devices, ROUTER, cpus)
+        return base.machine(cpus, ROUTER)
 
     def commands(self, traffic: Traffic) -> Iterator[str]:
         """Yield the script that makes it."""
@@ -132,7 +128,7 @@ NETNS = InOneGuest()
 
 def laying_out(traffic: Traffic) -> str:
     """Return the call that makes the namespaces, for `script`."""
-    return "lay_out\nlead_all_to_the_sink" if "random" in traffic.destinations else "lay_out"
+    return base.laying_out("lay_out", traffic)
 
 
 def script(call: str) -> str:

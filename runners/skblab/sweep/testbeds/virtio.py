@@ -20,9 +20,9 @@ from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
 from skblab.sweep.experiment import Experiment, Traffic
-from skblab.sweep.knobs.base import Device, Machine
+from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds import base
-from skblab.sweep.testbeds.base import SECONDS, Offered, Testbed, calling, counts
+from skblab.sweep.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, counts
 from skblab.sweep.testbeds.sending import Sending
 from skblab.transport import Transport
 
@@ -59,14 +59,13 @@ class Virtio:
         tag, before = "", 0
         if not sending.tester:
             tag, _, handed = self._router("tag | tr '\\n' ' '; handed_over r1").rpartition(" ")
-            [before] = counts(handed, ["packets forwarded"])
+            [before] = counts("the router", handed, ["packets forwarded"])
         text = base.script(f"TAG={tag.strip()}\n{call}", "tester")
         done = self.tester.script(text, seconds=SECONDS + sending.seconds).check("the generator")
-        names = ("packets sent", "refused", "microseconds", "packets received", "in all")
-        sent, refused, took, received, whole = counts(done.stdout, names)
+        sent, refused, took, received, whole = counts("the generator", done.stdout, SENT)
         forwarded = sent
         if not sending.tester:
-            [after] = counts(self._router("handed_over r1"), ["packets forwarded"])
+            after = self._handed_over()
             now = whole
             if after - before != received:
                 after, now = self._settled(whole)
@@ -81,10 +80,10 @@ class Virtio:
         """
         handed = -1
         for _ in range(LOOKS):
-            [after] = counts(self._router("handed_over r1"), ["packets forwarded"])
+            after = self._handed_over()
             text = base.script("settled s0", "tester")
             printed = self.tester.script(text, seconds=SECONDS).check("the sink").stdout
-            [now] = counts(printed, ["packets received"])
+            [now] = counts("the sink", printed, ["packets received"])
             if (after, now) == (handed, seen):
                 return after, now
             handed, seen = after, now
@@ -93,6 +92,11 @@ class Virtio:
     def counters(self) -> counters.Values:
         """Return what the router's kernel has counted until now."""
         return counters.read(self.transport, self.machine)
+
+    def _handed_over(self) -> int:
+        printed = self._router("handed_over r1")
+        [packets] = counts("the router", printed, ["packets forwarded"])
+        return packets
 
     def _router(self, call: str) -> str:
         text = base.script(call, *ROUTER)
@@ -121,11 +125,7 @@ class TwoGuests:
 
     def machine(self, cpus: int) -> Machine:
         """Return the router with so many CPUs."""
-        devices = (
-            Device("r0", beyond=("198.18.0.2", "2001:db8:0:1::2")),
-            Device("r1", beyond=("198.19.0.2", "2001:db8:0:2::2")),
-        )
-        return Machine(devices, None, cpus)
+        return base.machine(cpus, None)
 
     def commands(self, traffic: Traffic) -> Iterator[str]:
         """Yield the tester's script, and the router's."""
@@ -184,7 +184,4 @@ def _nic(number: int, queues: int = 1) -> Nic:
 
 
 def _calls(traffic: Traffic) -> tuple[str, str]:
-    router = "be_guest_router"
-    if "random" in traffic.destinations:
-        router += "\nlead_all_to_the_sink"
-    return "be_tester", router
+    return "be_tester", base.laying_out("be_guest_router", traffic)
