@@ -28,7 +28,7 @@ from skblab.report import report
 from skblab.reporter import Reporter
 from skblab.selftests.cli import kselftest
 from skblab.soak.cli import soak
-from skblab.sweep.cli import resume, sweep
+from skblab.sweep.cli import cleanup, resume, sweep
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -76,6 +76,7 @@ app.command()(kselftest)
 app.command()(soak)
 app.command()(sweep)
 app.command()(resume)
+app.command()(cleanup)
 app.command("lint", hidden=True)(develop.lint)
 app.command("format", hidden=True)(develop.format_)
 app.command("native-tests", hidden=True)(develop.native_tests)

@@ -71,7 +71,7 @@ class Made:
 def counting(folder: RunFolder) -> Running:
     made = plan.make(shipped("router-settings"), exact=True)
     method = Counting(folder, 1000)
-    return Running(made, method, NETNS, folder, Reporter(quiet=True), Progress.read(folder.path))
+    return Running(made, method, folder, Reporter(quiet=True), Progress.read(folder.path))
 
 
 def recorded(tmp_path: Path, made: Made) -> records.Run:
@@ -331,5 +331,5 @@ def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:
     for name, found in files.items():
         able = [kind.name for kind in KINDS.values() if kind.unable(found) == []]
         assert able, name
-        shown = re.findall(r"`(netns|virtio)`", rows[name].rsplit("|", 2)[1])
+        shown = re.findall(r"`(netns|virtio|hosts)`", rows[name].rsplit("|", 2)[1])
         assert shown == able

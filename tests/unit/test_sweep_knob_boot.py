@@ -13,6 +13,7 @@ from skblab.errors import GuestError
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import cli, plan, running
+from skblab.sweep.beds import Guests
 from skblab.sweep.booting import Booting, begin
 from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import Counting
@@ -139,12 +140,12 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     made = plan.make(found, NAMES, exact=True)
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     progress = Progress.read(folder.path)
-    counting = Running(made, Counting(folder, 1000), NETNS, folder, Reporter(quiet=True), progress)
+    counting = Running(made, Counting(folder, 1000), folder, Reporter(quiet=True), progress)
     built = kernel.Kernel(tmp_path, "key")
     tried: list[tuple[str, ...]] = []
 
-    def dies(boots: Booting, boot: plan.Boot, root: object) -> None:
-        tried.append(boots.start(boot).arguments)
+    def dies(beds: Guests, boot: plan.Boot) -> None:
+        tried.append(beds.boots.start(boot).arguments)
         if boot.knobs:
             raise GuestError("guest panicked: no CPU is left")
         for change in counting.progress.left(boot):
@@ -152,8 +153,10 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
                 counting._void(Key.of(boot, change, trial), "made up")
         raise GuestError("that was all")
 
-    monkeypatch.setattr(counting, "_guest", dies)
-    counting.run(Booting("stock", True, {("stock", True): built}), cast(LabRoot, None))
+    monkeypatch.setattr(counting, "_testbed", dies)
+    boots = Booting("stock", True, {("stock", True): built})
+    there = (boots, cast(LabRoot, None), folder, Reporter(quiet=True))
+    counting.run(Guests(NETNS, found, counting.method, *there))
     assert tried.count(("isolcpus=0",)) == running.BOOTS
     reasons = {row["setting"]: row["reason"] for row in records.load(folder.path).trials}
     assert reasons["s0"] == "no guest came up 3 times: guest panicked: no CPU is left"

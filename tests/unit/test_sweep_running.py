@@ -18,7 +18,8 @@ from skblab.errors import GuestError, SkblabError
 from skblab.guest import Guest, GuestSpec
 from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import plan, running
+from skblab.sweep import beds, plan
+from skblab.sweep.beds import Guests
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Value
 from skblab.sweep.knobs.base import Machine
@@ -121,14 +122,13 @@ def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
         yield SimpleNamespace(transport=Answers(), spec=SimpleNamespace(cpus=2))
 
     monkeypatch.setattr(Guest, "boot", boot)
-    monkeypatch.setattr(running, "describe_guest", lambda guest: None)
+    monkeypatch.setattr(beds, "describe_guest", lambda guest: None)
     path = method.folder.path
     progress = Progress.read(path)
-    made = Running(
-        *(plan.make(EXPERIMENT), method, NETNS, method.folder, Reporter(quiet=True), progress)
-    )
+    made = Running(*(plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), progress))
     kernels = cast(Any, {("stock", True): None})
-    made.run(Booting("stock", True, kernels), cast(LabRoot, None))
+    boots, root = Booting("stock", True, kernels), cast(LabRoot, None)
+    made.run(Guests(NETNS, EXPERIMENT, method, boots, root, method.folder, Reporter(quiet=True)))
     return load(path)
 
 

@@ -13,8 +13,9 @@ from skblab.cli import app
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest, GuestSpec, Nic
 from skblab.sweep.experiment import Experiment, Stream, Traffic
-from skblab.sweep.testbeds import KINDS, VIRTIO, Offered, Sending
-from skblab.sweep.testbeds.virtio import LINKS, LOOKS, Virtio
+from skblab.sweep.testbeds import GUESTS, VIRTIO, Offered, Sending
+from skblab.sweep.testbeds.apart import LOOKS
+from skblab.sweep.testbeds.virtio import LINKS, Virtio
 from skblab.transport.base import Done
 
 STREAM = Stream(family=4, frame=64, flows=1)
@@ -130,8 +131,8 @@ def test_instructions_are_counted_in_one_guest_only() -> None:
 
 
 def test_every_testbed_can_be_chosen() -> None:
-    for name in KINDS:
+    for name in GUESTS:
         done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", name, "--dry-run"])
         assert done.exit_code == 0, done.exception
-    done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "hosts", "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "moon", "--dry-run"])
     assert done.exit_code == 2

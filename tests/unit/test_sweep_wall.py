@@ -26,10 +26,9 @@ from typer.testing import CliRunner
 from skblab import paths
 from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
-from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import arriving, booting, cli, counters, plan, wall
-from skblab.sweep.booting import Booting
+from skblab.sweep import arriving, beds, booting, cli, counters, plan, wall
+from skblab.sweep.beds import Beds
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
 from skblab.sweep.progress import Progress
@@ -75,6 +74,9 @@ class Guest:
     offers: int = 0
     interrupts: int = 0
     rp_filter: str = "0"
+
+    def program(self, name: str) -> str:
+        return f"/made-up/{name}"
 
     def offer(self, sending: Sending) -> Offered:
         self.offers += 1
@@ -140,7 +142,7 @@ class Sweep:
         folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
         method = wall.Timing(self.wanted, folder, reporter, 2)
         made = plan.make(self.wanted, ["kernel"])
-        running = Running(made, method, NETNS, folder, reporter, Progress.read(self.path))
+        running = Running(made, method, folder, reporter, Progress.read(self.path))
 
         @contextlib.contextmanager
         def guest(_: object, boot: plan.Boot, *__: object) -> Iterator[tuple[Netns, Turner]]:
@@ -154,8 +156,8 @@ class Sweep:
             except TransportError as error:
                 raise GuestError("guest panicked: Oops") from error
 
-        monkeypatch.setattr(running, "_guest", guest)
-        running.run(cast(Booting, None), cast(LabRoot, None))
+        monkeypatch.setattr(running, "_testbed", guest)
+        running.run(cast(Beds, None))
         return load(self.path)
 
 
@@ -647,11 +649,11 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
 
     monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Running, "_guest", guest)
+    monkeypatch.setattr(Running, "_testbed", guest)
     monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
     monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
     monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
-    monkeypatch.setattr(cli, "describe", lambda *_: synthetic_run.environment())
+    monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
     file = tmp_path / "few.toml"
     file.write_text(SLOW_BASELINE)

@@ -15,7 +15,7 @@ from skblab.sweep.testbeds.base import sink
 from skblab.sweep.testbeds.sink import counting
 from skblab_analysis.latency import Arrivals
 
-PROGRAM = "/skblab/tools/pktsink"
+PROGRAM = "pktsink"
 
 
 def sending(trial: Trial, tester: bool, asked: Latency) -> Sending:
@@ -29,7 +29,7 @@ def arrivals(key: Key, trial: Trial, testbed: Testbed, asked: Latency) -> Arriva
     assert trial.rate is not None
     tester = key.setting == TESTER
     watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
-    with counting(testbed.tester, PROGRAM, watched) as attached:
+    with counting(testbed.tester, testbed.program(PROGRAM), watched) as attached:
         offered = testbed.offer(sending(trial, tester, asked))
         document = attached.end()
     return Arrivals(

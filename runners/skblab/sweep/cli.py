@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The `skblab sweep` and `skblab resume` commands."""
+"""The `skblab sweep`, `skblab resume` and `skblab cleanup` commands."""
 
 from __future__ import annotations
 
@@ -12,38 +12,43 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from skblab import labroot, paths, store, tools
-from skblab.environment import describe
-from skblab.errors import SkblabError, UsageError
+from skblab import labroot, paths, portable, store, tools
+from skblab.errors import SkblabError, UsageError, one_line
 from skblab.kernel.options import FlavourName, Patches
 from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
 from skblab.report import gnuplot
 from skblab.reporter import Reporter
-from skblab.sweep import booting, inputs
+from skblab.sweep import arriving, booting, inputs, layering
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
+from skblab.sweep.beds import Beds, Guests
 from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
 from skblab.sweep.exact import unable as uncounted
 from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
+from skblab.sweep.hostbeds import HostBeds, abandoned, put_back
+from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Method, Running
-from skblab.sweep.testbeds import KINDS, NETNS, Kind
+from skblab.sweep.testbeds import GUESTS, HOSTS, KINDS, NETNS, Kind, hostsfile
+from skblab.sweep.testbeds.hostsfile import HostsFile
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
 from skblab_analysis import rates, tables
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
-from skblab_analysis.run import Clock, Command, Environment, Guest
+from skblab_analysis.run import Command
 from skblab_analysis.run import Plan as PlanRecord
 
 # The experiment file of a run, in its folder.
 EXPERIMENT = "experiment.toml"
+# The machines of a run on hosts, there, too.
+MACHINES = "hosts.json"
 # The lock of what is timed.
 TIMED = "timed-sweep"
-TestbedName = Literal["netns", "virtio"]
+TestbedName = Literal["netns", "virtio", "hosts"]
 SHIPPED = paths.tree() / "runners" / "experiments"
 
 
@@ -68,9 +73,18 @@ def sweep(
         TestbedName,
         typer.Option(
             help="netns: namespaces of one guest. virtio: a router with network cards of several "
-            "queues, and its tester in another guest."
+            "queues, and its tester in another guest. hosts: real machines, see --hosts."
         ),
     ] = "netns",
+    hosts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Which machines, reached by ssh, and which of their ports are joined how: see "
+            "docs/sweep.md. For --testbed hosts.",
+            show_default=False,
+        ),
+    ] = None,
     flavour: FlavourName = "stock",
     patches: Patches = True,
     dry_run: Annotated[
@@ -94,6 +108,13 @@ def sweep(
             f"--exact counts the instructions of one CPU, and {testbed} has several; expected "
             f"--testbed {NETNS.name}"
         )
+    if (kind is HOSTS) != (hosts is not None):
+        raise UsageError(
+            "--testbed hosts takes --hosts FILE, which says which machines"
+            if hosts is None
+            else f"--hosts {hosts} is for --testbed hosts, and the testbed is {testbed}"
+        )
+    machines = None if hosts is None else hostsfile.read(hosts)
     found = _read(file)
     plan = _plan(found, exact=exact)
     if dry_run:
@@ -113,6 +134,7 @@ def sweep(
         parameters["packets"] = packets or PACKETS
         again.append(f"--exact --packets {packets or PACKETS}")
     again += [] if kind is NETNS else [f"--testbed {testbed}"]
+    again += [] if hosts is None else [f"--hosts {hosts}"]
     again += [] if patches else ["--no-patches"]
     record = PlanRecord(
         experiment=found.name,
@@ -124,6 +146,8 @@ def sweep(
     )
     folder = RunFolder.create(paths.results(), found.name, record)
     (folder.path / EXPERIMENT).write_bytes(_file(file).read_bytes())
+    if machines is not None:
+        (folder.path / MACHINES).write_text(machines.model_dump_json(by_alias=True, indent=2))
     reporter = Reporter()
     with _alone(folder.path, reporter):
         _run(plan, folder, reporter, resumed=False)
@@ -140,6 +164,26 @@ def resume(
         # Not opened before: another one may have gone on with it meanwhile.
         plan, folder = _unfinished(run)
         _run(plan, folder, reporter, resumed=True)
+
+
+def cleanup() -> None:
+    """Put back what sweeps that were killed left on hosts, and give back their ports.
+
+    The next sweep on the same hosts does it, too. Guests leave nothing that needs it.
+    """
+    reporter = Reporter()
+    wrong, count = [], 0
+    for place, machines in abandoned():
+        count += 1
+        try:
+            put_back(place, machines, reporter)
+        except SkblabError as error:
+            wrong.append(one_line(str(error)))
+    if wrong:
+        raise SkblabError("; ".join(wrong))
+    typer.echo(
+        f"{count} testbeds of hosts are as they were" if count else "nothing was left anywhere"
+    )
 
 
 def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
@@ -212,29 +256,18 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
             shares=_shares(plan, root, reporter),
         )
     )
-    running = Running(plan, method, kind, folder, reporter, progress)
-    boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
-
     # Before anything of the run is touched: one of another kernel stays as it was.
-    inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
+    beds, alone = _beds(plan, kind, method, folder, root, reporter)
     if resumed:
         folder.resume()
-
-    def environment() -> Environment:
-        guests: dict[Clock, Guest] = {}
-        if running.guest is not None:
-            guests[method.clock] = running.guest
-        return describe(boots.first, guests).model_copy(update={"more": boots.others()})
-
-    with (
-        recording(folder, environment, reporter),
-        _undisturbed(plan, reporter),
-        reporter.step(method.title),
-    ):
-        running.run(boots, root)
+    with recording(folder, beds.environment, reporter), alone, reporter.step(method.title):
+        Running(plan, method, folder, reporter, progress).run(beds)
+    environment = beds.environment()
+    assert environment is not None
     run = load(folder.path)
-    best = _best(plan, kind, run)
-    folder.finish(environment(), reporter.timings, commands=best, gaps=(*kind.gaps, *method.gaps))
+    best = _best(plan, beds.machine, run)
+    gaps = (*kind.gaps, *method.gaps)
+    folder.finish(environment, reporter.timings, commands=best, gaps=gaps)
     page = build_report(folder.path, gnuplot(root))
     console = Console(highlight=False)
     for table in tables.of_run(folder.path):
@@ -251,6 +284,44 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 
+def _beds(
+    plan: plans.Plan,
+    kind: Kind,
+    method: Method,
+    folder: RunFolder,
+    root: LabRoot,
+    reporter: Reporter,
+) -> tuple[Beds, AbstractContextManager[None]]:
+    """Return what has a run's testbeds, and what keeps others from them; kernels are built now.
+
+    UsageError if the run began with something else.
+    """
+    asked = folder.document.plan.parameters
+    if kind is HOSTS:
+        machines = HostsFile.model_validate_json((folder.path / MACHINES).read_text())
+        inputs.check(folder, inputs.files(plan) | {"hosts": machines.key})
+        hosts = HostBeds(machines, plan.experiment, reporter, _bundles(plan, root, reporter))
+        return hosts, hosts.alone()
+    boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
+    inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
+    guests = Guests(GUESTS[kind.name], plan.experiment, method, boots, root, folder, reporter)
+    return guests, _undisturbed(plan, reporter)
+
+
+def _bundles(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> dict[str, Path]:
+    """Return our programs as hosts need them, by name, if any are to be there."""
+    measure = plan.experiment.measure
+    asked = {arriving.PROGRAM: measure.latency, layering.PROGRAM: measure.layers}
+    if not any(asked.values()):
+        return {}
+    tools_there = tools.ensure_probe(root, reporter)
+    return {
+        name: portable.ensure(root, tools_there / name, reporter)
+        for name, wanted in asked.items()
+        if wanted
+    }
+
+
 def _shares(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> tuple[Bind, ...]:
     """Return the folder with what times packets, if any are to be."""
     measure = plan.experiment.measure
@@ -259,9 +330,8 @@ def _shares(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> tuple[Bind, 
     return (Bind(tools.ensure_probe(root, reporter), "tools"),)
 
 
-def _best(plan: plans.Plan, kind: Kind, run: Run) -> list[Command]:
+def _best(plan: plans.Plan, machine: Machine, run: Run) -> list[Command]:
     """Return the commands of the settings that are best, of each traffic and rate."""
-    machine = kind.machine(kind.cpus(plan.experiment))
     experiment = plan.experiment
     knobs = {one.name: knobs_of(experiment, one) for one in experiment.settings()}
     return [

@@ -13,7 +13,7 @@ from skblab.sweep.knobs.boot import STOCK, start
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.plan import Plan, Trial
 from skblab.sweep.testbeds import Kind, Sending
-from skblab.sweep.testbeds.base import sink
+from skblab.sweep.testbeds.base import SHARED, sink
 
 
 def commands(
@@ -39,7 +39,7 @@ def commands(
                 if plan.exact:
                     yield kind.offering(Sending(trial.stream, packets, tester=tester), cpus)
                 elif trial.what == "layers":
-                    argv = [layering.PROGRAM, *layering.request(machine).options()]
+                    argv = [f"{SHARED}/{layering.PROGRAM}", *layering.request(machine).options()]
                     yield shlex.join(argv)
                 elif trial.rate is not None:
                     yield from _timed(plan, kind, trial, tester, cpus)
@@ -62,7 +62,7 @@ def _timed(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> Ite
     asked = plan.experiment.measure.latency
     assert asked is not None
     watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
-    yield shlex.join([arriving.PROGRAM, *watched.options()])
+    yield shlex.join([f"{SHARED}/{arriving.PROGRAM}", *watched.options()])
     yield kind.offering(arriving.sending(trial, tester, asked), cpus)
 
 

@@ -37,6 +37,12 @@ def inputs(
     found |= {one.point: one.source.name for one in shares}
     accelerated = not plan.exact and kvm.verdict().works
     found["guests"] = "kvm" if accelerated else "tcg"
+    return found | files(plan)
+
+
+def files(plan: Plan) -> dict[str, str]:
+    """Return the files that values of knobs name, as what tells their contents from others."""
+    found = {}
     for boot in plan.boots:
         for change in boot.changes:
             for name in OF_FILES:

@@ -13,7 +13,7 @@ from skblab.sweep.progress import Key
 from skblab.sweep.testbeds import Sending, Testbed
 from skblab_analysis.layering import PATH, Probed
 
-PROGRAM = "/skblab/tools/pathlat"
+PROGRAM = "pathlat"
 # Per cent of the packets of which it is not known what became of them, at most.
 MAX_UNACCOUNTED = 0.1
 
@@ -21,12 +21,12 @@ MAX_UNACCOUNTED = 0.1
 def request(machine: Machine) -> Request:
     """Return what the probe is asked for: packets that came in by the first device, and its polls.
 
-    Where the router is a namespace, nobody else forwards: all packets that are. A veth hands them
-    on without their first device's number, by which they would be told (skb_scrub_packet).
+    With veth, where nobody else forwards: all packets that are. It hands them on without their
+    first device's number, by which they would be told (skb_scrub_packet).
     """
-    if machine.netns is not None:
+    if machine.veth:
         return Request(path=PATH)
-    return Request(path=PATH, device=machine.devices[0].name)
+    return Request(path=PATH, device=machine.devices[0].name, netns=machine.netns)
 
 
 def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, Probed]:
@@ -34,7 +34,7 @@ def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, 
     assert trial.rate is not None
     asks = request(testbed.machine)
     release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
-    target = Target("the router", testbed.transport, PROGRAM, release)
+    target = Target("the router", testbed.transport, testbed.program(PROGRAM), release)
     with (
         stamps_for(target, asks.source),
         attached(target, asks, lambda text: None) as reading,

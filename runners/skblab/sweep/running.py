@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A sweep in guests: what exact and timed ones have in common.
+"""A sweep: what exact and timed ones have in common, in guests and on hosts.
 
-Each boot of the plan is a guest of its own. In it the tester comes first, then setting by setting
-is turned, read back, measured and looked at again: a trial whose setting was not there from
-beginning to end is void. A guest that dies, or does not answer in time, is thrown away and booted
-again, and goes on behind what killed it once that was tried twice. A way of booting that never
-comes up is void, and others go on. How one trial is measured is a Method's.
+Each boot of the plan has a testbed of its own (see beds). In it the tester comes first, then
+setting by setting is turned, read back, measured and looked at again: a trial whose setting was not
+there from beginning to end is void. A guest that dies, or does not answer in time, is thrown away
+and booted again (a host is waited for), and goes on behind what killed it once that was tried
+twice. A way of booting that never comes up is void, and others go on. How a trial is measured is a
+Method's.
 """
 
 from __future__ import annotations
@@ -17,25 +18,23 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from skblab.environment import describe_guest
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import GuestSpec
-from skblab.labroot import Bind, LabRoot
+from skblab.labroot import Bind
 from skblab.reporter import Reporter
-from skblab.sweep import booting, counters
-from skblab.sweep.booting import Booting
+from skblab.sweep import counters
+from skblab.sweep.beds import Beds
 from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
 from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
-from skblab.sweep.testbeds import Kind, Testbed
+from skblab.sweep.testbeds import Testbed
 from skblab.transport import TransportError
 from skblab_analysis.errors import RecordError, RefusedError
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
-from skblab_analysis.run import Guest as GuestRecord
 
 # A guest that dies before anything was attempted in it will not come up the next time either.
 BOOTS = 3
@@ -85,18 +84,16 @@ class Method(Protocol):
 
 @dataclass
 class Running:
-    """A run: what is measured how and in what, where it is recorded, how far it has come."""
+    """A run: what is measured how, where it is recorded, how far it has come."""
 
     plan: Plan
     method: Method
-    kind: Kind
     folder: RunFolder
     reporter: Reporter
     progress: Progress
-    guest: GuestRecord | None = None
 
-    def run(self, boots: Booting, labroot: LabRoot) -> None:
-        """Measure all trials that are still to do; GuestError if no guest comes up."""
+    def run(self, beds: Beds) -> None:
+        """Measure all trials that are still to do; GuestError if no testbed comes up."""
         self.folder.journal("began")
         total = sum(1 for _ in self.plan.trials())
         with self.reporter.bar(self.method.title, total) as done:
@@ -108,9 +105,9 @@ class Running:
                 while changes := self.progress.left(boot):
                     before = self.progress.attempted
                     try:
-                        with self._guest(boots, boot, labroot) as guest:
+                        with self._testbed(beds, boot) as testbed:
                             for change in changes:
-                                self._change(boot, change, *guest)
+                                self._change(boot, change, *testbed)
                                 done(len(self.progress), str(self.method.standing))
                     except GuestError as death:
                         failures = failures + 1 if self.progress.attempted == before else 0
@@ -134,33 +131,21 @@ class Running:
         return True
 
     @contextlib.contextmanager
-    def _guest(
-        self, boots: Booting, boot: Boot, labroot: LabRoot
-    ) -> Iterator[tuple[Testbed, Turner]]:
+    def _testbed(self, beds: Beds, boot: Boot) -> Iterator[tuple[Testbed, Turner]]:
         # Those of guests before, of a run that is resumed, stay.
         name = f"console-{self.method.clock}"
         number = len(list(self.folder.logs.glob(f"{name}-*.log")))
         log = self.folder.logs / f"{name}-{number}.log"
-        undo = self.folder.path / "undo.jsonl"
-        # Settings die with their guest.
-        undo.unlink(missing_ok=True)
-        begins = boots.start(boot)
-        spec = self.method.spec(begins)
-        up = self.kind.up(
-            *(self.plan.experiment, spec, boots.kernel_of(boot), boots.first, labroot),
-            *(self.method.shares, log),
-        )
-        with up as (guest, testbed), _given_up(TransportError):
+        with beds.up(boot, log) as testbed, _given_up(TransportError):
             with _given_up(SkblabError):
-                self.guest = self.guest or describe_guest(guest)
-                if wrong := booting.begin(guest.transport, begins):
-                    self.reporter.say(f"{begins}: {wrong}")
                 testbed.prepare(self.plan.experiment.traffic)
                 self.method.warm_up(testbed)
             try:
-                with turning(guest.transport, testbed.machine, undo) as turner:
+                with turning(testbed.transport, testbed.machine, beds.undo) as turner:
                     yield testbed, turner
             except NotPutBackError as left:
+                if beds.keeps:
+                    raise
                 self.reporter.say(str(left))
 
     def _give_up(self, boot: Boot, death: GuestError) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from skblab.errors import SkblabError
@@ -43,13 +43,15 @@ class Device:
 
 @dataclass(frozen=True)
 class Machine:
-    """The device under test: `devices` in the order in which traffic passes them."""
+    """The device under test: `devices` in the order in which traffic passes them.
+
+    `veth`: they are no network cards.
+    """
 
     devices: tuple[Device, ...]
     netns: str | None = None
     cpus: int = 1
-    # Of each CPU, by number.
-    nodes: tuple[int, ...] = field(default=(0,))
+    veth: bool = False
 
 
 def inside(netns: str | None, command: str) -> str:

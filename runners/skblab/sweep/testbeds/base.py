@@ -35,6 +35,8 @@ SECONDS = 600
 # Packets before a trial, which fill the caches of memory, routes and neighbours.
 WARM_UP = 2_000
 NANOSECONDS = 1_000_000_000
+# Where guests have programs of ours.
+SHARED = "/skblab/tools"
 # What `send` of tester.sh prints.
 SENT = ("packets sent", "refused", "microseconds", "packets received", "in all")
 
@@ -79,6 +81,9 @@ class Testbed(Protocol):
     def offer(self, sending: Sending) -> Offered:
         """Send packets; all counters are read when nothing comes any more."""
 
+    def program(self, name: str) -> str:
+        """Return where a program of ours is on the machine that it is for."""
+
     def counters(self) -> counters.Values:
         """Return what the kernel of the device under test has counted until now."""
 
@@ -116,6 +121,10 @@ class Kind(Protocol):
 
     def offering(self, sending: Sending, cpus: int) -> str:
         """Return the call that sends packets, where the device under test has so many CPUs."""
+
+
+class GuestKind(Kind, Protocol):
+    """A kind of testbed in guests, which are booted for it."""
 
     def up(
         self,
@@ -155,13 +164,13 @@ def script(call: str, *parts: str) -> str:
     return "\n".join(["set -eu", *texts, call, ""])
 
 
-def machine(cpus: int, netns: str | None) -> Machine:
+def machine(cpus: int, netns: str | None, *, veth: bool = False) -> Machine:
     """Return a router of two devices with so many CPUs; `netns`: the namespace that it is in."""
     devices = (
         Device("r0", netns, beyond=("198.18.0.2", "2001:db8:0:1::2")),
         Device("r1", netns, beyond=("198.19.0.2", "2001:db8:0:2::2")),
     )
-    return Machine(devices, netns, cpus)
+    return Machine(devices, netns, cpus, veth)
 
 
 def laying_out(call: str, traffic: Traffic) -> str:

@@ -54,6 +54,10 @@ class Netns:
         )
         return Offered(sent, sent if sending.tester else forwarded, received, took, refused)
 
+    def program(self, name: str) -> str:
+        """Return where a program of ours is in the guest."""
+        return f"{base.SHARED}/{name}"
+
     def counters(self) -> counters.Values:
         """Return what the kernel has counted until now."""
         return counters.read(self.transport, self.machine)
@@ -97,7 +101,7 @@ class InOneGuest:
 
     def machine(self, cpus: int) -> Machine:
         """Return the device under test of a guest with so many CPUs."""
-        return base.machine(cpus, ROUTER)
+        return base.machine(cpus, ROUTER, veth=True)
 
     def commands(self, traffic: Traffic) -> Iterator[str]:
         """Yield the script that makes it."""

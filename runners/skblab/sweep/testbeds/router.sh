@@ -3,16 +3,19 @@
 # The device under test, a router with the devices r0 and r1: IN_ROUTER is what a command there
 # begins with, such as `ip netns exec router`; nothing where it is the whole machine.
 
+# Addresses of the tester's ports behind it.
+G0_MAC=02:00:00:00:00:01 S0_MAC=02:00:00:00:00:04
+
 # Both ways: what a router sends back, such as an error, must not wait for an answer.
 be_router() {
 	$IN_ROUTER ip address add 198.18.0.1/24 dev r0
 	$IN_ROUTER ip address add 198.19.0.1/24 dev r1
 	$IN_ROUTER ip address add 2001:db8:0:1::1/64 dev r0 nodad
 	$IN_ROUTER ip address add 2001:db8:0:2::1/64 dev r1 nodad
-	beyond 198.18.0.2 02:00:00:00:00:01 r0
-	beyond 198.19.0.2 02:00:00:00:00:04 r1
-	beyond 2001:db8:0:1::2 02:00:00:00:00:01 r0
-	beyond 2001:db8:0:2::2 02:00:00:00:00:04 r1
+	beyond 198.18.0.2 "$G0_MAC" r0
+	beyond 198.19.0.2 "$S0_MAC" r1
+	beyond 2001:db8:0:1::2 "$G0_MAC" r0
+	beyond 2001:db8:0:2::2 "$S0_MAC" r1
 	$IN_ROUTER sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 }
 

@@ -8,6 +8,9 @@
 # is in, if any; and pktgen's xmit_mode: only queue_xmit passes what is attached to the device.
 export DESTINATIONS=fixed TAG='' XMIT=start_xmit
 
+# Addresses of the ports that packets go to: the router's first, and that of the tester's loop.
+R0_MAC=02:00:00:00:00:02 S1_MAC=02:00:00:00:00:06
+
 # Nothing but the generator may send: no router solicitation, no detection of duplicate addresses.
 SILENT='sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
 	net.ipv6.conf.default.accept_ra=0 net.ipv6.conf.default.accept_dad=0
@@ -107,9 +110,9 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 # counted in all.
 send() { # whole|tester family bytes flows count gap limit cpu
 	if [ "$1" = whole ]; then
-		set -- g0 02:00:00:00:00:02 s0 "$@"
+		set -- g0 "$R0_MAC" s0 "$@"
 	else
-		set -- c0 02:00:00:00:00:06 s1 "$@"
+		set -- c0 "$S1_MAC" s1 "$@"
 		TAG=
 	fi
 	device=$1 mac=$2 far=$3

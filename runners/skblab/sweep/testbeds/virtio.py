@@ -14,24 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.boot import make_spec
-from skblab.errors import SkblabError
 from skblab.guest import Guest, GuestSpec, Nic, links
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
-from skblab.sweep import counters
 from skblab.sweep.experiment import Experiment, Traffic
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds import base
-from skblab.sweep.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, counts
+from skblab.sweep.testbeds.apart import Apart
+from skblab.sweep.testbeds.base import SECONDS, Testbed, calling
 from skblab.sweep.testbeds.sending import Sending
-from skblab.transport import Transport
 
 # One for the generator, one for the sink.
 TESTER_CPUS = 2
 # A router with one queue has nothing to spread, and with one CPU nowhere to.
 LEAST = 2
-# At what has been sent, until nothing of it comes any more.
-LOOKS = 50
 MAC = "02:00:00:00:00:{:02x}"
 # Numbers of addresses, as tester.sh, router.sh and virtio.sh have them.
 G0, R0, R1, S0, C0, S1 = range(1, 7)
@@ -39,13 +35,12 @@ LINKS = ((G0, R0), (R1, S0), (C0, S1))
 ROUTER = ("tester", "router", "virtio")
 
 
-class Virtio:
+class Virtio(Apart):
     """Two running guests; `prepare` gives their devices names and addresses."""
 
     def __init__(self, router: Guest, tester: Guest) -> None:
-        self.transport: Transport = router.transport
-        self.tester: Transport = tester.transport
-        self.machine = VIRTIO.machine(router.spec.cpus)
+        machine = VIRTIO.machine(router.spec.cpus)
+        super().__init__(router.transport, tester.transport, machine, TESTER_CPUS - 1, ROUTER)
 
     def prepare(self, traffic: Traffic) -> None:
         """Lay out addresses and neighbours, as it takes for this traffic."""
@@ -53,54 +48,9 @@ class Virtio:
             text = base.script(call, *ROUTER)
             transport.script(text, seconds=SECONDS).check("making the testbed")
 
-    def offer(self, sending: Sending) -> Offered:
-        """Send packets, see Testbed."""
-        call = VIRTIO.offering(sending, self.machine.cpus)
-        tag, before = "", 0
-        if not sending.tester:
-            tag, _, handed = self._router("tag | tr '\\n' ' '; handed_over r1").rpartition(" ")
-            [before] = counts("the router", handed, ["packets forwarded"])
-        text = base.script(f"TAG={tag.strip()}\n{call}", "tester")
-        done = self.tester.script(text, seconds=SECONDS + sending.seconds).check("the generator")
-        sent, refused, took, received, whole = counts("the generator", done.stdout, SENT)
-        forwarded = sent
-        if not sending.tester:
-            after = self._handed_over()
-            now = whole
-            if after - before != received:
-                after, now = self._settled(whole)
-            forwarded, received = after - before, received + now - whole
-        return Offered(sent, forwarded, received, took, refused)
-
-    def _settled(self, seen: int) -> tuple[int, int]:
-        """Return what the router handed over and what came to the sink, both in all.
-
-        The two stand still by clocks of their own: where they do not agree, something is lost or
-        still on its way, and each is looked at until both have not changed.
-        """
-        handed = -1
-        for _ in range(LOOKS):
-            after = self._handed_over()
-            text = base.script("settled s0", "tester")
-            printed = self.tester.script(text, seconds=SECONDS).check("the sink").stdout
-            [now] = counts("the sink", printed, ["packets received"])
-            if (after, now) == (handed, seen):
-                return after, now
-            handed, seen = after, now
-        raise SkblabError(f"packets still come after {LOOKS} looks: the sink has {seen} by now")
-
-    def counters(self) -> counters.Values:
-        """Return what the router's kernel has counted until now."""
-        return counters.read(self.transport, self.machine)
-
-    def _handed_over(self) -> int:
-        printed = self._router("handed_over r1")
-        [packets] = counts("the router", printed, ["packets forwarded"])
-        return packets
-
-    def _router(self, call: str) -> str:
-        text = base.script(call, *ROUTER)
-        return self.transport.script(text, seconds=SECONDS).check("the router").stdout
+    def program(self, name: str) -> str:
+        """Return where a program of ours is, in either guest."""
+        return f"{base.SHARED}/{name}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where a run's trials are: a testbed for each boot of its plan, in guests or on hosts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from skblab.environment import describe, describe_guest
+from skblab.errors import GuestError, SkblabError
+from skblab.guest import GuestSpec
+from skblab.labroot import Bind, LabRoot
+from skblab.reporter import Reporter
+from skblab.sweep import booting
+from skblab.sweep.booting import Booting
+from skblab.sweep.experiment import Experiment
+from skblab.sweep.knobs.base import Machine
+from skblab.sweep.knobs.boot import Start
+from skblab.sweep.plan import Boot
+from skblab.sweep.testbeds import GuestKind, Testbed
+from skblab_analysis.records import RunFolder
+from skblab_analysis.run import Clock, Environment
+from skblab_analysis.run import Guest as GuestRecord
+
+
+class Beds(Protocol):
+    """What a testbed comes up in, boot by boot."""
+
+    @property
+    def undo(self) -> Path:
+        """The file with what puts settings back: as long as they may be there, so is it."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its machines stay as they are when a testbed goes down."""
+
+    def up(self, boot: Boot, log: Path) -> AbstractContextManager[Testbed]:
+        """Have a testbed for a boot of the plan; GuestError if its machines do not come up."""
+
+    @property
+    def machine(self) -> Machine:
+        """The device under test, as it was last up."""
+
+    def environment(self) -> Environment | None:
+        """Return what the figures depend on, as far as it is known by now."""
+
+
+class Boots(Protocol):
+    """The guest that a method needs."""
+
+    @property
+    def clock(self) -> Clock:
+        """What all its figures are taken by."""
+
+    @property
+    def shares(self) -> Sequence[Bind]:
+        """Folders that it needs in its guests."""
+
+    def spec(self, begins: Start) -> GuestSpec:
+        """Return the guest that it needs, for a boot that begins so."""
+
+
+@dataclass
+class Guests:
+    """Guests of ours: each boot is of new ones, and what was set in them goes with them."""
+
+    kind: GuestKind
+    experiment: Experiment
+    method: Boots
+    boots: Booting
+    labroot: LabRoot
+    folder: RunFolder
+    reporter: Reporter
+    guest: GuestRecord | None = None
+    keeps: bool = False
+
+    @property
+    def undo(self) -> Path:
+        """The file with what puts settings back, in the run's folder."""
+        return self.folder.path / "undo.jsonl"
+
+    @property
+    def machine(self) -> Machine:
+        """The device under test."""
+        return self.kind.machine(self.kind.cpus(self.experiment))
+
+    @contextlib.contextmanager
+    def up(self, boot: Boot, log: Path) -> Iterator[Testbed]:
+        """Have guests booted with a boot's knobs."""
+        # Settings die with their guest.
+        self.undo.unlink(missing_ok=True)
+        begins = self.boots.start(boot)
+        up = self.kind.up(
+            self.experiment,
+            self.method.spec(begins),
+            self.boots.kernel_of(boot),
+            self.boots.first,
+            self.labroot,
+            self.method.shares,
+            log,
+        )
+        with up as (guest, testbed):
+            try:
+                self.guest = self.guest or describe_guest(guest)
+                if wrong := booting.begin(guest.transport, begins):
+                    self.reporter.say(f"{begins}: {wrong}")
+            except SkblabError as error:
+                # It is of no more use, though it may live.
+                raise GuestError(str(error)) from error
+            yield testbed
+
+    def environment(self) -> Environment:
+        """Return what the figures depend on."""
+        guests = {self.method.clock: self.guest} if self.guest else {}
+        found = describe(self.boots.first, guests)
+        return found.model_copy(update={"more": self.boots.others()})

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A testbed whose router and tester are machines of their own, guests or hosts.
+
+Each counts for itself: what the router handed over and what came to the sink are read one after the
+other, until both stand still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skblab.errors import SkblabError
+from skblab.sweep import counters
+from skblab.sweep.knobs.base import Machine
+from skblab.sweep.testbeds import base
+from skblab.sweep.testbeds.base import SECONDS, SENT, Offered, calling, counts
+from skblab.sweep.testbeds.sending import Sending
+from skblab.transport import Transport
+
+# At what has been sent, until nothing of it comes any more.
+LOOKS = 50
+
+
+@dataclass
+class Apart:
+    """Two machines that run: `parts` are the router's scripts, `cpu` of the tester generates.
+
+    `names`: what the scripts take from their environment, such as the addresses of ports.
+    """
+
+    transport: Transport
+    tester: Transport
+    machine: Machine
+    cpu: int
+    parts: tuple[str, ...]
+    names: dict[str, str] = field(default_factory=dict)
+
+    def offer(self, sending: Sending) -> Offered:
+        """Send packets, see Testbed."""
+        tag, before = "", 0
+        if not sending.tester:
+            tag, _, handed = self.router("tag | tr '\\n' ' '; handed_over r1").rpartition(" ")
+            [before] = counts("the router", handed, ["packets forwarded"])
+        call = f"TAG={tag.strip()}\n{calling('send', sending, self.cpu)}"
+        printed = self.sender(call, "the generator", sending.seconds)
+        sent, refused, took, received, whole = counts("the generator", printed, SENT)
+        forwarded = sent
+        if not sending.tester:
+            after = self._handed_over()
+            now = whole
+            if after - before != received:
+                after, now = self._settled(whole)
+            forwarded, received = after - before, received + now - whole
+        return Offered(sent, forwarded, received, took, refused)
+
+    def counters(self) -> counters.Values:
+        """Return what the router's kernel has counted until now."""
+        return counters.read(self.transport, self.machine)
+
+    def router(self, call: str) -> str:
+        """Return what a call of the router's scripts printed."""
+        return self._run(self.transport, call, self.parts, "the router")
+
+    def sender(self, call: str, what: str, seconds: float = 0.0) -> str:
+        """Return what a call of the tester's scripts printed."""
+        return self._run(self.tester, call, ("tester",), what, seconds)
+
+    def _settled(self, seen: int) -> tuple[int, int]:
+        """Return what the router handed over and what came to the sink, both in all.
+
+        The two stand still by clocks of their own: where they do not agree, something is lost or
+        still on its way, and each is looked at until both have not changed.
+        """
+        handed = -1
+        for _ in range(LOOKS):
+            after = self._handed_over()
+            [now] = counts("the sink", self.sender("settled s0", "the sink"), ["packets received"])
+            if (after, now) == (handed, seen):
+                return after, now
+            handed, seen = after, now
+        raise SkblabError(f"packets still come after {LOOKS} looks: the sink has {seen} by now")
+
+    def _handed_over(self) -> int:
+        [packets] = counts("the router", self.router("handed_over r1"), ["packets forwarded"])
+        return packets
+
+    def _run(
+        self,
+        transport: Transport,
+        call: str,
+        parts: tuple[str, ...],
+        what: str,
+        seconds: float = 0.0,
+    ) -> str:
+        named = [f"{name}={value}" for name, value in self.names.items()]
+        text = base.script("\n".join([*named, call]), *parts)
+        return transport.script(text, seconds=SECONDS + seconds).check(what).stdout

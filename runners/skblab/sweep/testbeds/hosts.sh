@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+# Ports of real machines, taken into network namespaces of the testbed's own for as long as the shell
+# lives that took them, and given back. In a namespace nothing of the machine's own is in the way or
+# in danger: addresses, routes, sysctls and firewall rules of the testbed are there, and go with it.
+#
+#   tester generator:g0 ─ router:r0  router:r1 ─ tester sink:s0     through the router
+#   tester generator:c0 ──────────────────────── tester sink:s1     the tester alone, if so joined
+#
+# It goes on from tester.sh and router.sh.
+
+export IN_ROUTER='ip netns exec router'
+LOCK=/run/skblab-sweep.lock TAKEN='' MADE=''
+
+refuse() { # why
+	echo "$1" >&2
+	exit 1
+}
+
+# Lock 9 is held by the shell that has the ports, and goes with it.
+alone() { # who
+	[ "$(id -u)" = 0 ] || refuse "it takes root, and this is $(id -un)"
+	for tool in ip tc ethtool flock sysctl timeout; do
+		command -v "$tool" >/dev/null || refuse "there is no $tool; install it"
+	done
+	exec 9>>"$LOCK"
+	if ! flock -n 9; then
+		held=$(cat "$LOCK")
+		[ "${held% shell *}" = "$1" ] || refuse "another sweep has this machine: $held"
+		# One of ours whose connection broke, and that has not noticed: what it waits for ends.
+		pkill -P "${held##* }" || :
+		flock -w 20 9 || refuse "the ports are not given back by what took them: $held"
+	fi
+	echo "$1 shell $$" >"$LOCK"
+	trap give_all_back EXIT
+	trap 'exit 1' HUP INT TERM
+}
+
+# What a port is used for by others, in words; nothing if it is free.
+use() { # port
+	found=$(ip -o address show dev "$1" scope global | awk '{ print $4; exit }')
+	[ -z "$found" ] || echo "it has the address $found; remove it with: ip address flush dev $1"
+	[ ! -e "/sys/class/net/$1/master" ] || echo "it is part of another device; see: ip link show $1"
+	[ -z "$(ip route show default dev "$1")" ] || echo "the default route leads there"
+}
+
+room() { # namespace
+	! ip netns list | grep -qE "^$1( |\$)" || refuse "there is a network namespace $1 already"
+	MADE="$MADE $1"
+	quiet "$1"
+}
+
+take() { # port namespace name
+	[ -e "/sys/class/net/$1" ] || refuse "there is no network device $1; there are: $(
+		cd /sys/class/net && echo *
+	)"
+	used=$(use "$1" | head -n 1)
+	[ -z "$used" ] || refuse "$1 is in use: $used"
+	up=$(ip -o link show up dev "$1")
+	TAKEN="$1 $2 $3 ${up:+up}
+$TAKEN"
+	ip link set "$1" netns "$2" name "$3"
+	ip -n "$2" link set "$3" up
+}
+
+# The kernel's own way of a namespace that goes would give them back by the names that they had in it.
+give_all_back() {
+	wrong=$?
+	trap '' HUP INT TERM
+	while read -r port netns name up; do
+		[ -n "$name" ] || continue
+		[ -e "/sys/class/net/$port" ] || ip -n "$netns" link set "$name" netns $$ name "$port" || wrong=1
+		[ -z "$up" ] || ip link set "$port" up || wrong=1
+	done <<-EOF
+		$TAKEN
+	EOF
+	for netns in $MADE; do ip netns delete "$netns" || wrong=1; done
+	: >"$LOCK"
+	exit "$wrong"
+}
+
+# Prints NAME_MAC=ADDRESS for each port, as the other machine has to know it, and on the same line
+# how many CPUs there are, which of them are near the first port, and how many NUMA nodes.
+facts() { # name:namespace...
+	for one; do
+		address=$(ip netns exec "${one#*:}" cat "/sys/class/net/${one%:*}/address")
+		printf '%s_MAC=%s ' "$(echo "${one%:*}" | tr a-z A-Z)" "$address"
+	done
+	near=$(ip netns exec "${1#*:}" cat "/sys/class/net/${1%:*}/device/local_cpulist" 2>/dev/null) || :
+	nodes=$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' 2>/dev/null | wc -l)
+	echo "cpus=$(nproc --all) near=$near nodes=$nodes"
+}
+
+take_tester() { # who generator sink [loop loop]
+	alone "$1"
+	room generator
+	room sink
+	take "$2" generator g0
+	take "$3" sink s0
+	sink s0
+	set -- "${4:-}" "${5:-}"
+	if [ -n "$1" ]; then
+		take "$1" generator c0
+		take "$2" sink s1
+		sink s1
+	fi
+	[ -e /proc/net/pktgen ] || modprobe pktgen || refuse 'its kernel has no pktgen (CONFIG_NET_PKTGEN)'
+	facts g0:generator s0:sink ${1:+s1:sink}
+}
+
+take_router() { # who in out
+	alone "$1"
+	room router
+	take "$2" router r0
+	take "$3" router r1
+	for device in r0 r1; do
+		$IN_ROUTER sysctl -q -w "net.ipv6.conf.$device.disable_ipv6=0"
+	done
+	facts r0:router r1:router
+}
+
+# A port takes seconds until its link is up.
+linked() { # name:namespace...
+	for one; do
+		left=100
+		until [ "$(ip netns exec "${one#*:}" cat "/sys/class/net/${one%:*}/carrier")" = 1 ]; do
+			left=$((left - 1))
+			[ "$left" -gt 0 ] || refuse "${one%:*} has no link after 10 s: is its cable in?"
+			sleep 0.1
+		done
+	done
+}

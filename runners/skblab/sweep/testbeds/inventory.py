@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a machine of a testbed is, and how it is set up: facts that all figures depend on."""
+
+from __future__ import annotations
+
+import shlex
+
+from skblab.sweep.knobs.base import Machine, script_inside
+from skblab.sweep.testbeds import base
+from skblab.transport import Transport
+
+
+def read(transport: Transport, machine: Machine | None) -> dict[str, str]:
+    """Return facts by name, such as `CPU` and `r0 rings`; of the router also of its devices."""
+    calls = ["machine"]
+    if machine is not None:
+        ports = "\n".join(shlex.join(["port", one.name]) for one in machine.devices)
+        calls.append(script_inside(machine.netns, base.script(ports, "inventory")))
+    text = base.script("\n".join(calls), "inventory")
+    printed = transport.script(text).check("asking a machine what it is").stdout
+    return dict(line.split("\t", 1) for line in printed.splitlines() if "\t" in line)
