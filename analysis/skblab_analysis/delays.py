@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from skblab_analysis.certainty import AGAIN, Difference
 from skblab_analysis.latency import (
     COMPARED,
-    KEPT,
     Change,
     Delay,
     LatencySummary,
@@ -20,11 +19,13 @@ from skblab_analysis.latency import (
     false_alarms,
 )
 from skblab_analysis.loglinear import Histogram
+from skblab_analysis.offered import KEPT, behind
 from skblab_analysis.rates import difference_text, half_text, times
 from skblab_analysis.words import (
     ABSENT,
     NARROW_SPACE,
     Scale,
+    at_rate,
     joined,
     number,
     quantity,
@@ -73,11 +74,6 @@ class LateCells:
     difference: str
 
 
-def title(summary: LatencySummary) -> str:
-    """Return what a summary is of."""
-    return f"{summary.traffic}, {number(summary.rate)} packets/s"
-
-
 def scale_of(summary: LatencySummary) -> Scale:
     """Return the one scale in which all its times are written."""
     longest = [one.latency.maximum for one in (*summary.delays, *summary.testers)]
@@ -114,14 +110,14 @@ def headline(found: Sequence[LatencySummary]) -> str | None:
         lower, summary, change = min(best, key=lambda three: three[0])
         return (
             f"{change.setting} has a 99th percentile {share(-lower)} below that of "
-            f"{summary.baseline} ({title(summary)})"
+            f"{summary.baseline} ({at_rate(summary)})"
         )
     for summary in found:
         middle = summary.delays[0].latency.quantile(COMPARED)
         if middle is not None:
             return (
                 f"99 % of packets take less than {quantity(middle, 'ns')} with "
-                f"{summary.delays[0].setting} ({title(summary)})"
+                f"{summary.delays[0].setting} ({at_rate(summary)})"
             )
     return None
 
@@ -135,14 +131,15 @@ def unseen(found: Sequence[LatencySummary]) -> list[str]:
     """Return what these trials could not tell."""
     said = []
     for summary in found:
-        where = title(summary)
+        where = at_rate(summary)
         if not summary.testers:
             said.append(f"{where}: the tester was not measured alone: its own delay is unknown.")
-        behind = [one.setting for one in (*summary.delays, *summary.testers) if one.behind]
-        if behind:
+        everyone = (*summary.delays, *summary.testers)
+        slow = [one.setting for one in everyone if behind(one.trials)]
+        if slow:
             said.append(
                 f"{where}: the generator sent over {share(KEPT, 0)} less than that in some block "
-                f"of {joined(behind)}: these are times at a lower rate, and in no comparison."
+                f"of {joined(slow)}: these are times at a lower rate, and in no comparison."
             )
         single = [one.setting for one in summary.delays if len(one.trials) == 1]
         if single:
@@ -173,7 +170,7 @@ def _cells(one: Delay, summary: LatencySummary, space: str) -> DelayCells:
         times=_times(one.latency, scale_of(summary), space),
         difference=difference,
         half="" if compared is None else half_text(compared),
-        rate=f"{number(slow, 0, space)} at least" if one.behind else "kept",
+        rate=f"{number(slow, 0, space)} at least" if behind(one.trials) else "kept",
     )
 
 
@@ -210,7 +207,7 @@ def _per_million(one: Difference, space: str) -> str:
 
 
 def _of(summary: LatencySummary) -> Iterator[str]:
-    first, where = summary.delays[0], title(summary)
+    first, where = summary.delays[0], at_rate(summary)
     middle, most = first.latency.quantile(0.5), first.latency.quantile(COMPARED)
     if middle is not None:
         said = f"{where}: with {first.setting} half of the packets take less than "

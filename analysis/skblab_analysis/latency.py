@@ -21,10 +21,9 @@ from skblab_analysis.arrivals import ArrivalsDocument
 from skblab_analysis.certainty import AGAIN, Difference, FalseAlarms
 from skblab_analysis.exact import Part, Setting, tester_name
 from skblab_analysis.loglinear import SUB_BUCKETS, Histogram
+from skblab_analysis.offered import AtRate, offered_rate
 from skblab_analysis.series import Series
 
-# Below the rate asked for, by more than this part of it, it was not kept.
-KEPT = 0.01
 # By which settings are compared, and to what a percentile is sure: a bucket's width.
 COMPARED = 0.99
 SURE = 1 / SUB_BUCKETS
@@ -53,7 +52,7 @@ class Arrivals(BaseModel):
     @property
     def offered_rate(self) -> float:
         """Packets per second that the generator really put out."""
-        return self.sent / max(self.seconds, self.took)
+        return offered_rate(self.sent, self.seconds, self.took)
 
     @property
     def lost(self) -> int:
@@ -80,7 +79,7 @@ class Lateness:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class Arrived(AtRate):
     """A good latency trial, as it was recorded."""
 
     setting: str
@@ -88,17 +87,10 @@ class Arrived:
     boot: int
     boot_knobs: str
     traffic: str
-    rate: int
     sent: int
     lost: int
-    offered_rate: float
     figures: Mapping[str, Series]
     lateness: tuple[Lateness, ...]
-
-    @property
-    def kept(self) -> bool:
-        """Whether the generator kept the rate."""
-        return self.offered_rate >= (1 - KEPT) * self.rate
 
 
 @dataclass(frozen=True)
@@ -117,11 +109,6 @@ class Delay:
     def lost(self) -> int:
         """Packets lost in all blocks."""
         return sum(one.lost for one in self.trials)
-
-    @property
-    def behind(self) -> int:
-        """Blocks in which the generator did not keep the rate."""
-        return sum(not one.kept for one in self.trials)
 
     def histogram(self, figure: str = "latency") -> Histogram:
         """Return a figure's histogram over all blocks."""

@@ -18,8 +18,8 @@ from skblab_analysis import certainty
 from skblab_analysis.certainty import Difference
 from skblab_analysis.documents import PathlatDocument, PathName
 from skblab_analysis.errors import RefusedError
-from skblab_analysis.latency import KEPT
 from skblab_analysis.loglinear import Histogram
+from skblab_analysis.offered import AtRate
 from skblab_analysis.series import Series
 
 # The path of a router's packets.
@@ -51,20 +51,13 @@ class Probed:
 
 
 @dataclass(frozen=True)
-class Layered:
+class Layered(AtRate):
     """A good trial of the layer probe, as it was recorded."""
 
     setting: str
     boot: int
     traffic: str
-    rate: int
-    offered_rate: float
     series: tuple[Series, ...]
-
-    @property
-    def kept(self) -> bool:
-        """Whether the generator kept the rate."""
-        return self.offered_rate >= (1 - KEPT) * self.rate
 
     def means(self) -> dict[str, float]:
         """Return what a packet spends in each layer on average, in ns, whether it has it or not.
@@ -99,11 +92,6 @@ class Setting:
     name: str
     trials: tuple[Layered, ...]
     layers: Mapping[str, Histogram]
-
-    @property
-    def behind(self) -> int:
-        """Blocks in which the generator did not keep the rate."""
-        return sum(not one.kept for one in self.trials)
 
     def mean(self, layer: str) -> float | None:
         """Return what a packet spends in a layer on average, over all blocks; None if none has."""

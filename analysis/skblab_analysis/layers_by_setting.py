@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from skblab_analysis.certainty import AGAIN, Difference
 from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Setting
-from skblab_analysis.words import Scale, joined, number, quantity, scale
+from skblab_analysis.offered import behind
+from skblab_analysis.words import Scale, at_rate, joined, quantity, scale
 
 # Layers that a sentence names; the table has all.
 MOST_NAMED = 3
@@ -24,11 +25,6 @@ class SettingCells:
     setting: str
     means: tuple[str, ...]
     differences: tuple[str, ...]
-
-
-def title(summary: LayeringSummary) -> str:
-    """Return what a summary is of."""
-    return f"{summary.traffic}, {number(summary.rate)} packets/s"
 
 
 def names(summary: LayeringSummary) -> list[str]:
@@ -57,17 +53,17 @@ def unseen(found: Sequence[LayeringSummary]) -> list[str]:
     """Return what these trials could not tell."""
     said = []
     for summary in found:
-        behind = [one.name for one in summary.settings if one.behind]
-        if behind:
+        slow = [one.name for one in summary.settings if behind(one.trials)]
+        if slow:
             said.append(
-                f"{title(summary)}: the generator did not keep that rate in some block of "
-                f"{joined(behind)}: its layers there are of a lower one, and in no comparison."
+                f"{at_rate(summary)}: the generator did not keep that rate in some block of "
+                f"{joined(slow)}: its layers there are of a lower one, and in no comparison."
             )
         single = [one.name for one in summary.settings if len(one.trials) == 1]
         if single:
             said.append(
-                f"{title(summary)}: layers of {joined(single)} are of one block only: whether they "
-                "differ is not known."
+                f"{at_rate(summary)}: layers of {joined(single)} are of one block only: whether "
+                "they differ is not known."
             )
     if found:
         said.append("The probe's own work is in every layer; in differences it cancels.")
@@ -108,6 +104,6 @@ def _of(summary: LayeringSummary) -> Iterator[str]:
         ]
         text = f"{'+' if whole.interval.mean > 0 else ''}{quantity(whole.interval.mean, 'ns')}"
         yield (
-            f"{title(summary)}: with {setting.name} a packet's way through the router differs by "
+            f"{at_rate(summary)}: with {setting.name} a packet's way through the router differs by "
             f"{text}{f': most of it in {joined(moved)}' if moved else ''}."
         )

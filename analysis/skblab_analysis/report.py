@@ -44,6 +44,7 @@ from skblab_analysis.words import (
     FIXED_SPACE,
     NARROW_SPACE,
     about,
+    at_rate,
     label,
     number,
     share,
@@ -411,13 +412,13 @@ def _latency(summary: LatencySummary, place: int, folder: Path, gnuplot: Gnuplot
     figure = None
     if shown:
         picture = plots.distribution_picture(
-            f"latency{_suffix(place)}", "Packets", f"Latency, {delays.title(summary)}", shown
+            f"latency{_suffix(place)}", "Packets", f"Latency, {at_rate(summary)}", shown
         )
         figure = _figure(picture, folder, gnuplot)
     scaled = delays.scale_of(summary)
     everyone = (*summary.delays, *summary.testers)
     return Latency(
-        title=delays.title(summary),
+        title=at_rate(summary),
         unit=scaled.name,
         compared=summary.baseline or "",
         rows=tuple(
@@ -457,7 +458,7 @@ def _latency(summary: LatencySummary, place: int, folder: Path, gnuplot: Gnuplot
 def _layering(summary: LayeringSummary) -> Layering:
     rows = layers_by_setting.rows(summary, NARROW_SPACE)
     return Layering(
-        title=layers_by_setting.title(summary),
+        title=at_rate(summary),
         unit=layers_by_setting.scale_of(summary).name,
         names=tuple(layers_by_setting.names(summary)),
         rows=tuple(

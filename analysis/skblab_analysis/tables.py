@@ -28,6 +28,7 @@ from skblab_analysis.words import (
     FIXED_SPACE,
     PATHS,
     Scale,
+    at_rate,
     label,
     number,
     scale,
@@ -414,7 +415,7 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
 def latency_tables(summary: LatencySummary) -> list[Table]:
     """Return times by setting at one rate, and what was late."""
     scaled = delays.scale_of(summary)
-    table = titled(f"Latency ({scaled.name}, {delays.title(summary)})")
+    table = titled(f"Latency ({scaled.name}, {at_rate(summary)})")
     table.add_column("setting", overflow="fold")
     names = [name for name in delays.QUANTILES if name != "p99.99"]
     for name in ("lost", *names, "max", "p99 differs", "95 %"):
@@ -435,7 +436,7 @@ def latency_tables(summary: LatencySummary) -> list[Table]:
 def layering_table(summary: LayeringSummary) -> Table:
     """Return the mean of each layer by setting, a row below it with what it differs."""
     scaled = layers_by_setting.scale_of(summary)
-    table = titled(f"Layers ({scaled.name}, mean, {layers_by_setting.title(summary)})")
+    table = titled(f"Layers ({scaled.name}, mean, {at_rate(summary)})")
     table.add_column("setting", overflow="fold")
     for name in layers_by_setting.names(summary):
         table.add_column(name, justify="right", overflow="fold")
@@ -451,7 +452,7 @@ def layering_table(summary: LayeringSummary) -> Table:
 
 def _late_packets_table(summary: LatencySummary) -> Table:
     row = max((one.in_a_row for delay in summary.delays for one in delay.lateness), default=1)
-    table = titled(f"Late packets ({delays.title(summary)})")
+    table = titled(f"Late packets ({at_rate(summary)})")
     table.add_column("setting", overflow="fold")
     for name in ("from", "late", "of all", "anomalies", "longest", "per million"):
         table.add_column(name, justify="right", no_wrap=True)

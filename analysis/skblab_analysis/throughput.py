@@ -26,6 +26,7 @@ from pydantic import (
 from skblab_analysis import certainty
 from skblab_analysis.certainty import AGAIN, Difference, FalseAlarms, Interval
 from skblab_analysis.exact import Part, Setting, tester_name
+from skblab_analysis.offered import offered_rate
 
 # Of a trial: who lost packets, or did not send them.
 Limit = Literal["none", "generator", "device", "sink"]
@@ -56,7 +57,7 @@ class Load(_Part):
     @property
     def offered_rate(self) -> float:
         """Packets per second that the generator really put out."""
-        return self.sent / max(self.seconds, self.took)
+        return offered_rate(self.sent, self.seconds, self.took)
 
 
 class Found(_Part):

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from skblab_analysis.documents import PathName
+from skblab_analysis.latency import LatencySummary
+from skblab_analysis.layering import LayeringSummary
 from skblab_analysis.loglinear import Histogram
 from skblab_analysis.series import Series
 
@@ -87,6 +89,11 @@ def number(value: float | None, digits: int = 0, space: str = " ") -> str:
     if value is None:
         return ABSENT
     return f"{value:,.{digits}f}".replace(",", space).replace("-", "−")
+
+
+def at_rate(summary: LatencySummary | LayeringSummary) -> str:
+    """Return what a summary is of, its title: the traffic and its rate."""
+    return f"{summary.traffic}, {number(summary.rate)} packets/s"
 
 
 def share(part: float | None, digits: int = 1, sign: bool = False) -> str:

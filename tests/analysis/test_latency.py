@@ -21,6 +21,7 @@ from skblab_analysis.certainty import AGAIN
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import Part
 from skblab_analysis.latency import Arrivals, LatencySummary
+from skblab_analysis.offered import behind
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Command, Plan
@@ -151,7 +152,7 @@ def test_a_rate_that_was_not_kept_is_compared_with_nothing(tmp_path: Path) -> No
     change = found.change("quick")
     assert change is not None and change.compared is not None
     assert change.compared.interval.count == 2
-    assert found.delays[1].behind == 1
+    assert behind(found.delays[1].trials) == 1
     said = " ".join(delays.unseen([found])).replace(FIXED_SPACE, " ")
     assert "sent over 1 % less than that in some block of quick" in said
 

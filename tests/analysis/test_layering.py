@@ -16,6 +16,7 @@ from test_report import fake_gnuplot
 from skblab_analysis import findings, layers_by_setting, tables
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Probed
+from skblab_analysis.offered import behind
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Plan
@@ -110,7 +111,7 @@ def test_a_rate_that_was_not_kept_is_compared_with_nothing(run: Run) -> None:
     found = summary(load(run.folder))
     whole = found.change("rules", WHOLE)
     assert whole is not None and whole.interval.count == 3
-    assert [one.behind for one in found.settings] == [0, 0, 1]
+    assert [behind(one.trials) for one in found.settings] == [0, 0, 1]
     said = " ".join(layers_by_setting.unseen([found]))
     assert "did not keep that rate in some block of rules" in said
 

@@ -9,6 +9,7 @@ import pytest
 
 from conftest import Skblab
 from skblab_analysis.layering import DELAY, WHOLE
+from skblab_analysis.offered import behind
 from skblab_analysis.records import load
 
 pytestmark = pytest.mark.guest
@@ -65,7 +66,7 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     for late in run.latency():
         [floor] = late.testers
         for delay in (*late.delays, floor):
-            assert (delay.sent, delay.lost, delay.behind) == (600, 0, 0)
+            assert (delay.sent, delay.lost, behind(delay.trials)) == (600, 0, 0)
             assert delay.latency.count == delay.histogram("inter-arrival").count + 1 == 600
             # One every 3.3 ms, and all of them later than 1 us: one run, without an end.
             assert 2e6 < (delay.histogram("inter-arrival").mean or 0.0) < 5e6

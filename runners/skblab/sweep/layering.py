@@ -12,6 +12,7 @@ from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.sweep.testbeds import Sending, Testbed
 from skblab_analysis.layering import PATH, Probed
+from skblab_analysis.offered import offered_rate
 
 PROGRAM = "pathlat"
 # Per cent of the packets of which it is not known what became of them, at most.
@@ -48,5 +49,5 @@ def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, 
         rate=trial.rate,
         sent=offered.tried,
         forwarded=offered.forwarded,
-        offered_rate=offered.tried / max(asked.seconds, offered.microseconds / 1e6),
+        offered_rate=offered_rate(offered.tried, asked.seconds, offered.microseconds / 1e6),
     )
