@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The parquet tables of a run folder: every column with its type, unit and a sentence.
 
-The unit and the sentence travel in the file, as the field metadata `unit` and `about`. A unit of
-"by column `unit`" means that the row names it: "ns" on the wall clock, "instructions" in exact
-mode. Column tables in results-schema/ are written from here.
+The unit and the sentence travel in the file, as the field metadata `unit` and `about`, and all
+units as the file's metadata `units`, for readers that see no field's. A unit of "by column `unit`"
+means that the row names it: "ns" on the wall clock, "instructions" in exact mode. Column tables in
+results-schema/ are written from here.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -40,7 +42,11 @@ class Table:
     later: bool = False
 
     def schema(self) -> pa.Schema:
-        """Return the arrow schema with unit and sentence as field metadata."""
+        """Return the arrow schema with unit and sentence as field metadata.
+
+        polars and DuckDB see none of a field's, only the file's: `units` is a JSON object there.
+        What pandas makes a frame's `attrs` is under a name of its own.
+        """
         fields = [
             pa.field(
                 column.name,
@@ -50,7 +56,14 @@ class Table:
             )
             for column in self.columns
         ]
-        return pa.schema(fields, metadata={"schema": f"skblab.{self.file}/1", "row": self.row})
+        units = {column.name: column.unit for column in self.columns}
+        metadata = {
+            "schema": f"skblab.{self.file}/1",
+            "row": self.row,
+            "units": json.dumps(units),
+            "PANDAS_ATTRS": json.dumps({"units": units}),
+        }
+        return pa.schema(fields, metadata=metadata)
 
 
 _TRIAL = Column("trial", pa.int64(), NO_UNIT, "Number of the trial in the run, from 0.")

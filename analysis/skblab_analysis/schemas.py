@@ -92,7 +92,8 @@ def _markdown() -> str:
         "<!-- Made by `python -m skblab_analysis.schemas`; change analysis/ instead. -->",
         "# Columns of the parquet files",
         "",
-        "Unit and sentence are also in each file, as the field metadata `unit` and `about`.",
+        "Unit and sentence are also in each file, as the field metadata `unit` and `about`; all",
+        "units as the file's metadata `units`, a JSON object.",
     ]
     for table in TABLES:
         lines += [

@@ -104,6 +104,8 @@ def test_units_and_sentences_travel_in_the_parquet_files(tmp_path: Path) -> None
             metadata = schema.field(column.name).metadata
             assert metadata[b"unit"].decode() == column.unit
             assert metadata[b"about"].decode() == column.about
+        units = {column.name: column.unit for column in table.columns}
+        assert json.loads(schema.metadata[b"units"]) == units
 
 
 def test_units_never_mix(folder: RunFolder) -> None:
