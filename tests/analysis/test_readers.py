@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Every table loads in pandas, polars and DuckDB, with its units, by the lines of the README."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import made_up_arrivals
+import pandas
+import polars
+import pyarrow.parquet as pq
+import pytest
+import searches
+import synthetic_run
+
+from skblab_analysis.arrivals import ArrivalsDocument
+from skblab_analysis.columns import BY_ROW, TABLES, Table
+from skblab_analysis.counters import Counter
+from skblab_analysis.latency import Arrivals
+from skblab_analysis.records import RunFolder
+
+FOLDER = Path(__file__).parents[2] / "results-schema"
+NAMED = "trials.parquet"
+PACKETS = 2_000
+
+Rows = list[dict[str, Any]]
+
+
+def documented() -> dict[str, str]:
+    """Return the README's lines, by the library that they import."""
+    _, section = (FOLDER / "README.md").read_text().split("\n## In pandas, polars and DuckDB\n")
+    blocks = re.findall(r"(?:^    .*\n)+", section.partition("\n## ")[0], re.MULTILINE)
+    lines = [[line[4:] for line in block.splitlines()] for block in blocks]
+    assert [len(block) for block in lines] == [3, 3, 3]
+    return {block[0].split()[-1]: "\n".join(block) for block in lines}
+
+
+def of_pandas(rows: pandas.DataFrame) -> Rows:
+    plain = rows.astype(object)
+    return plain.where(plain.notna(), None).to_dict("records")
+
+
+def of_polars(rows: polars.DataFrame) -> Rows:
+    return rows.to_dicts()
+
+
+def of_duckdb(rows: duckdb.DuckDBPyRelation) -> Rows:
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
+
+
+READERS: Mapping[str, Callable[[Any], Rows]] = {
+    "pandas": of_pandas,
+    "polars": of_polars,
+    "duckdb": of_duckdb,
+}
+
+
+def finished_run(results: Path) -> Path:
+    """Write a synthetic run that has rows in every table, and return its folder."""
+    folder = RunFolder.create(results, "all", searches.plan(), synthetic=True)
+    folder.record_wall(
+        synthetic_run.pathlat(PACKETS),
+        synthetic_run.sender(PACKETS),
+        synthetic_run.receiver(PACKETS),
+    )
+    folder.record_search(searches.search("baseline", 0, 80_000.0))
+    late = made_up_arrivals.document([50_000, 300_000, 800_000, 900_000, 60_000] * 20)
+    folder.record_arrivals(
+        Arrivals(
+            setting="baseline",
+            boot=0,
+            traffic=searches.TRAFFIC,
+            rate=50,
+            sent=100,
+            seconds=2.0,
+            took=2.0,
+            document=ArrivalsDocument.model_validate_json(json.dumps(late)),
+        )
+    )
+    folder.record_counters([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
+    folder.record_search(searches.search("other", 0, 81_000.0))
+    return folder.finish(synthetic_run.environment(), {"searching": 1.0})
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished_run(tmp_path_factory.mktemp("results"))
+
+
+def check(reader: str, folder: Path, table: Table) -> int:
+    """Have the lines of the README load a table; return its number of rows."""
+    file = f"{table.file}.parquet"
+    code = documented()[reader]
+    assert NAMED in code
+    made: dict[str, Any] = {}
+    exec(code.replace(NAMED, file), made)
+    arrow = pq.read_table(folder / file)
+    found, expected = READERS[reader](made["rows"]), arrow.to_pylist()
+    assert list(made["rows"].columns) == arrow.column_names
+    assert found == expected
+    # 1 is 1.0, and True too.
+    kinds = [[type(value) for value in row.values()] for row in expected]
+    assert [[type(value) for value in row.values()] for row in found] == kinds
+    assert made["units"] == {column.name: column.unit for column in table.columns}
+    for field in arrow.schema:
+        assert field.metadata[b"unit"].decode() == made["units"][field.name]
+    return len(found)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.file)
+@pytest.mark.parametrize("reader", READERS)
+def test_the_example_loads(reader: str, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER / "example")
+    # Nothing was searched, and nothing was late.
+    assert bool(check(reader, Path(), table)) != table.later
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.file)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_run_loads(
+    reader: str, table: Table, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ours)
+    assert check(reader, ours, table)
+
+
+def test_units_are_those_of_the_tables() -> None:
+    units = duckdb.sql(
+        f"SELECT decode(value)->>'rate', decode(value)->>'late_max' "
+        f"FROM parquet_kv_metadata('{FOLDER}/example/trials.parquet') WHERE key = 'units'"
+    ).fetchall()
+    assert units == [("packets/s", "ns")]
+    layers = pandas.read_parquet(FOLDER / "example" / "layers_summary.parquet")
+    assert layers.attrs["units"]["p99"] == BY_ROW
+    assert set(layers["unit"]) == {"ns"}
