@@ -578,11 +578,23 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
     for words in (
         "1 settings beside the baseline, 3 boots, 12 trials, about ",
         "    0: tester, IPv4, 64 bytes, 1 flow",
-        "offer tester 4 60 1 10000000 100 1.5 1",
-        "offer whole 4 60 1 10000000 100 1.5 1",
+        "# warming up\noffer whole 4 60 1 20000000 0 2 1\n",
+        "offer tester 4 60 1 2000 0 0 1  # fills the caches\n",
+        "  # fills the caches\noffer tester 4 60 1 10000000 100 1.5 1",
+        "offer whole 4 60 1 2000 0 0 1  # fills the caches\n",
+        "  # fills the caches\noffer whole 4 60 1 10000000 100 1.5 1",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
     ):
         assert words in done.stdout
+
+
+def test_a_dry_run_warms_up_only_if_a_run_does(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FILE.format(more="") + "[repeats]\nwarm_up_seconds = 0\n")
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    assert done.exit_code == 0, done.exception
+    assert "# warming up" not in done.stdout
+    assert "2000 0 0 1  # fills the caches" in done.stdout
 
 
 def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:

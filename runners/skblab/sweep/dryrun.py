@@ -13,7 +13,7 @@ from skblab.sweep.knobs.boot import STOCK, start
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.plan import Plan, Trial
 from skblab.sweep.testbeds import Kind, Sending
-from skblab.sweep.testbeds.base import SHARED, sink
+from skblab.sweep.testbeds.base import SHARED, WARM_UP, sink
 
 
 def commands(
@@ -31,11 +31,14 @@ def commands(
         yield from begins.scripts
         yield "# making the testbed"
         yield from kind.commands(plan.experiment.traffic)
+        yield from _warm_up(plan, kind, cpus)
         for change in one.changes:
             yield f"# {change.setting}"
             yield from setting(machine, change.knobs)
             for trial in change.trials:
                 tester = change.setting == TESTER
+                fills = Sending(trial.stream, WARM_UP, tester=tester)
+                yield f"{kind.offering(fills, cpus)}  # fills the caches"
                 if plan.exact:
                     yield kind.offering(Sending(trial.stream, packets, tester=tester), cpus)
                 elif trial.what == "layers":
@@ -50,6 +53,14 @@ def commands(
 def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
     """Return the command that sets each of these knobs that no boot sets."""
     return [_set(machine, name, value) for name, value in knobs.items() if not KNOBS[name].boot]
+
+
+def _warm_up(plan: Plan, kind: Kind, cpus: int) -> Iterator[str]:
+    seconds = plan.experiment.repeats.warm_up_seconds
+    if seconds and not plan.exact:
+        yield "# warming up"
+        stream = next(plan.experiment.traffic.each())
+        yield kind.offering(wall.warming(stream, seconds), cpus)
 
 
 def _first(plan: Plan, trial: Trial, tester: bool) -> Sending:

@@ -122,9 +122,7 @@ class Timing:
         """Send as much as goes for a while: a guest that was just booted is slow at first."""
         seconds = self.experiment.repeats.warm_up_seconds
         if seconds:
-            stream = next(self.experiment.traffic.each())
-            packets = round(MOST_PER_SECOND * seconds)
-            testbed.offer(Sending(stream, packets, seconds=seconds))
+            testbed.offer(warming(next(self.experiment.traffic.each()), seconds))
 
     def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
         """Send some packets that are not counted."""
@@ -262,6 +260,11 @@ def _widest(run: Run) -> float | None:
     shares += [latency.widest(delays)] if delays else []
     known = [one for one in shares if one is not None]
     return max(known) if known and len(known) == len(shares) else None
+
+
+def warming(stream: Stream, seconds: float) -> Sending:
+    """Return as much as goes for so long."""
+    return Sending(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
 
 
 def first_load(throughput: Throughput, stream: Stream, tester: bool) -> Sending:
