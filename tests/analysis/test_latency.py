@@ -20,7 +20,7 @@ from skblab_analysis.arrivals import ArrivalsDocument
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.exact import Part
-from skblab_analysis.latency import Arrivals, LatencySummary
+from skblab_analysis.latency import COMPARED, Arrivals, LatencySummary, widest
 from skblab_analysis.offered import behind
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
@@ -155,6 +155,21 @@ def test_a_rate_that_was_not_kept_is_compared_with_nothing(tmp_path: Path) -> No
     assert behind(found.delays[1].trials) == 1
     said = " ".join(delays.unseen([found])).replace(FIXED_SPACE, " ")
     assert "sent over 1 % less than that in some block of quick" in said
+
+
+@pytest.mark.parametrize(("packets", "compared"), [(999, False), (1000, True)])
+def test_a_rate_with_few_packets_is_never_narrow(
+    tmp_path: Path, packets: int, compared: bool
+) -> None:
+    folder = made(tmp_path)
+    for boot in range(3):
+        came = latencies(40_000 + boot)[:packets]
+        folder.record_arrivals(trial("baseline", boot, came, lost=COUNT - packets))
+    found = summary(load(folder.path))
+    # All blocks together have one all the same.
+    assert found.delays[0].latency.quantile(COMPARED) is not None
+    assert (found.widest is not None) == compared
+    assert (widest([found]) is not None) == compared
 
 
 @pytest.mark.parametrize(
