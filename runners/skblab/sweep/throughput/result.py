@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skblab.errors import SkblabError
 from skblab.sweep.throughput import limits
 from skblab.sweep.throughput.goals import Goal, Plan
-from skblab.sweep.throughput.limits import MARGIN
 from skblab.sweep.throughput.trial import Trial
-from skblab_analysis.throughput import Judgement, Limit, Outcome
+from skblab_analysis.throughput import Limit, Outcome
 
 
 @dataclass(frozen=True)
@@ -83,21 +81,3 @@ class SearchResult:
             if one.goal.name == name:
                 return one
         raise KeyError(name)
-
-    def judgements(self, calibration: SearchResult, margin: float = MARGIN) -> list[Judgement]:
-        """Return what each goal's result is the result of, given the tester's own."""
-        ours, theirs = self.plan, calibration.plan
-        same = (ours.goals, ours.seconds, ours.trials) == (
-            theirs.goals,
-            theirs.seconds,
-            theirs.trials,
-        )
-        if not same:
-            raise SkblabError(
-                "the tester was calibrated with other goals or trials than the device was searched "
-                "with; expected the same"
-            )
-        return [
-            limits.judge(one.lower, one.upper, one.limit, calibration[one.goal.name].lower, margin)
-            for one in self.goals
-        ]
