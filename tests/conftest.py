@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from skblab import kernel, labroot, tools
+from skblab.guest import Guest
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 
@@ -81,3 +83,23 @@ def links() -> set[str]:
     shown = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
     named = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True)
     return {line.split(":")[1] for line in shown.stdout.splitlines()} | set(named.stdout.split())
+
+
+def ssh_way(guest: Guest, folder: Path, host: str) -> str:
+    """Return a part of ssh's configuration by which a guest is reached as any other host.
+
+    Its proxy, which is put in `folder`, starts a further sshd in the guest.
+    """
+    ssh = guest.transport
+    daemon = "/usr/sbin/sshd -i -f /skblab/run/sshd_config"
+    call = ssh.wrap(["ssh", *ssh.options, "-T", ssh.destination, "--", daemon])
+    proxy = folder / f"proxy-{host}"
+    proxy.write_text(f"#!/bin/sh\nexec {shlex.join(call)}\n")
+    proxy.chmod(0o755)
+    return (
+        f"Host {host}\nUser root\nProxyCommand {proxy}\nHostKeyAlias guest\n"
+        f"UserKnownHostsFile {guest.folder}/known_hosts\n"
+        f"IdentityFile {guest.folder}/client_key\nIdentitiesOnly yes\n"
+        # The default exchange takes an emulated CPU a second longer.
+        "KexAlgorithms curve25519-sha256\n"
+    )

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import pty
-import shlex
 import signal
 import subprocess
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab
+from conftest import DEFAULT_SIGNALS, TREE, Skblab, ssh_way
 from skblab import portable, tools
 from skblab.boot import make_spec
 from skblab.errors import UsageError
@@ -98,18 +97,8 @@ def testbed(
     with Guest.boot(make_spec(), kernel, lab, shares=[Bind(programs, "tools")]) as guest:
         ssh = guest.transport
         loads.prepare(ssh)
-        daemon = "/usr/sbin/sshd -i -f /skblab/run/sshd_config"
-        call = ssh.wrap(["ssh", *ssh.options, "-T", ssh.destination, "--", daemon])
-        proxy, config = folder / "proxy", folder / "config"
-        proxy.write_text(f"#!/bin/sh\nexec {shlex.join(call)}\n")
-        proxy.chmod(0o755)
-        config.write_text(
-            f"Host testbed\nUser root\nProxyCommand {proxy}\nHostKeyAlias guest\n"
-            f"UserKnownHostsFile {guest.folder}/known_hosts\n"
-            f"IdentityFile {guest.folder}/client_key\nIdentitiesOnly yes\n"
-            # The default exchange takes an emulated CPU a second longer.
-            "KexAlgorithms curve25519-sha256\n"
-        )
+        config = folder / "config"
+        config.write_text(ssh_way(guest, folder, "testbed"))
         target = Target("testbed", ssh, PATHLAT, kernel.release)
         yield Bed(guest, target, config, request.param)
         assert guest.console.warnings() == []

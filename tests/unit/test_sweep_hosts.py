@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The hosts file, what is refused of it, and the scripts that take ports, on a made-up machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from typer.testing import CliRunner
+
+from skblab.cli import app
+from skblab.errors import SkblabError, UsageError
+from skblab.reporter import Reporter
+from skblab.sweep import hostbeds
+from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.hostbeds import HostBeds, abandoned
+from skblab.sweep.knobs.turning import Undo
+from skblab.sweep.testbeds import HOSTS, Sending, hostsfile, inventory
+from skblab.sweep.testbeds.hosts import Hosts
+from skblab.transport import LocalTransport, Transport
+from skblab.transport.base import Done
+
+GOOD = """\
+[router]
+ssh = "root@router"
+in = "eth1"
+out = "eth2"
+[tester]
+ssh = "root@tester"
+generator = "eth1"
+sink = "eth2"
+"""
+STREAM = Stream(family=4, frame=128, flows=1)
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "lab.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_hosts_file_is_read(tmp_path: Path) -> None:
+    found = hostsfile.read(write(tmp_path, GOOD + 'loop = ["eth3", "eth4"]\n'))
+    assert found.router.ports == ("eth1", "eth2")
+    assert found.tester.ports == ("eth1", "eth2", "eth3", "eth4")
+    assert hostsfile.HostsFile.model_validate_json(found.model_dump_json(by_alias=True)) == found
+    other = hostsfile.read(write(tmp_path, GOOD))
+    assert other.key != found.key == found.model_copy().key
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"root@router"', '"-oProxyCommand=x"', ":2: router.ssh: '-oProxyCommand=x': expected a"),
+        ('out = "eth2"', 'out = "eth1"', ":1: router: eth1, eth1: expected ports that differ"),
+        ('"root@tester"', '"root@router"', "root@router is router and tester: expected two"),
+        ('in = "eth1"', 'in = "eth 1"', ":3: router.in: "),
+        ('in = "eth1"\n', "", ":1: router.in: Field required"),
+        ("[router]", 'ssh_config = "/nowhere"\n[router]', ":1: ssh_config: /nowhere: no such file"),
+        ('sink = "eth2"', 'sink = "eth2"\nloop = ["eth3"]', "tester.loop"),
+    ],
+)
+def test_what_is_wrong_with_a_hosts_file_is_said(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    file = write(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(UsageError) as refused:
+        hostsfile.read(file)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--testbed", "hosts"], "takes --hosts FILE"),
+        (["--hosts", "lab.toml"], "is for --testbed hosts, and the testbed is netns"),
+        (["--testbed", "hosts", "--hosts", "/nowhere.toml"], "cannot read the hosts file"),
+        (["--testbed", "hosts", "--exact"], "--exact counts the instructions"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["sweep", "quick", "--dry-run", *options])
+    assert isinstance(done.exception, UsageError)
+    assert said in str(done.exception)
+
+
+def test_a_dry_run_needs_no_host(tmp_path: Path) -> None:
+    file = write(tmp_path, GOOD)
+    call = ["sweep", "quick", "--testbed", "hosts", "--hosts", str(file), "--dry-run"]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0
+    assert "take_router" in done.output
+
+
+class Answers:
+    """A machine whose scripts print what they are told to, by a word that is in them."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        call = text.rstrip().splitlines()[-1]
+        self.asked.append(call)
+        said = [answer for word, answer in self.answers.items() if word in call]
+        return Done(0, said[0] if said else "", "")
+
+
+def bed(router: Answers, tester: Answers, *, loop: bool = False) -> Hosts:
+    return Hosts(
+        cast(Transport, router),
+        cast(Transport, tester),
+        HOSTS.machine(4),
+        3,
+        ("tester", "router", "hosts"),
+        {"R0_MAC": "02:00:00:00:00:99"},
+        ports=("g", "in", "out", "s"),
+        loop=loop,
+    )
+
+
+@pytest.mark.parametrize(
+    ("handed", "sent", "said"),
+    [
+        ("0", "100 0 1000 0 0", "forwarded none of 100 packets: is the tester's g joined to the"),
+        ("100", "100 0 1000 0 0", "is the router's out joined to the tester's s?"),
+    ],
+)
+def test_cables_that_are_elsewhere_are_told(handed: str, sent: str, said: str) -> None:
+    class Router(Answers):
+        def script(self, text: str, *, seconds: float = 600) -> Done:
+            done = super().script(text, seconds=seconds)
+            if "handed_over" not in self.asked[-1]:
+                return done
+            looks = sum("handed_over" in one for one in self.asked)
+            return Done(0, ("\n0" if "tag" in self.asked[-1] else handed if looks else "0"), "")
+
+    tester = Answers(send=sent, settled="0")
+    with pytest.raises(SkblabError, match=said.replace("?", r"\?")):
+        bed(Router(), tester).prepare(Traffic())
+
+
+def test_a_tester_without_a_loop_is_never_alone() -> None:
+    with pytest.raises(SkblabError, match="the tester has no loop"):
+        bed(Answers(), Answers()).offer(Sending(STREAM, 10, tester=True))
+
+
+def test_what_a_machine_is_can_be_asked_anywhere() -> None:
+    found = inventory.read(LocalTransport(), None)
+    assert found["release"]
+    assert int(found["CPUs"]) > 0
+    assert "\n" not in "".join(found.values())
+
+
+def beds(file: hostsfile.HostsFile, needs: dict[str, int] | None = None) -> HostBeds:
+    made = {"name": "few", "question": "?", "measure": {"throughput": {}}, "needs": needs or {}}
+    return HostBeds(file, Experiment.model_validate(made), Reporter(quiet=True))
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hostsfile.HostsFile:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    return hostsfile.read(write(tmp_path, GOOD))
+
+
+def test_a_testbed_is_one_sweeps_at_a_time(file: hostsfile.HostsFile) -> None:
+    first = beds(file)
+    with first.alone():
+        assert list(abandoned()) == []
+        with pytest.raises(UsageError, match="another sweep has root@router"), beds(file).alone():
+            raise AssertionError
+    assert not first.place.exists()
+
+
+def test_what_a_killed_run_left_is_put_back_by_the_next_on_the_same_router(
+    file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = beds(file)
+    with killed.alone():
+        Undo(killed.undo).add("mtu", "echo 1")
+    assert [place for place, _ in abandoned()] == [killed.place]
+    asked: list[Sequence[tuple[str, str]]] = []
+
+    def put_back(place: Path, of: hostsfile.HostsFile, reporter: Reporter) -> None:
+        asked.append(Undo(place / "undo.jsonl").scripts())
+        (place / "undo.jsonl").unlink()
+
+    monkeypatch.setattr(hostbeds, "put_back", put_back)
+    other = file.model_copy(
+        update={"tester": file.tester.model_copy(update={"ssh": "root@another"})}
+    )
+    with beds(other).alone():
+        assert asked == [[("mtu", "echo 1")]]
+
+
+def test_a_router_with_too_few_cpus_is_refused(file: hostsfile.HostsFile) -> None:
+    with pytest.raises(UsageError, match="has 4 CPUs: the experiment needs 8"):
+        beds(file, {"cpus": 8})._check(bed(Answers(), Answers()))
