@@ -20,7 +20,14 @@ clear() { # vlan
 make() { # device vlan ID
 	ip link add link "$1" name "$2" type vlan id "$3"
 	ip link set "$2" addrgenmode none
-	echo 0 >"/proc/sys/net/ipv6/conf/$2/disable_ipv6"
+	# It leaves the group of all routers, which it would report to the sink twice within a second, among
+	# the packets; of its leave it tells nobody in version 1 of MLD. Whether a packet is forwarded is
+	# asked of all devices at once. One that is no router would listen to others.
+	conf=/proc/sys/net/ipv6/conf/$2
+	echo 1 >"$conf/force_mld_version"
+	echo 0 >"$conf/forwarding"
+	echo 0 >"$conf/accept_ra"
+	echo 0 >"$conf/disable_ipv6"
 	ip link set "$2" up
 }
 
