@@ -8,6 +8,10 @@ G0_MAC=02:00:00:00:00:01 S0_MAC=02:00:00:00:00:04
 
 # Both ways: what a router sends back, such as an error, must not wait for an answer.
 be_router() {
+	# What it repeats of the groups that its addresses are in comes at once, not up to a second later,
+	# when packets are counted.
+	$IN_ROUTER sysctl -q -w net.ipv6.conf.r0.mldv2_unsolicited_report_interval=1 \
+		net.ipv6.conf.r1.mldv2_unsolicited_report_interval=1
 	$IN_ROUTER ip address add 198.18.0.1/24 dev r0
 	$IN_ROUTER ip address add 198.19.0.1/24 dev r1
 	$IN_ROUTER ip address add 2001:db8:0:1::1/64 dev r0 nodad
