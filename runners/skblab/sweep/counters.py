@@ -56,9 +56,9 @@ def parse(printed: str, devices: Sequence[str]) -> Values:
     for name in ("interrupts", "softirqs", "softnet", *(f"device {one}" for one in devices)):
         if not sections.get(name):
             raise SkblabError(f"the kernel's counters have no {name}")
-    owners = [line.split() for line in sections.pop("owners", [])]
+    owners = {irq: device for device, irq in map(str.split, sections.pop("owners", []))}
     for (_, irq, cpu), count in _by_cpu("interrupt", sections.pop("interrupts")):
-        owner = _owner(irq, owners)
+        owner = owners.get(irq.partition(" ")[0])
         values["interrupt", f"{owner} {irq}" if owner else irq, cpu] = count
     values.update(_by_cpu("softirq", sections.pop("softirqs")))
     values.update(_softnet(sections.pop("softnet")))
@@ -82,18 +82,6 @@ def difference(before: Values, after: Values) -> list[Counter]:
         # A thread and a queue may be new; all else was there, or it would be no difference.
         if (value := now - before.get((kind, name, cpu), 0 if kind in NEW else now))
     ]
-
-
-def _owner(name: str, owners: Sequence[Sequence[str]]) -> str | None:
-    """Return the device under test that an interrupt is of, by its handler; None if it is of none.
-
-    A handler is named after the device, or after its virtio function.
-    """
-    handler = name.rpartition(" ")[2]
-    for device, *function in owners:
-        if handler.partition("-")[0] in (device, *function):
-            return device
-    return None
 
 
 def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:

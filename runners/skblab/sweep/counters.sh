@@ -20,11 +20,21 @@ count() { # namespace|"" device...
 	netns=$1
 	shift
 	echo '== owners'
-	# What interrupts may be named after: the device, and its virtio or PCI function if it has one.
-	for device; do
-		function=$(${netns:+ip netns exec "$netns"} readlink "/sys/class/net/$device/device") || :
-		echo "$device ${function##*/}"
-	done
+	# Of each device the interrupts of its PCI function, which of virtio is the parent of its own. A
+	# handler may be named after anything.
+	# shellcheck disable=SC2016  # the inner shell expands
+	${netns:+ip netns exec "$netns"} sh -euc '
+		for device; do
+			function=$(readlink -f "/sys/class/net/$device/device") || function=
+			case ${function##*/} in virtio*) function=${function%/*} ;; esac
+			for irq in "$function"/msi_irqs/*; do
+				[ ! -e "$irq" ] || echo "$device ${irq##*/}"
+			done
+			[ -d "$function/msi_irqs" ] || [ ! -e "$function/irq" ] || {
+				read -r irq <"$function/irq" && echo "$device $irq"
+			}
+		done
+	' sh "$@"
 	# A driver need not have counters of its own.
 	# shellcheck disable=SC2016  # the inner shell expands
 	${netns:+ip netns exec "$netns"} sh -ec '
