@@ -39,7 +39,7 @@ class Apart:
         """Send packets, see Testbed."""
         tag, before = "", 0
         if not sending.tester:
-            tag, _, handed = self.router("tag | tr '\\n' ' '; handed_over r1").rpartition(" ")
+            tag, _, handed = self.router('echo "$(tag) $(handed_over r1)"').rpartition(" ")
             [before] = counts("the router", handed, ["packets forwarded"])
         call = f"TAG={tag.strip()}\n{calling('send', sending, self.cpu)}"
         printed = self.sender(call, "the generator", sending.seconds)

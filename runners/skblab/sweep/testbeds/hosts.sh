@@ -9,7 +9,7 @@
 #
 # It goes on from tester.sh and router.sh.
 
-export IN_ROUTER='ip netns exec router'
+export IN_ROUTER='nsenter --net=/run/netns/router'
 LOCK=/run/skblab-sweep.lock TAKEN='' MADE=''
 
 refuse() { # why
@@ -84,7 +84,7 @@ give_all_back() {
 facts() { # name:namespace...
 	for one; do
 		address=$(ip netns exec "${one#*:}" cat "/sys/class/net/${one%:*}/address")
-		printf '%s_MAC=%s ' "$(echo "${one%:*}" | tr a-z A-Z)" "$address"
+		printf '%s_MAC=%s ' "$(echo "${one%:*}" | tr "[:lower:]" "[:upper:]")" "$address"
 	done
 	near=$(ip netns exec "${1#*:}" cat "/sys/class/net/${1%:*}/device/local_cpulist" 2>/dev/null) || :
 	nodes=$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' 2>/dev/null | wc -l)

@@ -8,7 +8,7 @@
 # The router's devices have NAPI, as network cards do, which veth has with GRO only. It goes on from
 # tester.sh and router.sh.
 
-export IN_ROUTER='ip netns exec router'
+export IN_ROUTER='nsenter --net=/run/netns/router'
 
 pair() { # name namespace mac  peer namespace mac
 	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 # The device under test, a router with the devices r0 and r1: IN_ROUTER is what a command there
-# begins with, such as `ip netns exec router`; nothing where it is the whole machine.
+# begins with, such as `nsenter --net=/run/netns/router`; nothing where it is the whole machine.
 
 # Addresses of the tester's ports behind it.
 G0_MAC=02:00:00:00:00:01 S0_MAC=02:00:00:00:00:04
@@ -35,14 +35,13 @@ lead_all_to_the_sink() {
 
 # The ID of the VLAN that the router is in, or nothing.
 tag() {
-	$IN_ROUTER ip -d link show skbvlan0 2>/dev/null | sed -n 's/.*802.1Q id \([0-9]*\) .*/\1/p'
+	$IN_ROUTER grep -q '^ *skbvlan0:' /proc/net/dev || return 0
+	$IN_ROUTER ip -d link show skbvlan0 | sed -n 's/.*802.1Q id \([0-9]*\) .*/\1/p'
 }
 
 # Packets that the router gave to the link so far, also those that the far end had no room for.
 handed_over() { # device of the router
-	# shellcheck disable=SC2016  # the inner shell expands
-	$IN_ROUTER sh -euc '
-		cd "/sys/class/net/$1/statistics"
-		echo $(($(cat tx_packets) + $(cat tx_dropped)))
-	' sh "$1"
+	$IN_ROUTER cat /proc/net/dev | while read -r name _ _ _ _ _ _ _ _ _ packets _ dropped _; do
+		[ "$name" != "$1:" ] || echo $((packets + dropped))
+	done
 }

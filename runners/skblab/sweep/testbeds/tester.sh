@@ -27,23 +27,32 @@ sink() { # device
 	tc -n sink filter add dev "$1" ingress matchall action drop
 }
 
+# What follows runs in every trial, on CPUs that are slow: few processes, and none that `ip netns exec`
+# mounts a file system for.
+
 # Packets that came to the sink so far.
 came() { # device
-	ip netns exec sink cat "/sys/class/net/$1/statistics/rx_packets"
+	nsenter --net=/run/netns/sink cat /proc/net/dev | while read -r name _ packets _; do
+		[ "$name" != "$1:" ] || echo "$packets"
+	done
 }
 
 # Once nothing more comes: a packet that is still under way is not lost. A guest that its host has no
-# time for stands still for longer than one look. In one process, for it is run in every trial.
+# time for stands still for longer than one look.
 # shellcheck disable=SC2016  # the inner shell expands
 settled() { # device of the sink
-	ip netns exec sink sh -euc '
-		cd "/sys/class/net/$1/statistics"
-		read -r now <rx_packets
+	nsenter --net=/run/netns/sink sh -euc '
+		came() {
+			while read -r name _ packets _; do
+				[ "$name" != "$1:" ] || now=$packets
+			done </proc/net/dev
+		}
+		came "$1"
 		same=0
 		while [ "$same" -lt 3 ]; do
 			sleep 0.05
 			last=$now
-			read -r now <rx_packets
+			came "$1"
 			if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
 		done
 		echo "$now"
@@ -53,7 +62,8 @@ settled() { # device of the sink
 # With one CPU, a thread of the router's, such as of NAPI, gets it as soon as it has work: the ring
 # between has room for 256 packets, and the generator would send more in its turn, all of them lost.
 give_way() { # cpu
-	[ "$(nproc --all)" = 1 ] || return 0
+	read -r online </sys/devices/system/cpu/online
+	[ "$online" = 0 ] || return 0
 	for thread in $(pgrep -x "kpktgend_$1"); do chrt --idle --pid 0 "$thread"; done
 }
 
@@ -62,48 +72,62 @@ give_way() { # cpu
 # flow each. With DESTINATIONS=random each packet has a destination of its own, in the widest range
 # without a special network in it, where routes of routeset.py are, too. With TAG in a VLAN, the frame
 # 4 bytes longer. Prints packets sent, those that the device refused, and elapsed microseconds.
+#
+# To take a device from pktgen's threads, and to give it one, takes an eighth of a second each: one that
+# was asked for the same the last time, but for size, number and rate, stays as it is.
 # shellcheck disable=SC2016  # the inner shell expands
 generate() { # device destination-mac family bytes flows count gap limit cpu
-	ip netns exec generator sh -euc '
+	nsenter --net=/run/netns/generator sh -euc '
 		thread=/proc/net/pktgen/kpktgend_$9
 		device=/proc/net/pktgen/$1
 		start="echo start >/proc/net/pktgen/pgctrl"
 		# A signal to who waits for it stops the generator.
 		[ "$8" = 0 ] || start="timeout $8 sh -c \"$start\" || [ \$? = 124 ]"
-		for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
-		echo "add_device $1" >"$thread"
-		if [ "$3 $DESTINATIONS" = "4 random" ]; then
-			set -- "$@" "dst_min 11.0.0.0" "dst_max 99.255.255.255" "flag IPDST_RND"
-		elif [ "$DESTINATIONS" = random ]; then
-			set -- "$@" "dst6_min 2400::" "dst6_max 240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
-		elif [ "$3" = 4 ]; then
-			set -- "$@" "dst 198.19.0.2"
-		else
-			set -- "$@" "dst6 2001:db8:0:2::2"
+		same="$1 $2 $3 $5 $9 $DESTINATIONS $XMIT $TAG" last=
+		set -- "$@" "pkt_size $(($4 + ${TAG:+4 +} 0))" "count $6" "delay $7"
+		[ ! -e "$device" ] || [ ! -e /run/skblab-pktgen ] || read -r last </run/skblab-pktgen
+		if [ "$last" != "$same" ]; then
+			: >/run/skblab-pktgen
+			for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
+			echo "add_device $1" >"$thread"
+			if [ "$3 $DESTINATIONS" = "4 random" ]; then
+				set -- "$@" "dst_min 11.0.0.0" "dst_max 99.255.255.255" "flag IPDST_RND"
+			elif [ "$DESTINATIONS" = random ]; then
+				set -- "$@" "dst6_min 2400::" "dst6_max 240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+			elif [ "$3" = 4 ]; then
+				set -- "$@" "dst 198.19.0.2"
+			else
+				set -- "$@" "dst6 2001:db8:0:2::2"
+			fi
+			if [ "$3" = 4 ]; then
+				set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
+			else
+				set -- "$@" "src6 2001:db8:0:1::2"
+			fi
+			# Packets that the generator keeps no part of, as those of a network card.
+			set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" \
+				"udp_src_min 1024" "udp_src_max $((1024 + $5))" \
+				"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $XMIT"
+			[ -z "$TAG" ] || set -- "$@" "vlan_id $TAG"
 		fi
-		if [ "$3" = 4 ]; then
-			set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
-		else
-			set -- "$@" "src6 2001:db8:0:1::2"
-		fi
-		# Packets that the generator keeps no part of, as those of a network card.
-		set -- "$@" "flag UDPCSUM" "flag !SHARED" "clone_skb 0" "dst_mac $2" \
-			"pkt_size $(($4 + ${TAG:+4 +} 0))" "count $6" "delay $7" \
-			"udp_src_min 1024" "udp_src_max $((1024 + $5))" \
-			"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $XMIT"
-		[ -z "$TAG" ] || set -- "$@" "vlan_id $TAG"
 		shift 9
 		for setting; do echo "$setting" >"$device"; done
+		echo "$same" >/run/skblab-pktgen
 		eval "$start"
 		# One that was stopped ends on its own time.
-		left=100
-		until grep -q "^Result: OK: [0-9]*(" "$device" || [ "$left" = 0 ]; do
-			sleep 0.05
+		left=100 took=
+		while :; do
+			while read -r first second third fourth _; do
+				[ "$first" != pkts-sofar: ] || sent="$second $fourth"
+				[ "$first $second" != "Result: OK:" ] || took=${third%%(*}
+			done <"$device"
+			case $took in *[!0-9]* | "") ;; *) break ;; esac
 			left=$((left - 1))
+			[ "$left" -gt 0 ] || break
+			sleep 0.05
 		done
-		sed -n "s/.*pkts-sofar: \([0-9]*\)  errors: \([0-9]*\).*/\1 \2/p
-			s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
-	' sh "$@" | tr '\n' ' '
+		echo "$sent $took"
+	' sh "$@"
 }
 
 # Prints what came of it: sent, refused, elapsed microseconds, what came to the sink, and what it has
@@ -121,5 +145,5 @@ send() { # whole|tester family bytes flows count gap limit cpu
 	before=$(came "$far")
 	told=$(generate "$device" "$mac" "$@")
 	after=$(settled "$far")
-	echo "$told$((after - before)) $after"
+	echo "$told $((after - before)) $after"
 }
