@@ -79,6 +79,7 @@ def test_what_is_wrong_with_a_hosts_file_is_said(
         (["--hosts", "lab.toml"], "is for --testbed hosts, and the testbed is netns"),
         (["--testbed", "hosts", "--hosts", "/nowhere.toml"], "cannot read the hosts file"),
         (["--testbed", "hosts", "--exact"], "--exact counts the instructions"),
+        (["--testbed", "hosts", "--hosts", "x", "--no-patches"], "choose the kernel of guests"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: list[str], said: str) -> None:
@@ -93,6 +94,7 @@ def test_a_dry_run_needs_no_host(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0
     assert "take_router" in done.output
+    assert "# booting" not in done.output
 
 
 class Answers:

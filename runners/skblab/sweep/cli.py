@@ -29,6 +29,7 @@ from skblab.sweep.exact import unable as uncounted
 from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
 from skblab.sweep.hostbeds import HostBeds, abandoned, put_back
 from skblab.sweep.knobs.base import Machine
+from skblab.sweep.knobs.boot import STOCK
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Method, Running
@@ -114,6 +115,10 @@ def sweep(
             if hosts is None
             else f"--hosts {hosts} is for --testbed hosts, and the testbed is {testbed}"
         )
+    if not kind.boots and (flavour != STOCK or not patches):
+        raise UsageError(
+            f"--flavour and --no-patches choose the kernel of guests; {testbed} have their own"
+        )
     machines = None if hosts is None else hostsfile.read(hosts)
     found = _read(file)
     plan = _plan(found, exact=exact)
@@ -125,11 +130,12 @@ def sweep(
     parameters: dict[str, str | int | float | bool] = {
         "clock": "exact" if exact else "wall",
         "testbed": testbed,
-        "flavour": flavour,
-        "patches": patches,
         "plan": plan.digest,
     }
-    again = [f"./skblab sweep {file} --flavour {flavour}"]
+    if kind.boots:
+        parameters |= {"flavour": flavour, "patches": patches}
+    again = [f"./skblab sweep {file}"]
+    again += [f"--flavour {flavour}"] if kind.boots else []
     if exact:
         parameters["packets"] = packets or PACKETS
         again.append(f"--exact --packets {packets or PACKETS}")

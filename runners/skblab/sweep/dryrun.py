@@ -26,9 +26,10 @@ def commands(
     cpus = 1 if plan.exact else kind.cpus(plan.experiment)
     machine = kind.machine(cpus)
     for one in (boot for boot in plan.boots if boot.block == 0):
-        begins = start(one.knobs, flavour, patches=patches)
-        yield f"# booting: {begins}"
-        yield from begins.scripts
+        if kind.boots:
+            begins = start(one.knobs, flavour, patches=patches)
+            yield f"# booting: {begins}"
+            yield from begins.scripts
         yield "# making the testbed"
         yield from kind.commands(plan.experiment.traffic)
         yield from _warm_up(plan, kind, cpus)

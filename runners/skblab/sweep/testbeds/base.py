@@ -107,6 +107,10 @@ class Kind(Protocol):
     def exact(self) -> bool:
         """Whether instructions can be counted in it."""
 
+    @property
+    def boots(self) -> bool:
+        """Whether it is booted for a run, with the kernel that is asked for."""
+
     def unable(self, experiment: Experiment) -> list[str]:
         """Return what of an experiment it cannot do, in words."""
 

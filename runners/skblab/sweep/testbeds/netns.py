@@ -73,6 +73,7 @@ class InOneGuest:
     name: str = "netns"
     where: str = "namespaces of one guest"
     exact: bool = True
+    boots: bool = True
     gaps: tuple[str, ...] = (
         "All is in one guest, on veth devices: generator, router and sink share its CPUs. Where "
         "the generator was the limit, it may be for the work that the router did on its CPU.",

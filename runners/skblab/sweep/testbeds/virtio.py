@@ -60,6 +60,7 @@ class TwoGuests:
     name: str = "virtio"
     where: str = "two guests with virtio devices"
     exact: bool = False
+    boots: bool = True
     gaps: tuple[str, ...] = (
         "Router and tester are guests, and the CPUs of both are the host's: where it has fewer "
         "than they have together, they wait for each other.",
