@@ -20,7 +20,7 @@ refuse() { # why
 # Lock 9 is held by the shell that has the ports, and goes with it.
 alone() { # who
 	[ "$(id -u)" = 0 ] || refuse "it takes root, and this is $(id -un)"
-	for tool in ip tc ethtool flock sysctl timeout; do
+	for tool in ip tc ethtool flock nsenter pkill sysctl timeout; do
 		command -v "$tool" >/dev/null || refuse "there is no $tool; install it"
 	done
 	exec 9>>"$LOCK"
