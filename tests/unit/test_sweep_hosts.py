@@ -19,7 +19,7 @@ from skblab.sweep.hostbeds import HostBeds, abandoned
 from skblab.sweep.knobs.turning import Undo
 from skblab.sweep.testbeds import HOSTS, Sending, hostsfile, inventory
 from skblab.sweep.testbeds.hosts import Hosts
-from skblab.transport import LocalTransport, Transport
+from skblab.transport import LocalTransport, Shell, Transport
 from skblab.transport.base import Done
 
 GOOD = """\
@@ -120,6 +120,7 @@ def bed(router: Answers, tester: Answers, *, loop: bool = False) -> Hosts:
         {"R0_MAC": "02:00:00:00:00:99"},
         ports=("g", "in", "out", "s"),
         loop=loop,
+        opens=lambda transport, functions: cast(Shell, transport),
     )
 
 

@@ -16,6 +16,7 @@ from skblab.sweep.experiment import Experiment, Stream, Traffic
 from skblab.sweep.testbeds import GUESTS, VIRTIO, Offered, Sending
 from skblab.sweep.testbeds.apart import LOOKS
 from skblab.sweep.testbeds.virtio import LINKS, Virtio
+from skblab.transport import Shell, Transport
 from skblab.transport.base import Done
 
 STREAM = Stream(family=4, frame=64, flows=1)
@@ -40,7 +41,18 @@ def bed(router: Says, tester: Says) -> Virtio:
     def guest(transport: Says) -> Guest:
         return cast(Guest, SimpleNamespace(transport=transport, spec=SimpleNamespace(cpus=2)))
 
-    return Virtio(guest(router), guest(tester))
+    made = Virtio(guest(router), guest(tester))
+    made.opens = stays
+    return made
+
+
+def stays(transport: Transport, functions: str) -> Shell:
+    """Return a shell whose scripts are the transport's."""
+    said = cast(Says, transport)
+    shell = SimpleNamespace(
+        script=lambda text, seconds=600: said.script(f"{functions}\n{text}", seconds=seconds)
+    )
+    return cast(Shell, shell)
 
 
 def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:

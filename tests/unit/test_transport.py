@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from skblab.transport import SshTransport
+from skblab.transport import LocalTransport, Shell, SshTransport
 from skblab.transport.base import TransportError
 
 
@@ -36,3 +36,41 @@ def test_a_command_that_takes_too_long_is_ended(transport: SshTransport) -> None
 def test_status_and_both_streams_come_back(transport: SshTransport) -> None:
     done = transport.script("echo out; echo err >&2; exit 3")
     assert (done.status, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+FUNCTIONS = """
+export GREETING=hello
+greet() { echo "$GREETING $1"; }
+"""
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    made = Shell(LocalTransport(), FUNCTIONS)
+    yield made
+    made.end()
+
+
+def test_a_shell_runs_script_after_script(shell: Shell) -> None:
+    assert shell.script("greet you").stdout == "hello you\n"
+    # Nothing of one is in the next.
+    assert shell.script("GREETING=bye\ngreet you").stdout == "bye you\n"
+    assert shell.script("greet me").stdout == "hello me\n"
+    # What does not end its line, and what reads its input.
+    assert shell.script("printf x; cat").stdout == "x"
+    assert shell.script("seq 20000").stdout.splitlines()[-1] == "20000"
+
+
+def test_a_script_that_fails_says_why_and_the_shell_stays(shell: Shell) -> None:
+    for number in (3, 4):
+        done = shell.script(f"echo before; echo why {number} >&2; (exit {number}); echo after")
+        assert (done.status, done.stdout, done.stderr) == (number, "before\n", f"why {number}\n")
+    assert shell.script("echo $NOT_SET").status != 0
+    assert shell.script("greet you").check("greeting").stdout == "hello you\n"
+
+
+def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:
+    with pytest.raises(TransportError, match="a script did not end within 0 s"):
+        shell.script("sleep 5", seconds=0.2)
+    with pytest.raises(TransportError, match="the shell ended"):
+        Shell(LocalTransport(), "echo gone >&2\nexit 0").script("echo never")

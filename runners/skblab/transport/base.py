@@ -46,11 +46,17 @@ class Running(Protocol):
     def take_lines(self) -> list[str]:
         """Return the whole lines of standard output that have come since the last call."""
 
+    def take_errors(self) -> str:
+        """Return what came on standard error since the last call."""
+
+    def send(self, text: str) -> None:
+        """Write to its standard input. Raises TransportError if it has ended."""
+
     def interrupt(self) -> None:
         """Ask the command to finish (SIGINT)."""
 
     def end_input(self) -> None:
-        """End its standard input, which is empty and stays open until then, or we are gone."""
+        """End its standard input, which stays open until then, or we are gone."""
 
     def wait(self, seconds: float) -> Done:
         """Return the finished command; SkblabError if it takes longer than `seconds`."""

@@ -88,7 +88,7 @@ class Background:
         self._process = process
         self._trouble = trouble
         self._chunks: dict[str, list[str]] = {"out": [], "err": []}
-        self._taken = 0
+        self._taken = {"out": 0, "err": 0}
         self._readers = [
             threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._chunks
         ]
@@ -123,9 +123,27 @@ class Background:
 
     def take_lines(self) -> list[str]:
         """Return the whole lines of standard output that have come since the last call."""
-        lines = self._chunks["out"][self._taken :]
-        self._taken += len(lines)
+        return self._take("out")
+
+    def take_errors(self) -> str:
+        """Return what came on standard error since the last call."""
+        return "".join(self._take("err"))
+
+    def _take(self, name: str) -> list[str]:
+        lines = self._chunks[name][self._taken[name] :]
+        self._taken[name] += len(lines)
         return lines
+
+    def send(self, text: str) -> None:
+        """Write to its standard input. Raises TransportError if it has ended."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text)
+            self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise TransportError(
+                self._trouble() or f"`{short(self.argv)}` has ended: {one_line(self._said())}"
+            ) from error
 
     def wait_for(self, text: str, seconds: float) -> None:
         """Return once `text` appeared on standard error."""
@@ -147,7 +165,7 @@ class Background:
         self._process.send_signal(signal.SIGINT)
 
     def end_input(self) -> None:
-        """End its standard input, which is empty and stays open until then, or we are gone."""
+        """End its standard input, which stays open until then, or we are gone."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 

@@ -7,7 +7,9 @@ other, until both stand still.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from skblab.errors import SkblabError
 from skblab.sweep import counters
@@ -15,10 +17,11 @@ from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds import base
 from skblab.sweep.testbeds.base import SECONDS, SENT, Offered, calling, counts
 from skblab.sweep.testbeds.sending import Sending
-from skblab.transport import Transport
+from skblab.transport import Shell, Transport
 
 # At what has been sent, until nothing of it comes any more.
 LOOKS = 50
+Whose = Literal["router", "tester"]
 
 
 @dataclass
@@ -34,6 +37,8 @@ class Apart:
     cpu: int
     parts: tuple[str, ...]
     names: dict[str, str] = field(default_factory=dict)
+    opens: Callable[[Transport, str], Shell] = field(default=Shell, kw_only=True)
+    _shells: dict[Whose, Shell] = field(default_factory=dict, init=False)
 
     def offer(self, sending: Sending) -> Offered:
         """Send packets, see Testbed."""
@@ -59,11 +64,17 @@ class Apart:
 
     def router(self, call: str) -> str:
         """Return what a call of the router's scripts printed."""
-        return self._run(self.transport, call, self.parts, "the router")
+        return self._run("router", call, "the router")
 
     def sender(self, call: str, what: str, seconds: float = 0.0) -> str:
         """Return what a call of the tester's scripts printed."""
-        return self._run(self.tester, call, ("tester",), what, seconds)
+        return self._run("tester", call, what, seconds)
+
+    def end(self) -> None:
+        """Have nothing of it run on its machines any more."""
+        for shell in self._shells.values():
+            shell.end()
+        self._shells.clear()
 
     def _settled(self, seen: int) -> tuple[int, int]:
         """Return what the router handed over and what came to the sink, both in all.
@@ -84,14 +95,15 @@ class Apart:
         [packets] = counts("the router", self.router("handed_over r1"), ["packets forwarded"])
         return packets
 
-    def _run(
-        self,
-        transport: Transport,
-        call: str,
-        parts: tuple[str, ...],
-        what: str,
-        seconds: float = 0.0,
-    ) -> str:
+    def _run(self, whose: Whose, call: str, what: str, seconds: float = 0.0) -> str:
         named = [f"{name}={value}" for name, value in self.names.items()]
-        text = base.script("\n".join([*named, call]), *parts)
-        return transport.script(text, seconds=SECONDS + seconds).check(what).stdout
+        text = "\n".join([*named, call])
+        return self._shell(whose).script(text, seconds=SECONDS + seconds).check(what).stdout
+
+    def _shell(self, whose: Whose) -> Shell:
+        """Return the shell of a machine, which begins with the first call there."""
+        if whose not in self._shells:
+            transport = self.transport if whose == "router" else self.tester
+            parts = self.parts if whose == "router" else ("tester",)
+            self._shells[whose] = self.opens(transport, base.functions(*parts))
+        return self._shells[whose]

@@ -162,10 +162,14 @@ def calling(verb: str, sending: Sending, cpu: int) -> str:
     return "\n".join([*how, shlex.join(map(str, words))])
 
 
+def functions(*parts: str) -> str:
+    """Return these files of this package, which define functions."""
+    return "\n".join((resources.files(__package__) / f"{part}.sh").read_text() for part in parts)
+
+
 def script(call: str, *parts: str) -> str:
     """Return a script that makes a call of these files of this package."""
-    texts = [(resources.files(__package__) / f"{part}.sh").read_text() for part in parts]
-    return "\n".join(["set -eu", *texts, call, ""])
+    return "\n".join(["set -eu", functions(*parts), call, ""])
 
 
 def machine(cpus: int, netns: str | None, *, veth: bool = False) -> Machine:

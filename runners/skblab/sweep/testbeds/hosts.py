@@ -142,7 +142,7 @@ def taken(
             transport.script(text).check(f"waiting for the links of {host}")
         macs = {name: near.get(name) or far.get(name) or "" for name in MACS}
         local = lists.parse(near["near"])
-        yield Hosts(
+        made = Hosts(
             router,
             tester,
             HOSTS.machine(int(far["cpus"])),
@@ -154,6 +154,10 @@ def taken(
             loop=file.tester.loop is not None,
             nodes=int(far["nodes"]) or 1,
         )
+        try:
+            yield made
+        finally:
+            made.end()
 
 
 @contextlib.contextmanager

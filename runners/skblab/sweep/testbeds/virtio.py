@@ -124,7 +124,11 @@ class TwoGuests:
             Guest.boot(router_spec, kernel, labroot, shares=shares, log=log, place=place) as guest,
         ):
             other.connect()
-            yield guest, Virtio(guest, other)
+            made = Virtio(guest, other)
+            try:
+                yield guest, made
+            finally:
+                made.end()
 
 
 VIRTIO = TwoGuests()
