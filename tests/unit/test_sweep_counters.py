@@ -131,3 +131,13 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
     assert (work.squeezed, work.dropped, work.napi_ns, work.ksoftirqd_ns) == (4, 0, 10_000, 0)
     # A trial that does not count is in no sum.
     assert works(run.counters, {}) == []
+
+
+def test_an_older_kernel_does_not_tell_the_cpu() -> None:
+    text = "\n".join(
+        " ".join(line.split()[:11]) if len(line.split()) == 13 else line
+        for line in PRINTED.format(**BEFORE).splitlines()
+    )
+    values = parse(text, ["r0"])
+    assert values["softnet", "processed", 0] == 255
+    assert values["softnet", "processed", 1] == 0

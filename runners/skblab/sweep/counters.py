@@ -100,7 +100,9 @@ def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int
 
 
 def _softnet(lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:
-    for line in lines:
+    for number, line in enumerate(lines):
         words = [int(word, 16) for word in line.split()]
+        # Kernels before 5.10 have no such column.
+        cpu = words[SOFTNET_CPU] if len(words) > SOFTNET_CPU else number
         for place, name in SOFTNET.items():
-            yield ("softnet", name, words[SOFTNET_CPU]), words[place]
+            yield ("softnet", name, cpu), words[place]
