@@ -74,14 +74,14 @@ def kept(transport: Transport, do: str, undo: str, what: str) -> Iterator[str]:
     with the end of this block, of this process, or of the connection.
     """
     guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null\n{undo}"])
-    deadline = time.monotonic() + CONNECT_SECONDS
-    while not (said := guard.take_lines()):
-        if not guard.running():
-            guard.wait(CONNECT_SECONDS).check(what)
-        if time.monotonic() > deadline:
-            raise SkblabError(f"{what} took longer than {CONNECT_SECONDS} s")
-        time.sleep(0.02)
     try:
+        deadline = time.monotonic() + CONNECT_SECONDS
+        while not (said := guard.take_lines()):
+            if not guard.running():
+                guard.wait(CONNECT_SECONDS).check(what)
+            if time.monotonic() > deadline:
+                raise SkblabError(f"{what} took longer than {CONNECT_SECONDS} s")
+            time.sleep(0.02)
         yield said[0].strip()
     except BaseException:
         # The first trouble is the one to tell of.
