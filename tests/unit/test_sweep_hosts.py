@@ -201,3 +201,23 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_on_the_same_router(
 def test_a_router_with_too_few_cpus_is_refused(file: hostsfile.HostsFile) -> None:
     with pytest.raises(UsageError, match="has 4 CPUs: the experiment needs 8"):
         beds(file, {"cpus": 8})._check(bed(Answers(), Answers()))
+
+
+def test_a_configuration_of_ssh_that_has_gone_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "ways"
+    config.touch()
+    found = hostsfile.read(write(tmp_path, f'ssh_config = "ways"\n{GOOD}'))
+    assert found.ssh_config == str(config)
+    killed = beds(found)
+    with killed.alone():
+        Undo(killed.undo).add("mtu", "echo 1")
+    config.unlink()
+    with pytest.raises(UsageError) as refused:
+        list(abandoned())
+    assert str(refused.value) == (
+        f"{killed.place}/hosts.json: {config}: no such file; mend it there"
+    )

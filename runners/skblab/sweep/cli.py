@@ -27,14 +27,13 @@ from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
 from skblab.sweep.exact import unable as uncounted
 from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
-from skblab.sweep.hostbeds import HostBeds, abandoned, put_back
+from skblab.sweep.hostbeds import HostBeds, abandoned, put_back, remembered
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK
 from skblab.sweep.knobs.registry import KNOBS, faults
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Method, Running
 from skblab.sweep.testbeds import GUESTS, HOSTS, KINDS, NETNS, Kind, hostsfile
-from skblab.sweep.testbeds.hostsfile import HostsFile
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
 from skblab_analysis import rates, tables
@@ -304,7 +303,7 @@ def _beds(
     """
     asked = folder.document.plan.parameters
     if kind is HOSTS:
-        machines = HostsFile.model_validate_json((folder.path / MACHINES).read_text())
+        machines = remembered(folder.path / MACHINES)
         inputs.check(folder, inputs.files(plan) | {"hosts": machines.key})
         hosts = HostBeds(machines, plan.experiment, reporter, _bundles(plan, root, reporter))
         return hosts, hosts.alone()

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from skblab import paths, store
 from skblab.environment import describe_host
 from skblab.errors import GuestError, SkblabError, UsageError, one_line
@@ -55,7 +57,16 @@ def abandoned() -> Iterator[tuple[Path, HostsFile]]:
     for place in sorted(_base().glob("*/")):
         with _lock(place) as free:
             if free and (place / WAY).exists():
-                yield place, HostsFile.model_validate_json((place / WAY).read_text())
+                yield place, remembered(place / WAY)
+
+
+def remembered(file: Path) -> HostsFile:
+    """Return the machines that a run was on; UsageError if they cannot be reached that way now."""
+    try:
+        return HostsFile.model_validate_json(file.read_text())
+    except ValidationError as error:
+        why = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{file}: {why}; mend it there") from error
 
 
 def put_back(place: Path, file: HostsFile, reporter: Reporter) -> None:

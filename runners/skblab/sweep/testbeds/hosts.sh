@@ -33,15 +33,22 @@ alone() { # who
 	fi
 	echo "$1 shell $$" >"$LOCK"
 	trap give_all_back EXIT
-	trap 'exit 1' HUP INT TERM
+	# Of a broken pipe, too: not every shell would come to its end otherwise.
+	trap 'exit 1' HUP INT PIPE TERM
 }
 
 # What a port is used for by others, in words; nothing if it is free.
 use() { # port
-	found=$(ip -o address show dev "$1" scope global | awk '{ print $4; exit }')
+	found=$(ip -o address show dev "$1" | grep -v ' inet6 fe80:' | awk '{ print $4; exit }')
 	[ -z "$found" ] || echo "it has the address $found; remove it with: ip address flush dev $1"
 	[ ! -e "/sys/class/net/$1/master" ] || echo "it is part of another device; see: ip link show $1"
-	[ -z "$(ip route show default dev "$1")" ] || echo "the default route leads there"
+	for upper in "/sys/class/net/$1"/upper_*; do
+		[ ! -e "$upper" ] || echo "${upper##*/upper_} is upon it"
+	done
+	found=$(ip route show dev "$1" && ip -6 route show dev "$1")
+	found=$(echo "$found" | grep -v '^fe80::/64 \|^multicast ' | head -n 1)
+	[ -z "$found" ] || echo "a route leads there: $found"
+	case " ${SSH_CONNECTION:-} " in *"%$1 "*) echo "this connection comes by it" ;; esac
 }
 
 room() { # namespace
@@ -66,7 +73,7 @@ $TAKEN"
 # The kernel's own way of a namespace that goes would give them back by the names that they had in it.
 give_all_back() {
 	wrong=$?
-	trap '' HUP INT TERM
+	trap '' HUP INT PIPE TERM
 	while read -r port netns name up; do
 		[ -n "$name" ] || continue
 		[ -e "/sys/class/net/$port" ] || ip -n "$netns" link set "$name" netns $$ name "$port" || wrong=1

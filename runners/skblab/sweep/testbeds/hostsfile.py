@@ -128,4 +128,7 @@ class HostsFile(BaseModel):
 
 def read(file: Path) -> HostsFile:
     """Return a hosts file; UsageError says what is wrong with it, and in which line."""
-    return tomlfile.read(HostsFile, file, "the hosts file")
+    found = tomlfile.read(HostsFile, file, "the hosts file")
+    # Wherever it is used from later, by `skblab cleanup` too.
+    config = str(Path(found.ssh_config).resolve()) if found.ssh_config else None
+    return found.model_copy(update={"ssh_config": config})

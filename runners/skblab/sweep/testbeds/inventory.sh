@@ -53,6 +53,7 @@ port() { # device
 	fact "$1 driver" "$(ethtool -i "$1" 2>/dev/null | sed -n '/^\(driver\|version\|firmware-version\|bus-info\): ./s/$/;/p')"
 	content "$1 NUMA node" "/sys/class/net/$1/device/numa_node"
 	fact "$1 link" "$(ethtool "$1" 2>/dev/null | sed -n '/Speed\|Duplex/s/^[[:space:]]*\(.*\)$/\1;/p')"
+	fact "$1 flow control" "$(ethtool -a "$1" 2>/dev/null | sed -n 's/^\([RT]X\):[[:space:]]*\(on\|off\)$/\1 \2;/p')"
 	fact "$1 rings" "$(ethtool -g "$1" 2>/dev/null | sed -n '/^Current/,$s/^\([RT]X\):[[:space:]]*\([0-9].*\)$/\1 \2;/p')"
 	fact "$1 queues" "$(ethtool -l "$1" 2>/dev/null | sed -n '/^Current/,$s/^\([RTC][a-zX]*\):[[:space:]]*\([1-9].*\)$/\1 \2;/p')"
 	fact "$1 coalescing" "$(ethtool -c "$1" 2>/dev/null | sed -n 's/^\([rt]x-\(usecs\|frames\)\):[[:space:]]*\([0-9].*\)$/\1 \3;/p')"
