@@ -47,15 +47,31 @@ def locked(name: str, reporter: Reporter) -> Iterator[None]:
 
     The lock is the kernel's (flock), so it goes when its holder dies, however it dies.
     """
-    folder = paths.cache() / "locks"
-    folder.mkdir(exist_ok=True)
-    with (folder / name).open("w") as handle:
+    with _lock_file(name).open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             reporter.say(f"waiting for another skblab that is making {name}")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def held(name: str) -> Iterator[bool]:
+    """Hold the cache lock `name` if nobody else does; yields whether it is held."""
+    with _lock_file(name).open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _lock_file(name: str) -> Path:
+    folder = paths.cache() / "locks"
+    folder.mkdir(exist_ok=True)
+    return folder / name
 
 
 def ensure(kind: str, key: str, reporter: Reporter, build: Callable[[Path], None]) -> Path:
@@ -91,11 +107,10 @@ def ensure(kind: str, key: str, reporter: Reporter, build: Callable[[Path], None
 def _sweep(kind: Path) -> None:
     """Remove what builds that were killed left of any entry of this kind."""
     for part in kind.glob("*.part"):
-        lock = paths.cache() / "locks" / f"{kind.name}-{part.stem}"
-        with lock.open("w") as handle, contextlib.suppress(BlockingIOError):
+        with held(f"{kind.name}-{part.stem}") as free:
             # Whoever builds it now holds the lock.
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove(part)
+            if free:
+                remove(part)
 
 
 def full_disk(where: Path) -> SkblabError:

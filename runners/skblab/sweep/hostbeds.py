@@ -10,12 +10,12 @@ holds is of a run that was killed: the next one puts it back before anything els
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import getpass
 import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from skblab import paths, store
 from skblab.environment import describe_host
 from skblab.errors import GuestError, SkblabError, UsageError, one_line
 from skblab.reporter import Reporter
+from skblab.sweep import layering
 from skblab.sweep.experiment import Experiment, Traffic
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.turning import Undo
@@ -34,7 +35,7 @@ from skblab.sweep.testbeds.base import laying_out
 from skblab.sweep.testbeds.hosts import HOSTS, Hosts, taken
 from skblab.sweep.testbeds.hostsfile import HostsFile
 from skblab.transport import SshTransport, Transport, TransportError
-from skblab.transport.host import CONNECT_SECONDS, brought, connected
+from skblab.transport.host import brought, connected
 from skblab_analysis.run import Environment, Kernel
 
 # A host that went away in a run may boot: servers take minutes.
@@ -95,28 +96,17 @@ def _replay(
             reporter.say(f"put back on {file.router.ssh}: {count} settings of a run that broke off")
 
 
-@contextlib.contextmanager
-def _lock(place: Path) -> Iterator[bool]:
+def _lock(place: Path) -> AbstractContextManager[bool]:
     """Hold a testbed's lock for a while, and tell whether nobody else does."""
-    locks = paths.cache() / "locks"
-    locks.mkdir(exist_ok=True)
-    with (locks / f"hosts-{place.name}").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    return store.held(f"hosts-{place.name}")
 
 
 @contextlib.contextmanager
-def _reached(
-    file: HostsFile, seconds: float = CONNECT_SECONDS
-) -> Iterator[tuple[SshTransport, SshTransport]]:
+def _reached(file: HostsFile) -> Iterator[tuple[SshTransport, SshTransport]]:
     """Have connections to tester and router."""
     with (
-        connected(file.tester.ssh, file.config, seconds=seconds) as tester,
-        connected(file.router.ssh, file.config, seconds=seconds) as router,
+        connected(file.tester.ssh, file.config) as tester,
+        connected(file.router.ssh, file.config) as router,
     ):
         yield tester, router
 
@@ -174,7 +164,7 @@ class HostBeds:
                     _replay(self.place, self.file, tester, router, self.reporter)
                 folders = {
                     name: stack.enter_context(
-                        brought(router if name == "pathlat" else tester, bundle)
+                        brought(router if name == layering.PROGRAM else tester, bundle)
                     )
                     for name, bundle in self.bundles.items()
                 }

@@ -33,9 +33,7 @@ def is_host(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def connected(
-    host: str, config: Path | None = None, *, seconds: float = CONNECT_SECONDS
-) -> Iterator[SshTransport]:
+def connected(host: str, config: Path | None = None) -> Iterator[SshTransport]:
     """Have a connection to a host, with this configuration file of ssh's instead of the user's."""
     with temporary(LocalTransport()) as sockets:
         options = ["-F", str(config)] if config else []
@@ -46,7 +44,7 @@ def connected(
             wrap=lambda call: ["setpriv", "--pdeathsig", "KILL", "--", *call],
         )
         try:
-            ssh.connect(seconds)
+            ssh.connect(CONNECT_SECONDS)
             yield ssh
         finally:
             ssh.close()
