@@ -279,7 +279,8 @@ def test_killed_at_fifty_moments_it_has_each_trial_once(
     sweep = Sweep.begin(tmp_path / "killed", wanted)
     chosen = random.Random(4689)
     kills, moments = 0, set()
-    while kills < 50:
+    # On a busy machine little is done until a kill: then there are more of them.
+    while kills < 50 or (len(moments) <= 10 and kills < 500):
         # What is done makes the rest quicker; a run that came to its end is begun anew.
         if not killed_after(chosen.uniform(0, length / 20), sweep):
             sweep = Sweep.begin(tmp_path / "killed", wanted)
@@ -287,7 +288,7 @@ def test_killed_at_fifty_moments_it_has_each_trial_once(
         kills += 1
         # Whenever it was, what was finished is there and can be read.
         moments.add(len(load(sweep.path).trials))
-    assert len(moments) > 1
+    assert len(moments) > 10
     run = sweep.run(monkeypatch)
     assert keys(run) == keys(whole)
     assert set(keys(run).values()) == {1}
