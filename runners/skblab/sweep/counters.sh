@@ -19,25 +19,21 @@ count() { # namespace|"" device...
 	done
 	netns=$1
 	shift
-	echo '== owners'
-	# Of each device the interrupts of its PCI function, which of virtio is the parent of its own. A
-	# handler may be named after anything.
+	# Of each device the interrupts of its PCI function, which of virtio is the parent of its own: a
+	# handler may be named after anything. And a driver need not have counters of its own.
 	# shellcheck disable=SC2016  # the inner shell expands
-	${netns:+ip netns exec "$netns"} sh -euc '
+	${netns:+ip netns exec "$netns"} sh -ec '
+		echo "== owners"
 		for device; do
 			function=$(readlink -f "/sys/class/net/$device/device") || function=
 			case ${function##*/} in virtio*) function=${function%/*} ;; esac
 			for irq in "$function"/msi_irqs/*; do
-				[ ! -e "$irq" ] || echo "$device ${irq##*/}"
+				[ ! -e "$irq" ] || echo "$device: ${irq##*/}"
 			done
 			[ -d "$function/msi_irqs" ] || [ ! -e "$function/irq" ] || {
-				read -r irq <"$function/irq" && echo "$device $irq"
+				read -r irq <"$function/irq" && echo "$device: $irq"
 			}
 		done
-	' sh "$@"
-	# A driver need not have counters of its own.
-	# shellcheck disable=SC2016  # the inner shell expands
-	${netns:+ip netns exec "$netns"} sh -ec '
 		for device; do
 			echo "== device $device"
 			cd "/sys/class/net/$device/statistics"
