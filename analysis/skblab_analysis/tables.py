@@ -351,7 +351,7 @@ def exact_table(exact: ExactSummary) -> Table:
     """Return instructions per packet by setting with the difference and the repeat spread."""
     what = f", {exact.traffic}" if exact.traffic else ""
     table = titled(f"Exact cost (instructions per packet{what})")
-    table.add_column("setting", no_wrap=True)
+    table.add_column("setting", overflow="fold")
     for name in ("trials", "boots", "all", "path", "difference", "of all", "spread"):
         table.add_column(name, justify="right", no_wrap=True)
     by_setting = {difference.setting: difference for difference in exact.differences}
