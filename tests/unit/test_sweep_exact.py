@@ -136,7 +136,7 @@ def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
         assert run._blamed(death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
     [void] = records.load(folder.path).trials
-    assert void["reason"] == "the guest died 2 times: guest panicked: Oops; console: log"
+    assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops; console: log"
 
 
 def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:

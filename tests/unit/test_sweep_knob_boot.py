@@ -159,7 +159,7 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     counting.run(Guests(NETNS, found, counting.method, *there))
     assert tried.count(("isolcpus=0",)) == running.BOOTS
     reasons = {row["setting"]: row["reason"] for row in records.load(folder.path).trials}
-    assert reasons["s0"] == "no guest came up 3 times: guest panicked: no CPU is left"
+    assert reasons["s0"] == "no testbed came up 3 times: guest panicked: no CPU is left"
     assert reasons[BASELINE] == "made up"
 
 

@@ -28,7 +28,7 @@ from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
-from skblab.sweep.testbeds import NETNS
+from skblab.sweep.testbeds import NETNS, netns
 from skblab.sweep.testbeds.netns import Netns
 from skblab.transport import Transport, TransportError
 from skblab.transport.base import Done
@@ -122,6 +122,7 @@ def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
         yield SimpleNamespace(transport=Answers(), spec=SimpleNamespace(cpus=2))
 
     monkeypatch.setattr(Guest, "boot", boot)
+    monkeypatch.setattr(netns, "staying", contextlib.nullcontext)
     monkeypatch.setattr(beds, "describe_guest", lambda guest: None)
     path = method.folder.path
     progress = Progress.read(path)
@@ -144,7 +145,7 @@ def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
     assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
     assert Counter(method.measured)[AGAIN] == DEATHS
     [void] = [row for row in found.trials if row["state"] == "void"]
-    assert void["reason"] == f"the guest died 2 times: {LATE}"
+    assert void["reason"] == f"its testbed was lost 2 times: {LATE}"
 
 
 def test_a_boot_in_which_something_fails_is_tried_again(

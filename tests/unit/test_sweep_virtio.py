@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import cast
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from skblab.cli import app
 from skblab.errors import SkblabError, UsageError
-from skblab.guest import Guest, GuestSpec, Nic
+from skblab.guest import GuestSpec, Nic
 from skblab.sweep.experiment import Experiment, Stream, Traffic
 from skblab.sweep.testbeds import GUESTS, VIRTIO, Offered, Sending
 from skblab.sweep.testbeds.apart import LOOKS
@@ -38,10 +39,7 @@ class Says:
 
 
 def bed(router: Says, tester: Says) -> Virtio:
-    def guest(transport: Says) -> Guest:
-        return cast(Guest, SimpleNamespace(transport=transport, spec=SimpleNamespace(cpus=2)))
-
-    made = Virtio(guest(router), guest(tester))
+    made = Virtio(cast(Transport, router), cast(Transport, tester), 2)
     made.opens = stays
     return made
 
@@ -79,6 +77,30 @@ def test_packets_without_end_are_an_error() -> None:
     tester = Says("1000 0 1000123 700 700\n", *(f"{number}\n" for number in range(LOOKS)))
     with pytest.raises(SkblabError, match="packets still come after 50 looks"):
         bed(router, tester).offer(Sending(STREAM, 1000))
+
+
+class Later(Says):
+    """Counters that are 0 until their time has come, and 1000 from then on."""
+
+    def __init__(self, first: str) -> None:
+        super().__init__(first)
+        self.began = time.monotonic()
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        if self.answers:
+            return super().script(text, seconds=seconds)
+        time.sleep(0.005)
+        return Done(0, "1000\n" if time.monotonic() - self.began > 0.05 else "0\n", "")
+
+
+@pytest.mark.parametrize("tester_only", [False, True])
+def test_counters_of_drivers_that_update_them_late_are_waited_for(tester_only: bool) -> None:
+    router, tester = Later("0\n"), Later("1000 0 1000123 0 0\n")
+    made = bed(router, tester)
+    made.still = 0.1
+    offered = made.offer(Sending(STREAM, 1000, tester=tester_only))
+    assert (offered.forwarded, offered.received) == (1000, 1000)
+    assert time.monotonic() - router.began >= 0.1
 
 
 def test_without_a_router_none_is_asked() -> None:

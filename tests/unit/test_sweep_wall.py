@@ -315,7 +315,7 @@ def test_what_killed_its_guest_twice_is_left_out(
     guests = [Guest(dies_after=25), Guest(dies_after=4), Guest()]
     run = Sweep.begin(tmp_path, experiment(), *guests).run(monkeypatch)
     [void] = [row for row in run.trials if row["state"] == "void"]
-    assert void["reason"] == "the guest died 2 times: guest panicked: Oops"
+    assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops"
     assert sum(keys(run).values()) == 4
 
 
@@ -380,7 +380,7 @@ def test_a_boot_that_never_comes_up_takes_its_own_trials_only(
         ("rt", "kernel=rt"),
     }
     assert {row["reason"] for row in void} == {
-        "no guest came up 3 times: guest panicked: Oops",
+        "no testbed came up 3 times: guest panicked: Oops",
     }
     assert len(run.trials) - len(void) == 2 * 4
     # Nothing is left of it, either.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from skblab.transport import LocalTransport, Shell, SshTransport
+from skblab.transport import LocalTransport, Shell, SshTransport, staying
 from skblab.transport.base import TransportError
 
 
@@ -65,8 +65,18 @@ def test_a_script_that_fails_says_why_and_the_shell_stays(shell: Shell) -> None:
     for number in (3, 4):
         done = shell.script(f"echo before; echo why {number} >&2; (exit {number}); echo after")
         assert (done.status, done.stdout, done.stderr) == (number, "before\n", f"why {number}\n")
+    # What another one said in passing is not its own, nor the end of that.
+    shell.script("echo by the way >&2")
+    assert shell.script("sleep 0.1; echo because >&2; exit 1").stderr.endswith("because\n")
     assert shell.script("echo $NOT_SET").status != 0
     assert shell.script("greet you").check("greeting").stdout == "hello you\n"
+
+
+def test_scripts_of_a_transport_that_stays_share_a_shell() -> None:
+    with staying(LocalTransport()) as transport:
+        first = transport.script("echo $PPID $$").stdout
+        assert transport.script("echo $PPID $$").stdout == first
+        assert transport.run(["sh", "-c", "echo $$"]).stdout not in first
 
 
 def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:

@@ -153,7 +153,7 @@ class Running:
         for change in self.progress.left(boot):
             for trial in change.trials:
                 if self.progress.todo(key := Key.of(boot, change, trial)):
-                    self._void(key, f"no guest came up {BOOTS} times: {one_line(str(death))}")
+                    self._void(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
 
     def _spent(self, boot: Boot) -> None:
         """Have what killed guests often enough recorded as such, where skblab died before that."""
@@ -161,7 +161,7 @@ class Running:
             for trial in change.trials:
                 key = Key.of(boot, change, trial)
                 if self.progress.todo(key) and self.progress.spent(key):
-                    self._void(key, f"the guest died {DEATHS} times")
+                    self._void(key, f"its testbed was lost {DEATHS} times")
 
     def _blamed(self, death: GuestError) -> bool:
         """Note a trial that killed its guest; if for the last time, have it recorded as such."""
@@ -173,7 +173,7 @@ class Running:
         self.progress.die(key)
         if not self.progress.spent(key):
             return False
-        self._void(key, f"the guest died {DEATHS} times: {reason}")
+        self._void(key, f"its testbed was lost {DEATHS} times: {reason}")
         return True
 
     def _change(self, boot: Boot, change: Change, testbed: Testbed, turner: Turner) -> None:
@@ -187,6 +187,8 @@ class Running:
             if why := self.method.unable(change.knobs):
                 raise Unable(why)
             turned = turner.turn(change.knobs)
+            if wrong := _wrong(turned):
+                raise SkblabError(wrong)
         except TransportError:
             raise
         except SkblabError as refusal:
@@ -219,9 +221,8 @@ class Running:
             self._void(key, str(failure))
             return
         self.folder.journal("settings", **key.words(), settings=[_words(one) for one in after])
-        if wrong := [one for one in after if one.void]:
-            said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in wrong)
-            self._void(key, "; ".join(said))
+        if wrong := _wrong(after):
+            self._void(key, wrong)
             return
         self.folder.record_counters(counted)
         # What is refused is recorded as void, and says so.
@@ -252,6 +253,12 @@ def _given_up(kind: type[SkblabError]) -> Iterator[None]:
         raise
     except kind as error:
         raise GuestError(str(error)) from error
+
+
+def _wrong(found: Sequence[Turned]) -> str:
+    """Return which settings are not as they were to be, in words; empty if all are."""
+    said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in found if one.void)
+    return "; ".join(said)
 
 
 def _plain(value: Value) -> JsonValue:

@@ -3,7 +3,15 @@
 
 from skblab.transport.base import Running, Transport, TransportError
 from skblab.transport.local import LocalTransport
-from skblab.transport.shell import Shell
+from skblab.transport.shell import Shell, staying
 from skblab.transport.ssh import SshTransport
 
-__all__ = ["LocalTransport", "Running", "Shell", "SshTransport", "Transport", "TransportError"]
+__all__ = [
+    "LocalTransport",
+    "Running",
+    "Shell",
+    "SshTransport",
+    "Transport",
+    "TransportError",
+    "staying",
+]

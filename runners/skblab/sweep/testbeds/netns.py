@@ -21,7 +21,7 @@ from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds import base
 from skblab.sweep.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, counts
 from skblab.sweep.testbeds.sending import Sending
-from skblab.transport import Transport
+from skblab.transport import Transport, staying
 
 ROUTER = "router"
 PARTS = ("tester", "router", "netns")
@@ -124,8 +124,11 @@ class InOneGuest:
         log: Path,
     ) -> Iterator[tuple[Guest, Testbed]]:
         """Have a guest up; the tester is in it, and has its kernel."""
-        with Guest.boot(spec, kernel, labroot, shares=shares, log=log) as guest:
-            yield guest, Netns(guest.transport, guest.spec.cpus)
+        with (
+            Guest.boot(spec, kernel, labroot, shares=shares, log=log) as guest,
+            staying(guest.transport) as transport,
+        ):
+            yield guest, Netns(transport, guest.spec.cpus)
 
 
 NETNS = InOneGuest()

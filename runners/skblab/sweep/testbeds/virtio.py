@@ -23,6 +23,7 @@ from skblab.sweep.testbeds import base
 from skblab.sweep.testbeds.apart import Apart
 from skblab.sweep.testbeds.base import SECONDS, Testbed, calling
 from skblab.sweep.testbeds.sending import Sending
+from skblab.transport import Transport, staying
 
 # One for the generator, one for the sink.
 TESTER_CPUS = 2
@@ -38,9 +39,8 @@ ROUTER = ("tester", "router", "virtio")
 class Virtio(Apart):
     """Two running guests; `prepare` gives their devices names and addresses."""
 
-    def __init__(self, router: Guest, tester: Guest) -> None:
-        machine = VIRTIO.machine(router.spec.cpus)
-        super().__init__(router.transport, tester.transport, machine, TESTER_CPUS - 1, ROUTER)
+    def __init__(self, router: Transport, tester: Transport, cpus: int) -> None:
+        super().__init__(router, tester, VIRTIO.machine(cpus), TESTER_CPUS - 1, ROUTER)
 
     def prepare(self, traffic: Traffic) -> None:
         """Lay out addresses and neighbours, as it takes for this traffic."""
@@ -122,9 +122,10 @@ class TwoGuests:
                 place=place,
             ) as other,
             Guest.boot(router_spec, kernel, labroot, shares=shares, log=log, place=place) as guest,
+            staying(guest.transport) as router,
         ):
             other.connect()
-            made = Virtio(guest, other)
+            made = Virtio(router, other.transport, guest.spec.cpus)
             try:
                 yield guest, made
             finally:
