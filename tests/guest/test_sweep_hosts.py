@@ -18,9 +18,12 @@ import pytest
 from conftest import DEFAULT_SIGNALS, TREE, Skblab, ssh_way
 from skblab import paths
 from skblab.boot import make_spec
+from skblab.errors import SkblabError
 from skblab.guest import Guest, Nic, links
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
+from skblab.sweep.testbeds import hostsfile
+from skblab.sweep.testbeds.hosts import give_back, has_ports, router_taken
 from skblab.sweep.testbeds.virtio import LINKS, MAC
 from skblab_analysis.records import load
 
@@ -65,7 +68,9 @@ class Hosts:
             "ip -o address | grep -v ' lo ' || :\nip netns\nip route\n"
             f"cat {BUDGET} /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding\n"
             "for one in /sys/class/net/eth*; do cat $one/threaded; done\n"
-            "ls -d /tmp/skblab.* 2>/dev/null || :\ncat /run/skblab-sweep.lock 2>/dev/null || :\n"
+            "grep -s . /proc/sys/net/ipv[46]/conf/eth*/* /proc/sys/net/ipv[46]/neigh/eth*/* || :\n"
+            "ls -d /tmp/skblab.* /run/skblab-sweep.taken* 2>/dev/null || :\n"
+            "cat /run/skblab-sweep.lock 2>/dev/null || :\n"
         )
         return "".join(
             one.transport.script(ask).check("looking").stdout for one in (self.router, self.tester)
@@ -104,6 +109,10 @@ def hosts(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory)
             found = {line.split(":", 1)[1]: line.split("/")[4] for line in shown.splitlines()}
             names[host] = [found[MAC.format(number)] for number in numbers[host]]
         (folder / "config").write_text(config)
+        # What nobody has by default, and a change of namespace would have them lose.
+        port = names["router"][0]
+        own = f"net.ipv4.conf.{port}.rp_filter=2 net.ipv6.neigh.{port}.mcast_solicit=7"
+        guests["router"].transport.run(["sysctl", "-q", "-w", *own.split()]).check("a setting")
         file = folder / "lab.toml"
         generator, sink, *loop = names["tester"]
         file.write_text(
@@ -197,6 +206,39 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     assert len(keys) == len(set(keys)) == 6
     [void] = [row for row in trials if row["state"] == "void"]
     assert "only a boot can make it rt" in void["reason"]
+
+
+def test_what_a_killed_shell_took_is_given_back(hosts: Hosts) -> None:
+    before = hosts.state()
+    found, router = hostsfile.read(hosts.file), hosts.router.transport
+    with (
+        pytest.raises(SkblabError, match="undoing: taking the ports of router failed"),
+        router_taken(found, router, "one"),
+    ):
+        assert has_ports(router)
+        with pytest.raises(SkblabError, match="another sweep has this machine: one shell "):
+            give_back(router, "router", "another")
+        hosts.sh('kill -9 "$(sed "s/.* //" /run/skblab-sweep.lock)"')
+    assert has_ports(router)
+    assert hosts.router_ports[0] not in hosts.sh("ls /sys/class/net")
+    give_back(router, "router", "another")
+    assert hosts.state() == before
+
+
+def test_a_port_with_a_qdisc_of_its_own_is_refused(hosts: Hosts) -> None:
+    port = hosts.router_ports[0]
+    found, router = hostsfile.read(hosts.file), hosts.router.transport
+    hosts.sh(f"tc qdisc add dev {port} clsact")
+    try:
+        before = hosts.state()
+        with (
+            pytest.raises(SkblabError, match="it has the qdisc clsact ffff:, which would be lost"),
+            router_taken(found, router, "one"),
+        ):
+            raise AssertionError
+        assert hosts.state() == before
+    finally:
+        hosts.sh(f"tc qdisc del dev {port} clsact")
 
 
 def test_a_port_in_use_is_refused_and_nothing_is_taken(

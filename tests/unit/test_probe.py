@@ -105,16 +105,16 @@ def test_an_ssh_configuration_is_a_hosts(tmp_path: Path) -> None:
 def test_what_was_done_to_a_machine_is_undone(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     here, do, undo = LocalTransport(), f"touch {mark}; echo done", f"rm {mark}"
-    with host.kept(here, do, undo, "marking") as said:
+    with host.kept(here, do, "marking", undo) as said:
         assert said == "done"
         assert mark.exists()
     assert not mark.exists()
-    with pytest.raises(KeyError), host.kept(here, do, undo, "marking"):
+    with pytest.raises(KeyError), host.kept(here, do, "marking", undo):
         raise KeyError
     assert not mark.exists()
     with (
         pytest.raises(SkblabError, match=r"marking failed \(exit 3\): because"),
-        host.kept(here, "echo because >&2; exit 3", undo, "marking"),
+        host.kept(here, "echo because >&2; exit 3", "marking", undo),
     ):
         raise AssertionError
 
@@ -122,7 +122,7 @@ def test_what_was_done_to_a_machine_is_undone(tmp_path: Path) -> None:
 KEEPS = """
 import sys, time
 from skblab.transport import LocalTransport, host
-with host.kept(LocalTransport(), f"touch {sys.argv[1]}; echo", f"rm {sys.argv[1]}", "marking"):
+with host.kept(LocalTransport(), f"touch {sys.argv[1]}; echo", "marking", f"rm {sys.argv[1]}"):
     print("ready", flush=True)
     time.sleep(30)
 """

@@ -57,6 +57,9 @@ def test_a_hosts_file_is_read(tmp_path: Path) -> None:
         ('out = "eth2"', 'out = "eth1"', ":1: router: eth1, eth1: expected ports that differ"),
         ('"root@tester"', '"root@router"', "root@router is router and tester: expected two"),
         ('in = "eth1"', 'in = "eth 1"', ":3: router.in: "),
+        ('in = "eth1"', 'in = "-x"', ":3: router.in: '-x': expected the name of a network device"),
+        ('in = "eth1"', 'in = ".."', ":3: router.in: '..': expected the name of a network device"),
+        ('in = "eth1"', 'in = "e*"', ":3: router.in: 'e*': expected the name of a network device"),
         ('in = "eth1"\n', "", ":1: router.in: Field required"),
         ("[router]", 'ssh_config = "/nowhere"\n[router]', ":1: ssh_config: /nowhere: no such file"),
         ('sink = "eth2"', 'sink = "eth2"\nloop = ["eth3"]', "tester.loop"),
@@ -196,6 +199,60 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_on_the_same_router(
     )
     with beds(other).alone():
         assert asked == [[("mtu", "echo 1")]]
+
+
+class Booted(Answers):
+    """A router that is asked for its boot."""
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
+        assert argv[-1].endswith("boot_id")
+        return Done(0, "another boot\n", "")
+
+
+def test_settings_that_went_with_a_reboot_are_not_undone(file: hostsfile.HostsFile) -> None:
+    killed, router = beds(file), Booted()
+    with killed.alone():
+        Undo(killed.undo).add("irq_affinity", "echo 0 >/proc/irq/55/smp_affinity_list")
+        (killed.place / "boot").write_text("one boot")
+    hostbeds._replay(killed.place, file, cast(Transport, router), killed.reporter)
+    assert Undo(killed.undo).scripts() == router.asked == []
+
+
+def test_a_router_by_another_name_is_known_by_its_boot(
+    file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = beds(file)
+    with killed.alone():
+        Undo(killed.undo).add("mtu", "echo 1")
+        (killed.place / "boot").write_text("this boot")
+    asked: list[Path] = []
+    monkeypatch.setattr(hostbeds, "put_back", lambda place, *_: asked.append(place))
+    alias = file.model_copy(
+        update={"router": file.router.model_copy(update={"ssh": "root@router.example"})}
+    )
+    other = beds(alias)
+    with other.alone():
+        other._put_back_others("that boot")
+        assert asked == []
+        other._put_back_others("this boot")
+        assert asked == [killed.place]
+
+
+def test_each_testbed_of_each_controller_says_who_it_is(file: hostsfile.HostsFile) -> None:
+    killed = beds(file)
+    with killed.alone():
+        Undo(killed.undo).add("mtu", "echo 1")
+        who = hostbeds._who(killed.place)
+    assert hostbeds._who(killed.place) == who
+    (killed.place / "id").unlink()
+    assert hostbeds._who(killed.place) != who
+
+
+def test_a_testbed_whose_ports_may_be_taken_is_not_forgotten(file: hostsfile.HostsFile) -> None:
+    first = beds(file)
+    with first.alone():
+        (first.place / "taken").touch()
+    assert [place for place, _ in abandoned()] == [first.place]
 
 
 def test_a_router_with_too_few_cpus_is_refused(file: hostsfile.HostsFile) -> None:

@@ -126,7 +126,7 @@ def stamps(target: Target, wanted: bool, *, histograms: bool = False) -> Iterato
         yield
         return
     do, undo = (COUNT, UNCOUNT) if histograms else (STAMP, UNSTAMP)
-    with kept(target.transport, do, undo, "switching stamps on"):
+    with kept(target.transport, do, "switching stamps on", undo):
         yield
 
 

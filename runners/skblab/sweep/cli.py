@@ -39,7 +39,7 @@ from skblab.tomlfile import complaint
 from skblab_analysis import rates, tables
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
-from skblab_analysis.run import Command
+from skblab_analysis.run import Command, Environment
 from skblab_analysis.run import Plan as PlanRecord
 
 # The experiment file of a run, in its folder.
@@ -305,7 +305,12 @@ def _beds(
     if kind is HOSTS:
         machines = remembered(folder.path / MACHINES)
         inputs.check(folder, inputs.files(plan) | {"hosts": machines.key})
-        hosts = HostBeds(machines, plan.experiment, reporter, _bundles(plan, root, reporter))
+
+        def same(found: Environment) -> None:
+            inputs.check(folder, inputs.machines(found), inputs.MACHINES)
+
+        bundles = _bundles(plan, root, reporter)
+        hosts = HostBeds(machines, plan.experiment, reporter, bundles, same)
         return hosts, hosts.alone()
     boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))

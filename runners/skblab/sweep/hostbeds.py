@@ -4,17 +4,19 @@
 A host outlives a run. What a run has to put back is in a folder of the cache, one for each testbed,
 with the way to it; the run holds the folder's lock. A folder with undo scripts whose lock nobody
 holds is of a run that was killed: the next one puts it back before anything else, and so does
-`skblab cleanup`.
+`skblab cleanup`. In such a folder are also `id`, by which its machines know whose their ports are,
+`taken`, as long as they may have ports of ours, and `boot`, the boot of the router that was set.
 """
 
 from __future__ import annotations
 
 import contextlib
 import getpass
+import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,9 +32,17 @@ from skblab.sweep.experiment import Experiment, Traffic
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.turning import Undo
 from skblab.sweep.plan import Boot
-from skblab.sweep.testbeds import Testbed, inventory
+from skblab.sweep.testbeds import Testbed, base, inventory
 from skblab.sweep.testbeds.base import laying_out
-from skblab.sweep.testbeds.hosts import HOSTS, Hosts, taken
+from skblab.sweep.testbeds.hosts import (
+    HOSTS,
+    PARTS,
+    Hosts,
+    give_back,
+    has_ports,
+    router_taken,
+    taken,
+)
 from skblab.sweep.testbeds.hostsfile import HostsFile
 from skblab.transport import SshTransport, Transport, TransportError
 from skblab.transport.host import brought, connected
@@ -41,7 +51,7 @@ from skblab_analysis.run import Environment, Kernel
 # A host that went away in a run may boot: servers take minutes.
 RETURN_SECONDS = 600
 AGAIN_SECONDS = 5
-WAY, UNDO = "hosts.json", "undo.jsonl"
+WAY, UNDO, ID, TAKEN, BOOT = "hosts.json", "undo.jsonl", "id", "taken", "boot"
 
 
 def _base() -> Path:
@@ -50,7 +60,11 @@ def _base() -> Path:
 
 def _who(place: Path) -> str:
     """Return who takes ports, so that others know, and so that we know ourselves later."""
-    return f"skblab of {getpass.getuser()} on {socket.gethostname()} for {place.name}"
+    file = place / ID
+    if not file.exists():
+        # Users and machines of one name may be several.
+        store.write_whole(file, secrets.token_hex(8))
+    return f"skblab of {getpass.getuser()} on {socket.gethostname()}, run {file.read_text()}"
 
 
 def abandoned() -> Iterator[tuple[Path, HostsFile]]:
@@ -71,29 +85,44 @@ def remembered(file: Path) -> HostsFile:
 
 
 def put_back(place: Path, file: HostsFile, reporter: Reporter) -> None:
-    """Put back what a killed run left on its router; SkblabError if something cannot be.
+    """Put back what a killed run left on its machines; SkblabError if something cannot be.
 
-    Ports that a shell of its still has are given back, too.
+    The router comes first, whose settings there are, whether the tester is there or not.
     """
-    with _reached(file) as (tester, router):
-        _replay(place, file, tester, router, reporter)
+    who = _who(place)
+    with connected(file.router.ssh, file.config) as router:
+        give_back(router, file.router.ssh, who)
+        _replay(place, file, router, reporter)
+    with connected(file.tester.ssh, file.config) as tester:
+        give_back(tester, file.tester.ssh, who)
     shutil.rmtree(place, ignore_errors=True)
 
 
-def _replay(
-    place: Path, file: HostsFile, tester: Transport, router: Transport, reporter: Reporter
-) -> None:
-    undo = Undo(place / UNDO)
-    with taken(file, tester, router, _who(place)) as testbed:
-        if count := len(undo.scripts()):
-            # What was set in a namespace that went needs another one to be undone in.
-            testbed.router(laying_out("be_router", Traffic()))
-            if wrong := undo.replay(router):
-                raise SkblabError(
-                    f"not put back on {file.router.ssh}: {'; '.join(wrong)}; the scripts are in "
-                    f"{undo.file}"
-                )
-            reporter.say(f"put back on {file.router.ssh}: {count} settings of a run that broke off")
+def _replay(place: Path, file: HostsFile, router: Transport, reporter: Reporter) -> None:
+    """Undo what a run that broke off has set on the router."""
+    undo, host = Undo(place / UNDO), file.router.ssh
+    count = len(undo.scripts())
+    if not count:
+        return
+    if (place / BOOT).read_text() != _boot_of(router):
+        undo.file.unlink()
+        reporter.say(f"{host} was booted since: {count} settings of a killed run went by it")
+        return
+    with router_taken(file, router, _who(place)):
+        # What was set in a namespace that went needs another one to be undone in.
+        script = base.script(laying_out("be_router", Traffic()), *PARTS)
+        router.script(script).check(f"laying out {host}")
+        if wrong := undo.replay(router):
+            raise SkblabError(
+                f"not put back on {host}: {'; '.join(wrong)}; the scripts are in {undo.file}"
+            )
+    reporter.say(f"put back on {host}: {count} settings of a run that broke off")
+
+
+def _boot_of(machine: Transport) -> str:
+    """Return what tells this boot of a machine from all others (random.c: boot_id)."""
+    asked = machine.run(["cat", "/proc/sys/kernel/random/boot_id"])
+    return asked.check("asking a machine for its boot").stdout.strip()
 
 
 def _lock(place: Path) -> AbstractContextManager[bool]:
@@ -113,12 +142,16 @@ def _reached(file: HostsFile) -> Iterator[tuple[SshTransport, SshTransport]]:
 
 @dataclass
 class HostBeds:
-    """The testbed of a hosts file: `place` is its folder, `bundles` our programs for each."""
+    """The testbed of a hosts file: `place` is its folder, `bundles` our programs for each.
+
+    `same` raises UsageError if its machines are not those that the run began on.
+    """
 
     file: HostsFile
     experiment: Experiment
     reporter: Reporter
     bundles: Mapping[str, Path] = field(default_factory=dict)
+    same: Callable[[Environment], None] = lambda found: None
     known: Environment | None = None
     keeps: bool = True
     machine: Machine = field(default_factory=lambda: HOSTS.machine(1))
@@ -151,7 +184,7 @@ class HostBeds:
             try:
                 yield
             finally:
-                if not Undo(self.undo).scripts():
+                if not Undo(self.undo).scripts() and not (self.place / TAKEN).exists():
                     shutil.rmtree(self.place, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -160,8 +193,9 @@ class HostBeds:
         with contextlib.ExitStack() as stack:
             try:
                 tester, router = stack.enter_context(self._connected())
-                if Undo(self.undo).scripts():
-                    _replay(self.place, self.file, tester, router, self.reporter)
+                self._put_back_others(booted := _boot_of(router))
+                _replay(self.place, self.file, router, self.reporter)
+                store.write_whole(self.place / BOOT, booted)
                 folders = {
                     name: stack.enter_context(
                         brought(router if name == layering.PROGRAM else tester, bundle)
@@ -169,14 +203,38 @@ class HostBeds:
                     for name, bundle in self.bundles.items()
                 }
                 who = _who(self.place)
+                stack.enter_context(self._noted(tester, router))
                 testbed = stack.enter_context(taken(self.file, tester, router, who, folders))
                 self._check(testbed)
                 self.machine = testbed.machine
-                if self.known is None:
-                    self.known = self._environment(testbed)
+                found = self._environment(testbed)
+                self.same(found)
+                self.known = self.known or found
             except TransportError as error:
+                if self.known is None:
+                    # It was never there: nobody waits for it.
+                    raise
                 raise GuestError(str(error)) from error
             yield testbed
+
+    @contextlib.contextmanager
+    def _noted(self, *machines: Transport) -> Iterator[None]:
+        """Have it on disk that machines may have ports of ours, until these were given back."""
+        mark = self.place / TAKEN
+        mark.touch()
+        try:
+            yield
+        finally:
+            # Of one that does not answer nobody knows.
+            with contextlib.suppress(SkblabError):
+                if not any(has_ports(one) for one in machines):
+                    mark.unlink()
+
+    def _put_back_others(self, booted: str) -> None:
+        """Put back what a killed run left on this router that it had by another name."""
+        for place, other in abandoned():
+            if (place / BOOT).exists() and (place / BOOT).read_text() == booted:
+                put_back(place, other, self.reporter)
 
     def environment(self) -> Environment | None:
         """Return what the figures depend on, once the hosts were asked."""

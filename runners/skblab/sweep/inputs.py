@@ -16,8 +16,9 @@ from skblab.labroot import Bind, LabRoot
 from skblab.sweep.booting import Booting
 from skblab.sweep.plan import Plan
 from skblab_analysis.records import RunFolder, load
+from skblab_analysis.run import Environment
 
-EVENT = "inputs"
+EVENT, MACHINES = "inputs", "machines"
 # Knobs whose value may be the name of a file.
 OF_FILES = ("routes", "routes6")
 
@@ -53,10 +54,20 @@ def files(plan: Plan) -> dict[str, str]:
     return found
 
 
-def check(folder: RunFolder, found: dict[str, str]) -> None:
-    """Keep what a run depends on; UsageError if it began with something else."""
+def machines(found: Environment) -> dict[str, str]:
+    """Return what figures depend on of hosts, which nobody boots for a run."""
+    asked = ("release", "version", "config", "command line", "CPU", "CPUs", "microcode")
+    names = [f"{host} {fact}" for host in ("router", "tester") for fact in asked]
+    return {name: found.more[name] for name in names if name in found.more}
+
+
+def check(folder: RunFolder, found: dict[str, str], event_name: str = EVENT) -> None:
+    """Keep what a run depends on; UsageError if it began with something else.
+
+    `event_name`: what is known later than the rest has an event of its own in the journal.
+    """
     for event in load(folder.path).journal:
-        if event.event != EVENT:
+        if event.event != event_name:
             continue
         before = event.model_dump()["found"]
         for name in sorted(found.keys() | before.keys()):
@@ -67,4 +78,4 @@ def check(folder: RunFolder, found: dict[str, str]) -> None:
                     f"figures are of one; run it anew: {folder.document.plan.again}"
                 )
         return
-    folder.journal(EVENT, found={**found})
+    folder.journal(event_name, found={**found})

@@ -23,8 +23,11 @@ CONNECT_SECONDS = 30
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
 # A host that answers nothing for half a minute has gone.
 _OPTIONS = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
-_FOLDER = 'folder=$(mktemp -d /tmp/skblab.XXXXXX); echo "$folder"'
-_UNFOLDER = 'rm -rf "$folder"'
+_FOLDER = """folder=$(mktemp -d /tmp/skblab.XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 1' HUP INT PIPE TERM
+echo "$folder"
+"""
 
 
 def is_host(name: str) -> bool:
@@ -61,17 +64,19 @@ def brought(transport: Transport, bundle: Path) -> Iterator[str]:
 
 def temporary(transport: Transport) -> AbstractContextManager[str]:
     """Have a folder on a machine, whose name is given."""
-    return kept(transport, _FOLDER, _UNFOLDER, "making a folder")
+    return kept(transport, _FOLDER, "making a folder")
 
 
 @contextlib.contextmanager
-def kept(transport: Transport, do: str, undo: str, what: str) -> Iterator[str]:
+def kept(transport: Transport, do: str, what: str, undo: str = "") -> Iterator[str]:
     """Have one shell of the machine do something, and undo it in the end, whatever happens to us.
 
     `do` prints one line, which is returned. The shell waits for the end of its input, which comes
-    with the end of this block, of this process, or of the connection.
+    with the end of this block, of this process, or of the connection; `undo` follows, unless `do`
+    has set a trap that undoes it, also where the shell is told to end.
     """
-    guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null\n{undo}"])
+    # What waits has no lock that the shell may have taken: it would keep it if the shell is killed.
+    guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null 9>&-\n{undo}"])
     try:
         deadline = time.monotonic() + CONNECT_SECONDS
         while not (said := guard.take_lines()):
@@ -81,10 +86,12 @@ def kept(transport: Transport, do: str, undo: str, what: str) -> Iterator[str]:
                 raise SkblabError(f"{what} took longer than {CONNECT_SECONDS} s")
             time.sleep(0.02)
         yield said[0].strip()
-    except BaseException:
+    except BaseException as error:
         # The first trouble is the one to tell of.
-        with contextlib.suppress(SkblabError):
+        try:
             _let_go(guard, what)
+        except SkblabError as second:
+            error.add_note(str(second))
         raise
     _let_go(guard, what)
 

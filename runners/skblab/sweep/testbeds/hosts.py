@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from skblab.errors import SkblabError
@@ -22,13 +23,15 @@ from skblab.sweep.testbeds.apart import Apart
 from skblab.sweep.testbeds.base import Offered, calling
 from skblab.sweep.testbeds.hostsfile import HostsFile
 from skblab.sweep.testbeds.sending import Sending
-from skblab.transport import Transport
+from skblab.transport import Transport, staying
 from skblab.transport.host import kept
 
 NAMESPACE = "router"
 PARTS = ("tester", "router", "hosts")
 # They tell whether the machines are joined as the hosts file has it.
 GREETING = 100
+# Some drivers fetch their card's counters once a second, or every other one.
+DRIVER_SECONDS = 2.5
 GREETING_RATE = 1000.0
 MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "S1_MAC")
 NO_LOOP = (
@@ -132,7 +135,8 @@ def taken(
     """
     with (
         _taken(tester, ["take_tester", who, *file.tester.ports], file.tester.ssh) as near,
-        _taken(router, ["take_router", who, *file.router.ports], file.router.ssh) as far,
+        router_taken(file, router, who) as far,
+        staying(router) as one_shell,
     ):
         for transport, host, ports in (
             (tester, file.tester.ssh, ["g0:generator", "s0:sink"]),
@@ -143,7 +147,7 @@ def taken(
         macs = {name: near.get(name) or far.get(name) or "" for name in MACS}
         local = lists.parse(near["near"])
         made = Hosts(
-            router,
+            one_shell,
             tester,
             HOSTS.machine(int(far["cpus"])),
             local[-1] if local else int(near["cpus"]) - 1,
@@ -152,6 +156,7 @@ def taken(
             programs={**(programs or {})},
             ports=(file.tester.generator, *file.router.ports, file.tester.sink),
             loop=file.tester.loop is not None,
+            still=DRIVER_SECONDS,
             nodes=int(far["nodes"]) or 1,
         )
         try:
@@ -160,9 +165,27 @@ def taken(
             made.end()
 
 
+def router_taken(
+    file: HostsFile, router: Transport, who: str
+) -> AbstractContextManager[dict[str, str]]:
+    """Have the ports of the router alone; what a killed shell left was given back before."""
+    return _taken(router, ["take_router", who, *file.router.ports], file.router.ssh)
+
+
+def has_ports(transport: Transport) -> bool:
+    """Whether ports of a machine are in namespaces of a sweep."""
+    return transport.run(["test", "-e", "/run/skblab-sweep.taken"]).status == 0
+
+
+def give_back(transport: Transport, host: str, who: str) -> None:
+    """Have a machine's ports given back that shells of ours left; SkblabError if they cannot be."""
+    text = base.script(shlex.join(["alone", who]), *PARTS)
+    transport.script(text).check(f"giving back the ports of {host}")
+
+
 @contextlib.contextmanager
 def _taken(transport: Transport, call: Sequence[str], host: str) -> Iterator[dict[str, str]]:
     """Have one machine's ports taken; yields what it said of them, by name."""
     text = base.script(shlex.join(call), *PARTS)
-    with kept(transport, text, ":", f"taking the ports of {host}") as said:
+    with kept(transport, text, f"taking the ports of {host}") as said:
         yield {name: value for name, _, value in (word.partition("=") for word in said.split())}

@@ -10,7 +10,8 @@
 # It goes on from tester.sh and router.sh.
 
 export IN_ROUTER='nsenter --net=/run/netns/router'
-LOCK=/run/skblab-sweep.lock TAKEN='' MADE=''
+# Who has the ports of this machine, and what was taken: it goes with a reboot, as they come back by one.
+LOCK=/run/skblab-sweep.lock TAKEN=/run/skblab-sweep.taken
 
 refuse() { # why
 	echo "$1" >&2
@@ -20,21 +21,28 @@ refuse() { # why
 # Lock 9 is held by the shell that has the ports, and goes with it.
 alone() { # who
 	[ "$(id -u)" = 0 ] || refuse "it takes root, and this is $(id -un)"
-	for tool in ip tc ethtool flock nsenter pkill sysctl timeout; do
+	for tool in ip tc ethtool awk chrt find flock nsenter pgrep pkill sysctl timeout; do
 		command -v "$tool" >/dev/null || refuse "there is no $tool; install it"
 	done
 	exec 9>>"$LOCK"
 	if ! flock -n 9; then
-		held=$(cat "$LOCK")
-		[ "${held% shell *}" = "$1" ] || refuse "another sweep has this machine: $held"
-		# One of ours whose connection broke, and that has not noticed: what it waits for ends.
-		pkill -P "${held##* }" || :
-		flock -w 20 9 || refuse "the ports are not given back by what took them: $held"
+		held=$(cat "$LOCK") wait=0
+		if [ "${held% shell *}" = "$1" ] && grep -qs "$LOCK" "/proc/${held##* }/cmdline"; then
+			# One of ours whose connection broke, and that has not noticed: what it waits for ends.
+			pkill -P "${held##* }" || :
+			wait=20
+		elif [ -z "$held" ]; then
+			# It ends just now, or has not yet said who it is.
+			wait=5
+		fi
+		flock -w "$wait" 9 || refuse "another sweep has this machine: $(cat "$LOCK")"
 	fi
 	echo "$1 shell $$" >"$LOCK"
-	trap give_all_back EXIT
+	trap 'give_all_back $?' EXIT
 	# Of a broken pipe, too: not every shell would come to its end otherwise.
 	trap 'exit 1' HUP INT PIPE TERM
+	# Of a shell that was killed.
+	back || refuse "what a killed sweep took cannot be given back; mend it, and remove $TAKEN"
 }
 
 # What a port is used for by others, in words; nothing if it is free.
@@ -48,13 +56,24 @@ use() { # port
 	found=$(ip route show dev "$1" && ip -6 route show dev "$1")
 	found=$(echo "$found" | grep -v '^fe80::/64 \|^multicast ' | head -n 1)
 	[ -z "$found" ] || echo "a route leads there: $found"
+	# The kernel's own have no handle. A change of namespace takes them all.
+	found=$(tc qdisc show dev "$1" | awk '$3 != "0:" { print $2, $3; exit }')
+	[ -z "$found" ] || echo "it has the qdisc $found, which would be lost; see: tc qdisc show dev $1"
 	case " ${SSH_CONNECTION:-} " in *"%$1 "*) echo "this connection comes by it" ;; esac
 }
 
 room() { # namespace
 	! ip netns list | grep -qE "^$1( |\$)" || refuse "there is a network namespace $1 already"
-	MADE="$MADE $1"
+	echo "netns $1" >>"$TAKEN"
 	quiet "$1"
+}
+
+# The port's entries in net.ipv4 and net.ipv6, a line each, FILE:VALUE. A change of namespace has them be
+# the default. What has no value to be read is no setting.
+entries() { # port
+	for folder in ipv4/conf ipv6/conf ipv4/neigh ipv6/neigh; do
+		grep -s . "/proc/sys/net/$folder/$1"/* || :
+	done
 }
 
 take() { # port namespace name
@@ -64,26 +83,55 @@ take() { # port namespace name
 	used=$(use "$1" | head -n 1)
 	[ -z "$used" ] || refuse "$1 is in use: $used"
 	up=$(ip -o link show up dev "$1")
-	TAKEN="$1 $2 $3 ${up:+up}
-$TAKEN"
+	entries "$1" >"$TAKEN.$1"
+	echo "port $1 $2 $3 ${up:+up}" >>"$TAKEN"
 	ip link set "$1" netns "$2" name "$3"
 	ip -n "$2" link set "$3" up
 }
 
-# The kernel's own way of a namespace that goes would give them back by the names that they had in it.
-give_all_back() {
-	wrong=$?
-	trap '' HUP INT PIPE TERM
-	while read -r port netns name up; do
-		[ -n "$name" ] || continue
-		[ -e "/sys/class/net/$port" ] || ip -n "$netns" link set "$name" netns $$ name "$port" || wrong=1
+# Gives back what is in TAKEN; not 0 if something cannot be. The kernel's own way of a namespace that
+# goes would give ports back by the names that they had in it.
+back() {
+	wrong=0
+	[ -e "$TAKEN" ] || return 0
+	while read -r kind port netns name up; do
+		[ "$kind" = port ] || continue
+		if [ ! -e "/sys/class/net/$port" ]; then
+			if [ -e "/run/netns/$netns" ] && ! ip -n "$netns" link show "$name" >/dev/null 2>&1; then
+				echo "$port has gone from this machine" >&2
+				continue
+			fi
+			ip -n "$netns" link set "$name" netns $$ name "$port" || wrong=1
+		fi
+		set_again "$port" || wrong=1
 		[ -z "$up" ] || ip link set "$port" up || wrong=1
-	done <<-EOF
-		$TAKEN
-	EOF
-	for netns in $MADE; do ip netns delete "$netns" || wrong=1; done
+	done <"$TAKEN"
+	[ "$wrong" = 0 ] || return 1
+	while read -r kind netns _; do
+		[ "$kind" != netns ] || [ ! -e "/run/netns/$netns" ] || ip netns delete "$netns" || wrong=1
+	done <"$TAKEN"
+	[ "$wrong" != 0 ] || rm -f "$TAKEN" "$TAKEN".* /run/skblab-pktgen /run/skblab-gives-way
+	return "$wrong"
+}
+
+# What differs only: some entries cannot be written.
+set_again() { # port
+	[ -e "$TAKEN.$1" ] || return 0
+	entries "$1" | grep -vxFf - "$TAKEN.$1" | {
+		failed=0
+		while IFS=: read -r file value; do
+			echo "$value" >"$file" || failed=1
+		done
+		exit "$failed"
+	}
+}
+
+give_all_back() { # exit status
+	trap '' HUP INT PIPE TERM
+	ended=$1
+	back || ended=1
 	: >"$LOCK"
-	exit "$wrong"
+	exit "$ended"
 }
 
 # Prints NAME_MAC=ADDRESS for each port, as the other machine has to know it, and on the same line
@@ -95,7 +143,7 @@ facts() { # name:namespace...
 	done
 	near=$(ip netns exec "${1#*:}" cat "/sys/class/net/${1%:*}/device/local_cpulist" 2>/dev/null) || :
 	nodes=$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' 2>/dev/null | wc -l)
-	echo "cpus=$(nproc --all) near=$near nodes=$nodes"
+	echo "cpus=$(grep -c ^processor /proc/cpuinfo) near=$near nodes=$nodes"
 }
 
 take_tester() { # who generator sink [loop loop]

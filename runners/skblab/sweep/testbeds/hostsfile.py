@@ -15,14 +15,15 @@ loop = ["enp4s0f0", "enp4s0f1"] optional: two more ports, joined to each other
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    StringConstraints,
     field_validator,
     model_validator,
 )
@@ -30,8 +31,17 @@ from pydantic import (
 from skblab import store, tomlfile
 from skblab.transport.host import is_host
 
-# IFNAMSIZ, and what dev_valid_name refuses.
-Port = Annotated[str, StringConstraints(pattern=r"^[^\s/:]{1,15}$")]
+# IFNAMSIZ, and what dev_valid_name refuses; nor what a shell or a command would take for more.
+_PORT = re.compile(r"(?!-|\.{1,2}$)[^\s/:*?\[\]\\]{1,15}")
+
+
+def _is_port(name: str) -> str:
+    if _PORT.fullmatch(name) is None:
+        raise ValueError(f"{name!r}: expected the name of a network device")
+    return name
+
+
+Port = Annotated[str, AfterValidator(_is_port)]
 
 
 class _Host(BaseModel):
