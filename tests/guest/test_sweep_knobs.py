@@ -118,6 +118,23 @@ def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
     assert router.script(tables).stdout == before
 
 
+def test_connections_are_forgotten_with_the_rules_that_tracked_them(
+    router: Transport, tmp_path: Path
+) -> None:
+    def tracked() -> int:
+        """Have the router send a packet, and count its connections."""
+        send = "import socket; socket.socket(2, 2).sendto(b'', ('198.18.1.1', 9))"
+        count = "cat /proc/sys/net/netfilter/nf_conntrack_count"
+        script = f"ip netns exec router sh -c 'python3 -c \"{send}\" && {count}'"
+        return int(router.script(script).check("sending").stdout)
+
+    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+        turner.turn({"netfilter": "masquerade"})
+        assert tracked() > 0
+        turner.turn({"netfilter": "nft-forward 1"})
+        assert tracked() == 0
+
+
 @pytest.mark.parametrize("kind", ["noqueue", "pfifo_fast", "fq", "codel", "sfq", "cake", "bfifo"])
 def test_qdiscs_of_every_kind(router: Transport, tmp_path: Path, kind: str) -> None:
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:

@@ -10,15 +10,17 @@ count() { # namespace|"" device...
 	cat /proc/softirqs
 	echo '== softnet'
 	cat /proc/net/softnet_stat
+	netns=$1
+	shift
 	echo '== threads'
+	# Of NAPI those of these devices.
+	devices=$(IFS='|' && echo "$*")
 	# shellcheck disable=SC2013  # no such path has a space
-	for comm in $(grep -lE '^(napi/|ksoftirqd/|irq/)' /proc/[0-9]*/comm 2>/dev/null); do
+	for comm in $(grep -lE "^(napi/($devices)-|ksoftirqd/|irq/)" /proc/[0-9]*/comm 2>/dev/null); do
 		# One that has ended meanwhile has no file any more.
 		{ read -r name <"$comm" && read -r ran _ <"${comm%comm}schedstat"; } 2>/dev/null || continue
 		echo "$name $ran"
 	done
-	netns=$1
-	shift
 	# Of each device the interrupts of its PCI function, which of virtio is the parent of its own: a
 	# handler may be named after anything. And a driver need not have counters of its own.
 	# shellcheck disable=SC2016  # the inner shell expands

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from skblab.errors import SkblabError
@@ -52,6 +52,12 @@ class Machine:
     netns: str | None = None
     cpus: int = 1
     veth: bool = False
+
+    @property
+    def entered(self) -> Machine:
+        """The same, as it is for a script that runs in its namespace."""
+        devices = tuple(replace(one, netns=None) for one in self.devices)
+        return replace(self, devices=devices, netns=None)
 
 
 def inside(netns: str | None, command: str) -> str:

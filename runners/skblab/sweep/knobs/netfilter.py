@@ -8,7 +8,6 @@ value itself, read from the comment that is kept with the rules, and how many ru
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ EXPECTED = (
     f"'iptables-forward 1000', with at most {MOST} rules"
 )
 _RULES = re.compile(r"(nft|iptables)-(forward|input)(-set)? ([1-9]\d*)")
+_TABLE = re.compile(r"^nft (\d+) (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r'-A SKBLAB .*--comment "([^",]+)[",]')
 
 
@@ -68,14 +68,10 @@ class Netfilter:
 
     def state(self, printed: str) -> str:
         """Return the value that the rules are of, and how many there are."""
-        first, _, rest = printed.partition("\n")
-        value, count = NONE, 0
-        for part in json.loads(first or "{}").get("nftables", ()):
-            value = part.get("table", {}).get("comment", value)
-            count += ("rule" in part) + len(part.get("set", {}).get("elem", ()))
-        if comments := _COMMENT.findall(rest):
+        if comments := _COMMENT.findall(printed):
             return f"{comments[0]} {len(comments)}"
-        return f"{value} {count}"
+        found = _TABLE.search(printed)
+        return f"{found[2]} {found[1]}" if found else f"{NONE} 0"
 
     def fits(self, printed: str, value: Value) -> None:
         """Any machine with the programs can be tried."""

@@ -6,17 +6,49 @@
 # In a comment: iptables had no table before it.
 MADE=', with its table'
 
+# Prints `nft COUNT VALUE` of our table, if there is one, and our chain of iptables. Of ten thousand rules
+# the text takes a third of the time that JSON does, and to write it to a file a third of to a pipe.
 show() {
-	nft -j list table inet skblab 2>/dev/null || echo '{}'
-	for kind in filter nat; do
-		iptables -t "$kind" -S SKBLAB 2>/dev/null || :
-	done
+	listing=/run/skblab-netfilter
+	if command -v nft >/dev/null; then nft list ruleset; fi >"$listing"
+	awk '
+		/^table / { ours = $0 == "table inet skblab {" }
+		ours && /^\tcomment "/ { sub(/^\tcomment "/, ""); sub(/"$/, ""); value = $0 }
+		ours && /^\t[a-z]/ { kind = $1 }
+		ours && kind == "chain" && /^\t\t/ && $1 != "type" { count++ }
+		ours && kind == "set" { count += gsub(/ \. [0-9]/, "") }
+		END { if (value) print "nft", count + 0, value }
+	' "$listing"
+	if grep -qs 'chain SKBLAB' "$listing" || [ -s /proc/net/ip_tables_names ]; then
+		for kind in filter nat; do
+			iptables -t "$kind" -S SKBLAB 2>/dev/null || :
+		done
+	fi
+	rm "$listing"
 }
 
 clear() {
 	nft delete table inet skblab 2>/dev/null || :
 	clear_chain filter FORWARD INPUT
 	clear_chain nat POSTROUTING
+	forget
+}
+
+# Connections outlive the rules that had them tracked: what comes next would find them translated, or
+# offloaded.
+forget() {
+	tracked=/proc/sys/net/netfilter/nf_conntrack_count
+	if [ -e "$tracked" ] && [ "$(cat "$tracked")" != 0 ]; then
+		# The tool, if there is one; not our function.
+		env conntrack -F 2>/dev/null ||
+			# IPCTNL_MSG_CT_DELETE without an address: all of them.
+			python3 -c '
+import os, socket, struct
+netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+netlink.send(struct.pack("=IHHIIBBH", 20, 0x102, 5, 1, 0, 0, 0, 0))
+error = struct.unpack_from("=i", netlink.recv(4096), 16)[0]
+raise SystemExit(os.strerror(-error) if error else 0)'
+	fi
 }
 
 clear_chain() { # table HOOK…

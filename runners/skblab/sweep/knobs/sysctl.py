@@ -29,13 +29,12 @@ class Sysctl:
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
-        """Print `key=value` for each."""
-        lines = [
-            f"if [ -e {path} ]; then printf '%s=%s\\n' {key} \"$(cat {path})\"; "
-            f"else echo '{UNABLE} no {key}'; fi"
-            for key, path in self._paths(machine)
-        ]
-        return self._run(machine, "; ".join(lines))
+        """Print `key=value` for each; one process reads all, as /proc/sys is read whole."""
+        paths = self._paths(machine)
+        there = [f"[ -e {path} ] || echo '{UNABLE} no {key}'" for key, path in paths]
+        keys, files = (" ".join(some) for some in zip(*paths, strict=True))
+        values = f'for one in $(cat {files} 2>/dev/null); do echo "$1=$one"; shift; done'
+        return self._run(machine, f"({'; '.join(there)}; set -- {keys}; {values})")
 
     def state(self, printed: str) -> str:
         """Return `key=value` words."""

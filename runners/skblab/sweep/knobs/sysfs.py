@@ -51,7 +51,8 @@ class Sysfs:
             f"cd {CLASS}; found=; "
             f"for file in {device.name}/{self.files}; do "
             # One that is there and cannot be read has no hardware behind it.
-            'value=$(cat "$file" 2>/dev/null) || continue; found=1; echo "$file=$value"; done; '
+            '{ read -r value <"$file"; } 2>/dev/null || continue; '
+            'found=1; echo "$file=$value"; done; '
             f"[ \"$found\" ] || echo '{UNABLE} {device.name} has no {self.files}'"
         )
         return script_inside(device.netns, script)

@@ -16,10 +16,12 @@ from pathlib import Path
 
 from skblab.errors import SkblabError, one_line
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Machine, Unable
+from skblab.sweep.knobs.base import Machine, Unable, script_inside
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.transport import Transport, TransportError
 
+# Characters of an argument (MAX_ARG_STRLEN has 128 KiB), which a script that runs inside is.
+LONGEST = 100_000
 # Between what knobs print.
 _MARK = "skblab-knob"
 
@@ -152,12 +154,27 @@ class Turner:
         return {name: KNOBS[name].state(text) for name, text in self._printed(names).items()}
 
     def _printed(self, names: Iterable[str]) -> dict[str, str]:
-        """Return what each knob prints: all by one script, for each call takes its time."""
-        chosen = list(names)
-        lines = [f"echo {_MARK}\n{KNOBS[name].get(self._machine)}" for name in chosen]
-        done = self._transport.script("\n".join(lines)).check("reading settings")
-        parts = done.stdout.split(f"{_MARK}\n")[1:]
-        return dict(zip(chosen, parts, strict=True))
+        """Return what each knob prints: all by one script, for each call takes its time.
+
+        So does entering a namespace, which is done once for all that look into it alone.
+        """
+        machine, entered = self._machine, self._machine.entered
+        calls = {name: KNOBS[name].get(machine) for name in names}
+        within = {name: call for name in calls if (call := KNOBS[name].get(entered)) != calls[name]}
+        inside = script_inside(machine.netns, _marked(within))
+        if not within or len(inside) > LONGEST:
+            text = _marked(calls)
+        else:
+            others = {name: call for name, call in calls.items() if name not in within}
+            text = f"{_marked(others)}\n{inside}"
+        done = self._transport.script(text).check("reading settings")
+        _, *parts = done.stdout.split(f"{_MARK} ")
+        return {name: printed for name, _, printed in (one.partition("\n") for one in parts)}
+
+
+def _marked(calls: Mapping[str, str]) -> str:
+    """Return a script of several, each with its name before what it prints."""
+    return "\n".join(f"echo {_MARK} {name}\n{call}" for name, call in calls.items())
 
 
 @contextlib.contextmanager
