@@ -105,6 +105,8 @@ class Turner:
         self._transport, self._machine, self._undo = transport, machine, undo
         # State of each knob that was turned, before the first turn.
         self._first: dict[str, str] = {}
+        # What `look` read last; nothing was turned since.
+        self._seen: dict[str, str] = {}
 
     def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
         """Turn these knobs, and put back others that were turned; return what was read.
@@ -136,13 +138,19 @@ class Turner:
         ]
 
     def look(self, found: Sequence[Turned]) -> list[Turned]:
-        """Return the readings with what there is now, after a trial."""
-        after = self._states([one.knob for one in found])
+        """Return the readings with what there is now, after a trial.
+
+        It is what there was before the next turn, too.
+        """
+        self._seen = self._printed([one.knob for one in found])
+        after = {name: KNOBS[name].state(text) for name, text in self._seen.items()}
         return [replace(one, after=after[one.knob]) for one in found]
 
     def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
         found = {}
-        for name, printed in self._printed(settings).items():
+        seen, self._seen = self._seen, {}
+        unseen = self._printed([name for name in settings if name not in seen])
+        for name, printed in ((name, (seen | unseen)[name]) for name in settings):
             try:
                 KNOBS[name].fits(printed, settings[name])
                 found[name] = KNOBS[name].state(printed)

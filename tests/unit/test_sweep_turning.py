@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs turned, read back and put back, on files of this machine; how often each is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from skblab.errors import SkblabError
+from skblab.sweep.experiment import Value
+from skblab.sweep.knobs import turning as turners
+from skblab.sweep.knobs.base import Device, Knob, Machine, inside
+from skblab.sweep.knobs.turning import Turner, Undo
+from skblab.transport import LocalTransport, Transport
+from skblab.transport.base import Done
+
+
+@dataclass
+class FileKnob:
+    """A setting that is a file's content, in a namespace or of the whole machine."""
+
+    file: Path
+    everywhere: bool = True
+
+    def get(self, machine: Machine) -> str:
+        return f"cat {self.file}" if self.everywhere else inside(machine.netns, f"cat {self.file}")
+
+    def state(self, printed: str) -> str:
+        return printed.strip()
+
+    def fits(self, printed: str, value: Value) -> None:
+        assert printed.strip()
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        return str(value)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        return f"echo {state} >{self.file}"
+
+
+@dataclass
+class Counted:
+    """This machine, and what each script was."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        self.asked.append(text)
+        return LocalTransport().script(text.replace("ip netns exec router ", ""), seconds=seconds)
+
+    def reads(self, file: Path) -> int:
+        return sum(f"cat {file}" in one for one in self.asked)
+
+
+@pytest.fixture
+def knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FileKnob]:
+    made = {name: FileKnob(tmp_path / name, everywhere=name == "budget") for name in ("a", "b")}
+    made["budget"] = FileKnob(tmp_path / "budget")
+    for one in made.values():
+        one.file.write_text("first\n")
+    monkeypatch.setattr(turners, "KNOBS", cast(dict[str, Knob], made))
+    return made
+
+
+def turner(machine: Counted, tmp_path: Path) -> Turner:
+    devices = (Device("r0", "router"),)
+    undo = Undo(tmp_path / "undo.jsonl")
+    return Turner(cast(Transport, machine), Machine(devices, "router"), undo)
+
+
+def test_what_is_read_after_a_trial_is_what_was_before_the_next(
+    knobs: dict[str, FileKnob], tmp_path: Path
+) -> None:
+    machine = Counted()
+    made = turner(machine, tmp_path)
+    found = made.turn({"a": "x"})
+    assert [(one.before, one.wanted, one.after) for one in found] == [("first", "x", "x")]
+    assert machine.reads(knobs["a"].file) == 2
+    knobs["a"].file.write_text("drifted\n")
+    assert made.look(found)[0].void
+    # One is known from then; the other was not looked at.
+    found = made.turn({"a": "y", "b": "z"})
+    assert [(one.before, one.after) for one in found] == [("drifted", "y"), ("first", "z")]
+    assert (machine.reads(knobs["a"].file), machine.reads(knobs["b"].file)) == (4, 2)
+    # What was turned since is read anew.
+    assert [one.before for one in made.turn({"a": "y"})] == ["y"]
+    assert knobs["b"].file.read_text() == "first\n"
+
+
+def test_a_namespace_is_entered_once_for_all_that_look_into_it(
+    knobs: dict[str, FileKnob], tmp_path: Path
+) -> None:
+    machine = Counted()
+    turner(machine, tmp_path).turn(dict.fromkeys(knobs, "first"))
+    [one, other] = machine.asked
+    assert one == other
+    assert one.count("ip netns exec router") == 1
+    assert one.index(f"cat {knobs['budget'].file}") < one.index("ip netns exec")
+
+
+def test_a_setting_that_does_not_fit_an_argument_is_read_by_itself(
+    knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turners, "LONGEST", 10)
+    machine = Counted()
+    found = turner(machine, tmp_path).turn({"a": "x", "budget": 3})
+    assert [one.after for one in found] == ["x", "3"]
+
+
+def test_what_cannot_be_set_is_told(knobs: dict[str, FileKnob], tmp_path: Path) -> None:
+    knobs["a"].restore = lambda machine, state: "echo no >&2; exit 1"  # type: ignore[method-assign]
+    with pytest.raises(SkblabError, match="not set: a: no"):
+        turner(Counted(), tmp_path).turn({"a": "x"})
