@@ -133,7 +133,7 @@ def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
         run = counting(folder)
         assert run.progress.left(boot) == [change]
         run._begin(key, change)
-        assert run._blamed(death) == (attempt == 2)
+        assert run._blamed(boot, death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
     [void] = records.load(folder.path).trials
     assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops; console: log"

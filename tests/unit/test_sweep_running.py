@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -78,6 +80,7 @@ class Method:
     clock: Clock = "wall"
     title: str = "searching"
     gaps: tuple[str, ...] = ()
+    lanes: int = 1
     shares: tuple[Bind, ...] = ()
     standing: str = ""
     measured: list[str] = field(default_factory=list)
@@ -222,3 +225,59 @@ def test_skblab_that_died_before_it_could_blame_does_so_later(
     found = run(method, monkeypatch)
     assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
     assert AGAIN not in method.measured
+
+
+def two_blocks() -> Experiment:
+    return EXPERIMENT.model_copy(
+        update={"repeats": EXPERIMENT.repeats.model_copy(update={"least": 2, "most": 2})}
+    )
+
+
+def test_boots_side_by_side_leave_what_boots_in_turn_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "EXPERIMENT", two_blocks())
+    together = threading.Barrier(2, timeout=30)
+
+    class Together(Method):
+        def warm_up(self, testbed: Netns) -> None:
+            # Both are up at once, or this breaks.
+            together.wait()
+
+    found = run(Together(begin(tmp_path), lanes=2), monkeypatch)
+    assert {(row["setting"], row["boot"], row["state"]) for row in found.trials} == {
+        (name, block, "good") for name in (TESTER, BASELINE, AGAIN) for block in (0, 1)
+    }
+    assert len(found.trials) == 6
+    for block in (0, 1):
+        # In each the tester comes first, as it would alone.
+        attempts = [one.model_dump() for one in found.journal if one.event == "attempt"]
+        assert next(one["setting"] for one in attempts if one["block"] == block) == TESTER
+
+
+def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "EXPERIMENT", two_blocks())
+    ended = threading.Event()
+    monkeypatch.setattr(Guest, "end_all", ended.set)
+    began = threading.Event()
+
+    class Failing(Method):
+        def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+            if key.block == 0:
+                began.wait(30)
+                raise OSError(28, "No space left on device")
+            began.set()
+            # A guest that is ended while it is waited for.
+            assert ended.wait(30)
+            raise LATE
+
+    folder = begin(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        run(Failing(folder, lanes=2), monkeypatch)
+    found = load(folder.path)
+    assert not found.trials
+    assert "death" not in {one.event for one in found.journal}
+    # Nothing was said against what was under way.
+    assert Counter(states(run(Method(folder, lanes=2), monkeypatch)).values())["void"] == 0

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from skblab import paths
 from skblab.doctor import kvm
@@ -66,6 +67,8 @@ class Guest:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _connected: bool = field(default=False, repr=False)
     _refused: SkblabError | None = field(default=None, repr=False)
+    # Those of this process that run, in all its threads.
+    _running: ClassVar[set[subprocess.Popen[bytes]]] = set()
 
     @classmethod
     @contextlib.contextmanager
@@ -145,6 +148,7 @@ class Guest:
             # Ctrl-C is for skblab, which then ends the guest in order.
             start_new_session=True,
         )
+        cls._running.add(process)
         transport = SshTransport(
             options=_ssh_options(f"{sock.inside}/ssh"),
             destination="root@guest",
@@ -155,6 +159,12 @@ class Guest:
         guest = cls(spec, kernel, transport, console, folder, _process=process)
         transport.trouble = guest.trouble
         return guest
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Have all guests of this process end at once, whatever waits for them in its threads."""
+        for process in list(cls._running):
+            process.kill()
 
     def connect(self) -> None:
         """Wait until the guest is up and its connection open."""
@@ -258,6 +268,7 @@ class Guest:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+        self._running.discard(self._process)
         self.transport.close()
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from skblab import store
 from skblab.environment import describe, describe_guest
 from skblab.errors import GuestError, SkblabError
-from skblab.guest import GuestSpec
+from skblab.guest import Guest, GuestSpec
 from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import booting
@@ -30,9 +31,8 @@ from skblab_analysis.run import Guest as GuestRecord
 class Beds(Protocol):
     """What a testbed comes up in, boot by boot."""
 
-    @property
-    def undo(self) -> Path:
-        """The file with what puts settings back: as long as they may be there, so is it."""
+    def undo_of(self, boot: Boot) -> Path:
+        """Return the file with what puts settings back: as long as they may be there, so is it."""
 
     @property
     def keeps(self) -> bool:
@@ -47,6 +47,9 @@ class Beds(Protocol):
 
     def environment(self) -> Environment | None:
         """Return what the figures depend on, as far as it is known by now."""
+
+    def stop(self) -> None:
+        """Have all testbeds that are up, in any thread, be lost at once."""
 
 
 class Boots(Protocol):
@@ -78,10 +81,10 @@ class Guests:
     guest: GuestRecord | None = None
     keeps: bool = False
 
-    @property
-    def undo(self) -> Path:
-        """The file with what puts settings back, in the run's folder."""
-        return self.folder.path / "undo.jsonl"
+    def undo_of(self, boot: Boot) -> Path:
+        """Return the file with what puts settings back, in the run's folder."""
+        knobs = [store.digest([str(boot)])] if boot.knobs else []
+        return self.folder.path / f"{'-'.join(['undo', str(boot.block + 1), *knobs])}.jsonl"
 
     @property
     def machine(self) -> Machine:
@@ -92,7 +95,7 @@ class Guests:
     def up(self, boot: Boot, log: Path) -> Iterator[Testbed]:
         """Have guests booted with a boot's knobs."""
         # Settings die with their guest.
-        self.undo.unlink(missing_ok=True)
+        self.undo_of(boot).unlink(missing_ok=True)
         begins = self.boots.start(boot)
         up = self.kind.up(
             self.experiment,
@@ -118,3 +121,7 @@ class Guests:
         guests = {self.method.clock: self.guest} if self.guest else {}
         found = describe(self.boots.first, guests)
         return found.model_copy(update={"more": self.boots.others()})
+
+    def stop(self) -> None:
+        """Have all guests end."""
+        Guest.end_all()

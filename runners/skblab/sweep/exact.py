@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -22,6 +23,8 @@ from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
 
 PACKETS = 20_000
+# Guests at once, of a CPU and of 2 GiB each.
+MOST_LANES = 4
 # pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
 INSTRUCTIONS_PER_US = 1000
 _NEVER_IDLE = (
@@ -61,6 +64,8 @@ class Counting:
     clock: Clock = "exact"
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
+    # Instructions are the same however busy a machine is.
+    lanes: int = field(default_factory=lambda: min(MOST_LANES, len(os.sched_getaffinity(0))))
     shares: tuple[Bind, ...] = ()
     standing: Standing = field(
         default_factory=lambda: Standing(more=False, unit="instructions/packet")

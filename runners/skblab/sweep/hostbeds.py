@@ -236,9 +236,16 @@ class HostBeds:
             if (place / BOOT).exists() and (place / BOOT).read_text() == booted:
                 put_back(place, other, self.reporter)
 
+    def undo_of(self, boot: Boot) -> Path:
+        """Return the file with what puts settings back: the same for all boots."""
+        return self.undo
+
     def environment(self) -> Environment | None:
         """Return what the figures depend on, once the hosts were asked."""
         return self.known
+
+    def stop(self) -> None:
+        """Nothing: hosts have one boot at a time, in the thread that is told to stop."""
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[tuple[SshTransport, SshTransport]]:

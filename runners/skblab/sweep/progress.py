@@ -58,8 +58,8 @@ class Progress:
 
     def __init__(self, done: set[Key], attempts: Counter[Key], deaths: Counter[Key]) -> None:
         self._done, self._attempts, self._deaths = done, attempts, deaths
-        # The one that is under way.
-        self.current: Key | None = None
+        # The one that is under way in each boot.
+        self._current: dict[tuple[int, str], Key] = {}
 
     @classmethod
     def read(cls, folder: Path) -> Progress:
@@ -76,10 +76,14 @@ class Progress:
                 counts[event.event][key] += 1
         return cls(done, attempts, deaths)
 
-    @property
-    def attempted(self) -> int:
-        """How many attempts there were."""
-        return self._attempts.total()
+    def attempted(self, boot: Boot) -> int:
+        """Return how many attempts there were in a boot."""
+        ours = (boot.block, str(boot))
+        return sum(n for key, n in self._attempts.items() if (key.block, key.boot_knobs) == ours)
+
+    def current(self, boot: Boot) -> Key | None:
+        """Return the trial that is under way in a boot, if one is."""
+        return self._current.get((boot.block, str(boot)))
 
     def __len__(self) -> int:
         """Return how many are done."""
@@ -104,17 +108,20 @@ class Progress:
     def attempt(self, key: Key) -> None:
         """Note that it begins."""
         self._attempts[key] += 1
-        self.current = key
+        self._current[key.block, key.boot_knobs] = key
 
     def end(self, key: Key) -> None:
         """Note that it has a row."""
         self._done.add(key)
-        self.current = None
+        self._over(key)
 
     def die(self, key: Key) -> None:
         """Note that its guest died."""
         self._deaths[key] += 1
-        self.current = None
+        self._over(key)
+
+    def _over(self, key: Key) -> None:
+        self._current.pop((key.block, key.boot_knobs), None)
 
     def spent(self, key: Key) -> bool:
         """Whether its guest died as often as it may."""

@@ -12,8 +12,11 @@ Method's.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -21,13 +24,14 @@ from pydantic import JsonValue
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import GuestSpec
 from skblab.labroot import Bind
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, Update
 from skblab.sweep import counters
 from skblab.sweep.beds import Beds
 from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Unable
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
+from skblab.sweep.lanes import side_by_side
 from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.testbeds import Testbed
@@ -58,6 +62,10 @@ class Method(Protocol):
     @property
     def standing(self) -> object:
         """Which setting is ahead, in words once printed."""
+
+    @property
+    def lanes(self) -> int:
+        """How many testbeds may be up at once: more than one only if none disturbs another."""
 
     @property
     def shares(self) -> Sequence[Bind]:
@@ -91,36 +99,69 @@ class Running:
     folder: RunFolder
     reporter: Reporter
     progress: Progress
+    # What follows is of several threads: `_lock` is for all of it, and for what is above.
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
+    _enough: bool = field(default=False, init=False)
+    _logs: Iterator[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Those of guests before, of a run that is resumed, stay.
+        there = len(list(self.folder.logs.glob(f"{self._log_name}-*.log")))
+        self._logs = itertools.count(there)
 
     def run(self, beds: Beds) -> None:
         """Measure all trials that are still to do; GuestError if no testbed comes up."""
         self.folder.journal("began")
         total = sum(1 for _ in self.plan.trials())
         with self.reporter.bar(self.method.title, total) as done:
-            for boot in self.plan.boots:
-                if self._over(boot.block):
+            jobs = [partial(self._boot, boot, beds, done) for boot in self.plan.boots]
+
+            def stop() -> None:
+                self._stopping.set()
+                beds.stop()
+
+            side_by_side(jobs, min(self.method.lanes, len(jobs)), stop)
+
+    def _boot(self, boot: Boot, beds: Beds, done: Update) -> None:
+        """Measure what is still to do of a boot, in as many testbeds as that takes."""
+        with self._lock:
+            if self._over(boot.block):
+                return
+            self._spent(boot)
+        failures = 0
+        while not self._stopping.is_set() and (changes := self.progress.left(boot)):
+            with self._lock:
+                before = self.progress.attempted(boot)
+            try:
+                with self._testbed(beds, boot) as testbed:
+                    for change in changes:
+                        if self._stopping.is_set():
+                            return
+                        self._change(boot, change, *testbed)
+                        self._show(done)
+            except GuestError as death:
+                if self._stopping.is_set():
+                    # It was not the trial's fault.
                     return
-                failures = 0
-                self._spent(boot)
-                while changes := self.progress.left(boot):
-                    before = self.progress.attempted
-                    try:
-                        with self._testbed(beds, boot) as testbed:
-                            for change in changes:
-                                self._change(boot, change, *testbed)
-                                done(len(self.progress), str(self.method.standing))
-                    except GuestError as death:
-                        failures = failures + 1 if self.progress.attempted == before else 0
-                        if not self._blamed(death) and failures >= BOOTS:
-                            if not boot.knobs:
-                                raise
-                            # This way of booting is at fault, and others are not.
-                            self._give_up(boot, death)
-                            done(len(self.progress), str(self.method.standing))
-                        self.reporter.say(f"{one_line(str(death))}; another one goes on")
+                with self._lock:
+                    failures = failures + 1 if self.progress.attempted(boot) == before else 0
+                    if not self._blamed(boot, death) and failures >= BOOTS:
+                        if not boot.knobs:
+                            raise
+                        # This way of booting is at fault, and others are not.
+                        self._give_up(boot, death)
+                        self._show(done)
+                self.reporter.say(f"{one_line(str(death))}; another one goes on")
+
+    def _show(self, done: Update) -> None:
+        with self._lock:
+            done(len(self.progress), str(self.method.standing))
 
     def _over(self, block: int) -> bool:
         """Whether no block from this one on is needed. One that has begun comes to its end."""
+        if self._enough:
+            return True
         if block < self.plan.experiment.repeats.least or self.progress.begun(block):
             return False
         why = self.method.enough(block)
@@ -128,20 +169,19 @@ class Running:
             return False
         self.folder.journal("enough", blocks=block, reason=why)
         self.reporter.say(f"enough after {block} blocks: {why}")
+        self._enough = True
         return True
 
     @contextlib.contextmanager
     def _testbed(self, beds: Beds, boot: Boot) -> Iterator[tuple[Testbed, Turner]]:
-        # Those of guests before, of a run that is resumed, stay.
-        name = f"console-{self.method.clock}"
-        number = len(list(self.folder.logs.glob(f"{name}-*.log")))
-        log = self.folder.logs / f"{name}-{number}.log"
+        with self._lock:
+            log = self.folder.logs / f"{self._log_name}-{next(self._logs)}.log"
         with beds.up(boot, log) as testbed, _given_up(TransportError):
             with _given_up(SkblabError):
                 testbed.prepare(self.plan.experiment.traffic)
                 self.method.warm_up(testbed)
             try:
-                with turning(testbed.transport, testbed.machine, beds.undo) as turner:
+                with turning(testbed.transport, testbed.machine, beds.undo_of(boot)) as turner:
                     yield testbed, turner
             except NotPutBackError as left:
                 if beds.keeps:
@@ -163,9 +203,13 @@ class Running:
                 if self.progress.todo(key) and self.progress.spent(key):
                     self._void(key, f"its testbed was lost {DEATHS} times")
 
-    def _blamed(self, death: GuestError) -> bool:
+    @property
+    def _log_name(self) -> str:
+        return f"console-{self.method.clock}"
+
+    def _blamed(self, boot: Boot, death: GuestError) -> bool:
         """Note a trial that killed its guest; if for the last time, have it recorded as such."""
-        key = self.progress.current
+        key = self.progress.current(boot)
         if key is None:
             return False
         reason = one_line(str(death))
@@ -203,8 +247,9 @@ class Running:
 
     def _begin(self, key: Key, change: Change) -> None:
         knobs = {name: _plain(value) for name, value in change.knobs.items()}
-        self.folder.journal("attempt", **key.words(), knobs=knobs)
-        self.progress.attempt(key)
+        with self._lock:
+            self.folder.journal("attempt", **key.words(), knobs=knobs)
+            self.progress.attempt(key)
 
     def _measure(
         self, key: Key, trial: Trial, testbed: Testbed, turner: Turner, turned: list[Turned]
@@ -220,28 +265,31 @@ class Running:
         except SkblabError as failure:
             self._void(key, str(failure))
             return
-        self.folder.journal("settings", **key.words(), settings=[_words(one) for one in after])
-        if wrong := _wrong(after):
-            self._void(key, wrong)
-            return
-        self.folder.record_counters(counted)
-        # What is refused is recorded as void, and says so.
-        with contextlib.suppress(RefusedError, RecordError):
-            record()
-        self.progress.end(key)
+        with self._lock:
+            found = [_words(one) for one in after]
+            self.folder.journal("settings", **key.words(), settings=found)
+            if wrong := _wrong(after):
+                self._void(key, wrong)
+                return
+            self.folder.record_counters(counted)
+            # What is refused is recorded as void, and says so.
+            with contextlib.suppress(RefusedError, RecordError):
+                record()
+            self.progress.end(key)
 
     def _void(self, key: Key, reason: str) -> None:
-        self.folder.record_void(
-            self.method.clock,
-            key.setting,
-            reason,
-            boot=key.block,
-            boot_knobs=key.boot_knobs,
-            traffic=key.traffic,
-            measure=key.measure,
-            rate=key.rate,
-        )
-        self.progress.end(key)
+        with self._lock:
+            self.folder.record_void(
+                self.method.clock,
+                key.setting,
+                reason,
+                boot=key.block,
+                boot_knobs=key.boot_knobs,
+                traffic=key.traffic,
+                measure=key.measure,
+                rate=key.rate,
+            )
+            self.progress.end(key)
 
 
 @contextlib.contextmanager

@@ -106,6 +106,7 @@ class Timing:
     clock: Clock = "wall"
     title: str = "searching"
     gaps: tuple[str, ...] = ()
+    lanes: int = 1
     shares: tuple[Bind, ...] = ()
     standing: Standing = field(init=False)
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Jobs side by side: all of them, at most so many at once, and none that outlives a failure."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from skblab.sweep.lanes import side_by_side
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 8])
+def test_each_job_is_done_once_and_no_more_at_a_time_than_there_are_lanes(lanes: int) -> None:
+    lock, now, most, done = threading.Lock(), [0], [0], list[int]()
+
+    def job(number: int) -> None:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.02)
+        with lock:
+            now[0] -= 1
+            done.append(number)
+
+    side_by_side([partial(job, number) for number in range(9)], lanes, lambda: None)
+    assert sorted(done) == list(range(9))
+    assert 1 <= most[0] <= lanes
+    if lanes == 1:
+        assert done == list(range(9))
+
+
+@pytest.mark.parametrize("how", ["failure", "signal"])
+def test_what_ends_one_ends_all(how: str) -> None:
+    stopped, done = threading.Event(), list[str]()
+    under_way = threading.Event()
+
+    def waiting() -> None:
+        under_way.set()
+        assert stopped.wait(30)
+        done.append("stopped")
+
+    def breaking() -> None:
+        under_way.wait(30)
+        if how == "failure":
+            raise KeyError("broken")
+        _thread.interrupt_main()
+        assert stopped.wait(30)
+
+    def never() -> None:
+        done.append("never")
+
+    with pytest.raises(KeyError if how == "failure" else KeyboardInterrupt):
+        side_by_side([waiting, breaking, *[never] * 20], 2, stopped.set)
+    assert "stopped" in done
+    # One may have begun before all were told.
+    assert done.count("never") <= 1
