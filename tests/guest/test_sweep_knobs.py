@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import loads
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Device, Machine, Unable
+from skblab.sweep.knobs.base import Device, Machine, Unable, script_inside
 from skblab.sweep.knobs.turning import Turner, Undo, turning
 from skblab.transport import Transport
 
@@ -125,7 +126,7 @@ def test_connections_are_forgotten_with_the_rules_that_tracked_them(
         """Have the router send a packet, and count its connections."""
         send = "import socket; socket.socket(2, 2).sendto(b'', ('198.18.1.1', 9))"
         count = "cat /proc/sys/net/netfilter/nf_conntrack_count"
-        script = f"ip netns exec router sh -c 'python3 -c \"{send}\" && {count}'"
+        script = script_inside("router", f"python3 -c {shlex.quote(send)}\n{count}")
         return int(router.script(script).check("sending").stdout)
 
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:

@@ -20,7 +20,7 @@ from skblab.sweep.testbeds import Testbed as Bed
 from skblab_analysis.counters import Kind
 from skblab_analysis.records import load
 
-pytestmark = [pytest.mark.guest, pytest.mark.slow]
+pytestmark = pytest.mark.guest
 
 COUNT = 4000
 EXPERIMENT = Experiment.model_validate(
@@ -40,9 +40,9 @@ name = "interrupts: all to CPU 0"
 knobs = { irq_affinity = "all 0" }
 [measure.throughput]
 goals = ["ndr"]
-seconds = 0.5
+seconds = 0.3
 trials = 1
-width = 0.2
+width = 0.4
 [measure.latency]
 rates = [200]
 seconds = 2
@@ -66,6 +66,7 @@ def testbed(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactor
     assert links() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("tester", [False, True], ids=["whole", "tester"])
 def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
@@ -76,6 +77,7 @@ def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
     assert COUNT <= offered.forwarded <= COUNT + 3
 
 
+@pytest.mark.slow
 def test_an_overload_stops_no_queue(testbed: Bed) -> None:
     stream = Stream(family=4, frame=128, flows=64)
     overload = testbed.offer(Sending(stream, 100_000, seconds=2))
@@ -96,6 +98,7 @@ def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("knobs", "cpus"),
     [
@@ -115,6 +118,7 @@ def test_interrupts_come_where_they_are_sent(
     assert {cpu for cpu, value in inputs.items() if value > most / 10} == cpus
 
 
+@pytest.mark.slow
 def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
     def queues() -> set[str]:
         """Return the queues of r0 that interrupted more than now and then."""
@@ -134,6 +138,7 @@ def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
         assert one.endswith("input.0")
 
 
+@pytest.mark.slow
 def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> None:
     assert shares(testbed, "thread", "") == {} or "napi" not in str(shares(testbed, "thread", ""))
     with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
