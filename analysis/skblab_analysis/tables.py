@@ -351,41 +351,36 @@ def exact_table(exact: ExactSummary) -> Table:
     """Return instructions per packet by setting with the difference and the repeat spread."""
     what = f", {exact.traffic}" if exact.traffic else ""
     table = titled(f"Exact cost (instructions per packet{what})")
+    rows = [*exact.costs, *exact.testers]
+    # Said once where all have the same.
+    each = {(one.trials, one.boots) for one in rows}
+    counted = ("trials", "boots") if len(each) > 1 else ()
     table.add_column("setting", overflow="fold")
-    for name in ("trials", "boots", "all", "path", "difference", "of all", "spread"):
+    for name in (*counted, "all", "path", "difference", "of all", "spread"):
         table.add_column(name, justify="right", no_wrap=True)
     by_setting = {difference.setting: difference for difference in exact.differences}
-    for cost in exact.costs:
+    for cost in rows:
         difference = by_setting.get(cost.setting)
+        alone = cost in exact.testers
+        if alone and cost is exact.testers[0]:
+            table.add_section()
         table.add_row(
             escape(cost.setting),
-            str(cost.trials),
-            str(cost.boots),
+            *((str(cost.trials), str(cost.boots)) if counted else ()),
             number(cost.mean, 1),
-            number(exact.path(cost), 1),
-            "baseline" if difference is None else signed(difference.value, 1),
-            "" if difference is None else share(difference.share, 1, sign=True),
+            "" if alone else number(exact.path(cost), 1),
+            signed(difference.value, 1) if difference else "" if alone else "baseline",
+            share(difference.share, 1, sign=True) if difference else "",
             _spread(cost),
         )
-    if exact.testers:
-        table.add_section()
-    for tester in exact.testers:
-        table.add_row(
-            escape(tester.setting),
-            str(tester.trials),
-            str(tester.boots),
-            number(tester.mean, 1),
-            "",
-            "",
-            "",
-            _spread(tester),
-        )
-    for difference in exact.differences:
-        if difference.seen is False:
-            table.caption = (
-                f"{escape(difference.setting)}: no difference seen; the smallest that could have "
-                f"been seen is {number(difference.seeable, 1)}"
-            )
+    said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
+    said += [
+        f"{escape(difference.setting)}: no difference seen; the smallest that could have been seen "
+        f"is {number(difference.seeable, 1)}"
+        for difference in exact.differences
+        if difference.seen is False
+    ]
+    table.caption = "; ".join(said)
     return table
 
 
