@@ -33,15 +33,25 @@ lead_all_to_the_sink() {
 	$IN_ROUTER ip route add default via 2001:db8:0:2::2 dev r1
 }
 
+# What follows runs in every trial: where IN_ROUTER is nothing, by no process.
+
 # The ID of the VLAN that the router is in, or nothing.
 tag() {
-	$IN_ROUTER grep -q '^ *skbvlan0:' /proc/net/dev || return 0
+	$IN_ROUTER test -e /proc/net/vlan/skbvlan0 || return 0
 	$IN_ROUTER ip -d link show skbvlan0 | sed -n 's/.*802.1Q id \([0-9]*\) .*/\1/p'
 }
 
 # Packets that the router gave to the link so far, also those that the far end had no room for.
 handed_over() { # device of the router
-	$IN_ROUTER cat /proc/net/dev | while read -r name _ _ _ _ _ _ _ _ _ packets _ dropped _; do
+	if [ "$IN_ROUTER" ]; then
+		$IN_ROUTER cat /proc/net/dev | handed_over_by "$1"
+	else
+		handed_over_by "$1" </proc/net/dev
+	fi
+}
+
+handed_over_by() { # device of the router
+	while read -r name _ _ _ _ _ _ _ _ _ packets _ dropped _; do
 		[ "$name" != "$1:" ] || echo $((packets + dropped))
 	done
 }
