@@ -26,8 +26,8 @@ What = Literal["throughput", "latency", "layers", "instructions", "tester"]
 BOOT_SECONDS = 30.0
 CHANGE_SECONDS = 1.0
 TRIAL_SECONDS = 1.0
-# What it takes to count the instructions of a trial of the usual length, where two boots are side by
-# side, as on two CPUs.
+# What it takes to count the instructions of a trial of the usual length, where two boots are side
+# by side, as on two CPUs.
 COUNT_SECONDS = 3.0
 # Trials of a search, about, where `trials` of them decide on a load: it looks at four loads near
 # the result, and at some that need one trial only.
