@@ -28,7 +28,8 @@ from skblab.transport import SshTransport
 # Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
 BOOT_SECONDS = 120
 QEMU_ASSERTION = re.compile(r"^qemu-system-\S+: .*: Assertion .* failed", re.MULTILINE)
-# The debug flavour looks at each access to memory, a plugin at each instruction.
+# The debug flavour looks at each access to memory, a plugin at each instruction; guests that
+# count instructions come up several at a time.
 SLOW_BOOT_SECONDS = 600
 POWEROFF_SECONDS = 15
 KEPT_LOGS = 50
@@ -168,7 +169,7 @@ class Guest:
 
     def connect(self) -> None:
         """Wait until the guest is up and its connection open."""
-        slow = self.spec.patient or self.spec.plugin is not None
+        slow = self.spec.patient or self.spec.exact or self.spec.plugin is not None
         deadline = time.monotonic() + (SLOW_BOOT_SECONDS if slow else BOOT_SECONDS)
         while not (self.folder / "sock" / "ssh").exists():
             self.raise_if_dead()
