@@ -58,3 +58,41 @@ def test_what_ends_one_ends_all(how: str) -> None:
     assert "stopped" in done
     # One may have begun before all were told.
     assert done.count("never") <= 1
+
+
+def test_what_began_while_all_were_stopped_is_stopped_too() -> None:
+    """A guest that was about to be started is not among those that are ended first."""
+    there, ended, stops = threading.Event(), threading.Event(), [0]
+
+    def late() -> None:
+        time.sleep(0.2)
+        there.set()
+        assert ended.wait(30)
+
+    def breaking() -> None:
+        raise KeyError("broken")
+
+    def stop() -> None:
+        stops[0] += 1
+        if there.is_set():
+            ended.set()
+
+    with pytest.raises(KeyError):
+        side_by_side([late, breaking], 2, stop)
+    assert stops[0] > 1
+
+
+def test_the_first_failure_in_time_is_the_one_that_is_said() -> None:
+    broken = threading.Event()
+
+    def stopped() -> None:
+        assert broken.wait(30)
+        time.sleep(0.1)
+        raise OSError("its guest was ended")
+
+    def breaking() -> None:
+        broken.set()
+        raise KeyError("broken")
+
+    with pytest.raises(KeyError):
+        side_by_side([stopped, breaking], 2, lambda: None)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
+STOP_SECONDS = 0.5
+
 
 def side_by_side(jobs: Sequence[Callable[[], None]], lanes: int, stop: Callable[[], None]) -> None:
     """Run all jobs, `lanes` at a time and begun in their order; with one lane, in this thread.
@@ -17,22 +19,36 @@ def side_by_side(jobs: Sequence[Callable[[], None]], lanes: int, stop: Callable[
         for job in jobs:
             job()
         return
+    failures: list[BaseException] = []
+
+    def kept(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
     waiting: list[Future[None]] = []
     with ThreadPoolExecutor(lanes) as pool:
         try:
-            waiting += (pool.submit(job) for job in jobs)
+            waiting += (pool.submit(kept, job) for job in jobs)
             if wait(waiting, return_when=FIRST_EXCEPTION).not_done:
                 # One of those that are done has failed.
-                _end(pool, stop)
+                _end(pool, waiting, stop)
         except BaseException:
-            _end(pool, stop)
+            _end(pool, waiting, stop)
             raise
-    for one in waiting:
-        # What was stopped for another's sake has returned without a word.
-        if not one.cancelled():
-            one.result()
+    # What others failed with was mostly that they were stopped.
+    for first in failures:
+        raise first
 
 
-def _end(pool: ThreadPoolExecutor, stop: Callable[[], None]) -> None:
+def _end(
+    pool: ThreadPoolExecutor, waiting: Sequence[Future[None]], stop: Callable[[], None]
+) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
+    begun = [one for one in waiting if not one.cancelled()]
     stop()
+    # Again for what had begun by then, and was not yet there to be stopped.
+    while wait(begun, timeout=STOP_SECONDS).not_done:
+        stop()
