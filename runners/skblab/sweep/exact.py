@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import psutil
+
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
 from skblab.labroot import Bind
@@ -55,6 +57,12 @@ def unable(experiment: Experiment) -> list[str]:
     return [f"baseline.{why}" for why in uncountable(experiment.baseline)]
 
 
+def lanes() -> int:
+    """Return how many guests this machine has CPUs and memory for."""
+    room = psutil.virtual_memory().available // (make_spec(exact=True).memory * 2**20)
+    return max(1, min(MOST_LANES, len(os.sched_getaffinity(0)), room))
+
+
 @dataclass
 class Counting:
     """The Method that counts: where it records, and the packets of each trial."""
@@ -65,7 +73,7 @@ class Counting:
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
     # Instructions are the same however busy a machine is.
-    lanes: int = field(default_factory=lambda: min(MOST_LANES, len(os.sched_getaffinity(0))))
+    lanes: int = field(default_factory=lanes)
     shares: tuple[Bind, ...] = ()
     standing: Standing = field(
         default_factory=lambda: Standing(more=False, unit="instructions/packet")
