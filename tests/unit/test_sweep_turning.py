@@ -90,6 +90,16 @@ def test_what_is_read_after_a_trial_is_what_was_before_the_next(
     assert knobs["b"].file.read_text() == "first\n"
 
 
+def test_what_was_read_before_a_trial_failed_is_read_again(
+    knobs: dict[str, FileKnob], tmp_path: Path
+) -> None:
+    made = turner(Counted(), tmp_path)
+    made.look(made.turn({"a": "x"}))
+    knobs["a"].file.write_text("reset\n")
+    made.forget()
+    assert [(one.before, one.after) for one in made.turn({"a": "x"})] == [("reset", "x")]
+
+
 def test_a_namespace_is_entered_once_for_all_that_look_into_it(
     knobs: dict[str, FileKnob], tmp_path: Path
 ) -> None:

@@ -263,6 +263,7 @@ class Running:
         except TransportError:
             raise
         except SkblabError as failure:
+            turner.forget()
             self._void(key, str(failure))
             return
         with self._lock:

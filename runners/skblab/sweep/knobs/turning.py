@@ -137,6 +137,10 @@ class Turner:
             for name, value in settings.items()
         ]
 
+    def forget(self) -> None:
+        """Take nothing that was read for what there is now: something went wrong since."""
+        self._seen = {}
+
     def look(self, found: Sequence[Turned]) -> list[Turned]:
         """Return the readings with what there is now, after a trial.
 
