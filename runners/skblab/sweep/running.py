@@ -107,8 +107,9 @@ class Running:
 
     def __post_init__(self) -> None:
         # Those of guests before, of a run that is resumed, stay.
-        there = len(list(self.folder.logs.glob(f"{self._log_name}-*.log")))
-        self._logs = itertools.count(there)
+        there = self.folder.logs.glob(f"{self._log_name}-*.log")
+        numbers = [int(one.stem.rpartition("-")[2]) for one in there]
+        self._logs = itertools.count(max(numbers, default=-1) + 1)
 
     def run(self, beds: Beds) -> None:
         """Measure all trials that are still to do; GuestError if no testbed comes up."""
