@@ -46,7 +46,8 @@ class Shell:
         while True:
             for line in self._running.take_lines():
                 before, mark, status = line.rpartition(ends)
-                if not mark:
+                if not mark or not status.endswith("\n"):
+                    # Or one that was cut: the machine has gone, which is seen below.
                     printed.append(line)
                     continue
                 # What does not end its last line has the mark on it.
