@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -186,10 +187,10 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_on_the_same_router(
     killed = beds(file)
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
-    assert [place for place, _ in abandoned()] == [killed.place]
+    assert list(abandoned()) == [killed.place]
     asked: list[Sequence[tuple[str, str]]] = []
 
-    def put_back(place: Path, of: hostsfile.HostsFile, reporter: Reporter) -> None:
+    def put_back(place: Path, reporter: Reporter) -> None:
         asked.append(Undo(place / "undo.jsonl").scripts())
         (place / "undo.jsonl").unlink()
 
@@ -216,6 +217,18 @@ def test_settings_that_went_with_a_reboot_are_not_undone(file: hostsfile.HostsFi
         (killed.place / "boot").write_text("one boot")
     hostbeds._replay(killed.place, file, cast(Transport, router), killed.reporter)
     assert Undo(killed.undo).scripts() == router.asked == []
+
+
+def test_settings_of_a_run_that_noted_no_boot_are_undone(
+    file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed, router = beds(file), Booted()
+    monkeypatch.setattr(hostbeds, "router_taken", lambda *_: contextlib.nullcontext())
+    with killed.alone():
+        Undo(killed.undo).add("mtu", "echo 1")
+    hostbeds._replay(killed.place, file, cast(Transport, router), killed.reporter)
+    assert router.asked[-1] == "echo 1"
+    assert Undo(killed.undo).scripts() == []
 
 
 def test_a_router_by_another_name_is_known_by_its_boot(
@@ -252,7 +265,7 @@ def test_a_testbed_whose_ports_may_be_taken_is_not_forgotten(file: hostsfile.Hos
     first = beds(file)
     with first.alone():
         (first.place / "taken").touch()
-    assert [place for place, _ in abandoned()] == [first.place]
+    assert list(abandoned()) == [first.place]
 
 
 def test_a_router_with_too_few_cpus_is_refused(file: hostsfile.HostsFile) -> None:
@@ -273,8 +286,11 @@ def test_a_configuration_of_ssh_that_has_gone_is_said_in_one_line(
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
     config.unlink()
+    # Others are not in the way of it.
+    with beds(hostsfile.read(write(tmp_path, GOOD.replace("@router", "@another")))).alone():
+        pass
     with pytest.raises(UsageError) as refused:
-        list(abandoned())
+        hostbeds.put_back(killed.place, Reporter(quiet=True))
     assert str(refused.value) == (
         f"{killed.place}/hosts.json: {config}: no such file; mend it there"
     )

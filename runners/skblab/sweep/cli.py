@@ -178,10 +178,10 @@ def cleanup() -> None:
     """
     reporter = Reporter()
     wrong, count = [], 0
-    for place, machines in abandoned():
+    for place in abandoned():
         count += 1
         try:
-            put_back(place, machines, reporter)
+            put_back(place, reporter)
         except SkblabError as error:
             wrong.append(one_line(str(error)))
     if wrong:

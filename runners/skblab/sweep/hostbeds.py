@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import secrets
 import shutil
 import socket
@@ -67,12 +68,12 @@ def _who(place: Path) -> str:
     return f"skblab of {getpass.getuser()} on {socket.gethostname()}, run {file.read_text()}"
 
 
-def abandoned() -> Iterator[tuple[Path, HostsFile]]:
-    """Yield each testbed that a killed run had, with its folder, whose lock is ours meanwhile."""
+def abandoned() -> Iterator[Path]:
+    """Yield the folder of each testbed that a killed run had, whose lock is ours meanwhile."""
     for place in sorted(_base().glob("*/")):
         with _lock(place) as free:
             if free and (place / WAY).exists():
-                yield place, remembered(place / WAY)
+                yield place
 
 
 def remembered(file: Path) -> HostsFile:
@@ -84,11 +85,17 @@ def remembered(file: Path) -> HostsFile:
         raise UsageError(f"{file}: {why}; mend it there") from error
 
 
-def put_back(place: Path, file: HostsFile, reporter: Reporter) -> None:
+def _router_of(place: Path) -> str:
+    """Return the router of a testbed, whether it can be reached or not."""
+    return str(json.loads((place / WAY).read_text())["router"]["ssh"])
+
+
+def put_back(place: Path, reporter: Reporter) -> None:
     """Put back what a killed run left on its machines; SkblabError if something cannot be.
 
     The router comes first, whose settings there are, whether the tester is there or not.
     """
+    file = remembered(place / WAY)
     who = _who(place)
     with connected(file.router.ssh, file.config) as router:
         give_back(router, file.router.ssh, who)
@@ -104,7 +111,7 @@ def _replay(place: Path, file: HostsFile, router: Transport, reporter: Reporter)
     count = len(undo.scripts())
     if not count:
         return
-    if (place / BOOT).read_text() != _boot_of(router):
+    if (place / BOOT).exists() and (place / BOOT).read_text() != _boot_of(router):
         undo.file.unlink()
         reporter.say(f"{host} was booted since: {count} settings of a killed run went by it")
         return
@@ -172,9 +179,9 @@ class HostBeds:
 
         What killed runs left on its router is put back before.
         """
-        for place, other in abandoned():
-            if other.router.ssh == self.file.router.ssh:
-                put_back(place, other, self.reporter)
+        for place in abandoned():
+            if _router_of(place) == self.file.router.ssh:
+                put_back(place, self.reporter)
         with _lock(self.place) as free:
             if not free:
                 both = f"{self.file.router.ssh} and {self.file.tester.ssh}"
@@ -232,9 +239,9 @@ class HostBeds:
 
     def _put_back_others(self, booted: str) -> None:
         """Put back what a killed run left on this router that it had by another name."""
-        for place, other in abandoned():
+        for place in abandoned():
             if (place / BOOT).exists() and (place / BOOT).read_text() == booted:
-                put_back(place, other, self.reporter)
+                put_back(place, self.reporter)
 
     def undo_of(self, boot: Boot) -> Path:
         """Return the file with what puts settings back: the same for all boots."""
