@@ -174,6 +174,14 @@ def test_rules_are_counted(printed: str, state: str) -> None:
     assert KNOBS["netfilter"].state(printed) == state
 
 
+def test_what_tracks_connections_takes_something_to_forget_them_with() -> None:
+    knob, nothing = KNOBS["netfilter"], "nft 1001 nft-input 1000\nforgets nothing\n"
+    knob.fits(nothing, "nft-forward 1000")
+    knob.fits("", "conntrack")
+    with pytest.raises(Unable, match="neither conntrack nor python3"):
+        knob.fits(nothing, "conntrack")
+
+
 @pytest.mark.parametrize("value", ["nft-forward 0", "nft 3", "iptables-input-set 3", "nat", 1])
 def test_rules_that_there_are_not(value: Value) -> None:
     with pytest.raises(ValueError, match="expected none, conntrack"):

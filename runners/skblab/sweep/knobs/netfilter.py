@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Check, Machine, script_inside
+from skblab.sweep.knobs.base import Check, Machine, Unable, script_inside
 
 NONE = "none"
 # One port each.
@@ -28,6 +28,7 @@ EXPECTED = (
 )
 _RULES = re.compile(r"(nft|iptables)-(forward|input)(-set)? ([1-9]\d*)")
 _TABLE = re.compile(r"^nft (\d+) (.+)$", re.MULTILINE)
+_FORGETS_NOTHING = "forgets nothing"
 _COMMENT = re.compile(r'-A SKBLAB .*--comment "([^",]+)[",]')
 
 
@@ -59,7 +60,7 @@ class Netfilter:
     name: str = "netfilter"
     sentence: str = "Rules that each packet is held to, or what is remembered of its connection."
     check: Check = RULES
-    needs: str = "nftables, and iptables for its rules"
+    needs: str = "nftables, iptables for its rules, and conntrack or python3 to forget connections"
     boot: bool = False
 
     def get(self, machine: Machine) -> str:
@@ -74,7 +75,11 @@ class Netfilter:
         return f"{found[2]} {found[1]}" if found else f"{NONE} 0"
 
     def fits(self, printed: str, value: Value) -> None:
-        """Any machine with the programs can be tried."""
+        """What tracks connections takes something to forget them with, afterwards."""
+        if value in PLAIN and _FORGETS_NOTHING in printed:
+            raise Unable(
+                "it has neither conntrack nor python3, to forget connections with; install one"
+            )
         self.state(printed)
 
     def likely(self, machine: Machine) -> str:

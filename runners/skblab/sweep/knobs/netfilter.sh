@@ -25,6 +25,7 @@ show() {
 		done
 	fi
 	rm "$listing"
+	[ -n "$(forgetting)" ] || echo 'forgets nothing'
 }
 
 clear() {
@@ -34,21 +35,35 @@ clear() {
 	forget
 }
 
+# Prints what there is to forget connections with.
+forgetting() {
+	# Without our function of that name.
+	(unset -f conntrack && command -v conntrack) || command -v python3 || :
+}
+
 # Connections outlive the rules that had them tracked: what comes next would find them translated, or
 # offloaded.
 forget() {
 	tracked=/proc/sys/net/netfilter/nf_conntrack_count
-	if [ -e "$tracked" ] && [ "$(cat "$tracked")" != 0 ]; then
-		# The tool, if there is one; not our function.
-		env conntrack -F 2>/dev/null ||
-			# IPCTNL_MSG_CT_DELETE without an address: all of them.
-			python3 -c '
+	[ -e "$tracked" ] && [ "$(cat "$tracked")" != 0 ] || return 0
+	case $(forgetting) in
+	*conntrack)
+		said=$(env conntrack -F 2>&1) || {
+			echo "$said" >&2
+			return 1
+		}
+		;;
+	*python3)
+		# IPCTNL_MSG_CT_DELETE without an address: all of them.
+		python3 -c '
 import os, socket, struct
 netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
 netlink.send(struct.pack("=IHHIIBBH", 20, 0x102, 5, 1, 0, 0, 0, 0))
 error = struct.unpack_from("=i", netlink.recv(4096), 16)[0]
 raise SystemExit(os.strerror(-error) if error else 0)'
-	fi
+		;;
+	esac
+	# With neither none of our rules tracked any.
 }
 
 clear_chain() { # table HOOK…
