@@ -42,8 +42,8 @@ def entry(kind: str, key: str) -> Path:
 
 
 @contextlib.contextmanager
-def locked(name: str, reporter: Reporter) -> Iterator[None]:
-    """Hold the cache lock `name`, saying so when another process has it.
+def locked(name: str, reporter: Reporter, doing: str = "") -> Iterator[None]:
+    """Hold the cache lock `name`, saying so when another process has it, and what it does.
 
     The lock is the kernel's (flock), so it goes when its holder dies, however it dies.
     """
@@ -51,7 +51,7 @@ def locked(name: str, reporter: Reporter) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            reporter.say(f"waiting for another skblab that is making {name}")
+            reporter.say(f"waiting for another skblab {doing or f'that is making {name}'}")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

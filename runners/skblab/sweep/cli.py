@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -46,8 +46,8 @@ from skblab_analysis.run import Plan as PlanRecord
 EXPERIMENT = "experiment.toml"
 # The machines of a run on hosts, there, too.
 MACHINES = "hosts.json"
-# The lock of what is timed.
-TIMED = "timed-sweep"
+# The lock of sweeps in guests: side by side they would share CPUs, and both look good.
+CPUS = "sweep-in-guests"
 TestbedName = Literal["netns", "virtio", "hosts"]
 SHIPPED = paths.tree() / "runners" / "experiments"
 
@@ -211,11 +211,6 @@ def _alone(run: Path, reporter: Reporter) -> AbstractContextManager[None]:
     return store.locked(f"run-{run.resolve().name}", reporter)
 
 
-def _undisturbed(plan: plans.Plan, reporter: Reporter) -> AbstractContextManager[None]:
-    """Have no other sweep be timed meanwhile: they would share CPUs, and both look good."""
-    return nullcontext() if plan.exact else store.locked(TIMED, reporter)
-
-
 def _plan(found: Experiment, *, exact: bool) -> plans.Plan:
     return plans.make(found, [one.name for one in KNOBS.values() if one.boot], exact=exact)
 
@@ -315,7 +310,7 @@ def _beds(
     boots = booting.ensure(plan, str(asked["flavour"]), bool(asked["patches"]), root, reporter)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
     guests = Guests(GUESTS[kind.name], plan.experiment, method, boots, root, folder, reporter)
-    return guests, _undisturbed(plan, reporter)
+    return guests, store.locked(CPUS, reporter, "that has this machine's CPUs for a sweep")
 
 
 def _bundles(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> dict[str, Path]:
