@@ -120,6 +120,28 @@ def test_a_setting_that_does_not_fit_an_argument_is_read_by_itself(
     assert [one.after for one in found] == ["x", "3"]
 
 
+def test_what_makes_others_anew_is_turned_and_put_back_before_them(
+    knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turners, "REMAKING", frozenset({"budget"}))
+
+    def remaking(machine: Machine, state: str) -> str:
+        return f"echo {state} >{knobs['budget'].file}; echo anew >{knobs['a'].file}"
+
+    knobs["budget"].restore = remaking  # type: ignore[method-assign]
+    made = turner(Counted(), tmp_path)
+    made.look(made.turn({"a": "x"}))
+    # What was seen of `a` is no longer so.
+    found = made.look(made.turn({"a": "x", "budget": "2"}))
+    assert [(one.knob, one.before, one.after) for one in found] == [
+        ("a", "anew", "x"),
+        ("budget", "first", "2"),
+    ]
+    # It is put back before the others are read.
+    assert [(one.before, one.after) for one in made.turn({"a": "x"})] == [("anew", "x")]
+    assert knobs["budget"].file.read_text() == "first\n"
+
+
 def test_what_cannot_be_set_is_told(knobs: dict[str, FileKnob], tmp_path: Path) -> None:
     knobs["a"].restore = lambda machine, state: "echo no >&2; exit 1"  # type: ignore[method-assign]
     with pytest.raises(SkblabError, match="not set: a: no"):

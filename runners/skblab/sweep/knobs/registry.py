@@ -195,6 +195,8 @@ _ALL: tuple[Knob, ...] = (
     *BOOTS,
 )
 KNOBS: Mapping[str, Knob] = {one.name: one for one in _ALL}
+# With another number of queues a driver makes interrupts, NAPI instances and the RSS table anew.
+REMAKING = frozenset({"queues"})
 
 
 def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]]:

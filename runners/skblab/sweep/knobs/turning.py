@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skblab.errors import SkblabError, one_line
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Machine, Unable, script_inside
-from skblab.sweep.knobs.registry import KNOBS
+from skblab.sweep.knobs.registry import KNOBS, REMAKING
 from skblab.transport import Transport, TransportError
 
 # Characters of an argument (MAX_ARG_STRLEN has 128 KiB), which a script that runs inside is.
@@ -111,15 +111,34 @@ class Turner:
     def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
         """Turn these knobs, and put back others that were turned; return what was read.
 
-        Raises Unable for a value that the machine cannot have; nothing was turned then.
+        Those that have a driver make others' objects anew come first, and the others are read then.
+        Raises Unable for a value that the machine cannot have: of those that come first, before any
+        was turned. What was turned is put back by the next turn.
         """
-        before = self._fitting(settings)
-        changes = {name: self._first[name] for name in self._first if name not in settings}
-        wanted = {
-            name: KNOBS[name].wanted(self._machine, value, before[name])
+        before: dict[str, str] = {}
+        wanted: dict[str, str] = {}
+        for remaking in (True, False):
+            some = {name: one for name, one in settings.items() if (name in REMAKING) == remaking}
+            former = [name for name in self._first if (name in REMAKING) == remaking]
+            before |= self._fitting(some)
+            wanted |= {
+                name: KNOBS[name].wanted(self._machine, value, before[name])
+                for name, value in some.items()
+            }
+            changes = {name: self._first[name] for name in former if name not in some}
+            changes |= {name: wanted[name] for name in some if wanted[name] != before[name]}
+            self._change(changes, before)
+            for name in changes.keys() - some.keys():
+                del self._first[name]
+        self._seen = {}
+        after = self._states(settings)
+        return [
+            Turned(name, value, before[name], wanted[name], after[name])
             for name, value in settings.items()
-        }
-        changes |= {name: state for name, state in wanted.items() if state != before[name]}
+        ]
+
+    def _change(self, changes: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Make each of these knobs have its state; how to undo it is on disk first."""
         scripts = []
         for name, state in changes.items():
             knob = KNOBS[name]
@@ -127,15 +146,10 @@ class Turner:
                 self._undo.add(name, knob.restore(self._machine, before[name]))
                 self._first[name] = before[name]
             scripts.append((name, knob.restore(self._machine, state)))
+        if scripts:
+            self._seen = {}
         if wrong := _do(self._transport, scripts):
             raise SkblabError(f"not set: {'; '.join(wrong)}")
-        for name in changes.keys() - settings.keys():
-            del self._first[name]
-        after = self._states(settings)
-        return [
-            Turned(name, value, before[name], wanted[name], after[name])
-            for name, value in settings.items()
-        ]
 
     def forget(self) -> None:
         """Take nothing that was read for what there is now: something went wrong since."""
@@ -152,9 +166,8 @@ class Turner:
 
     def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
         found = {}
-        seen, self._seen = self._seen, {}
-        unseen = self._printed([name for name in settings if name not in seen])
-        for name, printed in ((name, (seen | unseen)[name]) for name in settings):
+        unseen = self._printed([name for name in settings if name not in self._seen])
+        for name, printed in ((name, (self._seen | unseen)[name]) for name in settings):
             try:
                 KNOBS[name].fits(printed, settings[name])
                 found[name] = KNOBS[name].state(printed)
@@ -162,15 +175,17 @@ class Turner:
                 raise Unable(f"{name}: {reason}") from reason
         return found
 
-    def _states(self, names: Iterable[str]) -> dict[str, str]:
+    def _states(self, names: Collection[str]) -> dict[str, str]:
         return {name: KNOBS[name].state(text) for name, text in self._printed(names).items()}
 
-    def _printed(self, names: Iterable[str]) -> dict[str, str]:
+    def _printed(self, names: Collection[str]) -> dict[str, str]:
         """Return what each knob prints: all by one script, for each call takes its time.
 
         So does entering a namespace, which is done once for all that look into it alone.
         """
         machine, entered = self._machine, self._machine.entered
+        if not names:
+            return {}
         calls = {name: KNOBS[name].get(machine) for name in names}
         within = {name: call for name in calls if (call := KNOBS[name].get(entered)) != calls[name]}
         inside = script_inside(machine.netns, _marked(within))
