@@ -225,20 +225,76 @@ def test_what_a_killed_shell_took_is_given_back(hosts: Hosts) -> None:
     assert hosts.state() == before
 
 
-def test_a_port_with_a_qdisc_of_its_own_is_refused(hosts: Hosts) -> None:
-    port = hosts.router_ports[0]
+def test_settings_that_wait_for_others_are_given_back(hosts: Hosts) -> None:
+    """A mode of addresses that needs its secret first, and an MTU that coming up sets anew."""
+    port = hosts.router_ports[1]
     found, router = hostsfile.read(hosts.file), hosts.router.transport
-    hosts.sh(f"tc qdisc add dev {port} clsact")
+    of = f"net.ipv6.conf.{port}"
+    mode, mtu = (hosts.sh(f"sysctl -n {of}.{one}").strip() for one in ("addr_gen_mode", "mtu"))
+    settled = (
+        f"ip link set {port} down\nip link set {port} up\n"
+        f"while ip -o address show dev {port} | grep -q tentative; do sleep 0.1; done\n"
+    )
+    hosts.sh(f"sysctl -q -w {of}.stable_secret=2001:db8::7\n{settled}sysctl -q -w {of}.mtu=1400")
     try:
         before = hosts.state()
-        with (
-            pytest.raises(SkblabError, match="it has the qdisc clsact ffff:, which would be lost"),
-            router_taken(found, router, "one"),
-        ):
+        assert f"{of.replace('.', '/')}/mtu:1400" in before
+        assert "stable-privacy" in before
+        with router_taken(found, router, "one"):
+            assert port not in hosts.sh("ls /sys/class/net")
+        hosts.sh(f"while ip -o address show dev {port} | grep -q tentative; do sleep 0.1; done")
+        assert hosts.state() == before
+    finally:
+        hosts.sh(f"sysctl -q -w {of}.addr_gen_mode={mode} {of}.mtu={mtu}\n{settled}")
+
+
+def test_a_port_is_not_given_back_over_another_of_its_name(hosts: Hosts) -> None:
+    before = hosts.state()
+    found, router = hostsfile.read(hosts.file), hosts.router.transport
+    port = hosts.router_ports[0]
+    with (
+        pytest.raises(SkblabError, match=f"another device is {port} by now, .* r0 in router"),
+        router_taken(found, router, "one"),
+    ):
+        hosts.sh(f"ip link add {port} type dummy")
+    hosts.sh(f"ip link delete {port}")
+    give_back(router, "router", "another")
+    assert hosts.state() == before
+
+
+@pytest.mark.parametrize(
+    ("made", "why", "removed"),
+    [
+        (
+            "tc qdisc add dev {} clsact",
+            "it has the qdisc clsact ffff:",
+            "tc qdisc del dev {} clsact",
+        ),
+        (
+            "ip address add fe80::7/64 dev {}",
+            "it has the address fe80::7/64; remove it with",
+            "ip address del fe80::7/64 dev {}",
+        ),
+        (
+            "ip neigh add 192.0.2.7 lladdr 02:00:00:00:00:07 dev {}",
+            "it has the neighbour 192.0.2.7 of its own",
+            "ip neigh del 192.0.2.7 dev {}",
+        ),
+    ],
+)
+def test_a_port_with_something_of_its_own_is_refused(
+    hosts: Hosts, made: str, why: str, removed: str
+) -> None:
+    port = hosts.router_ports[0]
+    found, router = hostsfile.read(hosts.file), hosts.router.transport
+    hosts.sh(made.format(port))
+    try:
+        before = hosts.state()
+        with pytest.raises(SkblabError, match=why), router_taken(found, router, "one"):
             raise AssertionError
         assert hosts.state() == before
     finally:
-        hosts.sh(f"tc qdisc del dev {port} clsact")
+        hosts.sh(removed.format(port))
 
 
 def test_a_port_in_use_is_refused_and_nothing_is_taken(

@@ -45,10 +45,31 @@ alone() { # who
 	back || refuse "what a killed sweep took cannot be given back; mend it, and remove $TAKEN"
 }
 
+# The port's addresses but for those that the kernel makes anew when it comes up: by addr_gen_mode of
+# the port's own address (RFC 4291, appendix A), or of a secret (RFC 7217).
+addresses() { # port
+	case $(cat "/proc/sys/net/ipv6/conf/$1/addr_gen_mode" 2>/dev/null) in
+	0) anew=$(modified_eui64 "$1") ;;
+	2 | 3) anew=stable-privacy ;;
+	*) anew=none ;;
+	esac
+	ip -o address show dev "$1" | awk -v anew=" $anew " '
+		!(index($0, " fe80:") && index($0, anew)) { print $4 }'
+}
+
+modified_eui64() { # port
+	IFS=: read -r a b c d e f <"/sys/class/net/$1/address"
+	printf 'fe80::%x:%x:%x:%x/64\n' \
+		$((0x$a$b ^ 0x200)) "0x${c}ff" "0xfe$d" "0x$e$f" | sed 's/::0:/::/'
+}
+
 # What a port is used for by others, in words; nothing if it is free.
 use() { # port
-	found=$(ip -o address show dev "$1" | grep -v ' inet6 fe80:' | awk '{ print $4; exit }')
+	found=$(addresses "$1" | head -n 1)
 	[ -z "$found" ] || echo "it has the address $found; remove it with: ip address flush dev $1"
+	found=$(ip neigh show dev "$1" nud permanent && ip neigh show proxy dev "$1")
+	found=$(echo "$found" | awk '{ print $1; exit }')
+	[ -z "$found" ] || echo "it has the neighbour $found of its own, which would be lost; see: ip neigh"
 	[ ! -e "/sys/class/net/$1/master" ] || echo "it is part of another device; see: ip link show $1"
 	for upper in "/sys/class/net/$1"/upper_*; do
 		[ ! -e "$upper" ] || echo "${upper##*/upper_} is upon it"
@@ -96,15 +117,22 @@ back() {
 	[ -e "$TAKEN" ] || return 0
 	while read -r kind port netns name up; do
 		[ "$kind" = port ] || continue
-		if [ ! -e "/sys/class/net/$port" ]; then
-			if [ -e "/run/netns/$netns" ] && ! ip -n "$netns" link show "$name" >/dev/null 2>&1; then
-				echo "$port has gone from this machine" >&2
+		if ip -n "$netns" link show "$name" >/dev/null 2>&1; then
+			if [ -e "/sys/class/net/$port" ]; then
+				echo "another device is $port by now, and the one that was is $name in $netns" >&2
+				wrong=1
 				continue
 			fi
 			ip -n "$netns" link set "$name" netns $$ name "$port" || wrong=1
+		elif [ ! -e "/sys/class/net/$port" ]; then
+			echo "$port has gone from this machine" >&2
+			continue
 		fi
 		set_again "$port" || wrong=1
-		[ -z "$up" ] || ip link set "$port" up || wrong=1
+		if [ -n "$up" ]; then
+			# Which sets some of them anew.
+			ip link set "$port" up && set_again "$port" || wrong=1
+		fi
 	done <"$TAKEN"
 	[ "$wrong" = 0 ] || return 1
 	while read -r kind netns _; do
@@ -114,16 +142,21 @@ back() {
 	return "$wrong"
 }
 
-# What differs only: some entries cannot be written.
+# What differs only, as some entries cannot be written; in rounds, as some wait for others: addr_gen_mode
+# cannot be 2 before there is a stable_secret.
 set_again() { # port
 	[ -e "$TAKEN.$1" ] || return 0
-	entries "$1" | grep -vxFf - "$TAKEN.$1" | {
-		failed=0
-		while IFS=: read -r file value; do
-			echo "$value" >"$file" || failed=1
+	before=
+	while differing=$(entries "$1" | grep -vxFf - "$TAKEN.$1"); do
+		if [ "$differing" = "$before" ]; then
+			echo "$1 does not take back: $(echo "$differing" | tr '\n' ' ')" >&2
+			return 1
+		fi
+		before=$differing
+		echo "$differing" | while IFS=: read -r file value; do
+			(echo "$value" >"$file") 2>/dev/null || :
 		done
-		exit "$failed"
-	}
+	done
 }
 
 give_all_back() { # exit status
