@@ -174,7 +174,7 @@ class Change:
 
 @dataclass(frozen=True)
 class LatencySummary:
-    """All settings at one rate of one traffic, the baseline first, in the order first run.
+    """All settings at one rate of one traffic, the baseline first, then in the order given.
 
     Each way of booting has a tester of its own: the floor, which is in every figure.
     """
@@ -217,9 +217,15 @@ class LatencySummary:
         return max(known) if len(known) == len(shares) else None
 
 
+def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return each traffic and rate once: traffic as it comes first, rates from the lowest."""
+    traffic = list(dict.fromkeys(name for name, _ in kinds))
+    return sorted(set(kinds), key=lambda kind: (traffic.index(kind[0]), kind[1]))
+
+
 def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:
-    """Sum up the trials of each traffic, by their names, and of each rate."""
-    kinds = sorted({(one.traffic, one.rate) for one in trials if one.part == "whole"})
+    """Sum up the trials of each traffic, in the order given, and of each rate."""
+    kinds = in_order([(one.traffic, one.rate) for one in trials if one.part == "whole"])
     return [
         _summary(
             traffic,

@@ -18,6 +18,7 @@ from skblab_analysis import certainty
 from skblab_analysis.certainty import Difference
 from skblab_analysis.documents import PathlatDocument, PathName
 from skblab_analysis.errors import RefusedError
+from skblab_analysis.latency import in_order
 from skblab_analysis.loglinear import Histogram
 from skblab_analysis.offered import AtRate
 from skblab_analysis.series import Series
@@ -133,8 +134,8 @@ class LayeringSummary:
 
 
 def summaries(trials: Sequence[Layered], baseline: str | None) -> list[LayeringSummary]:
-    """Sum up the trials of each traffic, by their names, and of each rate."""
-    kinds = sorted({(one.traffic, one.rate) for one in trials})
+    """Sum up the trials of each traffic, in the order given, and of each rate."""
+    kinds = in_order([(one.traffic, one.rate) for one in trials])
     return [
         _summary(*kind, [one for one in trials if (one.traffic, one.rate) == kind], baseline)
         for kind in kinds

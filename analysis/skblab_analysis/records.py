@@ -20,11 +20,11 @@ run that stopped; `load` gives everything a report needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -57,6 +57,16 @@ UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
 FOLDERS = ("logs", "report")
 # Of a trial, what tables of a sweep repeat.
 _OF_TRIAL = ("setting", "part", "boot", "boot_knobs", "traffic")
+
+
+class _OfSetting(Protocol):
+    @property
+    def setting(self) -> str: ...
+    @property
+    def traffic(self) -> str: ...
+
+
+OfSetting = TypeVar("OfSetting", bound=_OfSetting)
 
 
 @dataclass(frozen=True)
@@ -116,11 +126,12 @@ class Run:
 
     def exact(self) -> list[ExactSummary]:
         """Return the exact figures, of each traffic; none when the run has none."""
-        return summaries(self.exact_trials(), self.document.plan.baseline)
+        return summaries(self._sorted(self.exact_trials()), self.document.plan.baseline)
 
     def throughput(self) -> list[ThroughputSummary]:
         """Return what searches for throughput found, of each traffic; none if there are none."""
-        return throughput_summaries(tablerows.results(self.found), self.document.plan.baseline)
+        found = self._sorted(tablerows.results(self.found))
+        return throughput_summaries(found, self.document.plan.baseline)
 
     def works(self) -> list[Work]:
         """Return what the kernel counted, by setting; none if nothing was."""
@@ -129,7 +140,9 @@ class Run:
             for row in self.trials
             if row["state"] == "good" and row["part"] == "whole"
         }
-        return works(self.counters, settings)
+        place = _places(self.document.plan.settings)
+        ordered = sorted(settings.items(), key=lambda item: place(item[1]))
+        return works(self.counters, dict(ordered))
 
     def layering(self) -> list[LayeringSummary]:
         """Return where packets spent their time, by setting, of each traffic and rate."""
@@ -145,7 +158,7 @@ class Run:
             for row in self.trials
             if row["measure"] == "layers" and row["state"] == "good"
         ]
-        return layering_summaries(trials, self.document.plan.baseline)
+        return layering_summaries(self._sorted(trials), self.document.plan.baseline)
 
     def latency(self) -> list[LatencySummary]:
         """Return how packets arrived at given rates, of each traffic and rate."""
@@ -157,7 +170,18 @@ class Run:
             for row in self.trials
             if (figures := [one for one in self.of_trial(row["trial"]) if one.kind == "arrival"])
         ]
-        return latency_summaries(arrived, self.document.plan.baseline)
+        return latency_summaries(self._sorted(arrived), self.document.plan.baseline)
+
+    def _sorted(self, found: Iterable[OfSetting]) -> list[OfSetting]:
+        """Return them in the order of the plan; what it does not name is last, as first run."""
+        plan = self.document.plan
+        settings, traffic = _places(plan.settings), _places(plan.traffic)
+        return sorted(found, key=lambda one: (traffic(one.traffic), settings(one.setting)))
+
+
+def _places(names: Sequence[str]) -> Callable[[str], int]:
+    numbers = {name: number for number, name in enumerate(names)}
+    return lambda name: numbers.get(name, len(numbers))
 
 
 class RunFolder:

@@ -36,6 +36,10 @@ class Plan(_Part):
     seed: NonNegativeInt = Field(description="seed of the random order")
     packets: NonNegativeInt | None = Field(default=None, description="packets sent per wall trial")
     baseline: Setting | None = Field(default=None, description="setting others are compared with")
+    settings: tuple[str, ...] = Field(
+        default=(), description="names of settings, in the order in which results are shown"
+    )
+    traffic: tuple[str, ...] = Field(default=(), description="kinds of traffic, in that order")
     again: str = Field(default="", description="the command that runs it again")
     parameters: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="further parameters, by name"

@@ -132,7 +132,7 @@ class Change:
 
 @dataclass(frozen=True)
 class GoalSummary:
-    """All settings by one goal, the baseline first, in the order first run.
+    """All settings by one goal, the baseline first, then in the order given.
 
     Each way of booting has a tester of its own.
     """
@@ -190,9 +190,9 @@ class ThroughputSummary:
 
 
 def summaries(results: Sequence[Result], baseline: str | None) -> list[ThroughputSummary]:
-    """Sum up the results of each traffic, by their names."""
+    """Sum up the results of each traffic, in the order given."""
     found = []
-    for traffic in sorted({one.traffic for one in results if one.part == "whole"}):
+    for traffic in dict.fromkeys(one.traffic for one in results if one.part == "whole"):
         ours = [one for one in results if one.traffic == traffic]
         goals = dict.fromkeys(one.goal for one in ours)
         found.append(

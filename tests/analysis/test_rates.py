@@ -143,6 +143,23 @@ def test_each_traffic_has_its_tables_and_picture(tmp_path: Path) -> None:
     assert (path / "report" / "throughput-2.svg").exists()
 
 
+def test_settings_and_traffic_are_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    """Not in that of the run, which is random, nor by name."""
+    traffic = ("IPv4, 64 bytes, 1 flow", "IPv4, 1518 bytes, 1 flow")
+    order = ("filter", "NAPI threads", "baseline")
+    plan = searches.plan().model_copy(update={"settings": order, "traffic": traffic})
+    folder = RunFolder.create(tmp_path, "settings", plan)
+    for name in ("of no plan", "baseline", *reversed(order[:2])):
+        for one in reversed(traffic):
+            row = searches.search(name, 0, 1000.0)
+            folder.record_search(row.model_copy(update={"traffic": one}))
+    found = load(folder.path).throughput()
+    assert tuple(one.traffic for one in found) == traffic
+    assert [one.setting for one in found[0].main.rates] == [
+        *("baseline", "filter", "NAPI threads", "of no plan"),
+    ]
+
+
 MADE: dict[str, Sequence[Search]] = {
     "usual": list(searches.searches()),
     "one": [searches.search("baseline", 0, 1000.0)],

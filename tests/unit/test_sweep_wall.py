@@ -680,6 +680,8 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     run = load(folder)
     assert {row["state"] for row in run.trials} == {"good"}
     assert run.document.plan.again == f"./skblab sweep {file} --flavour stock"
+    assert run.document.plan.settings == ("baseline", "baseline again", "no filter")
+    assert run.document.plan.traffic == ("IPv4, 64 bytes, 1 flow",)
     assert {one.setting for one in run.document.commands} == {"no filter"}
     # The baseline's knobs are of it, too.
     commands = [one.command for one in run.document.commands]

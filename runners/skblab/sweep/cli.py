@@ -37,6 +37,7 @@ from skblab.sweep.testbeds import GUESTS, HOSTS, KINDS, NETNS, Kind, hostsfile
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
 from skblab_analysis import rates, tables
+from skblab_analysis.certainty import AGAIN
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Command, Environment
@@ -146,6 +147,8 @@ def sweep(
         question=found.question,
         seed=found.seed,
         baseline=BASELINE,
+        settings=(BASELINE, AGAIN, *(one.name for one in found.settings())),
+        traffic=tuple(str(one) for one in found.traffic.each()),
         again=" ".join(again),
         parameters=parameters,
     )
