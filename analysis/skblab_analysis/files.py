@@ -13,6 +13,7 @@ import io
 import json
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,6 +137,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # A long line is several writes.
+        self._whole = threading.Lock()
 
     def mend(self) -> None:
         """Cut off a last line that a kill left half written, so the next starts afresh."""
@@ -149,7 +152,7 @@ class Journal:
         if reserved:
             raise ValueError(f"journal data may not be named {sorted(reserved)}")
         line = json.dumps({"at": now().isoformat(), "event": event, **data}, ensure_ascii=False)
-        with _disk(self.path), self.path.open("ab") as handle:
+        with self._whole, _disk(self.path), self.path.open("ab") as handle:
             handle.write(line.encode() + b"\n")
             handle.flush()
             os.fsync(handle.fileno())

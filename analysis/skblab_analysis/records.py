@@ -261,6 +261,10 @@ class RunFolder:
         """Add an event to the journal, flushed to disk before this returns."""
         self._journal.append(event, data)
 
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the data of all events of a name, in their order."""
+        return [one.model_extra or {} for one in self._journal.read() if one.event == name]
+
     def record_wall(
         self,
         pathlat: Document,

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 import searches
+import synthetic_run
 
 from skblab.errors import GuestError, SkblabError
 from skblab.guest import Guest, GuestSpec
@@ -36,7 +37,8 @@ from skblab.transport import Transport, TransportError
 from skblab.transport.base import Done
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.records import Run, RunFolder, load
-from skblab_analysis.run import Clock
+from skblab_analysis.run import Clock, Environment
+from skblab_analysis.run import Guest as GuestRecord
 from skblab_analysis.run import Plan as PlanRecord
 
 EXPERIMENT = Experiment.model_validate(
@@ -59,6 +61,7 @@ rx_packets 0
 == softnet
 00 00 00 00 00 00 00 00 00 00 00 00 00
 """
+GUEST = synthetic_run.environment().guests["wall"]
 LATE = TransportError("no answer within 600 s")
 
 
@@ -126,7 +129,7 @@ def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     monkeypatch.setattr(Guest, "boot", boot)
     monkeypatch.setattr(netns, "staying", contextlib.nullcontext)
-    monkeypatch.setattr(beds, "describe_guest", lambda guest: None)
+    monkeypatch.setattr(beds, "describe_guest", lambda guest: GUEST)
     path = method.folder.path
     progress = Progress.read(path)
     made = Running(*(plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), progress))
@@ -281,3 +284,37 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
     assert "death" not in {one.event for one in found.journal}
     # Nothing was said against what was under way.
     assert Counter(states(run(Method(folder, lanes=2), monkeypatch)).values())["void"] == 0
+
+
+def test_what_a_boot_is_is_known_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Facts are of each way of booting, from the journal: another process may have had it."""
+    folder = begin(tmp_path)
+    monkeypatch.setattr(beds, "describe_guest", lambda guest: GUEST)
+    facts = {"CPUs": "2", "version": "SMP"}
+    monkeypatch.setattr(beds.inventory, "read", lambda *_: dict(facts))
+    kernels = cast(Any, {("stock", True): None, ("rt", True): SimpleNamespace(release="6.12-rt")})
+    there = (Booting("stock", True, kernels), cast(LabRoot, None), folder, Reporter(quiet=True))
+
+    def guests() -> Guests:
+        return Guests(NETNS, EXPERIMENT, Method(folder), *there)
+
+    testbed = cast(Any, SimpleNamespace(transport=None, machine=None))
+    killed = guests()
+    for knobs, version in (({"preempt": "rt"}, "SMP PREEMPT_RT"), ({}, "SMP"), ({}, "never read")):
+        facts["version"] = version
+        killed._describe(plan.Boot(0, knobs, ()), cast(Guest, None), testbed)
+
+    def describe(built: object, guests: dict[Clock, GuestRecord]) -> Environment:
+        return synthetic_run.environment().model_copy(update={"guests": guests})
+
+    monkeypatch.setattr(beds, "describe", describe)
+    found = guests().environment()
+    assert found.guests == {"wall": GUEST}
+    assert found.more == {
+        "kernel rt": "6.12-rt",
+        "router CPUs": "2",
+        "router version": "SMP",
+        "router version, with preempt=rt": "SMP PREEMPT_RT",
+    }

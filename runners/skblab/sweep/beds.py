@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from skblab import store
 from skblab.environment import describe, describe_guest
@@ -22,10 +22,13 @@ from skblab.sweep.experiment import Experiment
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Boot
-from skblab.sweep.testbeds import GuestKind, Testbed
+from skblab.sweep.testbeds import GuestKind, Testbed, inventory
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock, Environment
 from skblab_analysis.run import Guest as GuestRecord
+
+# The journal's event that says what a boot is.
+MACHINE = "machine"
 
 
 class Beds(Protocol):
@@ -78,8 +81,9 @@ class Guests:
     labroot: LabRoot
     folder: RunFolder
     reporter: Reporter
-    guest: GuestRecord | None = None
     keeps: bool = False
+    # Boots that were described, by their knobs.
+    _described: set[str] = field(default_factory=set)
 
     def undo_of(self, boot: Boot) -> Path:
         """Return the file with what puts settings back, in the run's folder."""
@@ -108,7 +112,7 @@ class Guests:
         )
         with up as (guest, testbed):
             try:
-                self.guest = self.guest or describe_guest(guest)
+                self._describe(boot, guest, testbed)
                 if wrong := booting.begin(guest.transport, begins):
                     self.reporter.say(f"{begins}: {wrong}")
             except SkblabError as error:
@@ -116,11 +120,31 @@ class Guests:
                 raise GuestError(str(error)) from error
             yield testbed
 
+    def _describe(self, boot: Boot, guest: Guest, testbed: Testbed) -> None:
+        """Have it in the journal what a boot is, the first time: a kill takes nothing of it."""
+        if str(boot) not in self._described:
+            self._described.add(str(boot))
+            router = inventory.read(testbed.transport, testbed.machine)
+            record = describe_guest(guest).model_dump(mode="json")
+            self.folder.journal(MACHINE, boot=str(boot), guest=record, router=dict(router))
+
     def environment(self) -> Environment:
-        """Return what the figures depend on."""
-        guests = {self.method.clock: self.guest} if self.guest else {}
-        found = describe(self.boots.first, guests)
-        return found.model_copy(update={"more": self.boots.others()})
+        """Return what the figures depend on; of boots with knobs what is not as without them."""
+        seen: dict[str, Mapping[str, Any]] = {}
+        for event in self.folder.events(MACHINE):
+            seen.setdefault(event["boot"], event)
+        if not seen:
+            return describe(self.boots.first, {})
+        first = seen.get("") or next(iter(seen.values()))
+        more = self.boots.others()
+        for boot, one in seen.items():
+            more |= {
+                f"router {name}{f', with {boot}' if boot else ''}": value
+                for name, value in one["router"].items()
+                if one is first or value != first["router"].get(name)
+            }
+        guests = {self.method.clock: GuestRecord.model_validate(first["guest"])}
+        return describe(self.boots.first, guests).model_copy(update={"more": more})
 
     def stop(self) -> None:
         """Have all guests end."""

@@ -139,6 +139,10 @@ def _text(balance: str, irqs: dict[str, dict[str, str]]) -> str:
     return json.dumps({"irqbalance": balance, "irqs": irqs}, sort_keys=True)
 
 
+def functions() -> str:
+    """Return the shell's functions that read and place interrupts; `show DEVICE` is one."""
+    return (resources.files(__package__) / "irq.sh").read_text()
+
+
 def _script(device: Device, call: str) -> str:
-    functions = (resources.files(__package__) / "irq.sh").read_text()
-    return script_inside(device.netns, f"set -u\n{functions}{call}")
+    return script_inside(device.netns, f"set -u\n{functions()}{call}")

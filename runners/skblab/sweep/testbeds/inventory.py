@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 
+from skblab.sweep.knobs import irq
 from skblab.sweep.knobs.base import Machine, script_inside
 from skblab.sweep.testbeds import base
 from skblab.transport import Transport
@@ -14,8 +15,9 @@ def read(transport: Transport, machine: Machine | None) -> dict[str, str]:
     """Return facts by name, such as `CPU` and `r0 rings`; of the router also of its devices."""
     calls = ["machine"]
     if machine is not None:
-        ports = "\n".join(shlex.join(["port", one.name]) for one in machine.devices)
-        calls.append(script_inside(machine.netns, base.script(ports, "inventory")))
+        ports = "\n".join(["stack", *(shlex.join(["port", one.name]) for one in machine.devices)])
+        text = f"{irq.functions()}\n{base.script(ports, 'inventory')}"
+        calls.append(script_inside(machine.netns, text))
     text = base.script("\n".join(calls), "inventory")
     printed = transport.script(text).check("asking a machine what it is").stdout
     return dict(line.split("\t", 1) for line in printed.splitlines() if "\t" in line)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 # What a machine is, and how it is set up: facts that its figures depend on, a line each, its name and
-# a tab before it. What a machine does not tell has no line.
+# a tab before it. What a machine does not tell has no line. With irq.sh, of the knob.
 
 fact() { # name value
 	[ -z "$2" ] || printf '%s\t%s\n' "$1" "$(echo "$2" | tr -s '\n\t ' '   ' | sed 's/ $//')"
@@ -43,9 +43,28 @@ machine() {
 	content isolated "$cpu/isolated"
 	fact mitigations "$(cd "$cpu/vulnerabilities" 2>/dev/null && grep -v 'Not affected' ./* | sed 's|^\./||; s/$/;/')"
 	content LSMs /sys/kernel/security/lsm
-	content 'default qdisc' /proc/sys/net/core/default_qdisc
-	content netdev_budget /proc/sys/net/core/netdev_budget
+	fact 'net.core' "$(sysctls net/core default_qdisc netdev_budget netdev_budget_usecs \
+		netdev_max_backlog dev_weight busy_poll busy_read rps_sock_flow_entries bpf_jit_enable)"
 	fact irqbalance "$(pgrep -x irqbalance >/dev/null && echo runs)"
+}
+
+sysctls() { # folder name...
+	folder=$1
+	shift
+	for one; do
+		[ ! -r "/proc/sys/$folder/$one" ] || echo "$one $(cat "/proc/sys/$folder/$one");"
+	done
+}
+
+# Of what forwards, in its namespace: before a setting of the sweep is made.
+stack() {
+	fact 'net.ipv4' "$(sysctls net/ipv4 ip_forward conf/all/rp_filter conf/default/rp_filter ip_early_demux fib_multipath_hash_policy)"
+	fact 'net.ipv6' "$(sysctls net/ipv6 conf/all/forwarding)"
+	for family in 4 6; do
+		fact "routes of IPv$family" "$(ip "-$family" route show table all | wc -l)"
+	done
+	rules=$(nft list ruleset 2>/dev/null) || rules=
+	[ -z "$rules" ] || fact 'nftables rules' "$(echo "$rules" | wc -l) lines, SHA-256 $(echo "$rules" | sha256sum | cut -c 1-16)"
 }
 
 # Of a device, in its namespace.
@@ -61,5 +80,6 @@ port() { # device
 	fact "$1 RSS" "$(ethtool -x "$1" 2>/dev/null | sed -n '/^ *[0-9][0-9]*:/{s/^ *[0-9]*://;p}' | tr -s ' \n' '\n' | sort -n | uniq -c | awk 'NF == 2 { print $1 " entries to queue " $2 ";" }')"
 	fact "$1 qdisc" "$(tc qdisc show dev "$1" 2>/dev/null | sed -n 's/^qdisc \([a-z_]*\) .*root.*/\1/p')"
 	fact "$1 RPS" "$(cd "/sys/class/net/$1/queues" && grep . rx-*/rps_cpus 2>/dev/null | grep -v ':[0,]*$')"
+	fact "$1 IRQ affinity" "$(show "$1" | sed -n 's/^irq [0-9]* \([^ ]*\) \(.*\)$/\2 CPU \1;/p')"
 	fact "$1 XPS" "$(cd "/sys/class/net/$1/queues" && grep . tx-*/xps_cpus 2>/dev/null | grep -v ':[0,]*$')"
 }
