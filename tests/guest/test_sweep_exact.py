@@ -110,6 +110,10 @@ def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[
     # Tester, baseline twice, and two settings, of two kinds of traffic, in two boots.
     assert len(keys) == len(set(keys)) == 20
     assert run.document.state == "finished"
+    assert run.document.environment is not None
+    facts = run.document.environment.more
+    assert facts["router r0 driver"].startswith("driver: veth")
+    assert facts["router routes of IPv6"] != "0"
     again = run_skblab("resume", str(run.folder))
     assert again.returncode == 2
     assert "came to its end: nothing to resume" in again.stderr

@@ -168,6 +168,12 @@ def test_a_sweep_on_two_guests(skblab: Skblab, tmp_path: Path) -> None:
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     # All that this has interrupts CPU 0.
     assert set(works["interrupts: all to CPU 0"].interrupts) <= {0}
+    assert run.document.environment is not None
+    facts = run.document.environment.more
+    assert "driver: virtio_net" in facts["router r0 driver"]
+    # "virtio1-input.0 CPU 0; …"
+    assert "input.0 CPU " in facts["router r1 IRQ affinity"]
+    assert "Combined 2" in facts["router r0 queues"]
     [latency] = run.latency()
     assert all(one.latency.count == 400 for one in latency.delays)
     assert run.document.plan.again.endswith("--testbed virtio")

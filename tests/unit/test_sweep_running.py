@@ -122,7 +122,7 @@ def begin(tmp_path: Path) -> RunFolder:
     )
 
 
-def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
+def have_guests(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def boot(*_: object, **__: object) -> Iterator[object]:
         yield SimpleNamespace(transport=Answers(), spec=SimpleNamespace(cpus=2))
@@ -130,6 +130,10 @@ def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(Guest, "boot", boot)
     monkeypatch.setattr(netns, "staying", contextlib.nullcontext)
     monkeypatch.setattr(beds, "describe_guest", lambda guest: GUEST)
+
+
+def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
+    have_guests(monkeypatch)
     path = method.folder.path
     progress = Progress.read(path)
     made = Running(*(plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), progress))
@@ -291,7 +295,7 @@ def test_what_a_boot_is_is_known_after_a_kill(
 ) -> None:
     """Facts are of each way of booting, from the journal: another process may have had it."""
     folder = begin(tmp_path)
-    monkeypatch.setattr(beds, "describe_guest", lambda guest: GUEST)
+    have_guests(monkeypatch)
     facts = {"CPUs": "2", "version": "SMP"}
     monkeypatch.setattr(beds.inventory, "read", lambda *_: dict(facts))
     kernels = cast(Any, {("stock", True): None, ("rt", True): SimpleNamespace(release="6.12-rt")})
@@ -300,11 +304,12 @@ def test_what_a_boot_is_is_known_after_a_kill(
     def guests() -> Guests:
         return Guests(NETNS, EXPERIMENT, Method(folder), *there)
 
-    testbed = cast(Any, SimpleNamespace(transport=None, machine=None))
     killed = guests()
     for knobs, version in (({"preempt": "rt"}, "SMP PREEMPT_RT"), ({}, "SMP"), ({}, "never read")):
         facts["version"] = version
-        killed._describe(plan.Boot(0, knobs, ()), cast(Guest, None), testbed)
+        boot = plan.Boot(0, knobs, ())
+        with killed.up(boot, tmp_path / "log") as testbed:
+            killed.describe(boot, testbed)
 
     def describe(built: object, guests: dict[Clock, GuestRecord]) -> Environment:
         return synthetic_run.environment().model_copy(update={"guests": guests})

@@ -44,6 +44,9 @@ class Beds(Protocol):
     def up(self, boot: Boot, log: Path) -> AbstractContextManager[Testbed]:
         """Have a testbed for a boot of the plan; GuestError if its machines do not come up."""
 
+    def describe(self, boot: Boot, testbed: Testbed) -> None:
+        """Have it on record what a boot is, whose testbed is prepared."""
+
     @property
     def machine(self) -> Machine:
         """The device under test, as it was last up."""
@@ -82,7 +85,8 @@ class Guests:
     folder: RunFolder
     reporter: Reporter
     keeps: bool = False
-    # Boots that were described, by their knobs.
+    # What each way of booting was, by its knobs, and those that are in the journal.
+    _booted: dict[str, GuestRecord] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
 
     def undo_of(self, boot: Boot) -> Path:
@@ -112,7 +116,8 @@ class Guests:
         )
         with up as (guest, testbed):
             try:
-                self._describe(boot, guest, testbed)
+                if str(boot) not in self._booted:
+                    self._booted[str(boot)] = describe_guest(guest)
                 if wrong := booting.begin(guest.transport, begins):
                     self.reporter.say(f"{begins}: {wrong}")
             except SkblabError as error:
@@ -120,13 +125,15 @@ class Guests:
                 raise GuestError(str(error)) from error
             yield testbed
 
-    def _describe(self, boot: Boot, guest: Guest, testbed: Testbed) -> None:
+    def describe(self, boot: Boot, testbed: Testbed) -> None:
         """Have it in the journal what a boot is, the first time: a kill takes nothing of it."""
-        if str(boot) not in self._described:
-            self._described.add(str(boot))
+        name = str(boot)
+        if name not in self._described:
             router = inventory.read(testbed.transport, testbed.machine)
-            record = describe_guest(guest).model_dump(mode="json")
-            self.folder.journal(MACHINE, boot=str(boot), guest=record, router=dict(router))
+            record = self._booted[name].model_dump(mode="json")
+            self.folder.journal(MACHINE, boot=name, guest=record, router=dict(router))
+            # Side by side it may be there twice.
+            self._described.add(name)
 
     def environment(self) -> Environment:
         """Return what the figures depend on; of boots with knobs what is not as without them."""

@@ -247,6 +247,9 @@ class HostBeds:
         """Return the file with what puts settings back: the same for all boots."""
         return self.undo
 
+    def describe(self, boot: Boot, testbed: Testbed) -> None:
+        """Nothing: hosts are asked as soon as they are there."""
+
     def environment(self) -> Environment | None:
         """Return what the figures depend on, once the hosts were asked."""
         return self.known

@@ -28,7 +28,10 @@ CHANGE_SECONDS = 1.0
 TRIAL_SECONDS = 1.0
 # What it takes to count the instructions of a trial of the usual length, where two boots are side
 # by side, as on two CPUs.
-COUNT_SECONDS = 3.0
+COUNT_SECONDS = 5.0
+# What it takes in a guest to make a route and to take it away again; counted, side by side as well.
+ROUTE_SECONDS = 0.35e-3
+ROUTES = ("routes", "routes6")
 # Trials of a search, about, where `trials` of them decide on a load: it looks at four loads near
 # the result, and at some that need one trial only.
 LOADS = 4
@@ -107,6 +110,8 @@ class Plan:
             found += BOOT_SECONDS + self.experiment.repeats.warm_up_seconds
             for change in boot.changes:
                 found += CHANGE_SECONDS + sum(self._length(trial) for trial in change.trials)
+                counts = [change.knobs.get(name) for name in ROUTES]
+                found += ROUTE_SECONDS * sum(one for one in counts if isinstance(one, int))
         return found
 
     def _length(self, trial: Trial) -> float:

@@ -180,6 +180,7 @@ class Running:
         with beds.up(boot, log) as testbed, _given_up(TransportError):
             with _given_up(SkblabError):
                 testbed.prepare(self.plan.experiment.traffic)
+                beds.describe(boot, testbed)
                 self.method.warm_up(testbed)
             try:
                 with turning(testbed.transport, testbed.machine, beds.undo_of(boot)) as turner:
