@@ -54,8 +54,8 @@ def stays(transport: Transport, functions: str) -> Shell:
 
 
 def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
-    router = Says("7 100\n", "1080\n", "1080\n", "1080\n")
-    tester = Says("990 10 1000123 970 5970\n", "5970\n", "5970\n")
+    router = Says("7 100\n", "1080\n", "1080\n")
+    tester = Says("990 10 1000123 970 5970\n", "5970\n")
     offered = bed(router, tester).offer(Sending(STREAM, 1000, rate=1000, seconds=2))
     assert offered == Offered(990, 980, 970, 1_000_123, 10)
     assert tester.calls[0] == "send whole 4 60 1 1000 1000000 2 1"
@@ -66,7 +66,7 @@ def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
 
 def test_what_a_router_has_held_comes_later_and_is_not_lost() -> None:
     router = Says("100\n", "900\n", "900\n", "1100\n", "1100\n", "1100\n")
-    # It stood still while the sink was looked at first.
+    # It stood still while the sink was looked at.
     tester = Says("1000 0 1000123 700 5700\n", "5800\n", "5990\n", "6000\n", "6000\n")
     offered = bed(router, tester).offer(Sending(STREAM, 1000))
     assert (offered.forwarded, offered.received) == (1000, 1000)

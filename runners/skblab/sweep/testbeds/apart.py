@@ -55,13 +55,13 @@ class Apart:
         sent, refused, took, received, whole = counts("the generator", printed, SENT)
         if sending.tester:
             if self.still and received != sent:
-                _, now = self._settled(whole, lambda: sent)
+                _, now = self._settled(sent, whole, lambda: sent)
                 received += now - whole
             return Offered(sent, sent, received, took, refused)
         after, now = self._handed_over(), whole
         late = self.still > 0 and received != sent
         if after - before != received or late:
-            after, now = self._settled(whole, self._handed_over)
+            after, now = self._settled(after, whole, self._handed_over)
         return Offered(sent, after - before, received + now - whole, took, refused)
 
     def counters(self) -> counters.Values:
@@ -82,13 +82,13 @@ class Apart:
             shell.end()
         self._shells.clear()
 
-    def _settled(self, seen: int, handed_over: Callable[[], int]) -> tuple[int, int]:
+    def _settled(self, handed: int, seen: int, handed_over: Callable[[], int]) -> tuple[int, int]:
         """Return what the router handed over and what came to the sink, both in all.
 
         The two stand still by clocks of their own: where they do not agree, something is lost or
-        still on its way, and each is looked at until both have not changed.
+        still on its way, and each is looked at until both are what they were.
         """
-        handed, since = -1, time.monotonic()
+        since = time.monotonic()
         for _ in range(LOOKS):
             after = handed_over()
             [now] = counts("the sink", self.sender("settled s0", "the sink"), ["packets received"])
