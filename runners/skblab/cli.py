@@ -34,6 +34,8 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 app = typer.Typer(
     name="skblab",
+    # Or lines of a paragraph stay as long as they are in its docstring.
+    rich_markup_mode="markdown",
     help="A laboratory for the Linux network stack: patch, build, boot, send, time, report.",
     no_args_is_help=True,
     add_completion=False,

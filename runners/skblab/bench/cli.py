@@ -28,7 +28,11 @@ from skblab_analysis import tables
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Environment, Plan, Timing
 
-bench = typer.Typer(help="What the patches cost, and the tools beside them.", no_args_is_help=True)
+bench = typer.Typer(
+    help="What the patches cost, and the tools beside them.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
 
 GAPS = (
     "One frame size, one flow, one CPU and veth devices, no hardware; every packet alone (no GRO).",
@@ -66,7 +70,7 @@ def patch(
     Instructions per packet of forwarding and of UDP receive, IPv4 and IPv6, in exact mode: the
     patched kernel switched off and on, with readers, beside bpftrace, SystemTap and BPF on an
     unpatched one. A row whose reader did not see every packet at every point is refused, and
-    the exit status is 1. Leaves results/bench-patch-<time>/.
+    the exit status is 1. Leaves `results/bench-patch-<time>/`.
     """
     reporter = Reporter()
     others: Others = {**patches(), **_alternatives(alternative or [])}

@@ -72,7 +72,7 @@ def functions(
 
     A plugin of the emulator counts every instruction between the places where the benchmark reads
     its clock; the sum over all functions is compared with that clock, and where they are further
-    apart than 0.1 % nothing is said (exit status 1). Leaves results/bench-functions-<time>/.
+    apart than 0.1 % nothing is said (exit status 1). Leaves `results/bench-functions-<time>/`.
     """
     reporter = Reporter()
     others: Others = {**patches(), **_kernels(given or [])}

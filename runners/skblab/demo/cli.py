@@ -53,7 +53,7 @@ def demo(
     """Patch, build, boot, send, time, report: where a UDP packet's time goes.
 
     Times UDP packets layer by layer in the patched kernel, then counts the instructions that
-    forwarding one packet takes with rp_filter 0 and 1. Leaves results/demo-<time>/ and prints
+    forwarding one packet takes with rp_filter 0 and 1. Leaves `results/demo-<time>/` and prints
     the path of its report.
     """
     begun = time.monotonic()

@@ -25,6 +25,7 @@ from skblab.reporter import Reporter
 kernel = typer.Typer(
     help="Build kernels from source, our series and kconfig/; package, check and list them.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -47,7 +47,11 @@ from skblab_analysis.scripts import ScriptsDocument
 from skblab_analysis.scripts import series as script_series
 from skblab_analysis.words import number
 
-probe = typer.Typer(help="Time packets by layer, on this machine or another.", no_args_is_help=True)
+probe = typer.Typer(
+    help="Time packets by layer, on this machine or another.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
 
 # Options that mean nothing without a guest of ours, and those that change no number.
 OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
@@ -162,7 +166,7 @@ def layers(
 
     Times every packet that this machine (or --on another) receives, forwards or sends, from the
     driver to the program or back to a driver. A kernel with the skblab patches measures by itself;
-    on others, from 5.15 on, the probe hooks its functions. Leaves results/layers-<time>/.
+    on others, from 5.15 on, the probe hooks its functions. Leaves `results/layers-<time>/`.
 
     Exit status 1: more packets are unaccounted for than --max-unaccounted allows.
     """
@@ -249,7 +253,7 @@ def study_(
     """Run a published study's experiments again, and set our figures beside its own.
 
     Each experiment times known packets in one interval by a script of SystemTap, in a guest. Leaves
-    results/study-<time>/, with every packet's time in logs/.
+    `results/study-<time>/`, with every packet's time in logs/.
 
     Exit status 1: an experiment does not account for its packets.
     """
