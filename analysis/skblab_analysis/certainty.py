@@ -117,6 +117,17 @@ def false_alarms(found: Sequence[Difference]) -> FalseAlarms:
     return FalseAlarms(len(known), sum(known))
 
 
+def by_chance(samples: Sequence[tuple[float, int]]) -> float:
+    """Return how far a sum and difference of samples' means is from none in 95 % of all cases.
+
+    Of each sample its standard deviation and how many values it has, two or more: Student's t for
+    samples of one variance, which is estimated from all of them together.
+    """
+    freedom = sum(count - 1 for _, count in samples)
+    variance = sum((count - 1) * deviation**2 for deviation, count in samples) / freedom
+    return _student(freedom) * math.sqrt(variance * sum(1 / count for _, count in samples))
+
+
 @cache
 def _student(freedom: int) -> float:
     """Return how many standard errors the interval reaches to each side."""

@@ -9,19 +9,22 @@ its own: there each is taken from its whole first.
 A trial whose packets did not all reach the sink is refused: a lost packet costs less. A few more
 than were sent (STRAY_LIMIT) are let through: a kernel announces its addresses by itself.
 
-Two trials of one setting should agree; their spread is (largest - smallest) / mean. A
-difference no larger than both settings' ranges added is not told from none, and that sum is
-stated as the smallest difference that could have been seen.
+Two trials of one setting should agree; their spread is (largest - smallest) / mean. The smallest
+difference that could have been seen is stated: the sum of both settings' ranges, or where there are
+so few trials that ranges are small by chance, as much as Student's t of 95 % asks for: with two
+trials of each the ranges alone would see one in eight differences that there are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import stdev
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, StringConstraints
 
+from skblab_analysis.certainty import by_chance
 from skblab_analysis.errors import RefusedError
 
 Part = Literal["whole", "tester"]
@@ -70,6 +73,8 @@ class Cost:
     mean: float
     low: float
     high: float
+    # The sample's standard deviation, from mean; 0 of one trial.
+    deviation: float
 
     @property
     def spread(self) -> float | None:
@@ -197,6 +202,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
         mean=sum(figures) / len(figures),
         low=min(figures),
         high=max(figures),
+        deviation=stdev(figures) if len(figures) > 1 else 0.0,
     )
 
 
@@ -212,5 +218,6 @@ def _difference(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Differen
         counted += [theirs, ours]
     seeable = None
     if all(one.trials > 1 for one in counted):
-        seeable = sum(one.high - one.low for one in counted)
+        ranges = sum(one.high - one.low for one in counted)
+        seeable = max(ranges, by_chance([(one.deviation, one.trials) for one in counted]))
     return Difference(cost.setting, value, value / baseline.mean, seeable)

@@ -56,7 +56,7 @@ def test_spread_over_the_limit_and_unseen_difference_are_said() -> None:
     ]
     shown = text(exact_table(summarise(trials)))
     assert "0.40 % > 0.10 %" in shown.replace(words.FIXED_SPACE, " ")
-    assert "no difference seen; the smallest that could have been seen is 8.0" in " ".join(
+    assert "no difference seen; the smallest that could have been seen is 12.2" in " ".join(
         shown.split()
     )
 
