@@ -233,6 +233,7 @@ def test_settings_that_wait_for_others_are_given_back(hosts: Hosts) -> None:
     mode, mtu = (hosts.sh(f"sysctl -n {of}.{one}").strip() for one in ("addr_gen_mode", "mtu"))
     settled = (
         f"ip link set {port} down\nip link set {port} up\n"
+        f"until ip -o link show dev {port} | grep -q ' state UP '; do sleep 0.1; done\n"
         f"while ip -o address show dev {port} | grep -q tentative; do sleep 0.1; done\n"
     )
     hosts.sh(f"sysctl -q -w {of}.stable_secret=2001:db8::7\n{settled}sysctl -q -w {of}.mtu=1400")

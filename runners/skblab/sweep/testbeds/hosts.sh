@@ -104,8 +104,12 @@ take() { # port namespace name
 	used=$(use "$1" | head -n 1)
 	[ -z "$used" ] || refuse "$1 is in use: $used"
 	up=$(ip -o link show up dev "$1")
+	case $up in
+	*[\<,]LOWER_UP[,\>]*) up=linked ;;
+	?*) up=up ;;
+	esac
 	entries "$1" >"$TAKEN.$1"
-	echo "port $1 $2 $3 ${up:+up}" >>"$TAKEN"
+	echo "port $1 $2 $3 $up" >>"$TAKEN"
 	ip link set "$1" netns "$2" name "$3"
 	ip -n "$2" link set "$3" up
 }
@@ -129,10 +133,13 @@ back() {
 			continue
 		fi
 		set_again "$port" || wrong=1
-		if [ -n "$up" ]; then
-			# Which sets some of them anew.
-			ip link set "$port" up && set_again "$port" || wrong=1
-		fi
+		[ -z "$up" ] || ip link set "$port" up || wrong=1
+	done <"$TAKEN"
+	# The MTU of IPv6 is set anew by a link that comes up, which is later than its port's being up.
+	while read -r kind port _ _ up; do
+		[ "$kind" = port ] && [ -n "$up" ] && [ -e "/sys/class/net/$port" ] || continue
+		[ "$up" != linked ] || until_linked "$port" || :
+		set_again "$port" || wrong=1
 	done <"$TAKEN"
 	[ "$wrong" = 0 ] || return 1
 	while read -r kind netns _; do
@@ -140,6 +147,17 @@ back() {
 	done <"$TAKEN"
 	[ "$wrong" != 0 ] || rm -f "$TAKEN" "$TAKEN".* /run/skblab-pktgen /run/skblab-gives-way
 	return "$wrong"
+}
+
+# A port takes seconds until its link is up. By ip, which waits for what a change of link still has the
+# kernel do, as a file of /sys does not; of a driver that tells no links the state is UNKNOWN.
+until_linked() { # port [namespace]
+	left=100
+	until ip ${2:+-n "$2"} -o link show dev "$1" | grep -q '[<,]LOWER_UP[,>].* state U[PN]'; do
+		left=$((left - 1))
+		[ "$left" -gt 0 ] || return 1
+		sleep 0.1
+	done
 }
 
 # What differs only, as some entries cannot be written; in rounds, as some wait for others: addr_gen_mode
@@ -207,14 +225,9 @@ take_router() { # who in out
 	facts r0:router r1:router
 }
 
-# A port takes seconds until its link is up.
 linked() { # name:namespace...
 	for one; do
-		left=100
-		until [ "$(ip netns exec "${one#*:}" cat "/sys/class/net/${one%:*}/carrier")" = 1 ]; do
-			left=$((left - 1))
-			[ "$left" -gt 0 ] || refuse "${one%:*} has no link after 10 s: is its cable in?"
-			sleep 0.1
-		done
+		until_linked "${one%:*}" "${one#*:}" ||
+			refuse "${one%:*} has no link after 10 s: is its cable in?"
 	done
 }
