@@ -62,11 +62,11 @@ kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLA
 
 .PHONY: test
 test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
-	@$(VENV)/bin/python -m pytest -m 'not slow' $(TEST_ARGS)
+	@$(VENV)/bin/python -m pytest -m 'not slow' --durations=25 $(TEST_ARGS)
 
 .PHONY: test-all
 test-all: setup dev lint ## make test, and the tests that take long
-	@$(VENV)/bin/python -m pytest $(TEST_ARGS)
+	@$(VENV)/bin/python -m pytest --durations=25 $(TEST_ARGS)
 
 .PHONY: test-unit
 test-unit: setup dev ## only the tests that need no lab root and no guest
