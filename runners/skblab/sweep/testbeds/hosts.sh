@@ -114,6 +114,10 @@ take() { # port namespace name
 	ip -n "$2" link set "$3" up
 }
 
+has() { # namespace device
+	ip -n "$1" link show "$2" >/dev/null 2>&1
+}
+
 # Gives back what is in TAKEN; not 0 if something cannot be. The kernel's own way of a namespace that
 # goes would give ports back by the names that they had in it.
 back() {
@@ -121,7 +125,7 @@ back() {
 	[ -e "$TAKEN" ] || return 0
 	while read -r kind port netns name up; do
 		[ "$kind" = port ] || continue
-		if ip -n "$netns" link show "$name" >/dev/null 2>&1; then
+		if has "$netns" "$name"; then
 			if [ -e "/sys/class/net/$port" ]; then
 				echo "another device is $port by now, and the one that was is $name in $netns" >&2
 				wrong=1
@@ -136,8 +140,10 @@ back() {
 		[ -z "$up" ] || ip link set "$port" up || wrong=1
 	done <"$TAKEN"
 	# The MTU of IPv6 is set anew by a link that comes up, which is later than its port's being up.
-	while read -r kind port _ _ up; do
+	while read -r kind port netns name up; do
 		[ "$kind" = port ] && [ -n "$up" ] && [ -e "/sys/class/net/$port" ] || continue
+		# What is of the port's name is another device.
+		! has "$netns" "$name" || continue
 		[ "$up" != linked ] || until_linked "$port" || :
 		set_again "$port" || wrong=1
 	done <"$TAKEN"
