@@ -38,9 +38,9 @@ came() { # device
 }
 
 # Once nothing more comes: a packet that is still under way is not lost. A guest that its host has no
-# time for stands still for longer than one look.
+# time for stands still for longer than one look. Where `all` have come, nothing is under way.
 # shellcheck disable=SC2016  # the inner shell expands
-settled() { # device of the sink
+settled() { # device of the sink [all]
 	nsenter --net=/run/netns/sink sh -euc '
 		came() {
 			while read -r name _ packets _; do
@@ -49,14 +49,14 @@ settled() { # device of the sink
 		}
 		came "$1"
 		same=0
-		while [ "$same" -lt 3 ]; do
+		while [ "$same" -lt 3 ] && [ "$now" != "$2" ]; do
 			sleep 0.05
 			last=$now
 			came "$1"
 			if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
 		done
 		echo "$now"
-	' sh "$1"
+	' sh "$1" "${2:-}"
 }
 
 # With one CPU, a thread of the router's, such as of NAPI, gets it as soon as it has work: the ring
@@ -145,6 +145,6 @@ send() { # whole|tester family bytes flows count gap limit cpu
 	give_way "$7"
 	before=$(came "$far")
 	told=$(generate "$device" "$mac" "$@")
-	after=$(settled "$far")
+	after=$(settled "$far" $((before + ${told%% *})))
 	echo "$told $((after - before)) $after"
 }
