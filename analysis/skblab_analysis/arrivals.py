@@ -184,13 +184,16 @@ class _Kept(ToolDocument):
 
 
 class Gaps(_Kept):
-    """Gaps in the sequence numbers, `packets` missing in them at first."""
+    """Gaps in the sequence numbers, `packets` missing in them at first; `last`: recorded or not."""
 
     recorded: Annotated[tuple[Gap, ...], Field(max_length=KEPT)]
+    last: Gap | None
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         self._check(self.recorded)
+        if (self.last is None) != (self.count == 0):
+            raise ValueError(f"of {self.count} gaps the last is {self.last}")
         return self
 
 

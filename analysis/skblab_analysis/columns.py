@@ -315,10 +315,12 @@ LOADS = Table(
             "Who lost packets, or did not send them: `generator`, `device`, `sink`, or `none`.",
         ),
         Column(
-            "confirms",
-            pa.bool_(),
+            "purpose",
+            pa.string(),
             NO_UNIT,
-            "Whether it is the last trial, that is to confirm the strict rate.",
+            "`search`; `confirmation`: the last one, at the strict rate; or `rfc2544`: of frame "
+            "loss or back-to-back. Null in runs of older versions.",
+            null=True,
         ),
     ),
     later=True,
@@ -373,6 +375,69 @@ THROUGHPUT = Table(
             null=True,
         ),
         Column("confirm_seconds", pa.float64(), "s", "How long that trial was.", null=True),
+    ),
+    later=True,
+)
+
+RFC2544 = Table(
+    "rfc2544",
+    "one figure of RFC 2544's other tests, at the throughput that the trial's search found",
+    (
+        *_SEARCHED,
+        Column(
+            "test",
+            pa.string(),
+            NO_UNIT,
+            "`latency` (26.2), `frame loss` (26.3), `back-to-back` (26.4), `recovery` (26.5).",
+        ),
+        Column("repeat", pa.int64(), NO_UNIT, "Number of the repetition, or of the load, from 0."),
+        Column("load", pa.float64(), "packets/s", "Rate of the stream, burst, or overload."),
+        Column(
+            "share",
+            pa.float64(),
+            "1",
+            "The load as part of what the tester carries (frame loss), or of the throughput "
+            "(recovery).",
+            null=True,
+        ),
+        Column(
+            "seconds",
+            pa.float64(),
+            "s",
+            "How long a trial was, or the longest burst; of recovery, overload and rest each.",
+        ),
+        Column("latency_ns", pa.float64(), "ns", "One way, of the frame in mid-stream.", null=True),
+        Column(
+            "loss_percent", pa.float64(), "%", "Frames lost, of those that were sent.", null=True
+        ),
+        Column("burst", pa.int64(), "packets", "The longest burst that lost nothing.", null=True),
+        Column(
+            "buffer_s",
+            pa.float64(),
+            "s",
+            "RFC 9004's corrected buffer time of that burst.",
+            null=True,
+        ),
+        Column(
+            "recovery_s",
+            pa.float64(),
+            "s",
+            "From the end of the overload until the last lost frame was sent.",
+            null=True,
+        ),
+        Column(
+            "open",
+            pa.bool_(),
+            NO_UNIT,
+            "The burst is as long as any that was tried; or frames were lost until the end.",
+        ),
+        Column(
+            "limit",
+            pa.string(),
+            NO_UNIT,
+            "Who lost packets; `generator` without a burst: the tester is no faster.",
+            null=True,
+        ),
     ),
     later=True,
 )
@@ -449,4 +514,4 @@ COUNTERS = Table(
     later=True,
 )
 
-TABLES = (TRIALS, LAYERS, SUMMARY, LOADS, THROUGHPUT, LATE, ANOMALIES, COUNTERS)
+TABLES = (TRIALS, LAYERS, SUMMARY, LOADS, THROUGHPUT, RFC2544, LATE, ANOMALIES, COUNTERS)

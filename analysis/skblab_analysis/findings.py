@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from skblab_analysis import delays, layers_by_setting, rates
+from skblab_analysis import benchmarks, delays, layers_by_setting, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Difference, ExactSummary
@@ -271,7 +271,8 @@ def unseen(run: Run) -> list[str]:
                     f"{cost.setting} repeats only to {small_share(cost.spread)}, "
                     f"the limit is {small_share(SPREAD_LIMIT)}."
                 )
-    said += [*rates.unseen(run), *delays.unseen(run.latency())]
+    said += [*rates.unseen(run), *benchmarks.unseen(run.rfc2544())]
+    said += delays.unseen(run.latency())
     said += layers_by_setting.unseen(run.layering())
     environment = run.document.environment
     guests = environment.guests if environment else {}

@@ -45,6 +45,8 @@ from skblab_analysis.latency import summaries as latency_summaries
 from skblab_analysis.layering import Layered, LayeringSummary, Probed
 from skblab_analysis.layering import summaries as layering_summaries
 from skblab_analysis.ledger import Ledger, Unit, build_ledger
+from skblab_analysis.rfc2544 import Figure, Rfc2544Summary
+from skblab_analysis.rfc2544 import summaries as rfc2544_summaries
 from skblab_analysis.run import Clock, Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.scripts import ScriptDocument
 from skblab_analysis.series import Row, Series
@@ -79,6 +81,7 @@ class Run:
     series: tuple[Series, ...]
     loads: tuple[Row, ...]
     found: tuple[Row, ...]
+    tested: tuple[Row, ...]
     late: tuple[Row, ...]
     anomalies: tuple[Row, ...]
     counters: tuple[Row, ...]
@@ -132,6 +135,10 @@ class Run:
         """Return what searches for throughput found, of each traffic; none if there are none."""
         found = self._sorted(tablerows.results(self.found))
         return throughput_summaries(found, self.document.plan.baseline)
+
+    def rfc2544(self) -> list[Rfc2544Summary]:
+        """Return what RFC 2544's other tests found, of each traffic; none if there are none."""
+        return rfc2544_summaries(self._sorted(tablerows.tested(self.tested)))
 
     def works(self) -> list[Work]:
         """Return what the kernel counted, by setting; none if nothing was."""
@@ -233,6 +240,7 @@ class RunFolder:
             run.series,
             loads=run.loads,
             throughput=run.found,
+            rfc2544=run.tested,
             late=run.late,
             anomalies=run.anomalies,
             counters=run.counters,
@@ -406,8 +414,11 @@ class RunFolder:
         self._append([row], [])
         self.journal("recorded", trials=[number], clock="exact")
 
-    def record_search(self, search: Search) -> None:
-        """Record a search for throughput: a trial, with every load that was tried in it."""
+    def record_search(self, search: Search, tested: Sequence[Figure] = ()) -> None:
+        """Record a search for throughput: a trial, with every load that was tried in it.
+
+        `tested` is what RFC 2544's other tests found in it.
+        """
         number = len(self._trials)
         sent = sum(one.sent for one in search.loads)
         received = sum(one.received for one in search.loads)
@@ -427,7 +438,8 @@ class RunFolder:
             for place, one in enumerate(search.loads)
         ]
         found = [head | one.model_dump() for one in search.goals]
-        self._append([row], [], loads=loads, throughput=found)
+        more = [head | one.model_dump() for one in tested]
+        self._append([row], [], loads=loads, throughput=found, rfc2544=more)
         self.journal("recorded", trials=[number], clock="wall")
 
     def record_arrivals(self, arrivals: Arrivals) -> None:
@@ -665,6 +677,7 @@ def load(path: Path) -> Run:
         series=tuple(found),
         loads=tuple(rows["loads"]),
         found=tuple(rows["throughput"]),
+        tested=tuple(rows["rfc2544"]),
         late=tuple(rows["late"]),
         anomalies=tuple(rows["anomalies"]),
         counters=tuple(rows["counters"]),

@@ -14,7 +14,17 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from skblab_analysis import delays, files, findings, layers_by_setting, plots, rates, svg, words
+from skblab_analysis import (
+    benchmarks,
+    delays,
+    files,
+    findings,
+    layers_by_setting,
+    plots,
+    rates,
+    svg,
+    words,
+)
 from skblab_analysis.account import Account
 from skblab_analysis.cost import load as load_cost
 from skblab_analysis.cost import sentence as cost_sentence
@@ -28,6 +38,7 @@ from skblab_analysis.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
 from skblab_analysis.loglinear import TAIL_SAMPLES
 from skblab_analysis.plots import GnuplotRunner, Picture
 from skblab_analysis.records import Run, load
+from skblab_analysis.rfc2544 import Rfc2544Summary
 from skblab_analysis.run import Clock
 from skblab_analysis.series import Series
 from skblab_analysis.tables import (
@@ -145,6 +156,17 @@ class Throughput:
 
 
 @dataclass(frozen=True)
+class Benchmarks:
+    """All that is shown of RFC 2544's other tests with one traffic."""
+
+    traffic: str
+    rows: tuple[Cells, ...]
+    loads: tuple[str, ...]
+    losses: tuple[Cells, ...]
+    note: str
+
+
+@dataclass(frozen=True)
 class Latency:
     """All that is shown of the latency trials with one traffic at one rate."""
 
@@ -196,6 +218,8 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
                 _throughput(one, place, folder, gnuplot)
                 for place, one in enumerate(run.throughput())
             ],
+            benchmarks=list(map(_benchmarks, run.rfc2544())),
+            benchmark_names=benchmarks.COLUMNS,
             latencies=[
                 _latency(one, place, folder, gnuplot) for place, one in enumerate(run.latency())
             ],
@@ -405,6 +429,20 @@ def _throughput(
         for goal in summary.goals
     )
     return Throughput(summary, goals, _figure(picture, folder, gnuplot))
+
+
+def _benchmarks(summary: Rfc2544Summary) -> Benchmarks:
+    return Benchmarks(
+        traffic=summary.traffic,
+        rows=_tested(benchmarks.rows(summary, NARROW_SPACE)),
+        loads=tuple(benchmarks.load_names(summary)),
+        losses=_tested(benchmarks.loss_rows(summary)),
+        note=benchmarks.note([summary]),
+    )
+
+
+def _tested(found: Sequence[benchmarks.TestCells]) -> tuple[Cells, ...]:
+    return tuple(Cells(name=one.setting, about="", figures=one.figures) for one in found)
 
 
 def _latency(summary: LatencySummary, place: int, folder: Path, gnuplot: GnuplotRunner) -> Latency:

@@ -14,7 +14,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis import bench, delays, functions, layers_by_setting, rates
+from skblab_analysis import bench, benchmarks, delays, functions, layers_by_setting, rates
 from skblab_analysis.account import Account
 from skblab_analysis.documents import GroupPath, LateDocument, PathlatDocument, PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
@@ -22,6 +22,7 @@ from skblab_analysis.latency import LatencySummary
 from skblab_analysis.layering import LayeringSummary
 from skblab_analysis.ledger import Ledger
 from skblab_analysis.records import load
+from skblab_analysis.rfc2544 import Rfc2544Summary
 from skblab_analysis.series import Series
 from skblab_analysis.throughput import GoalSummary, ThroughputSummary
 from skblab_analysis.words import (
@@ -54,6 +55,7 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
     made += map(exact_table, run.exact())
     made += (table for one in run.throughput() for table in throughput_tables(one))
+    made += (table for one in run.rfc2544() for table in rfc2544_tables(one))
     made += (table for one in run.latency() for table in latency_tables(one))
     return [*made, *map(layering_table, run.layering())]
 
@@ -405,6 +407,31 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
     if any(one.doubtful for one in made):
         table.caption += "; in brackets: not told from none"
     return table
+
+
+def rfc2544_tables(summary: Rfc2544Summary) -> list[Table]:
+    """Return the figures of RFC 2544's other tests, and frame loss by load."""
+    made = []
+    for title, names, found in (
+        (f"RFC 2544 ({summary.traffic})", benchmarks.COLUMNS, benchmarks.rows(summary)),
+        (
+            f"Frame loss rate (%, by share of the tester's most, {summary.traffic})",
+            benchmarks.load_names(summary),
+            benchmarks.loss_rows(summary),
+        ),
+    ):
+        if not found:
+            continue
+        table = titled(title)
+        table.add_column("setting", overflow="fold")
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        for one in found:
+            table.add_row(escape(one.setting), *one.figures)
+        made.append(table)
+    if benchmarks.rows(summary):
+        made[0].caption = benchmarks.note([summary])
+    return made
 
 
 def latency_tables(summary: LatencySummary) -> list[Table]:

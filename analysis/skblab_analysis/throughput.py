@@ -34,6 +34,9 @@ Limit = Literal["none", "generator", "device", "sink"]
 Judgement = Literal["device", "tester", "maximum load", "no good load"]
 Outcome = Literal["regular", "good at the maximum load", "no good load"]
 
+# What a trial was for.
+Purpose = Literal["search", "confirmation", "rfc2544"]
+
 Ratio = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -42,7 +45,7 @@ class _Part(BaseModel):
 
 
 class Load(_Part):
-    """One trial of a search, or (`confirms`) the one after it: counts in packets, times in s."""
+    """One trial of a search, or (`purpose`) one after it: counts in packets, times in s."""
 
     load: PositiveFloat
     seconds: PositiveFloat
@@ -52,7 +55,7 @@ class Load(_Part):
     received: NonNegativeInt
     loss_ratio: Ratio
     limit: Limit
-    confirms: bool = False
+    purpose: Purpose = "search"
 
     @property
     def offered_rate(self) -> float:

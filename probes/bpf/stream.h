@@ -83,6 +83,7 @@ struct stream {
 	bool has_latency;
 	struct late late[THRESHOLDS];
 	struct kept gaps;
+	struct anomaly last_gap; /* kept or not */
 	struct order order;
 };
 
@@ -151,16 +152,15 @@ run_add(struct late *late, const struct packet *packet, __u64 since, __u64 laten
 }
 
 static inline __attribute__((always_inline)) void
-note_gap(struct kept *gaps, const struct packet *packet, __u64 missing, __u64 begin, __u64 end)
+note_gap(struct stream *stream, const struct packet *packet, __u64 missing, __u64 begin, __u64 end)
 {
-	struct anomaly gap = {
-		.begin_ns = begin,
-		.end_ns = end,
-		.packets = missing,
-		.sequence = packet->sequence,
-	};
+	struct anomaly *gap = &stream->last_gap;
 
-	keep(gaps, &gap);
+	gap->begin_ns = begin;
+	gap->end_ns = end;
+	gap->packets = missing;
+	gap->sequence = packet->sequence;
+	keep(&stream->gaps, gap);
 }
 
 /* Since the first packet; another CPU's clock may be a little behind. */
@@ -213,7 +213,7 @@ stream_note(struct stream *stream, const volatile struct sink_config *config,
 	stream->last_ns = now;
 	arrival = order_note(&stream->order, packet->sequence, &missing);
 	if (missing)
-		note_gap(&stream->gaps, packet, missing, last, since);
+		note_gap(stream, packet, missing, last, since);
 	if (arrival == ARRIVAL_DUPLICATE || arrival == ARRIVAL_TOO_OLD)
 		return;
 	if (since < config->begin_ns || (config->end_ns && since >= config->end_ns)) {

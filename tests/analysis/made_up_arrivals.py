@@ -108,5 +108,5 @@ def document(latencies: Sequence[int]) -> dict[str, Any]:
         "inter_arrival": distribution([after - before for before, after in pairwise(arrived)]),
         "jitter": distribution([abs(after - before) for before, after in pairwise(latencies)]),
         "late": [late(latencies, 250_000), late(latencies, 750_000)],
-        "gaps": kept([]),
+        "gaps": kept([]) | {"last": None},
     }

@@ -10,6 +10,7 @@ import synthetic_run
 
 from skblab_analysis.exact import Part
 from skblab_analysis.records import RunFolder
+from skblab_analysis.rfc2544 import Figure
 from skblab_analysis.run import Command, Plan
 from skblab_analysis.throughput import Found, Judgement, Load, Search
 
@@ -94,6 +95,42 @@ def searches(rates: Mapping[str, Sequence[float]] = RATES) -> Iterator[Search]:
                 yield search(setting, boot, figures[boot])
 
 
+def tested(rate: float, most: float) -> Iterator[Figure]:
+    """Yield figures of all of RFC 2544's other tests."""
+    for repeat, latency in enumerate((31_000.0, 33_000.0)):
+        yield Figure(test="latency", repeat=repeat, load=rate, seconds=120.0, latency_ns=latency)
+    for repeat, share in enumerate((1.0, 0.9, 0.4, 0.3)):
+        lost = max(1 - rate / (share * most), 0.0)
+        yield Figure(
+            test="frame loss",
+            repeat=repeat,
+            load=share * most,
+            share=share,
+            seconds=60.0,
+            loss_percent=100 * lost,
+            limit="device" if lost else "none",
+        )
+    for repeat, burst in enumerate((500, 520, 510)):
+        yield Figure(
+            test="back-to-back",
+            repeat=repeat,
+            load=most,
+            seconds=30.0,
+            burst=burst,
+            buffer_s=burst / most * (1 - rate / most),
+            limit="device",
+        )
+    for repeat, seconds in enumerate((0.25, 0.75)):
+        yield Figure(
+            test="recovery",
+            repeat=repeat,
+            load=1.1 * rate,
+            share=1.1,
+            seconds=60.0,
+            recovery_s=seconds,
+        )
+
+
 def plan() -> Plan:
     return Plan(
         experiment="settings",
@@ -105,11 +142,13 @@ def plan() -> Plan:
     )
 
 
-def finished_run(results: Path, made: Sequence[Search] | None = None) -> Path:
+def finished_run(
+    results: Path, made: Sequence[Search] | None = None, tested: Sequence[Figure] = ()
+) -> Path:
     """Write a whole synthetic sweep and return its folder."""
     folder = RunFolder.create(results, "settings", plan(), synthetic=True)
     for one in searches() if made is None else made:
-        folder.record_search(one)
+        folder.record_search(one, tested)
     folder.journal("enough", blocks=3, reason="every interval is within 5.00% of its mean")
     return folder.finish(
         synthetic_run.environment(),

@@ -68,7 +68,9 @@ def finished_run(results: Path) -> Path:
         synthetic_run.sender(PACKETS),
         synthetic_run.receiver(PACKETS),
     )
-    folder.record_search(searches.search("baseline", 0, 80_000.0))
+    folder.record_search(
+        searches.search("baseline", 0, 80_000.0), list(searches.tested(80_000.0, 200_000.0))
+    )
     late = made_up_arrivals.document([50_000, 300_000, 800_000, 900_000, 60_000] * 20)
     folder.record_arrivals(
         Arrivals(

@@ -237,7 +237,6 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
     [
         ("[needs]\nqueues = 4\n", "needs.queues = 4: veth has no RSS"),
         ("[needs]\nnuma = 2\n", "needs.numa = 2"),
-        ('[traffic]\nframe = ["ams-ix"]\n', "the generator sends frames of one size"),
         ("[traffic]\nfamily = [4, 6]\nframe = [70]\n", "frames of at least 82 bytes"),
         ("[traffic]\nframe = [9000]\n", "room for 1518 bytes"),
         ("[baseline]\nring_rx = 512\n", "baseline.ring_rx = 512: veth is no network card"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import random
@@ -27,7 +28,7 @@ from skblab import paths
 from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
 from skblab.reporter import Reporter
-from skblab.sweep import arriving, beds, booting, cli, counters, plan, wall
+from skblab.sweep import arriving, beds, booting, cli, counters, plan, rfc2544, wall
 from skblab.sweep.beds import Beds
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
@@ -36,10 +37,12 @@ from skblab.sweep.running import Running
 from skblab.sweep.testbeds import NETNS, Offered, Sending
 from skblab.sweep.testbeds.netns import Netns
 from skblab.sweep.testbeds.sending import LEAST_PACKETS
+from skblab.sweep.testbeds.sink import Sink
 from skblab.sweep.throughput.limits import USUAL
 from skblab.transport import TransportError
+from skblab.transport.base import Done
 from skblab_analysis import findings
-from skblab_analysis.arrivals import ArrivalsDocument
+from skblab_analysis.arrivals import ArrivalsDocument, Gap
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.files import Event
 from skblab_analysis.records import Run, RunFolder, load
@@ -475,9 +478,135 @@ def test_a_strict_rate_is_confirmed_by_a_long_trial(
         strict = row["goal"] == "strict" and row["part"] == "whole"
         expected = (confirmed, 60.0) if strict else (None, None)
         assert (row["confirmed"], row["confirm_seconds"]) == expected
-    last = [row for row in run.loads if row["confirms"]]
+    last = [row for row in run.loads if row["purpose"] == "confirmation"]
     assert [row["seconds"] for row in last] == [60.0, 60.0]
     assert [row["setting"] for row in last if row["setting"] not in (BASELINE, AGAIN)] == []
+
+
+RFC2544 = {
+    "latency_seconds": 1,
+    "latency_repeats": 2,
+    "frame_loss_seconds": 1,
+    "burst_seconds": 0.5,
+    "burst_repeats": 2,
+    "recovery_seconds": 2,
+    "recovery_repeats": 3,
+}
+
+
+def rfc2544_experiment(**asked: object) -> Experiment:
+    made = experiment().model_dump()
+    throughput = {"seconds": 1.0, "trials": 1, "width": 0.02, "goals": ["strict"]}
+    measure = {"throughput": throughput, "rfc2544": asked or RFC2544}
+    return Experiment.model_validate(made | {"measure": measure})
+
+
+@dataclass
+class Buffered(Guest):
+    """A guest whose router has a buffer, and loses packets for a second after each overload."""
+
+    sendings: list[Sending] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tester = self
+
+    def offer(self, sending: Sending) -> Offered:
+        self.sendings.append(sending)
+        offered = super().offer(sending)
+        missing = min(offered.sent - offered.received, 500)
+        came = offered.received + (missing if offered.sent < 5_000 else 0)
+        return replace(offered, received=came, forwarded=came)
+
+    def run(self, argv: Sequence[str]) -> Done:
+        """Print the number of the packet at which the rate changed: after so many seconds."""
+        assert argv == ["cat", "/run/skblab-step"]
+        last = self.sendings[-1]
+        return Done(0, f"{round(last.rate * last.after)}\n", "")
+
+
+def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = Buffered()
+    losses = itertools.cycle([1.0, 0.0, None])
+
+    @contextlib.contextmanager
+    def counting(_: object, program: str, watched: Sink) -> Iterator[FakeSink]:
+        assert program == "/made-up/pktsink"
+        if watched.stamper is not None:
+            # One of the frames in the middle of the stream.
+            assert watched.begin == 0.5
+            yield FakeSink()
+            return
+        last = next(losses)
+
+        class Numbers(FakeSink):
+            def end(self) -> ArrivalsDocument:
+                found, sent = super().end(), guest.sendings[-1]
+                lost = sent.rate * sent.after + (last or -1) * sent.then
+                gap = Gap(begin_ns=0, end_ns=1, packets=1, sequence=round(lost) + 1)
+                highest = sent.packets - (last is None)
+                packets = found.packets.model_copy(update={"highest": highest})
+                gaps = found.gaps.model_copy(update={"last": gap})
+                return found.model_copy(update={"packets": packets, "gaps": gaps})
+
+        yield Numbers()
+
+    monkeypatch.setattr(rfc2544, "counting", counting)
+    run = Sweep.begin(tmp_path, rfc2544_experiment(), guest).run(monkeypatch)
+    assert {row["state"] for row in run.trials} == {"good"}
+    [summary] = run.rfc2544()
+    assert {one.setting for one in summary.settings} == {BASELINE, AGAIN, "strict"}
+    [throughput] = run.throughput()
+    for one in summary.settings:
+        truth = SLOW if one.setting == "strict" else ROUTER
+        rate = throughput.main.rate(one.setting)
+        assert rate is not None and rate.interval is not None
+        assert one.latency_ns is not None
+        assert (one.latency_ns.mean, one.latency_ns.count) == (40_000, 2)
+        # Down from what the tester carries, by tenths of it.
+        most = GENERATOR * 0.99
+        assert list(one.loss)[:2] == [1.0, 0.9]
+        assert one.loss[1.0] == pytest.approx(100 * (1 - truth / most), abs=1)
+        assert list(one.loss.values())[-2:] == [0.0, 0.0]
+        # Of a burst at that rate 500 packets wait, and the others were forwarded meanwhile.
+        assert one.burst is not None and one.buffer_s is not None
+        assert one.burst.mean == pytest.approx(500 / (1 - truth / most), rel=0.05)
+        assert one.buffer_s.mean == pytest.approx(500 / most, rel=0.1)
+        assert one.recovery_s is not None
+        # Of three repetitions one lost packets until the end.
+        assert one.recovery_s.mean == pytest.approx(0.5, rel=0.01)
+        assert (one.recovery_s.count, one.lasting) == (2, 1)
+    overloads = [row for row in run.tested if row["test"] == "recovery"]
+    assert {round(row["share"], 3) for row in overloads} == {1.1}
+    assert Counter(row["purpose"] for row in run.loads).keys() == {"search", "rfc2544"}
+    assert all(row["part"] == "whole" for row in run.tested)
+    assert any("there is no time of recovery" in said for said in findings.unseen(run))
+
+
+def test_a_router_as_fast_as_the_tester_has_no_longest_burst(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = rfc2544_experiment(burst_seconds=0.5)
+    run = Sweep.begin(tmp_path, wanted, Guest(generator=SLOW)).run(monkeypatch)
+    [summary] = run.rfc2544()
+    assert [one.no_burst for one in summary.settings] == [True] * 3
+    assert any("as fast as the tester" in said for said in findings.unseen(run))
+
+
+def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    more = "".join(f"{name} = {value}\n" for name, value in RFC2544.items())
+    file.write_text(f"{FILE.format(more='')}[measure.rfc2544]\n{more}")
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    assert done.exit_code == 0, done.exception
+    for words in (
+        "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --from 0.5 --until ",
+        "# RFC 2544, back-to-back, here as if 1e+07 packets/s were the throughput\n"
+        "offer whole 4 60 1 5000000 100 1 1\n",
+        "THEN='2 182'\noffer whole 4 60 1 33000000 91 4.5 1",
+    ):
+        assert words in done.stdout
 
 
 def waiting(*_: object) -> Iterator[FakeSink]:

@@ -69,6 +69,7 @@ static void check_document(const struct arrivals *arrivals)
 	check_text(o, "/late/0/runs/recorded/0/open_end", "true");
 	check_text(o, "/gaps/recorded/0",
 		   "{\"begin_ns\":1,\"end_ns\":2,\"packets\":2,\"sequence\":9}");
+	check_text(o, "/gaps/last", "{\"begin_ns\":3,\"end_ns\":4,\"packets\":1,\"sequence\":12}");
 	json_object_put(o);
 }
 
@@ -78,6 +79,7 @@ static void check_empty(const struct arrivals *arrivals)
 
 	check_text(o, "/stamps/resolution_ns", "null");
 	check_text(o, "/stamps/stamper", "null");
+	check_text(o, "/gaps/last", "null");
 	check_text(o, "/span/first_packet_ns", "null");
 	check_text(o, "/span/until_ns", "9");
 	check_text(o, "/latency/count", "0");
@@ -145,6 +147,12 @@ int main(void)
 		.end_ns = 2,
 		.packets = 2,
 		.sequence = 9,
+	};
+	stream->last_gap = (struct anomaly){
+		.begin_ns = 3,
+		.end_ns = 4,
+		.packets = 1,
+		.sequence = 12,
 	};
 	check_document(&arrivals);
 	free(stream);

@@ -227,6 +227,7 @@ static void check_gaps(void)
 	check(gaps->count == KEPT + 2 && gaps->packets == 11 + KEPT, "all counted");
 	check(gaps->rows[KEPT - 1].sequence == 14 + 2 * (KEPT - 2), "the first are kept");
 	check(gaps->rows[0].sequence == 3, "as they were");
+	check(stream->last_gap.sequence == 14 + 2 * KEPT, "and the last");
 }
 
 static __u64 chosen = 88172645463325252ULL;

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from skblab.sweep import arriving, layering, wall
+from skblab.sweep import arriving, layering, rfc2544, wall
 from skblab.sweep.experiment import TESTER, Value
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK, start
@@ -21,7 +21,8 @@ def commands(
 ) -> Iterator[str]:
     """Yield each command once, under what it is for; `packets` of each exact trial.
 
-    Of a search that is the first load: what comes after depends on what became of it.
+    Of a search that is the first load, and of RFC 2544's other tests one of each as if that load
+    were the result: what comes after depends on what became of it.
     """
     cpus = 1 if plan.exact else kind.cpus(plan.experiment)
     machine = kind.machine(cpus)
@@ -49,6 +50,8 @@ def commands(
                     yield from _timed(plan, kind, trial, tester, cpus)
                 else:
                     yield kind.offering(_first(plan, trial, tester), cpus)
+                    if not tester:
+                        yield from _tested(plan, kind, trial, cpus)
 
 
 def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:
@@ -76,6 +79,18 @@ def _timed(plan: Plan, kind: Kind, trial: Trial, tester: bool, cpus: int) -> Ite
     watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
     yield shlex.join([f"{SHARED}/{arriving.PROGRAM}", *watched.options()])
     yield kind.offering(arriving.sending(trial, tester, asked), cpus)
+
+
+def _tested(plan: Plan, kind: Kind, trial: Trial, cpus: int) -> Iterator[str]:
+    asked = plan.experiment.measure.rfc2544
+    if asked is None:
+        return
+    rate = _first(plan, trial, tester=False).rate
+    for name, watched, sending in rfc2544.examples(asked, trial.stream, rate):
+        yield f"# RFC 2544, {name}, here as if {rate:g} packets/s were the throughput"
+        if watched is not None:
+            yield shlex.join([f"{SHARED}/{arriving.PROGRAM}", *watched.options()])
+        yield kind.offering(sending, cpus)
 
 
 def _set(machine: Machine, name: str, value: Value) -> str:

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from skblab import tomlfile
+from skblab.sweep.throughput import back_to_back, frame_loss, latency, recovery
 from skblab.sweep.throughput.goals import SECONDS, TRIALS
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.exact import Setting as RecordedName
@@ -44,6 +45,10 @@ FIRST_PORT = 1024
 MOST_FLOWS = 0xFFFF - FIRST_PORT
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 Destinations = Literal["fixed", "random"]
+# Frame sizes by their share in per cent, which is all that pktgen knows; random for each packet.
+# AMS-IX: ranges of its statistics of 2015 as O. Luštický's study has them (chapter 4.3.1), each by
+# the size in its middle, and rounded so that all are 100.
+MIXES = {"ams-ix": {1518: 21, 1270: 26, 767: 3, 383: 3, 191: 4, 96: 43}}
 Frame = Annotated[int, Field(ge=FRAMES[0], le=9216)] | Literal["ams-ix"]
 
 
@@ -62,6 +67,7 @@ MOST_PACKETS = 10**10
 # As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
 MOST_LATE = 4
 MOST_RUN = 1 << 20
+RFC2544 = ("latency", "frame_loss", "burst", "recovery")
 
 
 def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -127,7 +133,7 @@ class Stream(_Part):
 
     def __str__(self) -> str:
         """Return it in words."""
-        size = f"{self.frame} bytes" if isinstance(self.frame, int) else self.frame
+        size = f"{self.frame} bytes" if isinstance(self.frame, int) else f"mix {self.frame}"
         flows = f"{self.flows} flow{'s' if self.flows > 1 else ''}"
         where = "" if self.destinations == "fixed" else f", {self.destinations} destinations"
         return f"IPv{self.family}, {size}, {flows}{where}"
@@ -196,10 +202,38 @@ class Layers(_Part):
         return self
 
 
+class Rfc2544(_Part):
+    """RFC 2544's other tests, at the strict rate that was found; those whose seconds are given.
+
+    The RFC's own: streams of 120 s for latency, trials of 60 s for loss and recovery. `burst` is
+    back-to-back, whose longest burst that is tried takes `burst_seconds`.
+    """
+
+    latency_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
+    latency_repeats: Annotated[int, Field(ge=1, le=1000)] = latency.REPEATS
+    frame_loss_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
+    frame_loss_step: Annotated[
+        float, Field(ge=frame_loss.FINEST, le=frame_loss.COARSEST, description="of the most")
+    ] = frame_loss.COARSEST
+    burst_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
+    burst_repeats: Annotated[int, Field(ge=1, le=1000)] = back_to_back.REPEATS
+    recovery_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
+    recovery_repeats: Annotated[int, Field(ge=1, le=1000)] = recovery.REPEATS
+
+    @model_validator(mode="after")
+    def _something(self) -> Rfc2544:
+        lengths = {name: getattr(self, f"{name}_seconds") for name in RFC2544}
+        if not any(lengths.values()):
+            names = ", ".join(f"{name}_seconds" for name in RFC2544)
+            raise ValueError(f"tests nothing: expected one of {names}")
+        return self
+
+
 class Measure(_Part):
     """What is measured. Interrupts, softirqs, softnet and NIC statistics always are."""
 
     throughput: Throughput | None = None
+    rfc2544: Rfc2544 | None = None
     latency: Latency | None = None
     layers: Layers | None = None
 
@@ -207,6 +241,13 @@ class Measure(_Part):
     def _something(self) -> Measure:
         if self.throughput is None and self.latency is None and self.layers is None:
             raise ValueError("measures nothing: expected throughput, latency or layers")
+        if self.rfc2544 is not None and (
+            self.throughput is None or "strict" not in self.throughput.goals
+        ):
+            raise ValueError(
+                "rfc2544 is measured at the strict rate: expected measure.throughput with strict "
+                "among its goals"
+            )
         return self
 
 

@@ -11,12 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Stream, Value, knobs_of, text
+from skblab.sweep.experiment import (
+    BASELINE,
+    TESTER,
+    Experiment,
+    Rfc2544,
+    Stream,
+    Value,
+    knobs_of,
+    text,
+)
+from skblab.sweep.throughput import frame_loss
 from skblab_analysis.certainty import AGAIN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
@@ -35,6 +46,8 @@ ROUTES = ("routes", "routes6")
 # Trials of a search, about, where `trials` of them decide on a load: it looks at four loads near
 # the result, and at some that need one trial only.
 LOADS = 4
+# What a tester sends, about, for the number of bursts that are tried.
+PACKETS_PER_SECOND = 1e5
 
 
 @dataclass(frozen=True)
@@ -122,11 +135,33 @@ class Plan:
             assert measure.throughput is not None
             search = measure.throughput
             trials = LOADS * (search.trials + 1)
-            confirm = (search.confirm_seconds or 0.0) if trial.what == "throughput" else 0.0
-            return trials * (search.seconds + TRIAL_SECONDS) + confirm
+            found = trials * (search.seconds + TRIAL_SECONDS)
+            if trial.what == "tester":
+                return found
+            return found + (search.confirm_seconds or 0.0) + _tests(measure.rfc2544)
         one = measure.layers if trial.what == "layers" else measure.latency
         assert one is not None
         return one.seconds + TRIAL_SECONDS
+
+
+def _tests(asked: Rfc2544 | None) -> float:
+    """Return about how long RFC 2544's other tests take."""
+    if asked is None:
+        return 0.0
+    found = 0.0
+    if asked.latency_seconds is not None:
+        found += asked.latency_repeats * (asked.latency_seconds + TRIAL_SECONDS)
+    if asked.frame_loss_seconds is not None:
+        # Half of the loads, about, lose something.
+        loads = 0.5 / asked.frame_loss_step + frame_loss.CLEAN
+        found += loads * (asked.frame_loss_seconds + TRIAL_SECONDS)
+    if asked.burst_seconds is not None:
+        # The first burst is the longest, and those after it are shorter by halves.
+        halves = math.log2(2 + asked.burst_seconds * PACKETS_PER_SECOND)
+        found += asked.burst_repeats * (2 * asked.burst_seconds + 1.5 * halves * TRIAL_SECONDS)
+    if asked.recovery_seconds is not None:
+        found += asked.recovery_repeats * (2 * asked.recovery_seconds + TRIAL_SECONDS)
+    return found
 
 
 def words(knobs: Mapping[str, Value]) -> str:

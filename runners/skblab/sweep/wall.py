@@ -8,7 +8,7 @@ or whose search ended because the generator could not keep the rate, has the tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from skblab.boot import make_spec
@@ -21,6 +21,7 @@ from skblab.sweep.experiment import TESTER, Experiment, Stream, Throughput, Valu
 from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
+from skblab.sweep.rfc2544 import Tests
 from skblab.sweep.standing import Standing
 from skblab.sweep.testbeds import Offered, Sending, Testbed
 from skblab.sweep.testbeds.base import WARM_UP
@@ -30,15 +31,16 @@ from skblab.sweep.throughput.confirm import Confirmation, confirm
 from skblab.sweep.throughput.limits import MARGIN, Tolerances
 from skblab.sweep.throughput.result import GoalResult, SearchResult
 from skblab.sweep.throughput.search import search
-from skblab.sweep.throughput.trial import Recorder
+from skblab.sweep.throughput.trial import Measurer, Recorder
 from skblab.sweep.throughput.trial import Trial as LoadTrial
 from skblab_analysis import latency, throughput
 from skblab_analysis.files import Event
 from skblab_analysis.latency import Arrivals
 from skblab_analysis.layering import Probed
 from skblab_analysis.records import Run, RunFolder, load
+from skblab_analysis.rfc2544 import Figure
 from skblab_analysis.run import Clock
-from skblab_analysis.throughput import Found, Load, Search
+from skblab_analysis.throughput import Found, Load, Purpose, Search
 from skblab_analysis.words import quantity
 
 GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
@@ -153,7 +155,22 @@ class Timing:
         confirmed = None
         if throughput.confirm_seconds is not None and not tester:
             confirmed = confirm(recorder, found["strict"], throughput.confirm_seconds)
-        return lambda: self._record(key, found, confirmed)
+        before = len(recorder.trials)
+        tested = [] if tester else list(self._tested(key, trial, testbed, recorder, found))
+        more = recorder.trials[before:]
+        return lambda: self._record(key, found, confirmed, tested, more)
+
+    def _tested(
+        self, key: Key, trial: Trial, testbed: Testbed, measurer: Measurer, found: SearchResult
+    ) -> Iterator[Figure]:
+        """Yield what RFC 2544's other tests find, at the strict rate; nothing where is none."""
+        asked = self.experiment.measure.rfc2544
+        if asked is None or (rate := found["strict"].lower) is None:
+            return
+        # A tester without a rate is no faster than the router.
+        most = max(rate, self._ceiling(key, goals.STRICT.name) or rate)
+        width = self._throughput.width
+        yield from Tests(asked, testbed, trial.stream, measurer, rate, most, width).run()
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return None: whatever can be set can be timed."""
@@ -198,10 +215,18 @@ class Timing:
             f"{quantity(median, 'ns')}, {one.lost} of {one.sent} packets lost"
         )
 
-    def _record(self, key: Key, found: SearchResult, confirmed: Confirmation | None) -> None:
+    def _record(
+        self,
+        key: Key,
+        found: SearchResult,
+        confirmed: Confirmation | None,
+        tested: Sequence[Figure],
+        more: Sequence[LoadTrial],
+    ) -> None:
         loads = [_load(one) for one in found.trials]
         if confirmed is not None:
-            loads.append(_load(confirmed.trial).model_copy(update={"confirms": True}))
+            loads.append(_load(confirmed.trial, "confirmation"))
+        loads += [_load(one, "rfc2544") for one in more]
         recorded = Search(
             setting=key.setting,
             part="tester" if key.setting == TESTER else "whole",
@@ -211,7 +236,7 @@ class Timing:
             loads=tuple(loads),
             goals=tuple(self._goal(key, one, confirmed) for one in found.goals),
         )
-        self.folder.record_search(recorded)
+        self.folder.record_search(recorded, tested)
         if key.setting != TESTER:
             self.standing.add(key, recorded.goals[0].throughput)
         self.reporter.say(_said(recorded))
@@ -287,8 +312,9 @@ def spent(journal: Iterable[Event]) -> float:
     return found
 
 
-def _load(one: LoadTrial) -> Load:
+def _load(one: LoadTrial, purpose: Purpose = "search") -> Load:
     return Load(
+        purpose=purpose,
         load=one.load,
         seconds=one.seconds,
         took=one.took,

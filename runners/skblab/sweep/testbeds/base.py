@@ -20,7 +20,7 @@ from skblab.guest import Guest, GuestSpec
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
-from skblab.sweep.experiment import MOST_PACKETS, Experiment, Traffic
+from skblab.sweep.experiment import MIXES, MOST_PACKETS, Experiment, Frame, Traffic
 from skblab.sweep.knobs.base import Device, Machine
 from skblab.sweep.testbeds.sending import Sending
 from skblab.sweep.testbeds.sink import Place, Sink
@@ -146,7 +146,6 @@ class GuestKind(Kind, Protocol):
 def calling(verb: str, sending: Sending, cpu: int) -> str:
     """Return a call of a testbed's script that sends packets; `cpu` has the generator."""
     stream, packets = sending.stream, sending.packets
-    assert isinstance(stream.frame, int)
     if packets >= MOST_PACKETS:
         # Until the time is up: no generator comes so far in it.
         assert sending.seconds
@@ -154,12 +153,21 @@ def calling(verb: str, sending: Sending, cpu: int) -> str:
     gap = round(NANOSECONDS / sending.rate) if sending.rate else 0
     words = [
         *(verb, "tester" if sending.tester else "whole"),
-        *(stream.family, stream.frame - CHECKSUM_BYTES, stream.flows),
+        *(stream.family, _sizes(stream.frame), stream.flows),
         *(packets, gap, f"{sending.seconds:g}", cpu),
     ]
     how = [] if stream.destinations == "fixed" else [f"DESTINATIONS={stream.destinations}"]
     how += ["XMIT=queue_xmit"] if sending.by_queue else []
+    if sending.then:
+        how.append(f"THEN='{sending.after:g} {round(NANOSECONDS / sending.then)}'")
     return "\n".join([*how, shlex.join(map(str, words))])
+
+
+def _sizes(frame: Frame) -> str:
+    """Return what pktgen is asked for: bytes without checksum, or such with their weights."""
+    if isinstance(frame, int):
+        return str(frame - CHECKSUM_BYTES)
+    return " ".join(f"{size - CHECKSUM_BYTES},{weight}" for size, weight in MIXES[frame].items())
 
 
 def functions(*parts: str) -> str:
@@ -197,7 +205,7 @@ def counts(who: str, printed: str, names: Sequence[str]) -> list[int]:
     return [int(word) for word in words]
 
 
-def sink(*, tester: bool, late_us: tuple[float, ...], run: int) -> Sink:
+def sink(*, tester: bool, late_us: tuple[float, ...] = (), run: int | None = None) -> Sink:
     """Return what times packets that are offered `by_queue`; they are counted all the same."""
     generator, far = ("c0", "s1") if tester else ("g0", "s0")
     return Sink(Place(far, "sink"), Place(generator, "generator"), late_us, run, passes=True)
@@ -207,8 +215,6 @@ def unable(experiment: Experiment) -> list[str]:
     """Return what of an experiment's traffic no generator of ours can send, in words."""
     traffic = experiment.traffic
     said = []
-    if mixes := [one for one in traffic.frame if not isinstance(one, int)]:
-        said.append(f"traffic.frame = {mixes[0]!r}: the generator sends frames of one size")
     small = [one for one in traffic.frame if isinstance(one, int) and one < IPV6_LEAST]
     if 6 in traffic.family and small:
         said.append(

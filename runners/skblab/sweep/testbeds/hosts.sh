@@ -151,7 +151,7 @@ back() {
 	while read -r kind netns _; do
 		[ "$kind" != netns ] || [ ! -e "/run/netns/$netns" ] || ip netns delete "$netns" || wrong=1
 	done <"$TAKEN"
-	[ "$wrong" != 0 ] || rm -f "$TAKEN" "$TAKEN".* /run/skblab-pktgen /run/skblab-gives-way
+	[ "$wrong" != 0 ] || rm -f "$TAKEN" "$TAKEN".* /run/skblab-pktgen /run/skblab-gives-way /run/skblab-step
 	return "$wrong"
 }
 

@@ -6,7 +6,8 @@
 
 # What is sent, for `generate`: to one destination or random ones; the ID of the VLAN that the router
 # is in, if any; and pktgen's xmit_mode: only queue_xmit passes what is attached to the device.
-export DESTINATIONS=fixed TAG='' XMIT=start_xmit
+# THEN is SECONDS GAP: the gap from then on.
+export DESTINATIONS=fixed TAG='' XMIT=start_xmit THEN=''
 
 # Addresses of the ports that packets go to: the router's first, and that of the tester's loop.
 R0_MAC=02:00:00:00:00:02 S1_MAC=02:00:00:00:00:06
@@ -72,20 +73,29 @@ give_way() { # cpu
 # seconds, or 0: until all are sent. pktgen's own thread of CPU `cpu` does it. Ports go round: one
 # flow each. With DESTINATIONS=random each packet has a destination of its own, in the widest range
 # without a special network in it, where routes of routeset.py are, too. With TAG in a VLAN, the frame
-# 4 bytes longer. Prints packets sent, those that the device refused, and elapsed microseconds.
+# 4 bytes longer. A mix of sizes is SIZE,PERCENT for each, separated by spaces. Prints packets sent, those that the device refused, and elapsed microseconds.
 #
 # To take a device from pktgen's threads, and to give it one, takes an eighth of a second each: one that
 # was asked for the same the last time, but for size, number and rate, stays as it is.
 # shellcheck disable=SC2016  # the inner shell expands
-generate() { # device destination-mac family bytes flows count gap limit cpu
+generate() { # device destination-mac family bytes|mix flows count gap limit cpu
 	nsenter --net=/run/netns/generator sh -euc '
 		thread=/proc/net/pktgen/kpktgend_$9
 		device=/proc/net/pktgen/$1
 		start="echo start >/proc/net/pktgen/pgctrl"
 		# A signal to who waits for it stops the generator.
 		[ "$8" = 0 ] || start="timeout $8 sh -c \"$start\" || [ \$? = 124 ]"
-		same="$1 $2 $3 $5 $9 $DESTINATIONS $XMIT $TAG" last=
-		set -- "$@" "pkt_size $(($4 + ${TAG:+4 +} 0))" "count $6" "delay $7"
+		same="$1 $2 $3 $5 $9 $DESTINATIONS $XMIT $TAG" last= mix=
+		for one in $4; do
+			size=$((${one%,*} + ${TAG:+4 +} 0))
+			[ "$one" = "${one%,*}" ] || mix="$mix $size,${one#*,}"
+		done
+		if [ -n "$mix" ]; then
+			same="$same$mix"
+			set -- "$@" "imix_weights$mix" "count $6" "delay $7"
+		else
+			set -- "$@" "pkt_size $size" "count $6" "delay $7"
+		fi
 		[ ! -e "$device" ] || [ ! -e /run/skblab-pktgen ] || read -r last </run/skblab-pktgen
 		if [ "$last" != "$same" ]; then
 			: >/run/skblab-pktgen
@@ -114,7 +124,21 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 		shift 9
 		for setting; do echo "$setting" >"$device"; done
 		echo "$same" >/run/skblab-pktgen
+		if [ -n "$THEN" ]; then
+			(
+				# Until it has begun its number is that of the last time.
+				left=1000
+				until grep -q "^Result: Starting" "$device" || [ "$left" = 0 ]; do
+					left=$((left - 1))
+					sleep 0.01
+				done
+				sleep "${THEN% *}"
+				echo "delay ${THEN#* }" >"$device"
+				sed -n "s/.*seq_num: \([0-9]*\).*/\1/p" "$device" >/run/skblab-step
+			) &
+		fi
 		eval "$start"
+		wait
 		# One that was stopped ends on its own time.
 		left=100 took=
 		while :; do
@@ -133,7 +157,7 @@ generate() { # device destination-mac family bytes flows count gap limit cpu
 
 # Prints what came of it: sent, refused, elapsed microseconds, what came to the sink, and what it has
 # counted in all.
-send() { # whole|tester family bytes flows count gap limit cpu
+send() { # whole|tester family bytes|mix flows count gap limit cpu
 	if [ "$1" = whole ]; then
 		set -- g0 "$R0_MAC" s0 "$@"
 	else

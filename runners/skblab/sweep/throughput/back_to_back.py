@@ -7,8 +7,8 @@ of ETSI TST009. Every repetition is a search of its own.
 
 What is wanted is the device's buffer, so the tester has to be faster than the device: where the
 throughput is the maximum rate there is nothing to be measured (`applies`). While a burst comes in
-the device forwards, too: the corrected buffer time leaves that out. The Measurer lets at least 2 s
-go by before it reads the counters, for buffers to empty.
+the device forwards, too: the corrected buffer time leaves that out. The RFC waits 2 s for buffers
+to empty; a Measurer waits until nothing more comes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from skblab.errors import UsageError
 from skblab.sweep.throughput.trial import Measurer, Trial
 
 SECONDS = 60.0
-COARSEST = 0.1
+FINEST, COARSEST = 0.001, 0.1
 # Trials in a row without loss, that end the test.
 CLEAN = 2
 
@@ -43,8 +43,8 @@ def frame_loss(
     measurer: Measurer, max_load: float, seconds: float = SECONDS, step: float = COARSEST
 ) -> FrameLoss:
     """Run the trials; `step` is the part of `max_load` between two of them."""
-    if not 0.001 <= step <= COARSEST:
-        raise UsageError(f"frame loss: steps of {step}, expected 0.001 to {COARSEST}")
+    if not FINEST <= step <= COARSEST:
+        raise UsageError(f"frame loss: steps of {step}, expected {FINEST} to {COARSEST}")
     trials: list[Trial] = []
     # By whole numbers, so that no rounding adds a step near zero.
     steps = round(1 / step)

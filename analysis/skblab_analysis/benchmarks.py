@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RFC 2544's other tests in words: the rows of their tables, and what they could not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from skblab_analysis.rfc2544 import Mean, OfSetting, Rfc2544Summary
+from skblab_analysis.words import ABSENT, joined, number, quantity, share
+
+NANOSECONDS = 1e9
+COLUMNS = ("latency", "longest burst", "buffer", "recovery")
+# Columns of loss that a table has room for.
+MOST_LOADS = 10
+
+
+@dataclass(frozen=True)
+class TestCells:
+    """The row of a setting: a figure for each of COLUMNS."""
+
+    setting: str
+    figures: tuple[str, ...]
+
+
+def rows(summary: Rfc2544Summary, space: str = " ") -> list[TestCells]:
+    """Return a row for every setting; none if there is nothing but frame loss."""
+    if not any(summary.tested(test) for test in ("latency", "back-to-back", "recovery")):
+        return []
+
+    def time(value: float) -> str:
+        return quantity(value, "ns", space)
+
+    def seconds(value: float) -> str:
+        return quantity(value * NANOSECONDS, "ns", space)
+
+    def frames(value: float) -> str:
+        return number(value, 0, space)
+
+    return [
+        TestCells(
+            one.setting,
+            (
+                _text(one.latency_ns, time),
+                "tester" if one.no_burst else _text(one.burst, frames),
+                _text(one.buffer_s, seconds),
+                "not" if one.lasting else _text(one.recovery_s, seconds),
+            ),
+        )
+        for one in summary.settings
+    ]
+
+
+def loads(summary: Rfc2544Summary) -> list[float]:
+    """Return the loads that a table of frame loss has columns for, the greatest first."""
+    found = sorted({load for one in summary.settings for load in one.loss}, reverse=True)
+    every = -(-len(found) // MOST_LOADS)
+    return found[:: every or 1]
+
+
+def load_names(summary: Rfc2544Summary) -> list[str]:
+    """Return those loads in words: shares of what the tester carries."""
+    return [share(one, 0) for one in loads(summary)]
+
+
+def loss_rows(summary: Rfc2544Summary) -> list[TestCells]:
+    """Return the frame loss rate of every setting that has one, in per cent."""
+    columns = loads(summary)
+    return [
+        TestCells(one.setting, tuple(_loss(one, load) for load in columns))
+        for one in summary.settings
+        if one.loss
+    ]
+
+
+def unseen(found: Sequence[Rfc2544Summary]) -> list[str]:
+    """Return what the tests could not tell."""
+    said = []
+    for one in found:
+        same = [setting.setting for setting in one.settings if setting.no_burst]
+        if same:
+            said.append(
+                f"{one.traffic}: with {joined(same)} the router is as fast as the tester: there is "
+                "no longest burst, RFC 9004 has it of a faster tester only."
+            )
+        lasting = [setting.setting for setting in one.settings if setting.lasting]
+        if lasting:
+            said.append(
+                f"{one.traffic}: with {joined(lasting)} packets were lost until the end after some "
+                "overload: there is no time of recovery."
+            )
+    return said
+
+
+def note(summaries: Iterable[Rfc2544Summary]) -> str:
+    """Return what the figures are, in a sentence or two."""
+    bounded = any(
+        one.burst is not None and one.burst.open for found in summaries for one in found.settings
+    )
+    said = "Means of all repetitions, ± one standard deviation, at the strict rate."
+    return said + (" ≥: no burst that was tried lost anything." if bounded else "")
+
+
+def _text(found: Mean | None, write: Callable[[float], str]) -> str:
+    if found is None:
+        return ABSENT
+    least = "≥ " if found.open else ""
+    spread = "" if found.deviation is None else f" ± {write(found.deviation)}"
+    return f"{least}{write(found.mean)}{spread}"
+
+
+def _loss(one: OfSetting, load: float) -> str:
+    lost = one.loss.get(load)
+    # Below two loads without a loss no more were tried.
+    return ABSENT if lost is None else number(lost, 1)

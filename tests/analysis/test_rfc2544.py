@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RFC 2544's other tests: recorded, summed up, and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import searches
+from test_report import fake_gnuplot
+
+from skblab_analysis import benchmarks, findings
+from skblab_analysis.records import Run, load
+from skblab_analysis.report import build_report
+from skblab_analysis.rfc2544 import Figure, Rfc2544Summary, Tested, summaries
+from skblab_analysis.tables import of_run, rfc2544_tables
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Two settings in two blocks, the second one of which has no other tests."""
+    folder = searches.finished_run(tmp_path, list(searches.searches({"baseline": [80_000.0]})))
+    return load(folder)
+
+
+def of(*figures: Figure) -> Rfc2544Summary:
+    found = [
+        Tested(setting="baseline", boot=0, traffic=searches.TRAFFIC, **one.model_dump())
+        for one in figures
+    ]
+    [summary] = summaries(found)
+    return summary
+
+
+def test_figures_are_means_over_all_repetitions() -> None:
+    [one] = of(*searches.tested(80_000.0, 200_000.0)).settings
+    assert one.latency_ns is not None and one.latency_ns.mean == 32_000
+    assert one.latency_ns.deviation == pytest.approx(1_414, abs=1)
+    assert one.burst is not None and (one.burst.mean, one.burst.count) == (510, 3)
+    assert one.buffer_s is not None
+    assert one.buffer_s.mean == pytest.approx(510 / 200_000 * 0.6)
+    assert one.recovery_s is not None and one.recovery_s.mean == 0.5
+    assert one.loss == pytest.approx({1.0: 60.0, 0.9: 55.6, 0.4: 0.0, 0.3: 0.0}, abs=0.1)
+
+
+def test_a_table_has_a_row_for_each_setting() -> None:
+    summary = of(*searches.tested(80_000.0, 200_000.0))
+    [row] = benchmarks.rows(summary)
+    assert row.figures == (
+        "32.0 µs ± 1.41 µs",
+        "510 ± 10",
+        "1.53 ms ± 30.0 µs",
+        "500 ms ± 354 ms",
+    )
+    assert benchmarks.load_names(summary) == ["100\xa0%", "90\xa0%", "40\xa0%", "30\xa0%"]
+    [loss] = benchmarks.loss_rows(summary)
+    assert loss.figures == ("60.0", "55.6", "0.0", "0.0")
+    assert [one.title for one in rfc2544_tables(summary)] == [
+        f"RFC 2544 ({searches.TRAFFIC})",
+        f"Frame loss rate (%, by share of the tester's most, {searches.TRAFFIC})",
+    ]
+
+
+def test_fine_steps_are_thinned_for_a_table() -> None:
+    fine = [
+        Figure(
+            test="frame loss", repeat=at, load=1e5, share=1 - at / 100, seconds=1, loss_percent=1
+        )
+        for at in range(60)
+    ]
+    summary = of(*fine)
+    assert len(benchmarks.loads(summary)) == 10
+    assert benchmarks.rows(summary) == []
+    [table] = rfc2544_tables(summary)
+    assert table.title is not None and "Frame loss rate" in str(table.title)
+
+
+def test_bounds_and_what_is_none_are_said() -> None:
+    burst = Figure(
+        test="back-to-back", repeat=0, load=2e5, seconds=1, burst=200_000, buffer_s=0.5, open=True
+    )
+    lasting = Figure(test="recovery", repeat=0, load=1e5, seconds=1, open=True)
+    summary = of(burst, lasting)
+    [row] = benchmarks.rows(summary)
+    assert row.figures == ("–", "≥ 200 000", "≥ 500 ms", "not")
+    assert benchmarks.note([summary]).endswith("no burst that was tried lost anything.")
+    [said] = benchmarks.unseen([summary])
+    assert "lost until the end" in said
+    none = of(Figure(test="back-to-back", repeat=0, load=2e5, seconds=1, limit="generator"))
+    [row] = benchmarks.rows(none)
+    assert row.figures[1] == "tester"
+    [said] = benchmarks.unseen([none])
+    assert "as fast as the tester" in said
+
+
+def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
+    made = searches.search("baseline", 0, 80_000.0)
+    folder = searches.finished_run(tmp_path, [made], list(searches.tested(80_000.0, 200_000.0)))
+    run = load(folder)
+    assert len(run.rfc2544()) == 1
+    titles = [str(one.title) for one in of_run(folder)]
+    assert any(title.startswith("RFC 2544 (") for title in titles)
+    page = build_report(folder, fake_gnuplot).read_text()
+    assert "RFC 2544’s other tests" in page
+    assert "Frame loss rate (26.3)" in page
+    assert findings.unseen(run)
+
+
+def test_a_run_without_them_shows_none(run: Run) -> None:
+    assert run.rfc2544() == []
+    assert "other tests" not in build_report(run.folder, fake_gnuplot).read_text()
