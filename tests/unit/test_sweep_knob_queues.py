@@ -218,3 +218,12 @@ def test_a_refusal_is_in_the_words_of_the_kernel() -> None:
     message = struct.pack("=i", -22) + request
     assert napi_netlink.complaint(-22, 0x300, message + words) == "no such CPU"
     assert napi_netlink.complaint(-22, 0, message) == "Invalid argument"
+
+
+def test_the_table_of_all_queues_is_set_as_the_default() -> None:
+    knob = KNOBS["rss"]
+    script = knob.restore(MACHINE, json.dumps({"eth0": "equal 4 start 0"}))
+    assert script.startswith("if sh -ec 'set -- /sys/class/net/eth0/queues/rx-*; [ $# = 4 ]'; then")
+    assert "then ethtool -X eth0 default >/dev/null; else ethtool -X eth0 equal 4 " in script
+    other = knob.restore(MACHINE, json.dumps({"eth0": "equal 2 start 2"}))
+    assert other == "ethtool -X eth0 equal 2 start 2 >/dev/null"

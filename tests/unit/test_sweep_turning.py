@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -137,9 +138,102 @@ def test_what_makes_others_anew_is_turned_and_put_back_before_them(
         ("a", "anew", "x"),
         ("budget", "first", "2"),
     ]
-    # It is put back before the others are read.
-    assert [(one.before, one.after) for one in made.turn({"a": "x"})] == [("anew", "x")]
+    # It is put back before the others, which are what they were then.
+    assert [(one.before, one.after) for one in made.turn({"a": "x"})] == [("first", "x")]
     assert knobs["budget"].file.read_text() == "first\n"
+
+
+# A made-up NIC of four queues, as Linux has them: what RPS is for each queue goes with it, and the
+# table follows the number of queues but where somebody has set it; then it keeps its queues.
+NIC = {
+    "queues": """
+        [ ! -e configured ] || [ "$(cat table)" -le {0} ]
+        echo {0} >queues
+        for at in 1 2 3 4; do
+            if [ "$at" -gt {0} ]; then rm -f "rps-$at"; elif [ ! -e "rps-$at" ]; then
+            echo 0 >"rps-$at"; fi
+        done
+        [ -e configured ] || echo {0} >table
+    """,
+    "rss": """
+        [ {0} -le "$(cat queues)" ]
+        rm -f configured
+        [ {0} = "$(cat queues)" ] || : >configured
+        echo {0} >table
+    """,
+    "rps": """
+        at=0
+        for one in {0}; do at=$((at + 1)); [ -e "rps-$at" ]; echo "$one" >"rps-$at"; done
+    """,
+}
+READ = {"queues": "cat queues", "rss": "cat table", "rps": "cat rps-*"}
+
+
+@dataclass
+class NicKnob:
+    """A setting of the made-up NIC in a folder."""
+
+    folder: Path
+    name: str
+
+    def get(self, machine: Machine) -> str:
+        return f"cd {self.folder}\n{READ[self.name]}"
+
+    def state(self, printed: str) -> str:
+        return " ".join(printed.split())
+
+    def fits(self, printed: str, value: Value) -> None:
+        assert printed.strip()
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        return " ".join([str(value)] * len(before.split()))
+
+    def restore(self, machine: Machine, state: str) -> str:
+        return f"cd {self.folder}\n{NIC[self.name].format(state)}"
+
+
+def nic(folder: Path) -> tuple[str, ...]:
+    """Return all that it is."""
+    return tuple(f"{one.name}={one.read_text().strip()}" for one in sorted(folder.iterdir()))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [{"queues": 2, "rss": 1}, {}],
+        [{"rps": 1}, {"queues": 1}, {"rps": 1}],
+        [{"queues": 1, "rps": 1}, {"queues": 1}, {"rss": 3}],
+        [{"rss": 3}, {"queues": 2, "rss": 2}, {"queues": 3, "rss": 1}, {"queues": 1}],
+        [{"queues": 3, "rss": 2, "rps": 1}, {"rss": 2, "rps": 1}, {"queues": 2, "rps": 1}, {}],
+    ],
+)
+def test_what_a_queue_has_is_put_back_while_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: list[dict[str, Value]]
+) -> None:
+    folder = tmp_path / "nic"
+    folder.mkdir()
+    made = {name: NicKnob(folder, name) for name in NIC}
+    LocalTransport().script(made["queues"].restore(Machine((), None), "4")).check("a NIC")
+    monkeypatch.setattr(turners, "KNOBS", made)
+    first = nic(folder)
+    turns = turner(Counted(), tmp_path)
+    # The first alone, the first two, and so on: each way it ends has to be undone.
+    for number, setting in enumerate(settings):
+        found = turns.look(turns.turn(setting))
+        assert [one for one in found if one.void] == []
+        assert {one.knob: one.after.split()[0] for one in found} == {
+            name: str(value) for name, value in setting.items()
+        }
+        if "rss" not in setting:
+            assert (folder / "table").read_text() == (folder / "queues").read_text()
+        left = tmp_path / f"left-{number}"
+        shutil.copytree(folder, left)
+        text = (tmp_path / "undo.jsonl").read_text() if (tmp_path / "undo.jsonl").exists() else ""
+        (tmp_path / "copy.jsonl").write_text(text.replace(str(folder), str(left)))
+        assert Undo(tmp_path / "copy.jsonl").replay(LocalTransport()) == []
+        assert nic(left) == first
+    turns.turn({})
+    assert nic(folder) == first
 
 
 def test_what_cannot_be_set_is_told(knobs: dict[str, FileKnob], tmp_path: Path) -> None:

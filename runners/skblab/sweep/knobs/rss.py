@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Check, Machine, Unable, inside
+from skblab.sweep.knobs.base import Check, Device, Machine, Unable, inside, script_inside
 from skblab.sweep.knobs.ethtool import command, documents, printing
 
 SYMMETRIC = "symmetric"
@@ -69,6 +69,20 @@ def table_words(table: list[int]) -> str:
 def key_words(key: list[int]) -> str:
     """Return what `ethtool -X` takes to set this key."""
     return f"hkey {':'.join(f'{byte:02x}' for byte in key)}"
+
+
+def _set(device: Device, words: str) -> str:
+    """Return a command that sets a table or key.
+
+    The table of all queues in turn is the kernel's default, and is set as that: another number of
+    queues makes it anew then, which is refused while its user has set it.
+    """
+    set_it = f"{command(device, '-X', *words.split())} >/dev/null"
+    if (found := _EQUAL.fullmatch(words)) is None or int(found[2] or 0):
+        return set_it
+    queues = f"set -- /sys/class/net/{shlex.quote(device.name)}/queues/rx-*; [ $# = {found[1]} ]"
+    default = f"{command(device, '-X', 'default')} >/dev/null"
+    return f"if {script_inside(device.netns, queues)}; then {default}; else {set_it}; fi"
 
 
 def _wanted_table(value: str, before: str) -> str:
@@ -152,11 +166,7 @@ class Rss:
     def restore(self, machine: Machine, state: str) -> str:
         """Have ethtool set each device."""
         own = json.loads(state)
-        return "\n".join(
-            f"{command(one, '-X', *own[one.name].split())} >/dev/null"
-            for one in machine.devices
-            if one.name in own
-        )
+        return "\n".join(_set(one, own[one.name]) for one in machine.devices if one.name in own)
 
 
 RSS = (

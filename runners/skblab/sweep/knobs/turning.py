@@ -115,21 +115,27 @@ class Turner:
         Raises Unable for a value that the machine cannot have: of those that come first, before any
         was turned. What was turned is put back by the next turn.
         """
-        before: dict[str, str] = {}
-        wanted: dict[str, str] = {}
-        for remaking in (True, False):
-            some = {name: one for name, one in settings.items() if (name in REMAKING) == remaking}
-            former = [name for name in self._first if (name in REMAKING) == remaking]
-            before |= self._fitting(some)
-            wanted |= {
-                name: KNOBS[name].wanted(self._machine, value, before[name])
-                for name, value in some.items()
-            }
-            changes = {name: self._first[name] for name in former if name not in some}
-            changes |= {name: wanted[name] for name in some if wanted[name] != before[name]}
-            self._change(changes, before)
-            for name in changes.keys() - some.keys():
-                del self._first[name]
+        remaking = {name: one for name, one in settings.items() if name in REMAKING}
+        others = {name: one for name, one in settings.items() if name not in REMAKING}
+        before = self._fitting(remaking)
+        wanted = self._wanted(remaking, before)
+        if self._made_anew(settings, before, wanted):
+            # What the others were first is of the objects that there were then: as these are put
+            # back, and read before there are others.
+            self._put_back()
+            first = self._states(settings)
+            for name in (*others, *remaking):
+                self._note(name, first[name])
+            before = {name: first[name] for name in remaking}
+            wanted = self._wanted(remaking, before)
+            self._change(_differing(wanted, before), before)
+        before |= self._fitting(others)
+        wanted |= self._wanted(others, before)
+        gone = {name: first for name, first in self._first.items() if name not in settings}
+        asked = _differing({name: wanted[name] for name in others}, before)
+        self._change(gone | asked, before)
+        for name in gone:
+            del self._first[name]
         self._seen = {}
         after = self._states(settings)
         return [
@@ -137,15 +143,40 @@ class Turner:
             for name, value in settings.items()
         ]
 
+    def _made_anew(
+        self, settings: Mapping[str, Value], before: Mapping[str, str], wanted: Mapping[str, str]
+    ) -> bool:
+        """Return whether others' objects will be made anew, or have to be to put others back."""
+        turned = self._first.keys() & REMAKING
+        if any(wanted[name] != before[name] for name in wanted):
+            return True
+        return bool(turned) and not self._first.keys() <= settings.keys()
+
+    def _put_back(self) -> None:
+        """Have everything be as it was first."""
+        order = sorted(self._first, key=lambda name: name not in REMAKING)
+        self._change({name: self._first[name] for name in order}, {})
+        self._first.clear()
+
+    def _wanted(self, settings: Mapping[str, Value], before: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: KNOBS[name].wanted(self._machine, value, before[name])
+            for name, value in settings.items()
+        }
+
+    def _note(self, name: str, state: str) -> None:
+        """Have on disk how to undo a knob, if it was not turned yet."""
+        if name not in self._first:
+            self._undo.add(name, KNOBS[name].restore(self._machine, state))
+            self._first[name] = state
+
     def _change(self, changes: Mapping[str, str], before: Mapping[str, str]) -> None:
         """Make each of these knobs have its state; how to undo it is on disk first."""
         scripts = []
         for name, state in changes.items():
-            knob = KNOBS[name]
             if name not in self._first:
-                self._undo.add(name, knob.restore(self._machine, before[name]))
-                self._first[name] = before[name]
-            scripts.append((name, knob.restore(self._machine, state)))
+                self._note(name, before[name])
+            scripts.append((name, KNOBS[name].restore(self._machine, state)))
         if scripts:
             self._seen = {}
         if wrong := _do(self._transport, scripts):
@@ -197,6 +228,10 @@ class Turner:
         done = self._transport.script(text).check("reading settings")
         _, *parts = done.stdout.split(f"{_MARK} ")
         return {name: printed for name, _, printed in (one.partition("\n") for one in parts)}
+
+
+def _differing(wanted: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    return {name: state for name, state in wanted.items() if state != before[name]}
 
 
 def _marked(calls: Mapping[str, str]) -> str:
