@@ -120,16 +120,20 @@ def false_alarms(found: Sequence[Difference]) -> FalseAlarms:
 def by_chance(samples: Sequence[tuple[float, int]]) -> float:
     """Return how far a sum and difference of samples' means is from none in 95 % of all cases.
 
-    Of each sample its standard deviation and how many values it has, two or more: Student's t for
-    samples of one variance, which is estimated from all of them together.
+    Of each sample its standard deviation and how many values it has, two or more. Student's t with
+    Welch's degrees of freedom (B. L. Welch, Biometrika 34, 1947), for one setting may well repeat
+    worse than another.
     """
-    freedom = sum(count - 1 for _, count in samples)
-    variance = sum((count - 1) * deviation**2 for deviation, count in samples) / freedom
-    return _student(freedom) * math.sqrt(variance * sum(1 / count for _, count in samples))
+    parts = [(deviation**2 / count, count - 1) for deviation, count in samples]
+    variance = sum(one for one, _ in parts)
+    if not variance:
+        return 0.0
+    freedom = variance**2 / sum(one**2 / own for one, own in parts)
+    return _student(freedom) * math.sqrt(variance)
 
 
 @cache
-def _student(freedom: int) -> float:
+def _student(freedom: float) -> float:
     """Return how many standard errors the interval reaches to each side."""
     # It takes half a second to load, which every command would pay for.
     from scipy.special import stdtrit

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from skblab.errors import Stopped
+from skblab.errors import SkblabError, Stopped
 from skblab.reporter import Reporter
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Environment
@@ -24,7 +24,11 @@ def recording(
         yield
     except BaseException as error:
         reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
+        known = None
+        # What is torn by now hides nothing of what went wrong.
+        with contextlib.suppress(OSError, SkblabError):
+            known = environment()
         with contextlib.suppress(OSError):
-            folder.fail(reason, environment(), reporter.timings)
+            folder.fail(reason, known, reporter.timings)
         reporter.say(f"what was recorded until then: {folder.path}")
         raise

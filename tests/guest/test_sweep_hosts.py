@@ -167,6 +167,8 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert environment.more["router"] == "router"
     assert "virtio_net" in environment.more["router r0 driver"]
     assert environment.more["tester CPUs"] == "2"
+    # As it was laid out, not as it was found.
+    assert environment.more["router net.ipv6"] == "conf/all/forwarding 1;"
 
 
 @pytest.mark.slow

@@ -768,6 +768,33 @@ most = 2
 """
 
 
+@pytest.mark.parametrize("how", [[], ["--exact"]], ids=["timed", "exact"])
+def test_a_sweep_in_guests_has_this_machine_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]
+) -> None:
+    alone: list[bool] = []
+
+    @contextlib.contextmanager
+    def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
+        alone.append(not another_may_begin())
+        raise GuestError("it never came up")
+        yield
+
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Running, "_testbed", guest)
+    monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
+    monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
+    monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
+    monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
+    file = tmp_path / "few.toml"
+    file.write_text(SLOW_BASELINE)
+    CliRunner().invoke(app, ["sweep", str(file), *how])
+    assert alone and all(alone)
+    assert another_may_begin()
+
+
 def test_a_user_sees_rates_the_best_and_how_to_set_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

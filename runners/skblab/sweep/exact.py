@@ -72,12 +72,18 @@ class Counting:
     clock: Clock = "exact"
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
-    # Instructions are the same however busy a machine is.
-    lanes: int = field(default_factory=lanes)
     shares: tuple[Bind, ...] = ()
     standing: Standing = field(
         default_factory=lambda: Standing(more=False, unit="instructions/packet")
     )
+
+    @property
+    def lanes(self) -> int:
+        """Boots side by side: instructions are the same however busy a machine is.
+
+        Asked for as they begin: before, another run may have had the memory.
+        """
+        return lanes()
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest whose clock counts instructions."""

@@ -248,7 +248,11 @@ class HostBeds:
         return self.undo
 
     def describe(self, boot: Boot, testbed: Testbed) -> None:
-        """Nothing: hosts are asked as soon as they are there."""
+        """Ask again what the router is, laid out by now: its sysctls, routes and rules."""
+        assert self.known is not None
+        found = inventory.read(testbed.transport, testbed.machine)
+        facts = {f"router {name}": value for name, value in found.items()}
+        self.known = self.known.model_copy(update={"more": {**self.known.more, **facts}})
 
     def environment(self) -> Environment | None:
         """Return what the figures depend on, once the hosts were asked."""

@@ -121,10 +121,15 @@ class Plan:
         found = 0.0
         for boot in boots:
             found += BOOT_SECONDS + self.experiment.repeats.warm_up_seconds
+            there: Mapping[str, Value] = {}
             for change in boot.changes:
                 found += CHANGE_SECONDS + sum(self._length(trial) for trial in change.trials)
-                counts = [change.knobs.get(name) for name in ROUTES]
-                found += ROUTE_SECONDS * sum(one for one in counts if isinstance(one, int))
+                # Those that are there already stay.
+                made = [
+                    count for name in ROUTES if (count := change.knobs.get(name)) != there.get(name)
+                ]
+                found += ROUTE_SECONDS * sum(one for one in made if isinstance(one, int))
+                there = change.knobs
         return found
 
     def _length(self, trial: Trial) -> float:

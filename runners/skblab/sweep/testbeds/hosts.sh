@@ -132,6 +132,11 @@ back() {
 				continue
 			fi
 			ip -n "$netns" link set "$name" netns $$ name "$port" || wrong=1
+		elif [ ! -e "/sys/class/net/$port" ] && [ ! -e "/run/netns/$netns" ]; then
+			echo "the namespace $netns has gone, and $port with it: it may be back as $name;" \
+				"then: ip link set $name down name $port" >&2
+			wrong=1
+			continue
 		elif [ ! -e "/sys/class/net/$port" ]; then
 			echo "$port has gone from this machine" >&2
 			continue
@@ -140,6 +145,7 @@ back() {
 		[ -z "$up" ] || ip link set "$port" up || wrong=1
 	done <"$TAKEN"
 	# The MTU of IPv6 is set anew by a link that comes up, which is later than its port's being up.
+	left=100
 	while read -r kind port netns name up; do
 		[ "$kind" = port ] && [ -n "$up" ] && [ -e "/sys/class/net/$port" ] || continue
 		# What is of the port's name is another device.
@@ -156,9 +162,9 @@ back() {
 }
 
 # A port takes seconds until its link is up. By ip, which waits for what a change of link still has the
-# kernel do, as a file of /sys does not; of a driver that tells no links the state is UNKNOWN.
+# kernel do, as a file of /sys does not; of a driver that tells no links the state is UNKNOWN. `left`
+# are the tenths of a second that there are for all of them.
 until_linked() { # port [namespace]
-	left=100
 	until ip ${2:+-n "$2"} -o link show dev "$1" | grep -q '[<,]LOWER_UP[,>].* state U[PN]'; do
 		left=$((left - 1))
 		[ "$left" -gt 0 ] || return 1
@@ -232,6 +238,7 @@ take_router() { # who in out
 }
 
 linked() { # name:namespace...
+	left=100
 	for one; do
 		until_linked "${one%:*}" "${one#*:}" ||
 			refuse "${one%:*} has no link after 10 s: is its cable in?"
