@@ -44,7 +44,7 @@ def rows(summary: Rfc2544Summary, space: str = " ") -> list[TestCells]:
                 _text(one.latency_ns, time),
                 "tester" if one.no_burst else _text(one.burst, frames),
                 _text(one.buffer_s, seconds),
-                "not" if one.lasting else _text(one.recovery_s, seconds),
+                _recovery(one, seconds),
             ),
         )
         for one in summary.settings
@@ -80,8 +80,14 @@ def unseen(found: Sequence[Rfc2544Summary]) -> list[str]:
         same = [setting.setting for setting in one.settings if setting.no_burst]
         if same:
             said.append(
-                f"{one.traffic}: with {joined(same)} the router is as fast as the tester: there is "
-                "no longest burst, RFC 9004 has it of a faster tester only."
+                f"{one.traffic}: with {joined(same)} the tester is not faster than the router, "
+                "or kept no rate in bursts: there is no longest burst (RFC 9004)."
+            )
+        none = [setting.setting for setting in one.settings if setting.no_overload]
+        if none:
+            said.append(
+                f"{one.traffic}: with {joined(none)} the tester could not overload the router: "
+                "there is no time of recovery."
             )
         lasting = [setting.setting for setting in one.settings if setting.lasting]
         if lasting:
@@ -101,6 +107,12 @@ def note(summaries: Iterable[Rfc2544Summary]) -> str:
     return said + (" ≥: no burst that was tried lost anything." if bounded else "")
 
 
+def _recovery(one: OfSetting, write: Callable[[float], str]) -> str:
+    if one.lasting:
+        return "not"
+    return "tester" if one.no_overload else _text(one.recovery_s, write)
+
+
 def _text(found: Mean | None, write: Callable[[float], str]) -> str:
     if found is None:
         return ABSENT
@@ -111,5 +123,5 @@ def _text(found: Mean | None, write: Callable[[float], str]) -> str:
 
 def _loss(one: OfSetting, load: float) -> str:
     lost = one.loss.get(load)
-    # Below two loads without a loss no more were tried.
+    # Not tried, as two loads above it lost nothing; or the generator did not keep it.
     return ABSENT if lost is None else number(lost, 1)

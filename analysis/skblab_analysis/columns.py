@@ -406,7 +406,7 @@ RFC2544 = Table(
             "s",
             "How long a trial was, or the longest burst; of recovery, overload and rest each.",
         ),
-        Column("latency_ns", pa.float64(), "ns", "One way, of the frame in mid-stream.", null=True),
+        Column("latency_ns", pa.float64(), "ns", "One way, in mid-stream.", null=True),
         Column(
             "loss_percent", pa.float64(), "%", "Frames lost, of those that were sent.", null=True
         ),
@@ -435,7 +435,7 @@ RFC2544 = Table(
             "limit",
             pa.string(),
             NO_UNIT,
-            "Who lost packets; `generator` without a burst: the tester is no faster.",
+            "Who lost packets; `generator` without a figure: the tester was not fast enough.",
             null=True,
         ),
     ),

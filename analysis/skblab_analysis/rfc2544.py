@@ -74,8 +74,9 @@ class OfSetting:
     buffer_s: Mean | None
     recovery_s: Mean | None
     loss: dict[float, float]
-    # Back-to-back was asked for, and the tester is no faster than the device.
+    # Asked for, and not to be told: the tester is no faster than the device, or not fast enough.
     no_burst: bool
+    no_overload: bool
     # So many overloads the device did not recover from.
     lasting: int
 
@@ -110,7 +111,8 @@ def _setting(name: str, found: Sequence[Tested]) -> OfSetting:
     recoveries = [one for one in found if one.test == "recovery"]
     losses: dict[float, list[float]] = {}
     for one in found:
-        if one.share is not None and one.loss_percent is not None:
+        # A load that the generator did not keep is another one.
+        if one.share is not None and one.loss_percent is not None and one.limit != "generator":
             losses.setdefault(round(one.share, 4), []).append(one.loss_percent)
     return OfSetting(
         setting=name,
@@ -120,6 +122,7 @@ def _setting(name: str, found: Sequence[Tested]) -> OfSetting:
         recovery_s=_mean((one.recovery_s, False) for one in recoveries),
         loss={share: mean(losses[share]) for share in sorted(losses, reverse=True)},
         no_burst=bool(bursts) and all(one.burst is None for one in bursts),
+        no_overload=any(one.limit == "generator" for one in recoveries),
         lasting=sum(one.open for one in recoveries),
     )
 
@@ -129,7 +132,7 @@ def _has(one: OfSetting, test: Test) -> bool:
         "latency": one.latency_ns is not None,
         "frame loss": bool(one.loss),
         "back-to-back": one.burst is not None or one.no_burst,
-        "recovery": one.recovery_s is not None or one.lasting > 0,
+        "recovery": one.recovery_s is not None or one.lasting > 0 or one.no_overload,
     }[test]
 
 

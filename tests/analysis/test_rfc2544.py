@@ -90,7 +90,16 @@ def test_bounds_and_what_is_none_are_said() -> None:
     [row] = benchmarks.rows(none)
     assert row.figures[1] == "tester"
     [said] = benchmarks.unseen([none])
-    assert "as fast as the tester" in said
+    assert "the tester is not faster than the router" in said
+    slow = Figure(test="recovery", repeat=0, load=2e5, seconds=1, limit="generator")
+    late = Figure(
+        test="frame loss", repeat=0, load=2e5, seconds=1, share=1, loss_percent=0, limit="generator"
+    )
+    [row] = benchmarks.rows(of(slow, late))
+    assert row.figures[3] == "tester"
+    assert benchmarks.loss_rows(of(slow, late)) == []
+    [said] = benchmarks.unseen([of(slow, late)])
+    assert "could not overload the router" in said
 
 
 def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:

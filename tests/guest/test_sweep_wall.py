@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Skblab
+from skblab.sweep.experiment import MIXES
 from skblab_analysis.layering import DELAY, WHOLE
 from skblab_analysis.offered import behind
 from skblab_analysis.records import load
@@ -94,3 +95,60 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     assert "Throughput, NDR" in done.stdout
     assert (folder / "report" / "latency.svg").exists()
     assert not list(folder.glob("undo*"))
+
+
+TESTS = """
+name = "few-tests"
+question = "What else has RFC 2544, of a mix of frames?"
+[traffic]
+frame = ["ams-ix"]
+[measure.throughput]
+goals = ["strict"]
+seconds = 0.3
+trials = 1
+width = 0.2
+[measure.rfc2544]
+latency_seconds = 1
+latency_repeats = 2
+frame_loss_seconds = 0.3
+recovery_seconds = 1
+recovery_repeats = 1
+[repeats]
+least = 1
+most = 1
+"""
+# Bytes of the mix on average, without checksum.
+MIX = sum(size * share for size, share in MIXES["ams-ix"].items()) / 100 - 4
+
+
+@pytest.mark.slow
+def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
+    file = tmp_path / "few-tests.toml"
+    file.write_text(TESTS)
+    results = tmp_path / "results"
+    done = skblab("sweep", str(file), env={"SKBLAB_RESULTS": str(results)}, timeout=1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [folder] = results.iterdir()
+    run = load(folder)
+    assert {row["state"] for row in run.trials} == {"good"}, [row["reason"] for row in run.trials]
+    [summary] = run.rfc2544()
+    assert [one.setting for one in summary.settings] == ["baseline", "baseline again"]
+    for one in summary.settings:
+        assert one.latency_ns is not None and one.latency_ns.count == 2
+        # More than no time, and less than a second.
+        assert 1e3 < one.latency_ns.mean < 1e9
+        # One of the three is so, whatever this machine is busy with.
+        assert one.recovery_s is not None or one.no_overload or one.lasting
+    loss = [row for row in run.tested if row["test"] == "frame loss"]
+    assert loss and all(0 <= row["loss_percent"] <= 100 for row in loss)
+    assert "RFC 2544 (IPv4, mix ams-ix, 1 flow)" in done.stdout
+    counted = {
+        name: sum(
+            row["value"]
+            for row in run.counters
+            if row["kind"] == "device" and row["name"] == f"r0 {name}"
+        )
+        for name in ("rx_bytes", "rx_packets")
+    }
+    assert counted["rx_packets"] > 1000
+    assert counted["rx_bytes"] / counted["rx_packets"] == pytest.approx(MIX, rel=0.1)

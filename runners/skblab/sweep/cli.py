@@ -316,26 +316,25 @@ def _beds(
     return guests, store.locked(CPUS, reporter, "that has this machine's CPUs for a sweep")
 
 
+def _programs(plan: plans.Plan) -> list[str]:
+    """Return those programs of ours that the machines of a testbed have to have."""
+    measure = plan.experiment.measure
+    times = measure.latency is not None or (measure.rfc2544 is not None and measure.rfc2544.times)
+    asked = {arriving.PROGRAM: times, layering.PROGRAM: measure.layers is not None}
+    return [name for name, wanted in asked.items() if wanted]
+
+
 def _bundles(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> dict[str, Path]:
     """Return our programs as hosts need them, by name, if any are to be there."""
-    measure = plan.experiment.measure
-    asked = {arriving.PROGRAM: measure.latency, layering.PROGRAM: measure.layers}
-    if not any(asked.values()):
+    if not (names := _programs(plan)):
         return {}
     tools_there = tools.ensure_probe(root, reporter)
-    return {
-        name: portable.ensure(root, tools_there / name, reporter)
-        for name, wanted in asked.items()
-        if wanted
-    }
+    return {name: portable.ensure(root, tools_there / name, reporter) for name in names}
 
 
 def _shares(plan: plans.Plan, root: LabRoot, reporter: Reporter) -> tuple[Bind, ...]:
     """Return the folder with what times packets, if any are to be."""
-    measure = plan.experiment.measure
-    if measure.latency is None and measure.layers is None:
-        return ()
-    return (Bind(tools.ensure_probe(root, reporter), "tools"),)
+    return (Bind(tools.ensure_probe(root, reporter), "tools"),) if _programs(plan) else ()
 
 
 def _best(plan: plans.Plan, machine: Machine, run: Run) -> list[Command]:

@@ -220,6 +220,11 @@ class Rfc2544(_Part):
     recovery_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
     recovery_repeats: Annotated[int, Field(ge=1, le=1000)] = recovery.REPEATS
 
+    @property
+    def times(self) -> bool:
+        """Whether packets are looked at as they arrive."""
+        return self.latency_seconds is not None or self.recovery_seconds is not None
+
     @model_validator(mode="after")
     def _something(self) -> Rfc2544:
         lengths = {name: getattr(self, f"{name}_seconds") for name in RFC2544}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from skblab.errors import SkblabError
 from skblab.sweep.arriving import PROGRAM
 from skblab.sweep.experiment import Rfc2544, Stream
 from skblab.sweep.testbeds import Sending, Testbed
@@ -25,8 +26,13 @@ from skblab_analysis.rfc2544 import Figure
 
 # Numbers of packets are looked at, and not their times.
 NUMBERS = replace(sink(tester=False), stamper=None)
-# From the moment at which a frame is tagged, so many are looked at: one of them is the next.
-TAGGED = 2
+# For so long from the moment at which a frame is tagged all that arrive are looked at: the one of
+# the RFC may be the one that an interrupt comes for, or not.
+TAGGED_SECONDS = 0.02
+
+
+class NotOverloadedError(SkblabError):
+    """The generator did not send what was to be too much."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +90,14 @@ class Tests:
             )
 
     def _back_to_back(self, seconds: float) -> Iterator[Figure]:
-        if not applies(self.throughput, self.most, self.width):
+        repeats, found = self.asked.burst_repeats, None
+        if applies(self.throughput, self.most, self.width):
+            found = back_to_back(self.measurer, self.most, repeats, longest_seconds=seconds)
+        if found is None or found.limit == "generator":
             yield Figure(
-                test="back-to-back",
-                repeat=0,
-                load=self.most,
-                seconds=seconds,
-                limit="generator",
+                test="back-to-back", repeat=0, load=self.most, seconds=seconds, limit="generator"
             )
             return
-        repeats = self.asked.burst_repeats
-        found = back_to_back(self.measurer, self.most, repeats, longest_seconds=seconds)
         for number, burst in enumerate(found.bursts):
             yield Figure(
                 test="back-to-back",
@@ -110,7 +113,13 @@ class Tests:
     def _recovery(self, seconds: float) -> Iterator[Figure]:
         # All that the tester carries is no less than what the router does.
         most = max(self.most, self.throughput)
-        found = recovery(self, self.throughput, most, seconds, self.asked.recovery_repeats)
+        try:
+            if most < self.throughput * (1 + self.width):
+                raise NotOverloadedError("the tester carries no more than the router")
+            found = recovery(self, self.throughput, most, seconds, self.asked.recovery_repeats)
+        except NotOverloadedError:
+            yield Figure(test="recovery", repeat=0, load=most, seconds=seconds, limit="generator")
+            return
         for number, time in enumerate(found.times):
             yield Figure(
                 test="recovery",
@@ -125,12 +134,15 @@ class Tests:
     def step(self, first: float, then: float, seconds: float) -> float | None:
         """Be a Stepper: send at two rates, by one count of packets.
 
-        What was lost last is told by its number, and so is when it was sent.
+        What was lost last is told by its number, and so is when it was sent. NotOverloadedError if
+        fewer were sent until the step than the width allows.
         """
         sending = stepping(self.stream, first, then, seconds)
         document, sent = self._watched(NUMBERS, sending)
         told = self.testbed.tester.run(["cat", STEP]).check("the generator's change of rate")
         [before] = counts("the generator", told.stdout, ["number of the next packet"])
+        if before < first * seconds * (1 - self.width):
+            raise NotOverloadedError(f"{before} packets were sent of {first * seconds:.0f}")
         last = document.gaps.last.sequence - 1 if document.gaps.last else 0
         if document.packets.highest < sent:
             last = sent
@@ -161,9 +173,8 @@ def examples(
 
 def timing(stream: Stream, one: latency.LatencyTrial) -> tuple[Sink, Sending]:
     """Return what a stream of 26.2 is looked at by, and what is sent."""
-    watched = replace(
-        sink(tester=False), begin=one.tag_after, end=one.tag_after + TAGGED / one.load
-    )
+    until = one.tag_after + max(TAGGED_SECONDS, 2 / one.load)
+    watched = replace(sink(tester=False), begin=one.tag_after, end=until)
     return watched, Sending.timed(stream, one.load, one.seconds, by_queue=True)
 
 
