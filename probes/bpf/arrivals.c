@@ -186,9 +186,8 @@ struct json_object *arrivals_json(const struct arrivals *arrivals)
 	json_object_object_add(o, "late", late_json(arrivals));
 	add_kept(gaps, &arrivals->stream->gaps, gap_json);
 	json_object_object_add(gaps, "last",
-			       arrivals->stream->gaps.count ?
-				       gap_json(&arrivals->stream->last_gap) :
-				       NULL);
+			       arrivals->stream->gaps.count ? gap_json(&arrivals->stream->last_gap)
+							    : NULL);
 	json_object_object_add(o, "gaps", gaps);
 	return o;
 }
