@@ -43,7 +43,7 @@ class Figure(BaseModel):
     limit: Limit | None = None
 
 
-class Tested(Figure):
+class OfTrial(Figure):
     """A figure, and of what it was."""
 
     setting: str
@@ -93,12 +93,12 @@ class Rfc2544Summary:
         return any(_has(one, test) for one in self.settings)
 
 
-def summaries(found: Sequence[Tested]) -> list[Rfc2544Summary]:
+def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:
     """Sum up the figures of each traffic, settings in the order given."""
     made = []
     for traffic in dict.fromkeys(one.traffic for one in found):
         ours = [one for one in found if one.traffic == traffic]
-        by_setting: dict[str, list[Tested]] = {}
+        by_setting: dict[str, list[OfTrial]] = {}
         for one in ours:
             by_setting.setdefault(one.setting, []).append(one)
         settings = tuple(_setting(name, some) for name, some in by_setting.items())
@@ -106,7 +106,7 @@ def summaries(found: Sequence[Tested]) -> list[Rfc2544Summary]:
     return made
 
 
-def _setting(name: str, found: Sequence[Tested]) -> OfSetting:
+def _setting(name: str, found: Sequence[OfTrial]) -> OfSetting:
     bursts = [one for one in found if one.test == "back-to-back"]
     recoveries = [one for one in found if one.test == "recovery"]
     losses: dict[float, list[float]] = {}

@@ -10,7 +10,7 @@ from skblab_analysis.arrivals import ArrivalsDocument, Gap, LatePackets
 from skblab_analysis.errors import parse
 from skblab_analysis.exact import ExactTrial
 from skblab_analysis.latency import Arrived, Lateness
-from skblab_analysis.rfc2544 import Tested
+from skblab_analysis.rfc2544 import OfTrial
 from skblab_analysis.run import Clock
 from skblab_analysis.series import Row, Series
 from skblab_analysis.throughput import Result
@@ -48,10 +48,10 @@ def results(rows: Sequence[Row]) -> list[Result]:
     ]
 
 
-def tested(rows: Sequence[Row]) -> list[Tested]:
+def tested(rows: Sequence[Row]) -> list[OfTrial]:
     """Return what RFC 2544's other tests found, of rows of `rfc2544`."""
     return [
-        parse(Tested, {name: row[name] for name in Tested.model_fields}, "a row of rfc2544")
+        parse(OfTrial, {name: row[name] for name in OfTrial.model_fields}, "a row of rfc2544")
         for row in rows
     ]
 

@@ -12,7 +12,7 @@ from test_report import fake_gnuplot
 from skblab_analysis import benchmarks, findings
 from skblab_analysis.records import Run, load
 from skblab_analysis.report import build_report
-from skblab_analysis.rfc2544 import Figure, Rfc2544Summary, Tested, summaries
+from skblab_analysis.rfc2544 import Figure, OfTrial, Rfc2544Summary, summaries
 from skblab_analysis.tables import of_run, rfc2544_tables
 
 
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Run:
 
 def of(*figures: Figure) -> Rfc2544Summary:
     found = [
-        Tested(setting="baseline", boot=0, traffic=searches.TRAFFIC, **one.model_dump())
+        OfTrial(setting="baseline", boot=0, traffic=searches.TRAFFIC, **one.model_dump())
         for one in figures
     ]
     [summary] = summaries(found)

@@ -768,6 +768,21 @@ most = 2
 """
 
 
+def as_if_booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest: object) -> Path:
+    """Have nothing built or booted but a made-up guest; return an experiment file."""
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(Running, "_testbed", guest)
+    monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
+    monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
+    monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
+    monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
+    file = tmp_path / "few.toml"
+    file.write_text(SLOW_BASELINE)
+    return file
+
+
 @pytest.mark.parametrize("how", [[], ["--exact"]], ids=["timed", "exact"])
 def test_a_sweep_in_guests_has_this_machine_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[str]
@@ -780,16 +795,7 @@ def test_a_sweep_in_guests_has_this_machine_alone(
         raise GuestError("it never came up")
         yield
 
-    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Running, "_testbed", guest)
-    monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
-    monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
-    monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
-    monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
-    monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
-    file = tmp_path / "few.toml"
-    file.write_text(SLOW_BASELINE)
+    file = as_if_booted(tmp_path, monkeypatch, guest)
     CliRunner().invoke(app, ["sweep", str(file), *how])
     assert alone and all(alone)
     assert another_may_begin()
@@ -806,16 +812,7 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
         assert not another_may_begin()
         yield cast(Netns, guests[0]), cast(Turner, guests[0])
 
-    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(Running, "_testbed", guest)
-    monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
-    monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
-    monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
-    monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
-    monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
-    file = tmp_path / "few.toml"
-    file.write_text(SLOW_BASELINE)
+    file = as_if_booted(tmp_path, monkeypatch, guest)
     # Its guest goes away, and nobody says that it died.
     broken = CliRunner().invoke(app, ["sweep", str(file)])
     assert isinstance(broken.exception, TransportError)
