@@ -20,7 +20,7 @@ from skblab.sweep.hostbeds import HostBeds, abandoned
 from skblab.sweep.knobs.turning import Undo
 from skblab.sweep.testbeds import HOSTS, Sending, hostsfile, inventory
 from skblab.sweep.testbeds.hosts import Hosts
-from skblab.transport import LocalTransport, Shell, Transport
+from skblab.transport import LocalTransport, Shell, Transport, TransportError
 from skblab.transport.base import Done
 
 GOOD = """\
@@ -249,6 +249,65 @@ def test_a_router_by_another_name_is_known_by_its_boot(
         assert asked == []
         other._put_back_others("this boot")
         assert asked == [killed.place]
+
+
+def left_on(file: hostsfile.HostsFile, boot: str = "") -> Path:
+    """Have a testbed as a killed run leaves it, and return its folder."""
+    killed = beds(file)
+    with killed.alone():
+        Undo(killed.undo).add("mtu", "echo 1")
+        (killed.place / "boot").write_text(boot)
+    return killed.place
+
+
+def gone(place: Path, reporter: Reporter) -> None:
+    raise TransportError("no connection to root@router: it is not there")
+
+
+def test_another_router_of_that_name_that_is_gone_stops_nobody(
+    file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = left_on(file, "this boot")
+    monkeypatch.setattr(hostbeds, "put_back", gone)
+    with pytest.raises(TransportError), beds(file).alone():
+        raise AssertionError
+    config = place / "ways"
+    config.touch()
+    other = beds(file.model_copy(update={"ssh_config": str(config)}))
+    other.reporter = Reporter()
+    with other.alone():
+        said = capsys.readouterr().err
+        assert "another root@router stays there, see skblab cleanup: no connection" in said
+        other._put_back_others("that boot")
+        with pytest.raises(UsageError, match=f"as {place}/hosts.json says and no longer can be"):
+            other._put_back_others("this boot")
+    assert list(abandoned()) == [place]
+
+
+def test_a_router_that_is_gone_for_good_can_be_forgotten(
+    file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = left_on(file)
+    monkeypatch.setattr("skblab.sweep.cli.put_back", gone)
+    call = CliRunner().invoke
+    refused = call(app, ["cleanup"])
+    assert isinstance(refused.exception, SkblabError)
+    assert "gone for good: skblab cleanup --forget root@router" in str(refused.exception)
+    refused = call(app, ["cleanup", "--forget", "router"])
+    assert isinstance(refused.exception, UsageError)
+    assert "--forget router: expected a router on which something was left: root@router" in str(
+        refused.exception
+    )
+    assert place.exists()
+    assert call(app, ["cleanup", "--forget", "root@router"]).exit_code == 0
+    assert not place.exists()
+
+
+def test_a_run_killed_before_it_took_anything_left_nothing(file: hostsfile.HostsFile) -> None:
+    place = left_on(file, "this boot")
+    (place / "undo.jsonl").unlink()
+    assert list(abandoned()) == []
+    assert not place.exists()
 
 
 def test_each_testbed_of_each_controller_says_who_it_is(file: hostsfile.HostsFile) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,7 +28,7 @@ from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
 from skblab.sweep.exact import unable as uncounted
 from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
-from skblab.sweep.hostbeds import HostBeds, abandoned, put_back, remembered
+from skblab.sweep.hostbeds import HostBeds, abandoned, put_back, remembered, router_of
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK
 from skblab.sweep.knobs.registry import KNOBS, faults
@@ -174,19 +175,40 @@ def resume(
         _run(plan, folder, reporter, resumed=True)
 
 
-def cleanup() -> None:
+def cleanup(
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROUTER",
+            help="If nothing can be put back on this router, forget it: it is gone for good.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
     """Put back what sweeps that were killed left on hosts, and give back their ports.
 
     The next sweep on the same hosts does it, too. Guests leave nothing that needs it.
     """
     reporter = Reporter()
-    wrong, count = [], 0
+    wrong, count, routers = [], 0, []
     for place in abandoned():
-        count += 1
+        routers.append(router := router_of(place))
         try:
             put_back(place, reporter)
+            count += 1
         except SkblabError as error:
-            wrong.append(one_line(str(error)))
+            why = one_line(str(error))
+            if router == forget:
+                shutil.rmtree(place)
+                reporter.say(f"forgotten: what a killed run left on {router} ({why})")
+            else:
+                mend = f"if {router} is gone for good: skblab cleanup --forget {router}"
+                wrong.append(f"{why}; {mend}")
+    if forget is not None and forget not in routers:
+        raise UsageError(
+            f"--forget {forget}: expected a router on which something was left: "
+            f"{', '.join(routers) or 'there is none'}"
+        )
     if wrong:
         raise SkblabError("; ".join(wrong))
     typer.echo(

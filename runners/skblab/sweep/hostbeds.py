@@ -72,8 +72,15 @@ def abandoned() -> Iterator[Path]:
     """Yield the folder of each testbed that a killed run had, whose lock is ours meanwhile."""
     for place in sorted(_base().glob("*/")):
         with _lock(place) as free:
-            if free and (place / WAY).exists():
+            if free and _holds(place):
                 yield place
+            elif free:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _holds(place: Path) -> bool:
+    """Tell whether there is anything to put back on a testbed, or may be."""
+    return bool(Undo(place / UNDO).scripts()) or (place / TAKEN).exists()
 
 
 def remembered(file: Path) -> HostsFile:
@@ -85,8 +92,8 @@ def remembered(file: Path) -> HostsFile:
         raise UsageError(f"{file}: {why}; mend it there") from error
 
 
-def _router_of(place: Path) -> str:
-    """Return the router of a testbed, whether it can be reached or not."""
+def router_of(place: Path) -> str:
+    """Return the name of a testbed's router, whether it can be reached or not."""
     return str(json.loads((place / WAY).read_text())["router"]["ssh"])
 
 
@@ -180,8 +187,18 @@ class HostBeds:
         What killed runs left on its router is put back before.
         """
         for place in abandoned():
-            if _router_of(place) == self.file.router.ssh:
-                put_back(place, self.reporter)
+            if router_of(place) == self.file.router.ssh:
+                try:
+                    put_back(place, self.reporter)
+                except (TransportError, UsageError) as error:
+                    if place == self.place:
+                        raise
+                    # Another way to that name may lead to another machine, which may have gone.
+                    # If it is this one after all, `up` knows it by its boot.
+                    self.reporter.say(
+                        f"what a killed run left on another {self.file.router.ssh} stays there, "
+                        f"see skblab cleanup: {one_line(str(error))}"
+                    )
         with _lock(self.place) as free:
             if not free:
                 both = f"{self.file.router.ssh} and {self.file.tester.ssh}"
@@ -191,7 +208,7 @@ class HostBeds:
             try:
                 yield
             finally:
-                if not Undo(self.undo).scripts() and not (self.place / TAKEN).exists():
+                if not _holds(self.place):
                     shutil.rmtree(self.place, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -241,7 +258,14 @@ class HostBeds:
         """Put back what a killed run left on this router that it had by another name."""
         for place in abandoned():
             if (place / BOOT).exists() and (place / BOOT).read_text() == booted:
-                put_back(place, self.reporter)
+                try:
+                    put_back(place, self.reporter)
+                except (TransportError, UsageError) as error:
+                    raise UsageError(
+                        f"a killed run left settings on {self.file.router.ssh}, which it reached "
+                        f"as {place / WAY} says and no longer can be: {one_line(str(error))}; "
+                        "mend the way there, then run: skblab cleanup"
+                    ) from error
 
     def undo_of(self, boot: Boot) -> Path:
         """Return the file with what puts settings back: the same for all boots."""
