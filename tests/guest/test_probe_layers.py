@@ -140,6 +140,7 @@ def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str) -> str:
 
 
 @pytest.mark.guest
+@pytest.mark.slow
 def test_scripts_have_the_same_packets_in_the_same_buckets(run_skblab: Skblab) -> None:
     # Of what is received here, the script of forwarded packets sees none.
     said = _verified(run_skblab, ["samples", "bpftrace samples"], "udp6", "udp6-forward")
