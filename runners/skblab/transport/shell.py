@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, one_line
 from skblab.transport.base import Done, Running, Transport, TransportError
 
 POLL_SECONDS = 0.005
@@ -54,7 +54,10 @@ class Shell:
                 printed.append(before)
                 return Done(int(status), "".join(printed), self._errors(ends, int(status)))
             if not self._running.running():
-                raise TransportError(f"the shell ended: {self._running.take_errors().strip()}")
+                said = one_line(self._running.take_errors())
+                raise TransportError(
+                    f"the shell ended: {said or 'its machine has gone, or the connection to it'}"
+                )
             if time.monotonic() > deadline:
                 raise TransportError(f"a script did not end within {seconds:.0f} s")
             time.sleep(POLL_SECONDS)

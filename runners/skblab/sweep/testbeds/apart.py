@@ -48,7 +48,8 @@ class Apart:
         """Send packets, see Testbed."""
         tag, before = "", 0
         if not sending.tester:
-            tag, _, handed = self.router('echo "$(tag) $(handed_over r1)"').rpartition(" ")
+            ask = 'tag=$(tag) && handed=$(handed_over r1) && echo "$tag $handed"'
+            tag, _, handed = self.router(ask).rpartition(" ")
             [before] = counts("the router", handed, ["packets forwarded"])
         call = f"TAG={tag.strip()}\n{calling('send', sending, self.cpu)}"
         printed = self.sender(call, "the generator", sending.seconds)

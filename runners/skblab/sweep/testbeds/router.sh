@@ -52,6 +52,8 @@ handed_over() { # device of the router
 
 handed_over_by() { # device of the router
 	while read -r name _ _ _ _ _ _ _ _ _ packets _ dropped _; do
-		[ "$name" != "$1:" ] || echo $((packets + dropped))
+		[ "$name" != "$1:" ] || { echo $((packets + dropped)); return; }
 	done
+	echo "no device $1 (any more)" >&2
+	return 1
 }
