@@ -240,3 +240,7 @@ def test_what_cannot_be_set_is_told(knobs: dict[str, FileKnob], tmp_path: Path) 
     knobs["a"].restore = lambda machine, state: "echo no >&2; exit 1"  # type: ignore[method-assign]
     with pytest.raises(SkblabError, match="not set: a: no"):
         turner(Counted(), tmp_path).turn({"a": "x"})
+    # A write that fails; dash has the same words for all of them.
+    knobs["a"].restore = lambda machine, state: "echo 7 >/dev/full"  # type: ignore[method-assign]
+    with pytest.raises(SkblabError, match="not set: a: the kernel refuses this value"):
+        turner(Counted(), tmp_path).turn({"a": "x"})

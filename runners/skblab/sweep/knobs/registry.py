@@ -46,7 +46,8 @@ _SYSCTLS = (
             ),
             (
                 *("netdev_budget_usecs", "", 1, _MANY - 1),
-                "Microseconds that one softirq polls before it lets others run.",
+                "Microseconds that one softirq polls before it lets others run; two ticks of the "
+                "kernel's at least (8000 at 250 Hz).",
             ),
             (
                 *("dev_weight", "", 1, 65535),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from skblab.transport import Transport, TransportError
 
 # Characters of an argument (MAX_ARG_STRLEN has 128 KiB), which a script that runs inside is.
 LONGEST = 100_000
+# What dash says of any error of a write.
+REFUSED = re.compile(r"^sh: \d+: echo: echo: I/O error$")
 # Between what knobs print.
 _MARK = "skblab-knob"
 
@@ -91,7 +94,8 @@ def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[str]:
             done = transport.script(script)
             if done.status != 0:
                 failed.append((knob, script))
-                wrong.append(f"{knob}: {one_line(done.stderr) or f'exit {done.status}'}")
+                said = REFUSED.sub("the kernel refuses this value", one_line(done.stderr))
+                wrong.append(f"{knob}: {said or f'exit {done.status}'}")
         if len(failed) == len(waiting):
             return wrong
         waiting = failed
