@@ -190,11 +190,11 @@ class HostBeds:
             if router_of(place) == self.file.router.ssh:
                 try:
                     put_back(place, self.reporter)
-                except (TransportError, UsageError) as error:
+                except SkblabError as error:
                     if place == self.place:
                         raise
-                    # Another way to that name may lead to another machine, which may have gone.
-                    # If it is this one after all, `up` knows it by its boot.
+                    # Another way to that name may lead to another machine. If it is this one after
+                    # all, `up` knows it by its boot.
                     self.reporter.say(
                         f"what a killed run left on another {self.file.router.ssh} stays there, "
                         f"see skblab cleanup: {one_line(str(error))}"
@@ -260,7 +260,7 @@ class HostBeds:
             if (place / BOOT).exists() and (place / BOOT).read_text() == booted:
                 try:
                     put_back(place, self.reporter)
-                except (TransportError, UsageError) as error:
+                except TransportError as error:
                     raise UsageError(
                         f"a killed run left settings on {self.file.router.ssh}, which it reached "
                         f"as {place / WAY} says and no longer can be: {one_line(str(error))}; "
