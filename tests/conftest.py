@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -83,6 +84,21 @@ def links() -> set[str]:
     shown = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
     named = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True)
     return {line.split(":")[1] for line in shown.stdout.splitlines()} | set(named.stdout.split())
+
+
+def emulators(parent: int | None = None) -> set[int]:
+    """Return the processes that are emulators on this host: of this one's descendants, if given."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        # Those that end meanwhile are none.
+        with contextlib.suppress(OSError):
+            above = int(entry.name)
+            if (entry / "comm").read_text().startswith("qemu-system"):
+                while parent is not None and above not in (parent, 0):
+                    above = int(Path("/proc", str(above), "stat").read_text().split()[3])
+                if above:
+                    found.add(int(entry.name))
+    return found
 
 
 def ssh_way(guest: Guest, folder: Path, host: str) -> str:

@@ -13,24 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab
+from conftest import DEFAULT_SIGNALS, TREE, Skblab, emulators
 from skblab.kernel import Kernel
 
 pytestmark = pytest.mark.guest
-
-
-def _guests() -> list[int]:
-    """Process ids of the emulators on this host, by their executable."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                name = (entry / "comm").read_text().strip()
-            except OSError:
-                continue
-            if name.startswith("qemu-system"):
-                found.append(int(entry.name))
-    return found
 
 
 def _host_state() -> tuple[str, list[str], str, list[str]]:
@@ -45,12 +31,12 @@ def _host_state() -> tuple[str, list[str], str, list[str]]:
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_behind(stock: Kernel) -> Iterator[None]:
-    before, guests = _host_state(), set(_guests())
+    before, guests = _host_state(), emulators()
     yield
     deadline = time.monotonic() + 10
-    while set(_guests()) - guests and time.monotonic() < deadline:
+    while emulators() - guests and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert set(_guests()) - guests == set()
+    assert emulators() - guests == set()
     assert _host_state() == before
 
 
@@ -67,7 +53,7 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
 def _new_guest(before: set[int]) -> int:
     """Wait for a guest that was not there before; return its process id."""
     deadline = time.monotonic() + 60
-    while not (new := set(_guests()) - before):
+    while not (new := emulators() - before):
         assert time.monotonic() < deadline, "no guest was started"
         time.sleep(0.05)
     return new.pop()
@@ -119,7 +105,7 @@ def test_a_guest_that_panics_on_boot(skblab: Skblab) -> None:
 
 
 def test_a_guest_killed_half_way() -> None:
-    before = set(_guests())
+    before = emulators()
     process = _start("--", "sleep", "100")
     guest = _new_guest(before)
     time.sleep(1)
@@ -131,7 +117,7 @@ def test_a_guest_killed_half_way() -> None:
 
 @pytest.mark.parametrize("delay", [0.0, 1.0, 8.0], ids=["early", "booting", "running"])
 def test_ctrl_c_at_any_moment(delay: float) -> None:
-    before = set(_guests())
+    before = emulators()
     process = _start("--", "sleep", "100")
     _new_guest(before)
     time.sleep(delay)
@@ -142,7 +128,7 @@ def test_ctrl_c_at_any_moment(delay: float) -> None:
 
 
 def test_a_guest_never_outlives_a_killed_parent() -> None:
-    before = set(_guests())
+    before = emulators()
     process = _start("--", "sleep", "100")
     _new_guest(before)
     process.kill()
@@ -162,7 +148,7 @@ def _listening() -> set[str]:
 
 
 def test_a_guest_takes_no_port_of_the_host() -> None:
-    before, listening = set(_guests()), _listening()
+    before, listening = emulators(), _listening()
     process = _start("--", "sleep", "100")
     _new_guest(before)
     time.sleep(1)

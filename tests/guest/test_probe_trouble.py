@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab, ssh_way
+from conftest import DEFAULT_SIGNALS, TREE, Skblab, emulators, ssh_way
 from skblab import portable, tools
 from skblab.boot import make_spec
 from skblab.errors import UsageError
@@ -797,22 +797,6 @@ def test_no_permission_here(lab: LabRoot, run_skblab: Skblab, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def _emulator(parent: int) -> int | None:
-    """The process id of the emulator among a process's descendants."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            if not (entry / "comm").read_text().startswith("qemu-system"):
-                continue
-            above = int(entry.name)
-            while above > 1:
-                above = int((Path("/proc") / str(above) / "stat").read_text().split()[3])
-                if above == parent:
-                    return int(entry.name)
-    return None
-
-
 def test_a_guest_killed_while_probed(unpatched: Kernel, programs: Path, tmp_path: Path) -> None:
     words = ("--on", "guest", "--no-patches", "--packets", "1000000", "--rate", "2000")
     with subprocess.Popen(
@@ -824,8 +808,7 @@ def test_a_guest_killed_while_probed(unpatched: Kernel, programs: Path, tmp_path
         assert process.stderr is not None
         while "timing packets" not in (line := process.stderr.readline()):
             assert line, "it ended before it began"
-        found = _emulator(process.pid)
-        assert found is not None
+        [found] = emulators(process.pid)
         os.kill(found, signal.SIGKILL)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 125

@@ -3,146 +3,40 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab, ssh_way
+from conftest import DEFAULT_SIGNALS, TREE, Skblab
 from skblab import paths
-from skblab.boot import make_spec
 from skblab.errors import SkblabError
-from skblab.guest import Guest, Nic, links
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
 from skblab.sweep.testbeds import hostsfile
 from skblab.sweep.testbeds.hosts import give_back, has_ports, router_taken
-from skblab.sweep.testbeds.virtio import LINKS, MAC
 from skblab_analysis.records import load
+from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
 
 pytestmark = pytest.mark.guest
-
-FILE = """
-name = "few-hosts"
-question = "Do hosts do it?"
-[traffic]
-frame = [128]
-flows = [8]
-[[setting]]
-name = "NAPI threads"
-knobs = { threaded = true, netdev_budget = 200 }
-[measure.latency]
-rates = [200]
-seconds = 1
-[repeats]
-least = 1
-most = 1
-warm_up_seconds = 0.5
-"""
-BUDGET = "/proc/sys/net/core/netdev_budget"
-
-
-@dataclass
-class Hosts:
-    """Two guests, and the hosts file by which they are reached."""
-
-    router: Guest
-    tester: Guest
-    file: Path
-    router_ports: tuple[str, ...]
-
-    def sh(self, text: str) -> str:
-        return self.router.transport.script(text).check("a script on the router").stdout
-
-    def state(self) -> str:
-        """What a sweep could leave behind on both."""
-        ask = (
-            "ip -o link | grep -v ' lo:' | sed 's/ qlen.*//; s/^[0-9]*: //'\n"
-            "ip -o address | grep -v ' lo ' || :\nip netns\nip route\n"
-            f"cat {BUDGET} /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding\n"
-            "for one in /sys/class/net/eth*; do cat $one/threaded; done\n"
-            "grep -s . /proc/sys/net/ipv[46]/conf/eth*/* /proc/sys/net/ipv[46]/neigh/eth*/* || :\n"
-            "ls -d /tmp/skblab.* /run/skblab-sweep.taken* 2>/dev/null || :\n"
-            "cat /run/skblab-sweep.lock 2>/dev/null || :\n"
-        )
-        return "".join(
-            one.transport.script(ask).check("looking").stdout for one in (self.router, self.tester)
-        )
 
 
 @pytest.fixture(scope="module")
 def hosts(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    folder = tmp_path_factory.mktemp("hosts")
-    numbers = {"router": (2, 3), "tester": (1, 4, 5, 6)}
-    nics = {
-        host: tuple(Nic(tap=f"tap{one}", mac=MAC.format(one)) for one in some)
-        for host, some in numbers.items()
-    }
-    ends = {nic.mac: nic for some in nics.values() for nic in some}
-    pairs = [(ends[MAC.format(a)], ends[MAC.format(b)]) for a, b in LINKS]
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(links.made(pairs, lab))
-        guests = {
-            host: stack.enter_context(
-                Guest.boot(
-                    make_spec(cpus=2).model_copy(update={"nics": nics[host]}),
-                    *(stock, lab),
-                    wait=False,
-                    place=place,
-                )
-            )
-            for host in nics
-        }
-        config, names = "", {}
-        for host, guest in guests.items():
-            guest.connect()
-            config += ssh_way(guest, folder, host)
-            shown = guest.transport.script("grep . /sys/class/net/*/address").check("ports").stdout
-            # As all guests: /sys/class/net/eth0/address:02:00:…
-            found = {line.split(":", 1)[1]: line.split("/")[4] for line in shown.splitlines()}
-            names[host] = [found[MAC.format(number)] for number in numbers[host]]
-        (folder / "config").write_text(config)
-        # What nobody has by default, and a change of namespace would have them lose.
-        port = names["router"][0]
-        own = f"net.ipv4.conf.{port}.rp_filter=2 net.ipv6.neigh.{port}.mcast_solicit=7"
-        guests["router"].transport.run(["sysctl", "-q", "-w", *own.split()]).check("a setting")
-        file = folder / "lab.toml"
-        generator, sink, *loop = names["tester"]
-        file.write_text(
-            f'ssh_config = "{folder}/config"\n[router]\nssh = "router"\n'
-            f'in = "{names["router"][0]}"\nout = "{names["router"][1]}"\n'
-            f'[tester]\nssh = "tester"\ngenerator = "{generator}"\nsink = "{sink}"\n'
-            f"loop = {json.dumps(loop)}\n"
-        )
-        yield Hosts(guests["router"], guests["tester"], file, tuple(names["router"]))
-        for guest in guests.values():
+    with two_hosts(stock, lab, tmp_path_factory.mktemp("hosts")) as found:
+        yield found
+        for guest in (found.router, found.tester):
             assert guest.console.warnings() == []
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Path:
     file = tmp_path / "few-hosts.toml"
-    file.write_text(FILE)
+    file.write_text(EXPERIMENT)
     return file
-
-
-def options(experiment: Path, hosts: Hosts) -> list[str]:
-    return ["sweep", str(experiment), "--testbed", "hosts", "--hosts", str(hosts.file)]
-
-
-def until(said: str, seconds: float, holds: object) -> None:
-    assert callable(holds)
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, said
-        time.sleep(0.2)
 
 
 def test_a_sweep_on_hosts_leaves_them_as_they_were(
@@ -150,7 +44,7 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
 ) -> None:
     before = hosts.state()
     results = tmp_path / "results"
-    done = skblab(*options(experiment, hosts), env={"SKBLAB_RESULTS": str(results)}, timeout=1800)
+    done = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(results)}, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     assert hosts.state() == before
     [folder] = results.iterdir()
@@ -180,11 +74,11 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     before = hosts.state()
     results = tmp_path / "results"
     env = {**os.environ, "SKBLAB_RESULTS": str(results)}
-    call = [*DEFAULT_SIGNALS, str(TREE / "skblab"), *options(experiment, hosts)]
+    call = [*DEFAULT_SIGNALS, str(TREE / "skblab"), *hosts.options(experiment)]
     with subprocess.Popen(call, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as run:
         until("the setting is made", 300, lambda: hosts.sh(f"cat {BUDGET}").strip() == "200")
         # Another sweep is told, and changes nothing.
-        second = skblab(*options(experiment, hosts), env={"SKBLAB_RESULTS": str(tmp_path / "2")})
+        second = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(tmp_path / "2")})
         assert second.returncode == 2
         assert "another sweep has router and tester" in second.stderr
         run.send_signal(signal.SIGKILL)
@@ -308,7 +202,7 @@ def test_a_port_in_use_is_refused_and_nothing_is_taken(
     hosts.sh(f"ip address add 192.0.2.7/24 dev {port}")
     try:
         before = hosts.state()
-        done = skblab(*options(experiment, hosts), env={"SKBLAB_RESULTS": str(tmp_path / "r")})
+        done = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(tmp_path / "r")})
         assert done.returncode == 1
         assert (
             f"{port} is in use: it has the address 192.0.2.7/24; remove it with: ip address flush "
