@@ -45,7 +45,8 @@ def _disk(path: Path) -> Iterator[None]:
             free = shutil.disk_usage(path.parent).free / 2**20
             raise SkblabError(
                 f"the disk is full: {free:.0f} MiB free, cannot write {path}; what the run "
-                "folder already holds stays readable; free some space and run again"
+                "folder already holds stays readable; free some space and run again (a sweep: "
+                "skblab resume)"
             ) from error
         raise SkblabError(f"cannot write {path}: {error.strerror}") from error
 
