@@ -20,6 +20,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 PLAIN_STEPS = 10
 
 
+# Columns of a file or a pipe, which has no width of its own: folded words are hard to find.
+FILE_WIDTH = 200
+
+
+def printer() -> Console:
+    """Return what prints results to standard output."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, FILE_WIDTH)
+    return console
+
+
 class Update(Protocol):
     """What a block calls to have its bar move."""
 

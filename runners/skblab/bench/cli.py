@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from skblab import kernel, labroot, paths, tools
 from skblab.bench import measure, plan, programs, wall
@@ -21,7 +20,7 @@ from skblab.errors import EXIT_NO, UsageError
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab.store import write_whole
 from skblab_analysis import bench as records
 from skblab_analysis import tables
@@ -86,7 +85,7 @@ def patch(
     if as_json:
         typer.echo(document.model_dump_json(indent=1, by_alias=True))
     else:
-        console = Console(highlight=False)
+        console = printer()
         for table in tables.of_bench(document):
             console.print(table)
             console.print()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from skblab import functions as counting
 from skblab import kernel, labroot, paths, tools
@@ -26,7 +25,7 @@ from skblab.functions import Mark, Section, Symbols
 from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab.store import write_whole
 from skblab_analysis import bench as records
 from skblab_analysis import functions as figures
@@ -87,7 +86,7 @@ def functions(
     if as_json:
         typer.echo(document.model_dump_json(indent=1, by_alias=True))
         return
-    console = Console(highlight=False)
+    console = printer()
     console.print(tables.of_functions(document, least))
     console.print(f"\nRecords: {folder.path}", soft_wrap=True)
 

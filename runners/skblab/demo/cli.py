@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from skblab import kernel, labroot, paths, tools
 from skblab.boot import make_spec
@@ -19,7 +18,7 @@ from skblab.guest import Guest
 from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
 from skblab.report import gnuplot
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab_analysis import tables
 from skblab_analysis.records import RunFolder
 from skblab_analysis.report import build_report
@@ -157,7 +156,7 @@ def _commands() -> list[Command]:
 
 
 def _show(folder: RunFolder, reporter: Reporter, seconds: float, page: Path) -> None:
-    console = Console(highlight=False)
+    console = printer()
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -20,7 +19,7 @@ from skblab.kernel.build import ensure
 from skblab.kernel.model import Kernel, Request
 from skblab.kernel.model import flavour as to_flavour
 from skblab.kernel.options import FlavourName, Patches
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 
 kernel = typer.Typer(
     help="Build kernels from source, our series and kconfig/; package, check and list them.",
@@ -239,10 +238,7 @@ def _show_checks(results: list[patchcheck.PatchResult]) -> None:
 
 
 def _print(table: Table) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # A file or a pipe has no width of its own; folded words would be hard to search.
-        console.width = 200
+    console = printer()
     console.print(table)
 
 

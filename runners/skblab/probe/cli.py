@@ -35,7 +35,7 @@ from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
 from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, Backend, cases, comparable, rounds
 from skblab.recording import recording
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab_analysis import series, tables
 from skblab_analysis.account import MAX_UNACCOUNTED
 from skblab_analysis.cost import sentence
@@ -57,7 +57,6 @@ probe = typer.Typer(
 OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
 OF_SHOWING = ("hist", "as_json", "cost_")
 
-WIDTH_OF_FILES = 110
 LIVE_SECONDS = 1.0
 LOOK_SECONDS = 0.1
 
@@ -240,7 +239,7 @@ def layers(
         probed = cost.probe_of(found, kprobes)
         costs = cost.of_run(folder.path, probed, target, wanted, root, reporter)
         if not as_json:
-            Console(highlight=False).print(escape(sentence(costs)))
+            printer().print(escape(sentence(costs)))
 
 
 @probe.command("study")
@@ -268,7 +267,7 @@ def study_(
             found = study.run(experiment, target, root, folder, max_unaccounted, reporter)
         folder.finish(known, reporter.timings, gaps=[experiment.differs])
         where = f"kernel {target.release}, {make_spec().accel}"
-    study.show(Console(highlight=False), experiment, found, published, where)
+    study.show(printer(), experiment, found, published, where)
     typer.echo(f"Results: {folder.path}")
 
 
@@ -312,7 +311,7 @@ def verify_(
     chosen = [one for one in BACKENDS if not backend or one.name in backend]
     reporter = Reporter()
     root = labroot.ensure(reporter)
-    console = Console(highlight=False)
+    console = printer()
     wrong = []
     for patched in (True, False):
         request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
@@ -466,10 +465,7 @@ def _tables(text: str) -> list[Table]:
 
 
 def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # A file's lines may be longer, so that no layer's name has to be folded.
-        console.width = max(console.width, WIDTH_OF_FILES)
+    console = printer()
     pathlat = document if isinstance(document, PathlatDocument) else None
     for table in tables.of_run(folder.path, pathlat):
         console.print(table)

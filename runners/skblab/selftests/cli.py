@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,7 +17,7 @@ from skblab.kernel import source as sources
 from skblab.kernel.options import FlavourName
 from skblab.kernel.series import Series
 from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab.selftests import compare, tree
 from skblab.selftests.guestrun import Outcome, booter, run_all
 from skblab.selftests.ktap import Result
@@ -102,7 +101,7 @@ def show(outcomes: Sequence[Outcome], release: str) -> None:
         counts = [str(one.count(r)) for r in (Result.PASS, Result.FAIL, Result.SKIP, Result.XFAIL)]
         verdict = f"[{colours[one.verdict]}]{one.verdict}[/]"
         table.add_row(escape(one.test), verdict, *counts, f"{one.seconds:.0f}")
-    console = Console(highlight=False)
+    console = printer()
     console.print(f"selftests of the series on {release}")
     console.print(table)
     for one in outcomes:

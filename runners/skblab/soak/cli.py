@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -20,7 +19,7 @@ from skblab.guest import Guest
 from skblab.kernel import source as sources
 from skblab.kernel.options import FlavourName, Patches
 from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab.selftests import tree
 from skblab.soak import plan as planner
 from skblab.soak import verdict
@@ -111,10 +110,8 @@ def run(
 
 def show(result: SoakResult, wrong: list[str], log: Path) -> None:
     """Print what was done, what flowed, and the verdict."""
-    console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal:
-        # A file or a pipe has no width of its own; folded columns would be hard to read.
-        console.width = 160
+    console = printer()
+    console.soft_wrap = True
     table = Table(box=None, pad_edge=False)
     for title in ("action", "done", "refused", "not here"):
         table.add_column(title, justify="left" if title == "action" else "right")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from skblab import labroot, paths, portable, store, tools
@@ -19,7 +18,7 @@ from skblab.kernel.options import FlavourName, Patches
 from skblab.labroot import Bind, LabRoot
 from skblab.recording import recording
 from skblab.report import gnuplot
-from skblab.reporter import Reporter
+from skblab.reporter import Reporter, printer
 from skblab.sweep import arriving, booting, inputs, layering
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
@@ -294,7 +293,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
     gaps = (*kind.gaps, *method.gaps)
     folder.finish(environment, reporter.timings, commands=best, gaps=gaps)
     page = build_report(folder.path, gnuplot(root))
-    console = Console(highlight=False)
+    console = printer()
     for table in tables.of_run(folder.path):
         console.print(table)
         console.print()
