@@ -60,14 +60,19 @@ class Stamps(ToolDocument):
     stamper: Stamper | None
 
 
+# Of so many numbers pktsink knows at least whether they came (order.h).
+NUMBERS_KNOWN = ((1 << 14) - 1) * 64
+
+
 class Packets(ToolDocument):
     """What came, by the generator's sequence numbers, which begin at 1.
 
     `seen` = `foreign` + `received`, and `received` = `distinct` + `duplicates` + `too_old`.
-    `lost`: numbers up to the `highest` that did not come. `reordered`: a higher one came before
+    `lost`: numbers up to the `highest` that did not come, of the last NUMBERS_KNOWN of which
+    `last_lost` is the highest (0: none of them). `reordered`: a higher one came before
     (RFC 4737, section 3); `furthest_behind` the highest. Of those `too_old` it cannot be told
     whether they are duplicates. `merged`: received ones that stand for several. `outside`: distinct
-    ones that came at a time that does not count.
+    ones whose time or number does not count.
     """
 
     seen: NonNegativeInt
@@ -81,6 +86,7 @@ class Packets(ToolDocument):
     too_old: NonNegativeInt
     highest: NonNegativeInt
     lost: NonNegativeInt
+    last_lost: NonNegativeInt
     outside: NonNegativeInt
 
     @model_validator(mode="after")

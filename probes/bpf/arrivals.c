@@ -77,6 +77,7 @@ static struct json_object *packets_json(const struct arrivals *arrivals)
 	add_u64(o, "too_old", order->too_old);
 	add_u64(o, "highest", order->highest);
 	add_u64(o, "lost", order_lost(order));
+	add_u64(o, "last_lost", order_last_lost(order));
 	add_u64(o, "outside", arrivals->stream->outside);
 	return o;
 }

@@ -85,4 +85,20 @@ static inline __u64 order_lost(const struct order *order)
 	return order->highest - order->distinct;
 }
 
+/* The highest number that never came; 0 if it is none of the last 2^20, or there is none. */
+static inline __u64 order_last_lost(const struct order *order)
+{
+	__u64 known = (__u64)(ORDER_WORDS - 1) << 6;
+	__u64 from = order->highest > known ? order->highest - known : 0;
+
+	for (__u64 number = order->highest; number > from; number--) {
+		const struct order_word *word = &order->words[(number >> 6) & (ORDER_WORDS - 1)];
+
+		/* Of a block that no number came of, the word is still an older one's. */
+		if (word->block != number >> 6 || !(word->seen & 1ULL << (number & 63)))
+			return number;
+	}
+	return 0;
+}
+
 #endif /* SKBLAB_ORDER_H */

@@ -43,6 +43,8 @@ enum {
 	OPT_RUN,
 	OPT_FROM,
 	OPT_UNTIL,
+	OPT_FIRST,
+	OPT_LAST,
 	OPT_PASS,
 	OPT_DROP_FOREIGN,
 	OPT_STAMP,
@@ -62,6 +64,8 @@ static const struct argp_option options[] = {
 	  "Times and anomalies are of packets that arrive so long after the first, or later", 0 },
 	{ "until", OPT_UNTIL, "SECONDS", 0,
 	  "Times and anomalies are of packets that arrive sooner after the first than that", 0 },
+	{ "first", OPT_FIRST, "N", 0, "Times and anomalies are of packets from this number on", 0 },
+	{ "last", OPT_LAST, "N", 0, "Times and anomalies are of packets up to this number", 0 },
 	{ "pass", OPT_PASS, NULL, 0,
 	  "Let the packets go on, to other programs and filters of the device and the stack "
 	  "[they are dropped]",
@@ -106,6 +110,8 @@ static void check_arguments(struct arguments *a)
 		refuse("--stamp-netns is only for --stamp");
 	if (c->end_ns && c->end_ns <= c->begin_ns)
 		refuse("--until: expected more than --from");
+	if (c->last && c->last < c->first)
+		refuse("--last: expected no less than --first");
 	if (!a->thresholds) {
 		/* RFC 8578 */
 		c->late_ns[0] = 250000;
@@ -141,6 +147,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_UNTIL:
 		a->config.end_ns = parse_seconds("--until", arg) * NS_PER_SECOND;
+		break;
+	case OPT_FIRST:
+		a->config.first = parse_number("--first", arg, 1, UINT32_MAX);
+		break;
+	case OPT_LAST:
+		a->config.last = parse_number("--last", arg, 1, UINT32_MAX);
 		break;
 	case OPT_PASS:
 		a->config.pass = true;

@@ -29,6 +29,9 @@ struct sink_config {
 	 */
 	__u64 begin_ns;
 	__u64 end_ns;
+	/* And have these numbers. Any: 0. */
+	__u64 first;
+	__u64 last;
 	__u64 late_ns[THRESHOLDS]; /* up to the first 0 */
 	__u64 in_a_row;
 	bool pass;	   /* let the generator's packets go on */
@@ -74,7 +77,7 @@ struct stream {
 	struct bpf_spin_lock lock;
 	__u64 first_ns; /* arrival of the first packet, CLOCK_TAI; 0: none came yet */
 	__u64 last_ns;
-	__u64 outside; /* of the time that counts */
+	__u64 outside; /* of the time or the numbers that count */
 	__u64 placed;  /* within */
 	__u64 stamped[STAMPED_AT_EGRESS + 1];
 	/* Of the packet that was placed last. */
@@ -216,7 +219,8 @@ stream_note(struct stream *stream, const volatile struct sink_config *config,
 		note_gap(stream, packet, missing, last, since);
 	if (arrival == ARRIVAL_DUPLICATE || arrival == ARRIVAL_TOO_OLD)
 		return;
-	if (since < config->begin_ns || (config->end_ns && since >= config->end_ns)) {
+	if (since < config->begin_ns || (config->end_ns && since >= config->end_ns) ||
+	    packet->sequence < config->first || (config->last && packet->sequence > config->last)) {
 		stream->outside++;
 		return;
 	}

@@ -96,6 +96,7 @@ def document(latencies: Sequence[int]) -> dict[str, Any]:
             "too_old": 0,
             "highest": count,
             "lost": 0,
+            "last_lost": 0,
             "outside": 0,
         },
         "span": {

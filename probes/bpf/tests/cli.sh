@@ -87,6 +87,8 @@ refuses 'expected no more than 4 of them' --device lo --late 1us --late 2us --la
 	--late 5us
 refuses 'expected a number from 1 to 1048576' --device lo --run 0
 refuses '--until: expected more than --from' --device lo --from 2 --until 2
+refuses '--last: expected no less than --first' --device lo --first 2 --last 1
+refuses 'expected a number from 1 to 4294967295' --device lo --first 0
 "$out/pktsink" --version | grep -q '^pktsink [0-9]'
 "$out/pktsink" --help | grep -q -- '--stamp-netns'
 echo "ok cli"

@@ -35,6 +35,7 @@ static void check_by_hand(void)
 	check(note(5) == ARRIVAL_DUPLICATE, "the highest again");
 	check(note(1) == ARRIVAL_DUPLICATE, "the first again");
 	check(note(6) == ARRIVAL_IN_ORDER, "and on");
+	check(order_last_lost(&order) == 3, "3, and not 4, which came late");
 	check(order_lost(&order) == 1 && order.distinct == 5 && order.duplicates == 3 &&
 		      order.reordered == 1 && order.furthest == 1,
 	      "lost %llu of %llu", order_lost(&order), order.highest);
@@ -50,6 +51,7 @@ static void check_beginning(void)
 	check(order_lost(&order) == 3 && order.gaps == 1, "they are lost");
 	check(order_note(&order, 2, &missing) == ARRIVAL_REORDERED && missing == 0, "one is not");
 	check(order_lost(&order) == 2, "two are");
+	check(order_last_lost(&order) == 3, "the third is the last");
 	check(note(0) == ARRIVAL_TOO_OLD, "before the first there is none");
 }
 
@@ -67,7 +69,22 @@ static void check_window(void)
 	check(order.too_old == 1, "counted");
 	/* A jump over more than all words leaves them as they were. */
 	note(5 * WINDOW + 1);
+	check(order_last_lost(&order) == 5 * WINDOW, "a word that an older block has");
 	check(note(64) == ARRIVAL_DUPLICATE, "no newer one took its place");
+}
+
+/* What was lost is told as far back as is known, and no further. */
+static void check_last_lost(void)
+{
+	begin();
+	check(order_last_lost(&order) == 0, "nothing came");
+	for (__u32 number = 2; number < WINDOW - 63; number++)
+		note(number);
+	check(order_last_lost(&order) == 1, "as far behind as is known");
+	note(WINDOW - 63);
+	check(order_last_lost(&order) == 0 && order_lost(&order) == 1, "further");
+	note(WINDOW - 61);
+	check(order_last_lost(&order) == WINDOW - 62, "and another one");
 }
 
 static void check_round(void)
@@ -127,7 +144,7 @@ static void check_shuffled(int delay)
 	static __u32 came[2 * SENT];
 	static bool seen[SENT + 1];
 	int count = shuffle(came, delay);
-	__u64 distinct = 0, duplicates = 0, reordered = 0, next_expected = 1;
+	__u64 distinct = 0, duplicates = 0, reordered = 0, next_expected = 1, lost;
 
 	memset(seen, 0, sizeof(seen));
 	begin();
@@ -153,6 +170,10 @@ static void check_shuffled(int delay)
 	      "delay %d: %llu, %llu, %llu", delay, order.distinct, order.duplicates,
 	      order.reordered);
 	check(order_lost(&order) == next_expected - 1 - distinct, "lost");
+	for (lost = next_expected - 1; lost && seen[lost]; lost--)
+		;
+	check(order_last_lost(&order) == lost, "%llu is the last, expected %llu",
+	      order_last_lost(&order), lost);
 	check(order.furthest < (__u64)delay, "%llu behind", order.furthest);
 }
 
@@ -161,6 +182,7 @@ int main(void)
 	check_by_hand();
 	check_beginning();
 	check_window();
+	check_last_lost();
 	check_round();
 	for (int delay = 1; delay < 5000; delay = delay * 3 + 1)
 		check_shuffled(delay);

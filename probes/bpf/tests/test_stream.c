@@ -209,6 +209,17 @@ static void check_span(void)
 	check(stream->order.distinct == 4, "order is of all");
 }
 
+static void check_numbers(void)
+{
+	begin();
+	config.first = 2;
+	config.last = 3;
+	for (__u32 number = 1; number <= 4; number++)
+		check(arrive(number, 0, 1000 * US).has_latency == (number == 2 || number == 3),
+		      "number %u", number);
+	check(stream->outside == 2 && stream->placed == 2, "as many within as without");
+}
+
 static void check_gaps(void)
 {
 	const struct kept *gaps = &stream->gaps;
@@ -288,6 +299,7 @@ int main(void)
 	check_runs();
 	check_all_late();
 	check_span();
+	check_numbers();
 	check_gaps();
 	for (int in_a_row = 1; in_a_row < 8; in_a_row++)
 		check_random(in_a_row);
