@@ -299,7 +299,18 @@ def test_a_router_that_is_gone_for_good_can_be_forgotten(
         refused.exception
     )
     assert place.exists()
+
+    def answers(place: Path, reporter: Reporter) -> None:
+        raise SkblabError("not put back on root@router: mtu")
+
+    with monkeypatch.context() as there:
+        there.setattr("skblab.sweep.cli.put_back", answers)
+        refused = call(app, ["cleanup", "--forget", "root@router"])
+        assert str(refused.exception) == "not put back on root@router: mtu"
+    given: list[Path] = []
+    monkeypatch.setattr(hostbeds, "_give_back_tester", lambda place, file: given.append(place))
     assert call(app, ["cleanup", "--forget", "root@router"]).exit_code == 0
+    assert given == [place]
     assert not place.exists()
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -27,7 +26,7 @@ from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.exact import PACKETS, Counting
 from skblab.sweep.exact import unable as uncounted
 from skblab.sweep.experiment import BASELINE, Experiment, Value, knobs_of
-from skblab.sweep.hostbeds import HostBeds, abandoned, put_back, remembered, router_of
+from skblab.sweep.hostbeds import HostBeds, abandoned, forget, put_back, remembered, router_of
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.knobs.boot import STOCK
 from skblab.sweep.knobs.registry import KNOBS, faults
@@ -36,6 +35,7 @@ from skblab.sweep.running import Method, Running
 from skblab.sweep.testbeds import GUESTS, HOSTS, KINDS, NETNS, Kind, hostsfile
 from skblab.sweep.wall import Timing
 from skblab.tomlfile import complaint
+from skblab.transport import TransportError
 from skblab_analysis import rates, tables
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.records import Run, RunFolder, load
@@ -175,11 +175,12 @@ def resume(
 
 
 def cleanup(
-    forget: Annotated[
+    gone: Annotated[
         str | None,
         typer.Option(
+            "--forget",
             metavar="ROUTER",
-            help="If nothing can be put back on this router, forget it: it is gone for good.",
+            help="If this router does not answer, forget what was left there: it is gone for good.",
             show_default=False,
         ),
     ] = None,
@@ -195,17 +196,20 @@ def cleanup(
         try:
             put_back(place, reporter)
             count += 1
-        except SkblabError as error:
+        except TransportError as error:
             why = one_line(str(error))
-            if router == forget:
-                shutil.rmtree(place)
+            if router == gone:
+                forget(place)
                 reporter.say(f"forgotten: what a killed run left on {router} ({why})")
             else:
                 mend = f"if {router} is gone for good: skblab cleanup --forget {router}"
                 wrong.append(f"{why}; {mend}")
-    if forget is not None and forget not in routers:
+        except SkblabError as error:
+            # It answers, so it is not gone.
+            wrong.append(one_line(str(error)))
+    if gone is not None and gone not in routers:
         raise UsageError(
-            f"--forget {forget}: expected a router on which something was left: "
+            f"--forget {gone}: expected a router on which something was left: "
             f"{', '.join(routers) or 'there is none'}"
         )
     if wrong:

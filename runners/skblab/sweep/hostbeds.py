@@ -107,8 +107,20 @@ def put_back(place: Path, reporter: Reporter) -> None:
     with connected(file.router.ssh, file.config) as router:
         give_back(router, file.router.ssh, who)
         _replay(place, file, router, reporter)
+    _give_back_tester(place, file)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _give_back_tester(place: Path, file: HostsFile) -> None:
     with connected(file.tester.ssh, file.config) as tester:
-        give_back(tester, file.tester.ssh, who)
+        give_back(tester, file.tester.ssh, _who(place))
+
+
+def forget(place: Path) -> None:
+    """Forget a testbed whose router cannot be reached; what its tester has is given back."""
+    file = remembered(place / WAY)
+    with contextlib.suppress(TransportError):
+        _give_back_tester(place, file)
     shutil.rmtree(place, ignore_errors=True)
 
 
