@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from skblab_analysis.rfc2544 import Mean, OfSetting, Rfc2544Summary
+from skblab_analysis.rfc2544 import Mean, OfSetting, Rfc2544Summary, Test
 from skblab_analysis.words import ABSENT, joined, number, quantity, share
 
 NANOSECONDS = 1e9
-COLUMNS = ("latency", "longest burst", "buffer", "recovery")
+COLUMNS = ("latency", "tester alone", "longest burst", "buffer", "recovery")
 # Columns of loss that a table has room for.
 MOST_LOADS = 10
 
@@ -41,8 +41,9 @@ def rows(summary: Rfc2544Summary, space: str = " ") -> list[TestCells]:
         TestCells(
             one.setting,
             (
-                _text(one.latency_ns, time),
-                "tester" if one.no_burst else _text(one.burst, frames),
+                _cell(one, "latency", one.latency_ns, time),
+                _text(one.floor_ns, time),
+                _cell(one, "back-to-back", one.burst, frames),
                 _text(one.buffer_s, seconds),
                 _recovery(one, seconds),
             ),
@@ -74,27 +75,18 @@ def loss_rows(summary: Rfc2544Summary) -> list[TestCells]:
 
 
 def unseen(found: Sequence[Rfc2544Summary]) -> list[str]:
-    """Return what the tests could not tell."""
+    """Return what the tests could not tell, and why, with which settings."""
     said = []
     for one in found:
-        same = [setting.setting for setting in one.settings if setting.no_burst]
-        if same:
-            said.append(
-                f"{one.traffic}: with {joined(same)} the tester is not faster than the router, "
-                "or kept no rate in bursts: there is no longest burst (RFC 9004)."
-            )
-        none = [setting.setting for setting in one.settings if setting.no_overload]
-        if none:
-            said.append(
-                f"{one.traffic}: with {joined(none)} the tester could not overload the router: "
-                "there is no time of recovery."
-            )
-        lasting = [setting.setting for setting in one.settings if setting.lasting]
-        if lasting:
-            said.append(
-                f"{one.traffic}: with {joined(lasting)} packets were lost until the end after some "
-                "overload: there is no time of recovery."
-            )
+        who: dict[tuple[str, str], list[str]] = {}
+        for setting in one.settings:
+            for missing in setting.untold:
+                name = f"{setting.setting} ({missing.count} of {missing.of})"
+                who.setdefault((missing.test, "; ".join(missing.reasons)), []).append(name)
+        said += [
+            f"{one.traffic}: RFC 2544's {test} is missing with {joined(names)}: {why}."
+            for (test, why), names in who.items()
+        ]
     return said
 
 
@@ -103,14 +95,29 @@ def note(summaries: Iterable[Rfc2544Summary]) -> str:
     bounded = any(
         one.burst is not None and one.burst.open for found in summaries for one in found.settings
     )
-    said = "Means of all repetitions, ± one standard deviation, at the strict rate."
+    said = (
+        "Means of the repetitions that have a figure, ± one standard deviation, at the strict rate."
+    )
     return said + (" ≥: no burst that was tried lost anything." if bounded else "")
 
 
 def _recovery(one: OfSetting, write: Callable[[float], str]) -> str:
     if one.lasting:
         return "not"
-    return "tester" if one.no_overload else _text(one.recovery_s, write)
+    found, within = one.recovery_s, one.within_s
+    if found is not None and within is not None and found.mean <= within.mean:
+        # Not told from none.
+        return f"≤ {write(within.mean)}"
+    return _cell(one, "recovery", found, write)
+
+
+def _cell(one: OfSetting, test: Test, found: Mean | None, write: Callable[[float], str]) -> str:
+    """Return a figure, and of how many repetitions it is, if not of all; or that there is none."""
+    missing = one.missing(test)
+    if found is None:
+        return ABSENT if missing is None else "not told"
+    some = f" ({found.count} of {missing.of})" if missing else ""
+    return f"{_text(found, write)}{some}"
 
 
 def _text(found: Mean | None, write: Callable[[float], str]) -> str:
@@ -123,5 +130,5 @@ def _text(found: Mean | None, write: Callable[[float], str]) -> str:
 
 def _loss(one: OfSetting, load: float) -> str:
     lost = one.loss.get(load)
-    # Not tried, as two loads above it lost nothing; or the generator did not keep it.
+    # The generator did not keep it, or it was not tried.
     return ABSENT if lost is None else number(lost, 1)

@@ -408,6 +408,13 @@ RFC2544 = Table(
         ),
         Column("latency_ns", pa.float64(), "ns", "One way, in mid-stream.", null=True),
         Column(
+            "floor_ns",
+            pa.float64(),
+            "ns",
+            "The tester's own at that rate, with no router in between; null: it was not to be had.",
+            null=True,
+        ),
+        Column(
             "loss_percent", pa.float64(), "%", "Frames lost, of those that were sent.", null=True
         ),
         Column("burst", pa.int64(), "packets", "The longest burst that lost nothing.", null=True),
@@ -426,6 +433,13 @@ RFC2544 = Table(
             null=True,
         ),
         Column(
+            "within_s",
+            pa.float64(),
+            "s",
+            "It may be shorter by so much: the generator was behind, or its clock coarse.",
+            null=True,
+        ),
+        Column(
             "open",
             pa.bool_(),
             NO_UNIT,
@@ -435,9 +449,10 @@ RFC2544 = Table(
             "limit",
             pa.string(),
             NO_UNIT,
-            "Who lost packets; `generator` without a figure: the tester was not fast enough.",
+            "Who lost packets: of back-to-back, of the shortest burst that failed.",
             null=True,
         ),
+        Column("reason", pa.string(), NO_UNIT, "Why there is no figure.", null=True),
     ),
     later=True,
 )

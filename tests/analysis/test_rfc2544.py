@@ -48,6 +48,7 @@ def test_a_table_has_a_row_for_each_setting() -> None:
     [row] = benchmarks.rows(summary)
     assert row.figures == (
         "32.0 µs ± 1.41 µs",
+        "8.00 µs",
         "510 ± 10",
         "1.53 ms ± 30.0 µs",
         "500 ms ± 354 ms",
@@ -79,27 +80,65 @@ def test_bounds_and_what_is_none_are_said() -> None:
     burst = Figure(
         test="back-to-back", repeat=0, load=2e5, seconds=1, burst=200_000, buffer_s=0.5, open=True
     )
-    lasting = Figure(test="recovery", repeat=0, load=1e5, seconds=1, open=True)
+    why = "packets were lost until the end"
+    lasting = Figure(test="recovery", repeat=0, load=1e5, seconds=1, open=True, reason=why)
     summary = of(burst, lasting)
     [row] = benchmarks.rows(summary)
-    assert row.figures == ("–", "≥ 200 000", "≥ 500 ms", "not")
+    assert row.figures == ("–", "–", "≥ 200 000", "≥ 500 ms", "not")
     assert benchmarks.note([summary]).endswith("no burst that was tried lost anything.")
-    [said] = benchmarks.unseen([summary])
-    assert "lost until the end" in said
-    none = of(Figure(test="back-to-back", repeat=0, load=2e5, seconds=1, limit="generator"))
-    [row] = benchmarks.rows(none)
-    assert row.figures[1] == "tester"
-    [said] = benchmarks.unseen([none])
-    assert "the tester is not faster than the router" in said
-    slow = Figure(test="recovery", repeat=0, load=2e5, seconds=1, limit="generator")
+    assert benchmarks.unseen([summary]) == [
+        f"{searches.TRAFFIC}: RFC 2544's recovery is missing with baseline (1 of 1): {why}."
+    ]
+
+
+def test_what_is_missing_is_said_with_its_reason() -> None:
+    tagged = Figure(test="latency", repeat=0, load=1e5, seconds=1, latency_ns=5_000)
+    absent = tagged.model_copy(update={"repeat": 1, "latency_ns": None, "reason": "none came"})
+    slow = Figure(test="back-to-back", repeat=0, load=2e5, seconds=1, reason="too slow")
     late = Figure(
-        test="frame loss", repeat=0, load=2e5, seconds=1, share=1, loss_percent=0, limit="generator"
+        test="frame loss", repeat=0, load=2e5, seconds=1, share=1, limit="generator", reason="late"
     )
-    [row] = benchmarks.rows(of(slow, late))
-    assert row.figures[3] == "tester"
-    assert benchmarks.loss_rows(of(slow, late)) == []
-    [said] = benchmarks.unseen([of(slow, late)])
-    assert "could not overload the router" in said
+    summary = of(tagged, absent, slow, late)
+    [row] = benchmarks.rows(summary)
+    assert row.figures == ("5.00 µs (1 of 2)", "–", "not told", "–", "–")
+    assert benchmarks.loss_rows(summary) == []
+    assert benchmarks.unseen([summary]) == [
+        f"{searches.TRAFFIC}: RFC 2544's {test} is missing with baseline ({count}): {why}."
+        for test, count, why in (
+            ("latency", "1 of 2", "none came"),
+            ("back-to-back", "1 of 1", "too slow"),
+            ("frame loss", "1 of 1", "late"),
+        )
+    ]
+
+
+def test_a_recovery_as_short_as_can_be_told_is_a_bound() -> None:
+    short = Figure(test="recovery", repeat=0, load=1e5, seconds=1, recovery_s=0.01, within_s=0.03)
+    [row] = benchmarks.rows(of(short))
+    assert row.figures[-1] == "≤ 30.0 ms"
+    [row] = benchmarks.rows(of(short.model_copy(update={"recovery_s": 0.04})))
+    assert row.figures[-1] == "40.0 ms"
+
+
+def test_a_block_without_loss_counts_at_loads_below_where_it_ended() -> None:
+    """Four blocks: three end at 80 %, and one loses at 70 %, and of one the load was not kept."""
+
+    def block(boot: int, *losses: float | None) -> list[OfTrial]:
+        return [
+            OfTrial(
+                **{"setting": "baseline", "boot": boot, "traffic": "IPv4", "test": "frame loss"},
+                **{"repeat": at, "load": 1e5, "seconds": 1, "share": 1 - at / 10},
+                loss_percent=lost,
+            )
+            for at, lost in enumerate(losses)
+        ]
+
+    clean = [one for boot in range(3) for one in block(boot, 4.0, 0.0, 0.0)]
+    found = [*clean, *block(3, 8.0, 2.0, 4.0, 1.2, 0.0, 0.0), *block(4, 8.0, None, 0.0)]
+    [summary] = summaries(found)
+    [one] = summary.settings
+    expected = {1.0: 28 / 5, 0.9: 0.5, 0.8: 4 / 5, 0.7: 0.3, 0.6: 0.0, 0.5: 0.0}
+    assert one.loss == pytest.approx(expected)
 
 
 def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:

@@ -73,11 +73,11 @@ S0 = Place("s0", "sink")
 def test_options_are_those_of_the_program() -> None:
     assert Sink(Place("eth1")).options() == ["--device", "eth1"]
     whole = Sink(
-        S0, Place("g0", "generator"), late_us=(250.0, 0.5), run=2, begin=1.0, end=9.25, passes=True
+        S0, Place("g0", "generator"), late_us=(250.0, 0.5), run=2, first=9, last=25, passes=True
     )
     assert whole.options() == [
         *("--device", "s0", "--netns", "sink", "--stamp", "g0", "--stamp-netns", "generator"),
-        *("--late", "250us", "--late", "0.5us", "--run", "2", "--from", "1", "--until", "9.25"),
+        *("--late", "250us", "--late", "0.5us", "--run", "2", "--first", "9", "--last", "25"),
         "--pass",
     ]
 

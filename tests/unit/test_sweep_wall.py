@@ -108,6 +108,9 @@ class Guest:
             for name, value in settings.items()
         ]
 
+    def forget(self) -> None:
+        """Nothing was read ahead."""
+
     def look(self, found: Sequence[Turned]) -> list[Turned]:
         return [replace(one, after=self.after or one.after) for one in found]
 
@@ -483,6 +486,18 @@ def test_a_strict_rate_is_confirmed_by_a_long_trial(
     assert [row["setting"] for row in last if row["setting"] not in (BASELINE, AGAIN)] == []
 
 
+def waiting(*_: object) -> Iterator[FakeSink]:
+    yield FakeSink()
+
+
+class FakeSink:
+    """What pktsink would say of ten packets."""
+
+    def end(self) -> ArrivalsDocument:
+        text = json.dumps(made_up_arrivals.document([40_000] * 100))
+        return ArrivalsDocument.model_validate_json(text)
+
+
 RFC2544 = {
     "latency_seconds": 1,
     "latency_repeats": 2,
@@ -521,7 +536,8 @@ class Buffered(Guest):
         """Print the number of the packet at which the rate changed: after so many seconds."""
         assert argv == ["cat", "/run/skblab-step"]
         last = self.sendings[-1]
-        return Done(0, f"{round(last.rate * last.after)}\n", "")
+        number, took = round(last.rate * last.after), round(last.after * 1e6)
+        return Done(0, f"{number} {number} {took + 7_000_000} 7000000\n", "")
 
 
 def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
@@ -534,8 +550,9 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
     def counting(_: object, program: str, watched: Sink) -> Iterator[FakeSink]:
         assert program == "/made-up/pktsink"
         if watched.stamper is not None:
-            # One of the frames in the middle of the stream.
-            assert watched.begin == 0.5
+            # Frames from the middle of the stream on.
+            assert watched.first is not None and watched.last is not None
+            assert watched.last == round(watched.first * 1.04) - 1
             yield FakeSink()
             return
         last = next(losses)
@@ -547,7 +564,8 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
                 gap = Gap(begin_ns=0, end_ns=1, packets=1, sequence=round(lost) + 1)
                 highest = sent.packets - (last is None)
                 packets = found.packets.model_copy(update={"highest": highest})
-                gaps = found.gaps.model_copy(update={"last": gap})
+                first = gap.model_copy(update={"sequence": 2})
+                gaps = found.gaps.model_copy(update={"last": gap, "recorded": (first,)})
                 return found.model_copy(update={"packets": packets, "gaps": gaps})
 
         yield Numbers()
@@ -564,6 +582,7 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
         assert rate is not None and rate.interval is not None
         assert one.latency_ns is not None
         assert (one.latency_ns.mean, one.latency_ns.count) == (40_000, 2)
+        assert one.floor_ns is not None and one.floor_ns.mean == 40_000
         # Down from what the tester carries, by tenths of it.
         most = GENERATOR * 0.99
         assert list(one.loss)[:2] == [1.0, 0.9]
@@ -581,7 +600,7 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
     assert {round(row["share"], 3) for row in overloads} == {1.1}
     assert Counter(row["purpose"] for row in run.loads).keys() == {"search", "rfc2544"}
     assert all(row["part"] == "whole" for row in run.tested)
-    assert any("there is no time of recovery" in said for said in findings.unseen(run))
+    assert any("packets were lost until the end" in said for said in findings.unseen(run))
 
 
 def test_a_router_as_fast_as_the_tester_has_no_longest_burst(
@@ -590,8 +609,120 @@ def test_a_router_as_fast_as_the_tester_has_no_longest_burst(
     wanted = rfc2544_experiment(burst_seconds=0.5)
     run = Sweep.begin(tmp_path, wanted, Guest(generator=SLOW)).run(monkeypatch)
     [summary] = run.rfc2544()
-    assert [one.no_burst for one in summary.settings] == [True] * 3
+    assert [one.missing("back-to-back") is None for one in summary.settings] == [False] * 3
     assert any("is not faster than the router" in said for said in findings.unseen(run))
+
+
+def lossy(**more: object) -> ArrivalsDocument:
+    """What came of 3000 packets, of which 900 did not; the rate was changed after 2000."""
+    found = FakeSink().end()
+    gaps = {"last": gap_before(2501), "recorded": (gap_before(100),)}
+    packets = {"distinct": 2100, "highest": 3000, "lost": 900, "last_lost": 2500} | more
+    return found.model_copy(
+        update={
+            "packets": found.packets.model_copy(update=packets),
+            "gaps": found.gaps.model_copy(update=gaps),
+        }
+    )
+
+
+def gap_before(sequence: int) -> Gap:
+    return Gap(begin_ns=0, end_ns=1, packets=1, sequence=sequence)
+
+
+OFFERED = Offered(3000, 2100, 2100, 3_000_000)
+
+
+@pytest.mark.parametrize(
+    ("document", "offered", "last"),
+    [
+        (lossy(), OFFERED, 2500),
+        # All but those before the change came in the end, if late.
+        (lossy(last_lost=1500, reordered=500), OFFERED, 1500),
+        (lossy(highest=2999), OFFERED, 3000),
+        # What is not known of any more was lost, as nothing is reordered.
+        (lossy(last_lost=0), OFFERED, 2500),
+        (lossy(last_lost=0, reordered=1), OFFERED, 2000),
+        (lossy(last_lost=0, reordered=1, highest=3_000_000), OFFERED, "which were lost"),
+        (lossy(distinct=3000, lost=0), OFFERED, "it lost nothing$"),
+        (lossy(merged=3), OFFERED, "3 packets stand for several"),
+        (lossy(), replace(OFFERED, forwarded=2200), "the sink lost packets"),
+        (lossy(), replace(OFFERED, refused=9), "before they had left the tester"),
+    ],
+)
+def test_which_packet_was_lost_last_is_known_or_said_not_to_be(
+    document: ArrivalsDocument, offered: Offered, last: int | str
+) -> None:
+    if isinstance(last, int):
+        assert rfc2544._last_lost(document, offered, 2000) == last
+    else:
+        with pytest.raises(rfc2544.UntoldError, match=last):
+            rfc2544._last_lost(document, replace(offered, sent=document.packets.highest), 2000)
+
+
+def test_what_was_lost_only_after_the_change_is_no_overload() -> None:
+    document = lossy()
+    gaps = document.gaps.model_copy(update={"recorded": (gap_before(2400),)})
+    with pytest.raises(rfc2544.UntoldError, match="until the change of rate"):
+        rfc2544._last_lost(document.model_copy(update={"gaps": gaps}), OFFERED, 2000)
+
+
+@pytest.mark.parametrize(
+    ("counts", "percent"),
+    [
+        ((1000, 1000, 1000), 0.0),
+        ((1000, 900, 900), 10.0),
+        # What the sink lost the router did not.
+        ((1000, 900, 800), 10.0),
+        ((1000, 1000, 800), 0.0),
+        ((700, 600, 600), None),
+    ],
+)
+def test_frame_loss_is_the_routers(counts: tuple[int, int, int], percent: float | None) -> None:
+    one = rfc2544.Trial(1000, 1.0, *counts)
+    if percent is None:
+        with pytest.raises(rfc2544.UntoldError, match="did not keep the load"):
+            rfc2544._percent(one)
+    else:
+        assert rfc2544._percent(one) == percent
+
+
+def test_what_goes_wrong_in_one_test_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def counting(*_: object) -> Iterator[FakeSink]:
+        raise UsageError("pktsink was not attached: it takes Linux 6.6")
+        yield
+
+    monkeypatch.setattr(rfc2544, "counting", counting)
+    wanted = rfc2544_experiment(latency_seconds=1, frame_loss_seconds=1)
+    run = Sweep.begin(tmp_path, wanted, Buffered()).run(monkeypatch)
+    assert {row["state"] for row in run.trials} == {"good"}
+    [summary] = run.rfc2544()
+    for one in summary.settings:
+        assert one.loss
+        missing = one.missing("latency")
+        assert missing is not None
+        assert missing.reasons == ("pktsink was not attached: it takes Linux 6.6",)
+
+
+def test_without_a_ceiling_the_most_is_what_the_tester_was_seen_to_send(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoLoop(Buffered):
+        def offer(self, sending: Sending) -> Offered:
+            if sending.tester:
+                raise SkblabError("the tester has no loop")
+            return super().offer(sending)
+
+    wanted = rfc2544_experiment(frame_loss_seconds=1)
+    run = Sweep.begin(tmp_path, wanted, NoLoop()).run(monkeypatch)
+    [summary] = run.rfc2544()
+    for one in summary.settings:
+        assert one.loss[1.0] > 10
+        found = [row for row in run.tested if row["setting"] == one.setting]
+        assert found[0]["load"] > ROUTER * 1.05
 
 
 def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
@@ -601,24 +732,13 @@ def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
     assert done.exit_code == 0, done.exception
     for words in (
-        "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --from 0.5 --until ",
+        "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --first 5000000 "
+        "--last 5199999 --pass\n",
         "# RFC 2544, back-to-back, here as if 1e+07 packets/s were the throughput\n"
         "offer whole 4 60 1 5000000 100 1 1\n",
         "THEN='2 182'\noffer whole 4 60 1 33000000 91 4.5 1",
     ):
         assert words in done.stdout
-
-
-def waiting(*_: object) -> Iterator[FakeSink]:
-    yield FakeSink()
-
-
-class FakeSink:
-    """What pktsink would say of ten packets."""
-
-    def end(self) -> ArrivalsDocument:
-        text = json.dumps(made_up_arrivals.document([40_000] * 100))
-        return ArrivalsDocument.model_validate_json(text)
 
 
 def late_experiment(**measure: object) -> Experiment:

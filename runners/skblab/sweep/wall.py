@@ -31,7 +31,7 @@ from skblab.sweep.throughput.confirm import Confirmation, confirm
 from skblab.sweep.throughput.limits import MARGIN, Tolerances
 from skblab.sweep.throughput.result import GoalResult, SearchResult
 from skblab.sweep.throughput.search import search
-from skblab.sweep.throughput.trial import Measurer, Recorder
+from skblab.sweep.throughput.trial import Recorder
 from skblab.sweep.throughput.trial import Trial as LoadTrial
 from skblab_analysis import latency, throughput
 from skblab_analysis.files import Event
@@ -50,6 +50,8 @@ MOST_PER_SECOND = 10_000_000.0
 LEAST_PER_SECOND = 1.0
 # Times that a trial is run before it is believed that its counts contradict each other.
 TRIES = 3
+# Of what a generator reached that was asked for more than it can, so much it keeps.
+SAFE = 0.98
 
 
 def asked(throughput: Throughput) -> goals.Plan:
@@ -161,16 +163,19 @@ class Timing:
         return lambda: self._record(key, found, confirmed, tested, more)
 
     def _tested(
-        self, key: Key, trial: Trial, testbed: Testbed, measurer: Measurer, found: SearchResult
+        self, key: Key, trial: Trial, testbed: Testbed, measurer: Recorder, found: SearchResult
     ) -> Iterator[Figure]:
         """Yield what RFC 2544's other tests find, at the strict rate; nothing where is none."""
         asked = self.experiment.measure.rfc2544
         if asked is None or (rate := found["strict"].lower) is None:
             return
-        # A tester without a rate is no faster than the router.
-        most = max(rate, self._ceiling(key, goals.STRICT.name) or rate)
-        width = self._throughput.width
-        yield from Tests(asked, testbed, trial.stream, measurer, rate, most, width).run()
+        ceiling = self._ceiling(key, goals.STRICT.name)
+        most = max(rate, _most(measurer.trials) if ceiling is None else ceiling)
+        alone = ceiling is not None and ceiling >= rate
+        limit, width = found["strict"].limit, self._throughput.width
+        yield from Tests(
+            asked, testbed, trial.stream, measurer, rate, limit, most, alone, width
+        ).run()
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return None: whatever can be set can be timed."""
@@ -277,6 +282,14 @@ class Timing:
             if (one.part, one.goal, one.boot, one.boot_knobs, one.traffic) == ours:
                 return one.lower
         return None
+
+
+def _most(trials: Sequence[LoadTrial]) -> float:
+    """Return the most that a tester was seen to send, which could not be tried alone."""
+    rates = (
+        one.load if one.limit != "generator" else SAFE * one.sent / one.lasted for one in trials
+    )
+    return max(rates, default=0.0)
 
 
 def _widest(run: Run) -> float | None:

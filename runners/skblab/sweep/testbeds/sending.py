@@ -11,7 +11,8 @@ from skblab.sweep.experiment import Stream
 # A generator that cannot keep the rate is stopped so long after the trial should have ended. pktgen
 # itself takes up to a quarter of a second until it begins.
 LATE_SECONDS = 0.5
-# On the machine of the generator, of packets whose rate was changed.
+# On the machine of the generator, of packets whose rate was changed: the numbers of the next packet
+# before and after that, and microseconds of its clock then and when it began.
 STEP = "/run/skblab-step"
 # With one packet a trial would have no rate, and there is no time between two.
 LEAST_PACKETS = 2
@@ -22,8 +23,8 @@ class Sending:
     """Packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
 
     `tester`: with no router in between. `by_queue`: so that what is attached to the generator's
-    device sees them. `then` is the rate from `after` seconds on, without a gap between the two; how
-    many had been sent by then is in STEP.
+    device sees them. `then` is the rate from `after` seconds on, without a gap between the two;
+    what had been sent by then is in STEP.
     """
 
     stream: Stream

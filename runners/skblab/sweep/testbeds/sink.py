@@ -34,15 +34,15 @@ class Sink:
 
     `stamper` is where packets are stamped anew as they leave the generator, which has to send by
     `xmit_mode queue_xmit` then: without it stamps hold the wait for a packet's time. Times are
-    those of packets from `begin` to `end`, in seconds since the first one.
+    those of packets with the numbers `first` to `last`; the first that is sent has 1.
     """
 
     place: Place
     stamper: Place | None = None
     late_us: tuple[float, ...] = ()
     run: int | None = None
-    begin: float | None = None
-    end: float | None = None
+    first: int | None = None
+    last: int | None = None
     passes: bool = False
 
     def options(self) -> list[str]:
@@ -52,9 +52,9 @@ class Sink:
             words += self.stamper.options("--stamp", "--stamp-netns")
         for late in self.late_us:
             words += ["--late", f"{late:.15g}us"]
-        for option, value in (("--run", self.run), ("--from", self.begin), ("--until", self.end)):
+        for option, value in (("--run", self.run), ("--first", self.first), ("--last", self.last)):
             if value is not None:
-                words += [option, f"{value:.15g}"]
+                words += [option, str(value)]
         return [*words, "--pass"] if self.passes else words
 
 

@@ -125,6 +125,15 @@ generate() { # device destination-mac family bytes|mix flows count gap limit cpu
 		for setting; do echo "$setting" >"$device"; done
 		echo "$same" >/run/skblab-pktgen
 		if [ -n "$THEN" ]; then
+			rm -f /run/skblab-step
+			look() {
+				while read -r line; do
+					case $line in
+					started:*) began=${line#started: } began=${began%%us*} ;;
+					seq_num:*) number=${line#seq_num: } number=${number%% *} ;;
+					esac
+				done <"$device"
+			}
 			(
 				# Until it has begun its number is that of the last time.
 				left=1000
@@ -133,8 +142,12 @@ generate() { # device destination-mac family bytes|mix flows count gap limit cpu
 					sleep 0.01
 				done
 				sleep "${THEN% *}"
+				look
+				first=$number
 				echo "delay ${THEN#* }" >"$device"
-				sed -n "s/.*seq_num: \([0-9]*\).*/\1/p" "$device" >/run/skblab-step
+				look
+				read -r up _ </proc/uptime
+				echo "$first $number ${up%.*}${up#*.}0000 $began" >/run/skblab-step
 			) &
 		fi
 		eval "$start"

@@ -23,14 +23,22 @@ REPEATS = 5
 OPEN = 0.1
 
 
+@dataclass(frozen=True)
+class Stepped:
+    """What came of a step: seconds until the `last` frame was sent that was lost after it, or None.
+
+    It may be less, by `within`: a generator that was behind catches up at first.
+    """
+
+    last: float | None
+    within: float = 0.0
+
+
 class Stepper(Protocol):
     """Sends at two rates, one after the other without a gap."""
 
-    def step(self, first: float, then: float, seconds: float) -> float | None:
-        """Send `first` and `then` packets per second, `seconds` each.
-
-        Return how long after the step the last frame that was lost had been sent, None if none was.
-        """
+    def step(self, first: float, then: float, seconds: float) -> Stepped:
+        """Send `first` and `then` packets per second, `seconds` each."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +46,14 @@ class Recovery:
     """What was seen after each overload; loads in packets per second.
 
     `times` are seconds, 0 where nothing was lost after the step, None where frames were lost until
-    the end. `overload` may be less than the RFC's 110 %: a device that carries all that can be sent
-    is never overloaded.
+    the end. Each may be less by as much as `within` has, in seconds. `overload` may be less than
+    the RFC's 110 %: a device that carries all that can be sent is never overloaded.
     """
 
     throughput: float
     overload: float
     times: tuple[float | None, ...]
+    within: tuple[float, ...]
 
     @property
     def overloaded(self) -> bool:
@@ -72,10 +81,9 @@ def recovery(
             f"most {max_load} packets/s; expected at least once, more than 0, and no more than that"
         )
     overload = min(throughput * OVERLOAD, max_load)
-    times = [
-        _closed(stepper.step(overload, overload * AFTER, seconds), seconds) for _ in range(repeats)
-    ]
-    return Recovery(throughput, overload, tuple(times))
+    steps = [stepper.step(overload, overload * AFTER, seconds) for _ in range(repeats)]
+    times = tuple(_closed(one.last, seconds) for one in steps)
+    return Recovery(throughput, overload, times, tuple(one.within for one in steps))
 
 
 def _closed(last: float | None, seconds: float) -> float | None:
