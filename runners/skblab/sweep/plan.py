@@ -27,7 +27,7 @@ from skblab.sweep.experiment import (
     knobs_of,
     text,
 )
-from skblab.sweep.throughput import frame_loss
+from skblab.sweep.throughput import back_to_back, frame_loss
 from skblab_analysis.certainty import AGAIN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
@@ -155,7 +155,8 @@ def _tests(asked: Rfc2544 | None) -> float:
         return 0.0
     found = 0.0
     if asked.latency_seconds is not None:
-        found += asked.latency_repeats * (asked.latency_seconds + TRIAL_SECONDS)
+        # Once more, of the tester alone.
+        found += (asked.latency_repeats + 1) * (asked.latency_seconds + TRIAL_SECONDS)
     if asked.frame_loss_seconds is not None:
         # Half of the loads, about, lose something.
         loads = 0.5 / asked.frame_loss_step + frame_loss.CLEAN
@@ -164,6 +165,7 @@ def _tests(asked: Rfc2544 | None) -> float:
         # The first burst is the longest, and those after it are shorter by halves.
         halves = math.log2(2 + asked.burst_seconds * PACKETS_PER_SECOND)
         found += asked.burst_repeats * (2 * asked.burst_seconds + 1.5 * halves * TRIAL_SECONDS)
+        found += back_to_back.STARTS * TRIAL_SECONDS
     if asked.recovery_seconds is not None:
         found += asked.recovery_repeats * (2 * asked.recovery_seconds + TRIAL_SECONDS)
     return found
