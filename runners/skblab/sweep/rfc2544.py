@@ -7,6 +7,7 @@ figure that the tester has a part in is none: its reason is recorded instead.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -89,16 +90,19 @@ class Tests:
         trials = latency.trials(self.throughput, seconds, self.asked.latency_repeats)
         floor = None
         if self.alone:
-            try:
+            # Where it is none, the figures say for themselves what is wrong with the tester.
+            with contextlib.suppress(UntoldError):
                 floor = self._delay(trials[0], tester=True)
-            except UntoldError:
-                # What the tester cannot time by itself it has no part of: a setting's say why not.
-                floor = None
         for number, one in enumerate(trials):
-            made = Figure(test="latency", repeat=number, load=one.load, seconds=one.seconds)
+            made = Figure(
+                test="latency",
+                repeat=number,
+                load=one.load,
+                seconds=one.seconds,
+                floor_ns=floor,
+            )
             try:
-                found = {"latency_ns": self._delay(one, tester=False), "floor_ns": floor}
-                yield made.model_copy(update=found)
+                yield made.model_copy(update={"latency_ns": self._delay(one, tester=False)})
             except UntoldError as why:
                 yield made.model_copy(update={"reason": str(why)})
 
