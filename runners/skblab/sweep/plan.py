@@ -27,8 +27,9 @@ from skblab.sweep.experiment import (
     knobs_of,
     text,
 )
-from skblab.sweep.throughput import back_to_back, frame_loss
+from skblab.sweep.throughput import back_to_back
 from skblab_analysis.certainty import AGAIN
+from skblab_analysis.rfc2544 import CLEAN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
 
@@ -159,7 +160,7 @@ def _tests(asked: Rfc2544 | None) -> float:
         found += (asked.latency_repeats + 1) * (asked.latency_seconds + TRIAL_SECONDS)
     if asked.frame_loss_seconds is not None:
         # Half of the loads, about, lose something.
-        loads = 0.5 / asked.frame_loss_step + frame_loss.CLEAN
+        loads = 0.5 / asked.frame_loss_step + CLEAN
         found += loads * (asked.frame_loss_seconds + TRIAL_SECONDS)
     if asked.burst_seconds is not None:
         # The first burst is the longest, and those after it are shorter by halves.

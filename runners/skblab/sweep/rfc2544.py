@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.sweep.arriving import PROGRAM
@@ -20,7 +21,7 @@ from skblab.sweep.testbeds.sending import LATE_SECONDS, STEP
 from skblab.sweep.testbeds.sink import Sink, counting
 from skblab.sweep.throughput import latency
 from skblab.sweep.throughput.back_to_back import applies, back_to_back
-from skblab.sweep.throughput.frame_loss import frame_loss
+from skblab.sweep.throughput.frame_loss import frame_loss, percent
 from skblab.sweep.throughput.limits import Tolerances, missed
 from skblab.sweep.throughput.recovery import AFTER, OVERLOAD, Stepped, recovery
 from skblab.sweep.throughput.trial import Measurer, Trial
@@ -101,10 +102,7 @@ class Tests:
                 seconds=one.seconds,
                 floor_ns=floor,
             )
-            try:
-                yield made.model_copy(update={"latency_ns": self._delay(one, tester=False)})
-            except UntoldError as why:
-                yield made.model_copy(update={"reason": str(why)})
+            yield _told(made, "latency_ns", partial(self._delay, one, tester=False))
 
     def _delay(self, one: latency.LatencyTrial, *, tester: bool) -> float:
         """Return the mean latency of the tagged frames, in ns."""
@@ -131,10 +129,7 @@ class Tests:
                 seconds=one.seconds,
                 limit=one.limit,
             )
-            try:
-                yield made.model_copy(update={"loss_percent": _percent(one)})
-            except UntoldError as why:
-                yield made.model_copy(update={"reason": str(why)})
+            yield _told(made, "loss_percent", partial(_percent, one))
 
     def _back_to_back(self, seconds: float) -> Iterator[Figure]:
         made = Figure(test="back-to-back", repeat=0, load=self.most, seconds=seconds)
@@ -209,16 +204,19 @@ class Tests:
             return attached.end(), offered
 
 
+def _told(made: Figure, name: str, find: Callable[[], float]) -> Figure:
+    """Return a figure with what is found, or with why it is not."""
+    try:
+        return made.model_copy(update={name: find()})
+    except UntoldError as why:
+        return made.model_copy(update={"reason": str(why)})
+
+
 def _percent(one: Trial) -> float:
     """Return the router's frame loss rate, in per cent of what was sent (26.3)."""
     if one.limit == "generator":
         raise UntoldError("the tester did not keep the load")
-    arrived = one.received
-    if one.limit == "sink":
-        # The router's own count leaves out what the sink lost.
-        assert one.forwarded is not None
-        arrived = one.forwarded
-    return 100 * (one.sent - arrived) / one.sent if one.sent else 0.0
+    return percent(one)
 
 
 def _last_lost(document: ArrivalsDocument, offered: Offered, step: int) -> int:

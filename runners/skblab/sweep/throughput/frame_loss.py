@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from skblab.errors import UsageError
 from skblab.sweep.throughput.trial import Measurer, Trial
+from skblab_analysis.rfc2544 import CLEAN
 
 SECONDS = 60.0
 FINEST, COARSEST = 0.001, 0.1
-# Trials in a row without loss, that end the test.
-CLEAN = 2
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,15 @@ class FrameLoss:
 
         It knows nothing of what a generator at its limit did not put in: the trial's limit does.
         """
-        return [100 * one.lost / one.sent if one.sent else 0.0 for one in self.trials]
+        return [percent(one) for one in self.trials]
+
+
+def percent(trial: Trial) -> float:
+    """Return what the device lost, in percent of what was put in; the sink's losses are not its."""
+    arrived = trial.received
+    if trial.limit == "sink" and trial.forwarded is not None:
+        arrived = trial.forwarded
+    return 100 * (trial.sent - arrived) / trial.sent if trial.sent else 0.0
 
 
 def frame_loss(
