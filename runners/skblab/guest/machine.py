@@ -19,6 +19,7 @@ from typing import ClassVar
 from skblab import paths
 from skblab.doctor import kvm
 from skblab.errors import GuestError, SkblabError
+from skblab.guest import eventlog
 from skblab.guest.console import Console
 from skblab.guest.spec import GuestSpec, init_script
 from skblab.kernel import Kernel
@@ -101,6 +102,7 @@ class Guest:
             try:
                 if wait and guest._falls_with_qemu():
                     guest._end()
+                    eventlog.note(eventlog.AGAIN, kernel.key)
                     shutil.rmtree(folder)
                     folder.mkdir()
                     guest = cls._start(spec, kernel, labroot, shares, folder, place)
@@ -150,6 +152,7 @@ class Guest:
             start_new_session=True,
         )
         cls._running.add(process)
+        eventlog.note(eventlog.STARTED, kernel.key)
         transport = SshTransport(
             options=_ssh_options(f"{sock.inside}/ssh"),
             destination="root@guest",
@@ -271,6 +274,8 @@ class Guest:
         self._process.wait()
         self._running.discard(self._process)
         self.transport.close()
+        self.console.poll()
+        eventlog.note(eventlog.ENDED, self.kernel.key, self.console.findings)
 
 
 def _make_folder() -> Path:
