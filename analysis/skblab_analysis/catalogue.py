@@ -217,6 +217,11 @@ class Catalogue(_Part):
                     )
         return self
 
+    @property
+    def hooked(self) -> tuple[Point | End, ...]:
+        """Return all that has hooks: points and ends."""
+        return (*self.points, *self.ends)
+
     def point(self, name: str) -> Point:
         """Return the point of that name, or raise RecordError."""
         for point in self.points:

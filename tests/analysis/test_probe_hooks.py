@@ -114,7 +114,8 @@ def expanded(text: str, known: dict[str, tuple[list[str], str]]) -> str:
         given = dict(zip(names, values, strict=True))
         for name, value in given.items():
             body = re.sub(rf"(?<!#)#\s*{name}\b", f'"{value}"', body)
-        body = re.sub(r"\w+", lambda word, given=given: given.get(word[0], word[0]), body)
+        words = (given.get(word, word) for word in re.split(r"(\w+)", body))
+        body = "".join(words)
         text = text[: found.start()] + body.replace("##", "") + text[end:]
     return re.sub(r'"\s*"', "", text)
 
@@ -158,7 +159,7 @@ def says(body: str, functions: dict[str, str]) -> tuple[set[str], set[str]]:
 def catalogued() -> dict[str, tuple[Hook, set[str]]]:
     """Return each hook of the catalogue with the points and ends that it is for."""
     found: dict[str, tuple[Hook, set[str]]] = {}
-    for one in (*load().points, *load().ends):
+    for one in load().hooked:
         for hook in one.hooks:
             found.setdefault(f"{hook.kind}:{hook.target}", (hook, set()))[1].add(one.name)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ FOLDER = Path(__file__).parents[2] / "results-schema"
 NAMED = "trials.parquet"
 PACKETS = 2_000
 
-Rows = list[dict[str, Any]]
+Rows = Sequence[Mapping[Any, Any]]
 
 
 def documented() -> dict[str, str]:
@@ -132,7 +132,7 @@ def test_a_run_loads(
 
 
 def test_units_are_those_of_the_tables() -> None:
-    units = duckdb.sql(
+    units = duckdb.execute(
         f"SELECT decode(value)->>'rate', decode(value)->>'late_max' "
         f"FROM parquet_kv_metadata('{FOLDER}/example/trials.parquet') WHERE key = 'units'"
     ).fetchall()

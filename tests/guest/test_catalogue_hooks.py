@@ -52,12 +52,7 @@ def btf(lab: LabRoot, stock: Kernel) -> Btf:
     return Btf(json.loads(lab.run(call, binds=[bind], what="bpftool btf dump"))["types"])
 
 
-HOOKS = [
-    hook
-    for one in (*load().points, *load().ends)
-    for hook in one.hooks
-    if hook.fits(version("6.12"))
-]
+HOOKS = [hook for one in load().hooked for hook in one.hooks if hook.fits(version("6.12"))]
 
 
 @pytest.mark.labroot

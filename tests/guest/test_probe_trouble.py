@@ -472,7 +472,7 @@ def test_the_probed_namespace_deleted(testbed: Bed) -> None:
         testbed.sh("ip netns del gone")
         testbed.send(503)
         document = end()
-    assert document.samples.filtered == 2 * 503
+    assert document.samples is not None and document.samples.filtered == 2 * 503
     for name in ("gone", "../../etc/passwd"):
         assert f"--netns {name}: cannot enter it" in _refused(testbed, "--netns", name)
 
@@ -543,7 +543,9 @@ def command(testbed: Bed, tmp_path: Path) -> Iterator[Callable[..., Command]]:
         with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
             process = subprocess.Popen(
                 [*DEFAULT_SIGNALS, str(TREE / "skblab"), *words, *options],
-                **{"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
                 env={**os.environ, "SKBLAB_RESULTS": str(tmp_path)},
             )
         one = Command(process, tmp_path)
@@ -659,7 +661,9 @@ def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*DEFAULT_SIGNALS, str(TREE / "skblab"), *words],
-        **{"stdin": theirs, "stdout": theirs, "stderr": theirs},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
         env={**os.environ, "SKBLAB_RESULTS": str(tmp_path), "TERM": "xterm", "COLUMNS": "120"},
     ) as process:
         os.close(theirs)

@@ -113,8 +113,8 @@ def test_a_clock_that_is_set_back_is_in_no_figure(
 ) -> None:
     before = hosts.state()
     with set_on(hosts, experiment, tmp_path) as sweep:
-        for one in (hosts.router, hosts.tester):
-            one.transport.script("date -s @$(($(date +%s) - 3600))").check("setting a clock")
+        for machine in (hosts.router, hosts.tester):
+            machine.transport.script("date -s @$(($(date +%s) - 3600))").check("setting a clock")
         sweep.ends(0)
         run = sweep.run()
     [latency] = run.latency()

@@ -12,7 +12,7 @@ import pytest
 from made_up_cost import HOOKS
 from made_up_cost import exact as made_up
 from made_up_cost import wall as made_up_wall
-from skblab import kernel, store, tools
+from skblab import kernel, paths, tools
 from skblab.bench import readers
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
@@ -81,7 +81,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "pathlat").write_bytes(b"program")
     monkeypatch.setattr(tools, "ensure_probe", lambda *_: tmp_path)
-    store.paths.cache().joinpath("locks").mkdir()
+    paths.cache().joinpath("locks").mkdir()
     calls: list[str] = []
 
     def count(*_: object) -> cost.ExactCost:

@@ -168,7 +168,8 @@ def of(source: str, **layer: object) -> PathlatDocument:
         | ({} if name == "receive" else {"seen": {"driver": 0, "user": 0}})
         for name in ("receive", "forward", "send")
     ]
-    made = {"schema": "skblab.pathlat/2", "source": source, "kernel": "6.12", "clock_unit": "ns"}
+    made: dict[str, object] = {"schema": "skblab.pathlat/2", "source": source}
+    made |= {"kernel": "6.12", "clock_unit": "ns"}
     made |= {"sub_buckets": 16, "merged": 0, "paths": paths, "samples": None if kernel else {}}
     counts = {"entered": 3, "sent": 0, "reentered": 0}
     return parse(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_probe_verify import document as seen_by_pathlat
@@ -56,8 +57,8 @@ def tapped(names: tuple[str, ...] = LAYERS, count: int = 10, *more: str) -> list
     return [f"{line}\n" for line in [*lines, *more]]
 
 
-SAMPLED = {"merged": 0, "copies": 0}
-HOOKED = {"begun": 10, "again": 0, "merged": 0, "freed": 0, "under_way": 0}
+SAMPLED: dict[str, Any] = {"merged": 0, "copies": 0}
+HOOKED: dict[str, Any] = {"begun": 10, "again": 0, "merged": 0, "freed": 0, "under_way": 0}
 
 
 def of_both(script: str, names: tuple[str, ...]) -> tuple[ScriptDocument, ScriptDocument]:
@@ -337,7 +338,10 @@ def test_one_side_alone_is_not_the_same() -> None:
         (Request(late="250us"), "stap", "--late"),
         (Request(path="send"), "stap", "--path send"),
         # 0 was asked for, too.
-        *((Request(**{name: 0}), "stap", f"--{name.replace('_', '-')}: ") for name in NUMBERS),
+        *(
+            (Request(**dict[str, Any]({name: 0})), "stap", f"--{name.replace('_', '-')}: ")
+            for name in NUMBERS
+        ),
         (Request(), "perf", "--backend perf: expected bpf, bpftrace, stap"),
     ],
 )

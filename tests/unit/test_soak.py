@@ -96,7 +96,7 @@ def test_a_good_soak_has_no_complaint() -> None:
         ({"calm": {"sent": 500, "received": 500, "samples": None}}, "no path stamps"),
     ],
 )
-def test_each_trouble_is_told(changes: dict[str, object], words: str) -> None:
+def test_each_trouble_is_told(changes: dict[str, Any], words: str) -> None:
     assert any(words in text for text in _wrong(**changes)), _wrong(**changes)
 
 

@@ -31,8 +31,8 @@ from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
-from skblab.sweep.testbeds import NETNS, netns
-from skblab.sweep.testbeds.netns import Netns
+from skblab.sweep.testbeds import NETNS, inventory, netns
+from skblab.sweep.testbeds import Testbed as AnyTestbed
 from skblab.transport import Transport, TransportError
 from skblab.transport.base import Done
 from skblab_analysis.certainty import AGAIN
@@ -91,15 +91,15 @@ class Method:
     def spec(self, begins: Start) -> GuestSpec:
         return cast(GuestSpec, None)
 
-    def warm_up(self, testbed: Netns) -> None:
+    def warm_up(self, testbed: AnyTestbed) -> None:
         self.cold -= 1
         if self.cold >= 0:
             raise SkblabError("the generator printed '': expected packets")
 
-    def ready(self, trial: Trial, testbed: Netns, *, tester: bool) -> None:
+    def ready(self, trial: Trial, testbed: AnyTestbed, *, tester: bool) -> None:
         pass
 
-    def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+    def measure(self, key: Key, trial: Trial, testbed: AnyTestbed) -> Callable[[], None]:
         self.measured.append(key.setting)
         if key.setting in self.hangs:
             raise LATE
@@ -247,7 +247,7 @@ def test_boots_side_by_side_leave_what_boots_in_turn_do(
     together = threading.Barrier(2, timeout=30)
 
     class Together(Method):
-        def warm_up(self, testbed: Netns) -> None:
+        def warm_up(self, testbed: AnyTestbed) -> None:
             # Both are up at once, or this breaks.
             together.wait()
 
@@ -271,7 +271,7 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
     began = threading.Event()
 
     class Failing(Method):
-        def measure(self, key: Key, trial: Trial, testbed: Netns) -> Callable[[], None]:
+        def measure(self, key: Key, trial: Trial, testbed: AnyTestbed) -> Callable[[], None]:
             if key.block == 0:
                 began.wait(30)
                 raise OSError(28, "No space left on device")
@@ -297,7 +297,7 @@ def test_what_a_boot_is_is_known_after_a_kill(
     folder = begin(tmp_path)
     have_guests(monkeypatch)
     facts = {"CPUs": "2", "version": "SMP"}
-    monkeypatch.setattr(beds.inventory, "read", lambda *_: dict(facts))
+    monkeypatch.setattr(inventory, "read", lambda *_: dict(facts))
     kernels = cast(Any, {("stock", True): None, ("rt", True): SimpleNamespace(release="6.12-rt")})
     there = (Booting("stock", True, kernels), cast(LabRoot, None), folder, Reporter(quiet=True))
 

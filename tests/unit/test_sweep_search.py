@@ -318,8 +318,8 @@ def test_each_result_says_on_how_many_trials_it_stands() -> None:
 def test_a_load_gets_as_many_trials_as_it_is_promised_and_no_more(seconds: float) -> None:
     # Twenty-one times 0.3 s, added up, is less than 6.3 s.
     result = search(Testbed(Device(2e5)), Plan(1000, 1e6, seconds=seconds))
-    strict = result["strict"]
-    assert [one.load for one in result.trials].count(strict.lower) == 21
+    lower = result["strict"].lower
+    assert len([one for one in result.trials if one.load == lower]) == 21
 
 
 def test_what_the_testbed_raises_comes_through_and_the_trials_are_kept() -> None:

@@ -31,6 +31,12 @@ class FakeRunning:
     def wait_for(self, text: str, seconds: float) -> None:
         raise AssertionError("nobody waits so")
 
+    def send(self, text: str) -> None:
+        raise AssertionError("nobody sends it anything")
+
+    def take_errors(self) -> str:
+        raise AssertionError("nobody asks for its errors")
+
     def said(self, text: str) -> bool:
         return text == "ready"
 

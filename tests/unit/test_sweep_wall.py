@@ -24,11 +24,11 @@ import synthetic_run
 from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
-from skblab import paths
+from skblab import kernel, labroot, paths
 from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, UsageError
 from skblab.reporter import Reporter
-from skblab.sweep import arriving, beds, booting, cli, counters, plan, rfc2544, wall
+from skblab.sweep import arriving, beds, cli, counters, inputs, plan, rfc2544, wall
 from skblab.sweep.beds import Beds
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Stream, Value
 from skblab.sweep.knobs.turning import Turned, Turner
@@ -39,6 +39,7 @@ from skblab.sweep.testbeds.netns import Netns
 from skblab.sweep.testbeds.sending import LEAST_PACKETS
 from skblab.sweep.testbeds.sink import Sink
 from skblab.sweep.throughput.limits import USUAL
+from skblab.sweep.throughput.trial import Trial
 from skblab.transport import TransportError
 from skblab.transport.base import Done
 from skblab_analysis import findings
@@ -284,7 +285,7 @@ def test_killed_at_fifty_moments_it_has_each_trial_once(
     length = time.monotonic() - started
     sweep = Sweep.begin(tmp_path / "killed", wanted)
     chosen = random.Random(4689)
-    kills, moments = 0, set()
+    kills, moments = 0, set[int]()
     # On a busy machine little is done until a kill: then there are more of them.
     while kills < 50 or (len(moments) <= 10 and kills < 500):
         # What is done makes the rest quicker; a run that came to its end is begun anew.
@@ -350,7 +351,8 @@ def test_each_boot_of_a_block_has_a_tester_and_a_ceiling(
     for name, truth in (("tester alone", GENERATOR), ("tester alone, kernel=rt", 92_000.0)):
         interval = named[name].interval
         assert interval is not None and named[name].none == 0
-        assert (interval.count, interval.mean) == (2, pytest.approx(truth, rel=0.03))
+        assert interval.count == 2
+        assert interval.mean == pytest.approx(truth, rel=0.03)
 
 
 def test_a_killed_run_of_several_boots_is_resumed_with_the_same_trials(
@@ -679,7 +681,7 @@ def test_what_was_lost_only_after_the_change_is_no_overload() -> None:
     ],
 )
 def test_frame_loss_is_the_routers(counts: tuple[int, int, int], percent: float | None) -> None:
-    one = rfc2544.Trial(1000, 1.0, *counts)
+    one = Trial(1000, 1.0, *counts)
     if percent is None:
         with pytest.raises(rfc2544.UntoldError, match="did not keep the load"):
             rfc2544._percent(one)
@@ -893,9 +895,9 @@ def as_if_booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest: object)
     monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(Running, "_testbed", guest)
-    monkeypatch.setattr(cli.labroot, "ensure", lambda reporter: None)
-    monkeypatch.setattr(booting.kernel, "ensure", lambda *_: None)
-    monkeypatch.setattr(cli.inputs, "inputs", lambda *_: {})
+    monkeypatch.setattr(labroot, "ensure", lambda reporter: None)
+    monkeypatch.setattr(kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(inputs, "inputs", lambda *_: {})
     monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
     file = tmp_path / "few.toml"
