@@ -91,6 +91,11 @@ schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
 	@$(VENV)/bin/python -m skblab.sweep.knobs.page
 
+.PHONY: golden
+golden: dev ## write the golden files of the tests anew; look at what changed, then commit it
+	@SKBLAB_GOLDEN=write $(VENV)/bin/python -m pytest tests/analysis -k golden
+	@git --no-pager diff --stat -- tests/analysis/golden
+
 .PHONY: lock
 lock: ## pin the Python packages anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes \
