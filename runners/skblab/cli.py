@@ -8,8 +8,9 @@ import errno
 import os
 import signal
 import sys
+import warnings
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
@@ -21,7 +22,7 @@ from skblab.bench.functions import functions
 from skblab.boot import boot
 from skblab.demo.cli import demo
 from skblab.doctor.cli import doctor
-from skblab.errors import EXIT_NO, SkblabError, Stopped, one_line
+from skblab.errors import EXIT_NO, SkblabError, SkblabWarning, Stopped, one_line
 from skblab.kernel.cli import kernel
 from skblab.probe.cli import probe
 from skblab.report import report
@@ -97,10 +98,27 @@ def main() -> None:
         # What nohup or a shell's background job ignores stays ignored.
         if signal.getsignal(each) is not signal.SIG_IGN:
             signal.signal(each, _stop)
+    warnings.simplefilter("always", SkblabWarning)
+    warnings.showwarning = _warn
     status = _guarded()
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.exit(status)
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning: one of ours in a line, and others as Python does."""
+    if issubclass(category, SkblabWarning):
+        _complain(str(message), 0)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def _guarded() -> int:

@@ -31,6 +31,10 @@ class GuestError(SkblabError):
     exit_code = EXIT_GUEST
 
 
+class SkblabWarning(UserWarning):
+    """What the user should know and need not act on: something was done a second time."""
+
+
 class Stopped(BaseException):
     """A signal asked us to stop. No Exception: nothing but clean-up may hold it up."""
 

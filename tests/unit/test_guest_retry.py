@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from skblab.errors import GuestError, SkblabError
+from skblab.errors import GuestError, SkblabError, SkblabWarning
 from skblab.guest import Guest
 from skblab.guest.console import Console
 
 BROKEN = "qemu-system-x86_64: physmem.c:2671: iotlb_to_section: Assertion `x' failed.\n"
+
+AGAIN = f"QEMU failed an assertion of its own: {BROKEN.strip()[:-1]}; booting the guest again"
 
 
 class Fake(Guest):
@@ -58,8 +62,8 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def boot() -> None:
-    none = cast(Any, None)
-    with Fake.boot(none, none, none):
+    none, kernel = cast(Any, None), cast(Any, SimpleNamespace(key="key"))
+    with Fake.boot(none, kernel, none):
         pass
 
 
@@ -71,8 +75,12 @@ def boot() -> None:
 def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, words: str, starts: int) -> None:
     monkeypatch.setattr(Fake, "broken", broken)
     monkeypatch.setattr(Fake, "words", words)
-    boot()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        boot()
     assert Fake.starts == starts
+    # The user is told of each that was not the first.
+    assert [str(one.message) for one in said] == [AGAIN] * (starts - 1)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +91,7 @@ def test_what_does_not_go_away_is_said(
 ) -> None:
     monkeypatch.setattr(Fake, "broken", 9)
     monkeypatch.setattr(Fake, "words", words)
-    with pytest.raises(SkblabError, match="QEMU ended"):
+    with warnings.catch_warnings(), pytest.raises(SkblabError, match="QEMU ended"):
+        warnings.simplefilter("ignore", SkblabWarning)
         boot()
     assert Fake.starts == starts

@@ -17,6 +17,7 @@ import pytest
 import searches
 import synthetic_run
 
+from retries import no_retries
 from skblab.errors import GuestError, SkblabError
 from skblab.guest import Guest, GuestSpec
 from skblab.labroot import Bind, LabRoot
@@ -143,6 +144,10 @@ def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
     return load(path)
 
 
+def events(found: Run) -> Counter[str]:
+    return Counter(one.event for one in found.journal)
+
+
 def states(found: Run) -> dict[str, str]:
     return {row["setting"]: row["state"] for row in found.trials}
 
@@ -156,6 +161,9 @@ def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
     assert Counter(method.measured)[AGAIN] == DEATHS
     [void] = [row for row in found.trials if row["state"] == "void"]
     assert void["reason"] == f"its testbed was lost 2 times: {LATE}"
+    assert events(found)["death"] == events(found)["another"] == DEATHS
+    with pytest.raises(AssertionError, match="no answer within"):
+        no_retries(found)
 
 
 def test_a_boot_in_which_something_fails_is_tried_again(
@@ -163,8 +171,18 @@ def test_a_boot_in_which_something_fails_is_tried_again(
 ) -> None:
     found = run(Method(begin(tmp_path), cold=BOOTS - 1), monkeypatch)
     assert set(states(found).values()) == {"good"}
+    # No trial was under way, and yet it is known.
+    assert (events(found)["death"], events(found)["another"]) == (0, BOOTS - 1)
+    with pytest.raises(AssertionError, match="the generator printed"):
+        no_retries(found)
     with pytest.raises(GuestError, match="the generator printed"):
         run(Method(begin(tmp_path / "never"), cold=BOOTS), monkeypatch)
+
+
+def test_a_run_in_which_nothing_was_tried_again_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_retries(run(Method(begin(tmp_path)), monkeypatch))
 
 
 def test_what_cannot_be_put_back_in_a_guest_is_only_said(

@@ -24,9 +24,10 @@ import synthetic_run
 from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
+from retries import no_retries
 from skblab import kernel, labroot, paths
 from skblab.cli import app
-from skblab.errors import GuestError, SkblabError, UsageError
+from skblab.errors import GuestError, SkblabError, SkblabWarning, UsageError
 from skblab.reporter import Reporter
 from skblab.sweep import arriving, beds, cli, counters, inputs, plan, rfc2544, wall
 from skblab.sweep.beds import Beds
@@ -796,6 +797,17 @@ def test_a_packet_of_the_kernels_own_makes_a_trial_anew() -> None:
     assert guest.offers == 3
     with pytest.raises(SkblabError, match="a trial's counts contradict each other"):
         measured(Guest(strays=frozenset([1, 2, 3])), 1000.0)
+
+
+def test_a_trial_that_is_made_anew_is_in_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The fourth offer, after warming up, is the baseline's or the tester's first or second load.
+    run = Sweep.begin(tmp_path, experiment(), Guest(strays=frozenset([4]))).run(monkeypatch)
+    again = [one.model_dump() for one in run.journal if one.event == "again"]
+    assert [one["received"] - one["sent"] for one in again] == [1]
+    with pytest.warns(SkblabWarning, match="a load was offered again"):
+        no_retries(run)
 
 
 def test_the_search_is_asked_for_what_the_file_says() -> None:

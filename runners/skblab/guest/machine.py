@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import ClassVar
 
 from skblab import paths
 from skblab.doctor import kvm
-from skblab.errors import GuestError, SkblabError
+from skblab.errors import GuestError, SkblabError, SkblabWarning, one_line
 from skblab.guest import eventlog
 from skblab.guest.console import Console
 from skblab.guest.spec import GuestSpec, init_script
@@ -100,7 +101,9 @@ class Guest:
         try:
             guest = cls._start(spec, kernel, labroot, shares, folder, place)
             try:
-                if wait and guest._falls_with_qemu():
+                if wait and (said := guest._falls_with_qemu()):
+                    text = f"QEMU failed an assertion of its own: {one_line(said)}"
+                    warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
                     guest._end()
                     eventlog.note(eventlog.AGAIN, kernel.key)
                     shutil.rmtree(folder)
@@ -181,8 +184,8 @@ class Guest:
             time.sleep(0.02)
         self.transport.connect(deadline - time.monotonic())
 
-    def _falls_with_qemu(self) -> bool:
-        """Wait until the guest is up; tell whether QEMU failed an assertion of its own meanwhile.
+    def _falls_with_qemu(self) -> str | None:
+        """Wait until the guest is up; return the assertion of its own that QEMU failed meanwhile.
 
         With two emulated CPUs QEMU 10.0 does, once in some hundred boots, while the guest's kernel
         moves its devices' memory (iotlb_to_section): that is no word on the guest.
@@ -192,9 +195,10 @@ class Guest:
         except SkblabError as error:
             self._refused = error
             log = (self.folder / "qemu.log").read_text(errors="replace")
-            return self.console.cause() is None and QEMU_ASSERTION.search(log) is not None
+            failed = QEMU_ASSERTION.search(log)
+            return failed[0] if failed and self.console.cause() is None else None
         self._connected = True
-        return False
+        return None
 
     def _be_connected(self) -> None:
         """Raise what kept the guest from coming up; connect if nobody has tried."""

@@ -153,6 +153,9 @@ class Running:
                         # This way of booting is at fault, and others are not.
                         self._give_up(boot, death)
                         self._show(done)
+                    # Whatever a further testbed makes good has to be seen all the same.
+                    why = one_line(str(death))
+                    self.folder.journal("another", block=boot.block, boot=str(boot), reason=why)
                 self.reporter.say(f"{one_line(str(death))}; another one goes on")
 
     def _show(self, done: Update) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from skblab.boot import make_spec
 from skblab.guest import GuestSpec
@@ -74,6 +75,8 @@ class Offering:
     stream: Stream
     tester: bool
     tolerances: Tolerances
+    # Is told of each trial that is run again, for its counts contradict each other.
+    again: Callable[[Offered], None] = lambda _: None
 
     def measure(self, load: float, seconds: float) -> LoadTrial:
         """Send `load` packets a second for `seconds`, and count once nothing more comes."""
@@ -83,6 +86,7 @@ class Offering:
             if offered.received <= self._forwarded(offered) <= offered.tried:
                 break
             # A kernel now and then sends a packet of its own, which would hide a loss.
+            self.again(offered)
             offered = self.testbed.offer(sending)
         return LoadTrial(
             load,
@@ -151,7 +155,7 @@ class Timing:
         # A guest's CPU stands still for milliseconds when its host has other work: a trial that
         # ends a little late is no worse than the result is wide.
         late = Tolerances(generator=throughput.width / 2)
-        measurer = Offering(testbed, trial.stream, tester, late)
+        measurer = Offering(testbed, trial.stream, tester, late, partial(self._again, key))
         recorder = Recorder(measurer, lambda one: self._keep(key, one))
         found = search(recorder, asked(throughput))
         confirmed = None
@@ -202,6 +206,10 @@ class Timing:
     def _keep(self, key: Key, one: LoadTrial) -> None:
         counts = {"load": one.load, "sent": one.sent, "received": one.received, "took": one.took}
         self.folder.journal("load", **key.words(), **counts, limit=one.limit)
+
+    def _again(self, key: Key, one: Offered) -> None:
+        counts = {"sent": one.tried, "forwarded": one.forwarded, "received": one.received}
+        self.folder.journal("again", **key.words(), **counts)
 
     def _layered(self, key: Key, document: str, of: Probed) -> None:
         self.folder.record_probe(document, layering.MAX_UNACCOUNTED, setting=key.setting, of=of)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What was tried a second time: a product that needs it each time would pass all the same.
+
+Tests that run it for real say that it was not needed. What is not ours, an assertion of QEMU or a
+packet that a kernel sends of its own, is a warning in pytest's summary.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from skblab.errors import SkblabWarning
+from skblab_analysis.records import Run
+
+# Of all loads that were offered, so many may have been offered again.
+STRAYS = 0.1
+
+
+def no_retries(run: Run) -> None:
+    """Fail if a testbed of a sweep was lost or never came up, or many loads were offered again."""
+    events = [event.model_dump(mode="json") for event in run.journal]
+    lost = [one for one in events if one["event"] in ("death", "another")]
+    assert lost == [], lost
+    again = [one for one in events if one["event"] == "again"]
+    assert len(again) <= STRAYS * sum(one["event"] == "load" for one in events), again
+    for one in again:
+        counts = ", ".join(f"{name} {one[name]}" for name in ("sent", "forwarded", "received"))
+        told = f"{one['setting']}: a load was offered again ({counts})"
+        warnings.warn(told, SkblabWarning, stacklevel=2)
+
+
+def verified_at_once(said: str) -> None:
+    """Fail if `skblab probe verify` counted any case a second time, slower."""
+    assert "(again: " not in said, said
+
+
+def tell(said: str) -> None:
+    """Have pytest's summary show what a command warned of on its standard error."""
+    for line in said.splitlines():
+        if "; booting the guest again" in line:
+            warnings.warn(line, SkblabWarning, stacklevel=2)
