@@ -6,8 +6,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,30 @@ from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
 
 TREE = Path(__file__).resolve().parents[1]
-# A test run in the background of a shell inherits an ignored SIGINT, which skblab respects.
-DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP")
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stopped_by_signals() -> None:
+    """Let SIGINT stop this process and those that tests start, however the tests were started.
+
+    In the background of a shell that has no job control it is ignored. Who starts skblab so wants
+    that, and skblab leaves it; the tests that interrupt something would wait for ever.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _without_fsync() -> Iterator[None]:
+    """Leave what this process writes to the kernel: tests kill processes and no machines.
+
+    Each fsync takes some milliseconds, and a simulated sweep makes hundreds. That it is called,
+    and when, is a matter of test_store.py, test_records.py and test_sweep_turning.py.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture(scope="session")

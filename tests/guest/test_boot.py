@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab, emulators
+from conftest import TREE, Skblab, emulators
 from skblab.kernel import Kernel
 
 pytestmark = pytest.mark.guest
@@ -42,7 +42,7 @@ def _nothing_stays_behind(stock: Kernel) -> Iterator[None]:
 
 def _start(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*DEFAULT_SIGNALS, str(TREE / "skblab"), "boot", *arguments],
+        [str(TREE / "skblab"), "boot", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

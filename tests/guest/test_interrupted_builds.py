@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE
+from conftest import TREE
 from skblab.labroot import LabRoot
 
 pytestmark = pytest.mark.labroot
@@ -33,7 +33,7 @@ def _running(*words: str) -> list[str]:
 
 def _start(cache: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*DEFAULT_SIGNALS, str(TREE / "skblab"), *arguments],
+        [str(TREE / "skblab"), *arguments],
         env={**os.environ, "SKBLAB_CACHE": str(cache)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

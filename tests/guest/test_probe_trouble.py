@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab, emulators, ssh_way
+from conftest import TREE, Skblab, emulators, ssh_way
 from skblab import portable, tools
 from skblab.boot import make_spec
 from skblab.errors import UsageError
@@ -542,7 +542,7 @@ def command(testbed: Bed, tmp_path: Path) -> Iterator[Callable[..., Command]]:
         words = ["probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)]
         with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
             process = subprocess.Popen(
-                [*DEFAULT_SIGNALS, str(TREE / "skblab"), *words, *options],
+                [str(TREE / "skblab"), *words, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -660,7 +660,7 @@ def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     words = ["probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)]
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [*DEFAULT_SIGNALS, str(TREE / "skblab"), *words],
+        [str(TREE / "skblab"), *words],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab
+from conftest import TREE, Skblab
 from skblab import paths
 from skblab.errors import SkblabError
 from skblab.kernel import Kernel
@@ -74,7 +74,7 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     before = hosts.state()
     results = tmp_path / "results"
     env = {**os.environ, "SKBLAB_RESULTS": str(results)}
-    call = [*DEFAULT_SIGNALS, str(TREE / "skblab"), *hosts.options(experiment)]
+    call = [str(TREE / "skblab"), *hosts.options(experiment)]
     with subprocess.Popen(call, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as run:
         until("the setting is made", 300, lambda: hosts.sh(f"cat {BUDGET}").strip() == "200")
         # Another sweep is told, and changes nothing.

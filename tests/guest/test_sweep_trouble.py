@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DEFAULT_SIGNALS, TREE, Skblab, emulators
+from conftest import TREE, Skblab, emulators
 from skblab.errors import GuestError
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
@@ -74,7 +74,7 @@ def under_way(arguments: list[str], tmp_path: Path) -> Iterator[Sweep]:
     results, errors = tmp_path / "results", tmp_path / "errors"
     tmp_path.mkdir(exist_ok=True)
     env = {**os.environ, "SKBLAB_RESULTS": str(results)}
-    call = [*DEFAULT_SIGNALS, str(TREE / "skblab"), *arguments]
+    call = [str(TREE / "skblab"), *arguments]
     with (
         errors.open("w") as file,
         subprocess.Popen(call, env=env, stderr=file, stdout=subprocess.DEVNULL) as process,

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import DEFAULT_SIGNALS, Skblab
+from conftest import Skblab
 from skblab import kernel
 from skblab.errors import SkblabError, UsageError
 from skblab.kernel import build, registry
@@ -406,9 +406,7 @@ def test_stopped_while_compiling(
         found = psutil.process_iter(["cmdline"])
         return any(one.info["cmdline"] == ["sleep", length] for one in found)
 
-    process = subprocess.Popen(
-        [*DEFAULT_SIGNALS, *child(lab, tree, 0.0)], stderr=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(child(lab, tree, 0.0), stderr=subprocess.PIPE, text=True)
     wait_for(running)
     process.send_signal(number)
     _, told = process.communicate(timeout=20)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 import pytest
 
 from conftest import Skblab
-from skblab import labroot
+from skblab import cli, labroot
 from skblab.errors import UsageError
 from skblab.reporter import Reporter
 
@@ -112,3 +113,20 @@ def test_help_lists_every_command(skblab: Skblab) -> None:
 def test_a_reader_that_goes_away_is_no_crash(skblab: Skblab) -> None:
     done = skblab("--help", prefix=("sh", "-c", '"$@" | head -n 1', "sh"))
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_signal_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch, ignored: bool) -> None:
+    """Who starts skblab by nohup, or in the background, expects it to go on."""
+    before = [signal.getsignal(one) for one in cli.STOPPING]
+    monkeypatch.setattr("sys.argv", ["skblab", "--version"])
+    try:
+        for one in cli.STOPPING:
+            signal.signal(one, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        with pytest.raises(SystemExit):
+            cli.main()
+        wanted = signal.SIG_IGN if ignored else cli._stop
+        assert [signal.getsignal(one) for one in cli.STOPPING] == [wanted] * 3
+    finally:
+        for one, handler in zip(cli.STOPPING, before, strict=True):
+            signal.signal(one, handler)
