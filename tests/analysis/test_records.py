@@ -557,6 +557,19 @@ def test_contradicting_tables_are_refused(tmp_path: Path) -> None:
         load(path)
 
 
+def test_a_line_of_the_journal_is_on_the_disk_before_anything_else_is_done(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = list[str]()
+
+    def note(descriptor: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").read_text().splitlines()[-1])
+
+    monkeypatch.setattr(os, "fsync", note)
+    folder.journal("attempt", trial=1)
+    assert [json.loads(line)["event"] for line in flushed] == ["attempt"]
+
+
 def test_full_disk_keeps_what_was_recorded(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

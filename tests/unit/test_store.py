@@ -161,6 +161,20 @@ def test_a_cache_that_cannot_be_made_is_a_usage_error(
         cache()
 
 
+def test_what_is_written_whole_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, flushed = tmp_path / "file", list[tuple[bool, str]]()
+
+    def note(descriptor: int) -> None:
+        flushed.append((target.exists(), Path(f"/proc/self/fd/{descriptor}").read_text()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    store.write_whole(target, "new")
+    assert flushed == [(False, "new")]
+    assert target.read_text() == "new"
+
+
 def test_write_whole_leaves_the_old_file_when_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +91,21 @@ def test_what_is_read_after_a_trial_is_what_was_before_the_next(
     # What was turned since is read anew.
     assert [one.before for one in made.turn({"a": "y"})] == ["y"]
     assert knobs["b"].file.read_text() == "first\n"
+
+
+def test_what_puts_it_back_is_on_the_disk_before_anything_is_turned(
+    knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = list[tuple[str, str]]()
+
+    def note(descriptor: int) -> None:
+        there = Path(f"/proc/self/fd/{descriptor}").read_text()
+        flushed.append((json.loads(there)["script"], knobs["a"].file.read_text()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    turner(Counted(), tmp_path).turn({"a": "x"})
+    assert flushed == [(f"echo first >{knobs['a'].file}", "first\n")]
+    assert knobs["a"].file.read_text() == "x\n"
 
 
 def test_what_was_read_before_a_trial_failed_is_read_again(

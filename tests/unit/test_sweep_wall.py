@@ -10,7 +10,7 @@ import json
 import os
 import random
 import signal
-import time
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -261,42 +261,54 @@ def test_a_killed_run_is_resumed_with_the_same_trials(
         assert {row["state"] for row in run.trials} == {"good"}
 
 
-def killed_after(seconds: float, sweep: Sweep) -> bool:
-    """Go on with a run in a process that is killed then; False if it came to its end before."""
+# What a process asks of its files, by Python's own events.
+STEPS = {"open", "os.rename", "os.remove", "os.truncate"}
+
+
+def killed_after(steps: int, seconds: float, sweep: Sweep) -> bool:
+    """Go on with a run in a process that is killed then; False if it came to its end before.
+
+    A step is what it asks of a file: however busy the machine is, it comes so far.
+    """
     child = os.fork()
     if child == 0:
+        left = itertools.count(steps, -1)
+
+        def step(event: str, _: object) -> None:
+            if event in STEPS and next(left) == 0:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+
         try:
+            # Nobody catches it, so the kernel ends the process.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            sys.addaudithook(step)
             sweep.run(pytest.MonkeyPatch())
         except BaseException:
             os._exit(3)
         os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGALRM)
     return status != 0
 
 
-def test_killed_at_fifty_moments_it_has_each_trial_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("wanted_kills", [12, pytest.param(100, marks=pytest.mark.slow)])
+def test_killed_at_many_moments_it_has_each_trial_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted_kills: int
 ) -> None:
-    wanted = experiment(least=20, most=20)
-    started = time.monotonic()
+    wanted = experiment(least=5, most=5)
     whole = Sweep.begin(tmp_path / "whole", wanted).run(monkeypatch)
-    length = time.monotonic() - started
     sweep = Sweep.begin(tmp_path / "killed", wanted)
     chosen = random.Random(4689)
     kills, moments = 0, set[int]()
-    # On a busy machine little is done until a kill: then there are more of them.
-    while kills < 50 or (len(moments) <= 10 and kills < 500):
-        # What is done makes the rest quicker; a run that came to its end is begun anew.
-        if not killed_after(chosen.uniform(0, length / 20), sweep):
+    while kills < wanted_kills:
+        # A run that came to its end is begun anew.
+        if not killed_after(chosen.randrange(100), chosen.uniform(1e-6, 2e-3), sweep):
             sweep = Sweep.begin(tmp_path / "killed", wanted)
             continue
         kills += 1
         # Whenever it was, what was finished is there and can be read.
         moments.add(len(load(sweep.path).trials))
-    assert len(moments) > 10
+    assert len(moments) > 5
     run = sweep.run(monkeypatch)
     assert keys(run) == keys(whole)
     assert set(keys(run).values()) == {1}
