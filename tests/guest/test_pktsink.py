@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from skblab import generator
 from skblab.boot import make_spec
 from skblab.errors import UsageError
 from skblab.guest import Guest
@@ -31,18 +33,6 @@ STREAM = Stream(family=4, frame=128, flows=3)
 S0 = Place("s0", "sink")
 G0 = Place("g0", "generator")
 ATTACHED = "bpftool prog show | grep -cE 'name on_(arrival|departure)' || true"
-# As netns.sh sends, but through what is attached to g0, and to whichever address.
-SEND = """
-ip netns exec generator sh -euc '
-    for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
-    echo "add_device g0" >/proc/net/pktgen/kpktgend_0
-    for setting; do echo "$setting" >/proc/net/pktgen/g0; done
-    echo start >/proc/net/pktgen/pgctrl
-' sh 'xmit_mode queue_xmit' 'flag UDPCSUM' 'flag !SHARED' 'clone_skb 0' 'pkt_size 124' 'delay 0' \\
-    'dst_mac 02:00:00:00:00:02' 'udp_dst_min 1024' 'udp_dst_max 1024' "$@"
-"""
-IPV4 = ("src_min 198.18.0.2", "src_max 198.18.0.2")
-IPV6 = ("src6 2001:db8:0:1::2",)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +48,10 @@ def sh(transport: Transport, text: str) -> str:
     return transport.script(text).check("a script").stdout.strip()
 
 
-def send(transport: Transport, *settings: str) -> None:
-    words = " ".join(f"'{one}'" for one in settings)
-    sh(transport, f"set -- {words}\n{SEND}")
+def send(transport: Transport, *words: str) -> None:
+    """Send as netns.sh does, but through what is attached to g0, and to whichever address."""
+    own = "device=g0 mac=02:00:00:00:00:02 size=124 xmit=queue_xmit"
+    sh(transport, f"{generator.functions()}\ngenerate {own} {shlex.join(words)}")
 
 
 def settled(sink: Counting) -> ArrivalsDocument:
@@ -204,11 +195,10 @@ def test_a_part_of_the_packets_counts(testbed: Netns) -> None:
 
 
 def test_stamps_hold_the_generators_wait_unless_made_anew(testbed: Netns) -> None:
-    settings = ("dst 198.19.0.2", *IPV4, "count 403", "ratep 200")
     medians = []
     for stamper in (None, G0):
         with counting(testbed.transport, PROGRAM, Sink(S0, stamper)) as attached:
-            send(testbed.transport, *settings)
+            send(testbed.transport, "count=403", f"gap={10**9 // 200}")
             found = settled(attached)
         assert found.packets.distinct == found.latency.count == 403
         assert list(found.doubts()) == []
@@ -238,11 +228,11 @@ def test_checksums_stay_right_when_stamped_anew(testbed: Netns, offload: str) ->
     router = Place("r0", "router")
     try:
         with counting(transport, PROGRAM, Sink(router, G0, passes=True)) as attached:
-            send(transport, "dst 198.18.0.1", *IPV4, f"count {PACKETS}")
+            send(transport, "to=198.18.0.1", f"count={PACKETS}")
             found = settled(attached)
         assert found.stamps.egress == PACKETS
         with counting(transport, PROGRAM, Sink(router, G0, passes=True)) as attached:
-            send(transport, "dst6 2001:db8:0:1::1", *IPV6, f"count {PACKETS}")
+            send(transport, "family=6", "to=2001:db8:0:1::1", f"count={PACKETS}")
             found = settled(attached)
         assert found.stamps.egress == PACKETS
     finally:

@@ -3,13 +3,13 @@
 # Instructions per packet with and without a reader of the path, in `exact` mode, where the
 # guest's clock counts instructions.
 #
-#   gen:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     forward
-#   gen:u0 ──────────────────────────── rcv:v0      receive: into a socket's queue; then read
-#   gen:c0 ──────────────────────────── sink:s1     tester: generator, veth, sink
+#   generator:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     forward
+#   generator:u0 ──────────────────────────── rcv:v0      receive: into a socket's queue; then read
+#   generator:c0 ──────────────────────────── sink:s1     tester: generator, veth, sink
 #
 # The sink drops at tc ingress: it answers nothing, and it counts. One CPU, never idle between
-# pktgen's first and last packet, so pktgen's elapsed time is instructions / 1000. Packets are not
-# shared with the generator (pktgen's SHARED off), as those of a network card are not.
+# pktgen's first and last packet, so pktgen's elapsed time is instructions / 1000. It goes on from
+# generator.sh.
 # Prints a line a trial: row repeat part family packets delivered nanoseconds
 # those outside the counts after a word that says what they are for. What a row's reader saw is in
 # files of $out.
@@ -32,39 +32,18 @@ dropped() { # device
 		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
 }
 
-# Prints elapsed microseconds.
-# shellcheck disable=SC2016  # the inner shell expands
-generate() { # family device destination-mac destination-address packets
-	ip netns exec gen sh -euc '
-		thread=/proc/net/pktgen/kpktgend_0
-		device=/proc/net/pktgen/$2
-		echo rem_device_all >$thread
-		echo "add_device $2" >$thread
-		if [ "$1" = 4 ]; then
-			echo "pkt_size 60" >"$device"
-			echo "dst $4" >"$device"
-			echo "src_min 198.18.0.2" >"$device"
-			echo "src_max 198.18.0.2" >"$device"
-		else
-			# The smallest that holds the generator'\''s own header.
-			echo "pkt_size 78" >"$device"
-			echo "dst6 $4" >"$device"
-			echo "src6 2001:2:0:1::2" >"$device"
-		fi
-		for setting in "count $5" "clone_skb 0" "delay 0" "dst_mac $3" \
-			"udp_src_min 1024" "udp_src_max 1024" "udp_dst_min 1024" "udp_dst_max 1024" \
-			"flag UDPCSUM" "flag !SHARED"; do
-			echo "$setting" >"$device"
-		done
-		echo start >/proc/net/pktgen/pgctrl
-		sed -n "s/^Result: OK: \([0-9]*\)(.*/\1/p" "$device"
-	' sh "$@"
+# The smallest frame; with IPv6 it has to hold the generator's own header. Prints elapsed microseconds.
+timed() { # family device destination-mac packets [destination-address]
+	if [ "$1" = 4 ]; then size=60; else size=78; fi
+	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}")
+	[ "${told%% *}" = "$4" ]
+	echo "${told##* }"
 }
 
-through() { # part family device destination-mac destination-address sink-device
-	before=$(dropped "$6")
-	elapsed=$(generate "$2" "$3" "$4" "$5" "$packets")
-	echo "$row $repeat $1 $2 $packets $(($(dropped "$6") - before)) $((elapsed * 1000))"
+through() { # part family device destination-mac sink-device
+	before=$(dropped "$5")
+	elapsed=$(timed "$2" "$3" "$4" "$packets")
+	echo "$row $repeat $1 $2 $packets $(($(dropped "$5") - before)) $((elapsed * 1000))"
 }
 
 # In batches ($batch, or 1000): a queue that grows without end would measure how memory is found
@@ -79,7 +58,7 @@ receive() { # family destination-address
 	sent=0 got=0 into=0 out_of=0
 	while [ "$sent" -lt "$packets" ]; do
 		now=$((packets - sent > ${batch:-1000} ? ${batch:-1000} : packets - sent))
-		elapsed=$(generate "$1" u0 02:00:00:00:00:08 "$2" "$now")
+		elapsed=$(timed "$1" u0 02:00:00:00:00:08 "$now" "$2")
 		echo go >&8
 		read -r count nanoseconds <&9
 		sent=$((sent + now)) got=$((got + count))
@@ -94,15 +73,11 @@ receive() { # family destination-address
 # Every experiment of the row once, for $families, or both.
 round() {
 	for family in ${families:-4 6}; do
-		if [ "$family" = 4 ]; then
-			far=198.19.0.2 here=198.20.0.1
-		else
-			far=2001:2:0:2::2 here=2001:2:0:3::1
-		fi
+		if [ "$family" = 4 ]; then here=198.20.0.1; else here=2001:db8:0:3::1; fi
 		for part in $parts; do
 			case $part in
-			tester) through tester "$family" c0 02:00:00:00:00:06 "$far" s1 ;;
-			forward) through forward "$family" g0 02:00:00:00:00:02 "$far" s0 ;;
+			tester) through tester "$family" c0 02:00:00:00:00:06 s1 ;;
+			forward) through forward "$family" g0 02:00:00:00:00:02 s0 ;;
 			receive) receive "$family" "$here" ;;
 			esac
 		done
@@ -254,30 +229,30 @@ run() { # row trace reader proof parts...
 	[ "$trace" = none ] || sysctl -q -w net.core.path_trace=0
 }
 
-for name in gen rtr rcv sink; do
+for name in generator rtr rcv sink; do
 	ip netns add "$name"
 	# Nothing but the generator may send: no router solicitation, no detection of duplicates.
 	ip netns exec "$name" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
 		net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.default.accept_ra=0 \
 		net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.addr_gen_mode=1
 done
-pair g0 gen 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
+pair g0 generator 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
 pair r1 rtr 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
-pair c0 gen 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
-pair u0 gen 02:00:00:00:00:07 v0 rcv 02:00:00:00:00:08
+pair c0 generator 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
+pair u0 generator 02:00:00:00:00:07 v0 rcv 02:00:00:00:00:08
 for device in rtr:r0 rtr:r1 rcv:v0; do
 	ip netns exec "${device%:*}" sysctl -q -w "net.ipv6.conf.${device#*:}.disable_ipv6=0"
 done
 ip -n rtr address add 198.18.0.1/24 dev r0
 ip -n rtr address add 198.19.0.1/24 dev r1
-ip -n rtr address add 2001:2:0:1::1/64 dev r0 nodad
-ip -n rtr address add 2001:2:0:2::1/64 dev r1 nodad
+ip -n rtr address add 2001:db8:0:1::1/64 dev r0 nodad
+ip -n rtr address add 2001:db8:0:2::1/64 dev r1 nodad
 ip -n rcv address add 198.20.0.1/24 dev v0
-ip -n rcv address add 2001:2:0:3::1/64 dev v0 nodad
+ip -n rcv address add 2001:db8:0:3::1/64 dev v0 nodad
 ip -n rcv route add 198.18.0.0/24 dev v0
-ip -n rcv route add 2001:2:0:1::/64 dev v0
+ip -n rcv route add 2001:db8:0:1::/64 dev v0
 ip -n rtr neighbour replace 198.19.0.2 lladdr 02:00:00:00:00:04 nud permanent dev r1
-ip -n rtr neighbour replace 2001:2:0:2::2 lladdr 02:00:00:00:00:04 nud permanent dev r1
+ip -n rtr neighbour replace 2001:db8:0:2::2 lladdr 02:00:00:00:00:04 nud permanent dev r1
 ip netns exec rtr sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 ip netns exec rcv sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
 sink s0

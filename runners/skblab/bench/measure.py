@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import cast
 
+from skblab import generator
 from skblab.bench import readers
 from skblab.bench.plan import Row
 from skblab.errors import SkblabError
@@ -105,7 +106,8 @@ def head(boot: int, packets: int, **more: str) -> list[str]:
         **more,
     }
     lines = ["#!/bin/sh", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())]
-    return [*lines, resources.files(__package__).joinpath("bench.sh").read_text()]
+    body = resources.files(__package__).joinpath("bench.sh").read_text()
+    return [*lines, generator.functions(), body]
 
 
 def measure(

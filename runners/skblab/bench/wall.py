@@ -6,6 +6,7 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+from skblab import generator
 from skblab.bench.measure import SECONDS, wall_pairs
 from skblab.guest import Guest
 from skblab_analysis.bench import WallPair
@@ -19,12 +20,11 @@ once() { # value
 	sysctl -q -w "net.core.path_trace=$1"
 	[ "$(sysctl -n net.core.path_trace)" = "$1" ]
 	before=$(dropped s0)
-	elapsed=$(generate "$family" g0 02:00:00:00:00:02 "$far" "$packets")
+	elapsed=$(timed "$family" g0 02:00:00:00:00:02 "$packets")
 	[ $(($(dropped s0) - before)) = "$packets" ]
 	echo "$elapsed"
 }
 for family in 4 6; do
-	if [ "$family" = 4 ]; then far=198.19.0.2; else far=2001:2:0:2::2; fi
 	once 0 >/dev/null
 	once 1 >/dev/null
 	pair=1
@@ -47,7 +47,7 @@ def script(pairs: int, packets: int = PACKETS) -> str:
     body = resources.files(__package__).joinpath("bench.sh").read_text()
     # No jump over the time in which multicast reports go out: there is nothing to count here.
     body = body.replace("\nsleep 60\n", "\nsleep 2\n")
-    return f"#!/bin/sh\npackets={packets}\npairs={pairs}\n{body}{PAIRS}"
+    return f"#!/bin/sh\npackets={packets}\npairs={pairs}\n{generator.functions()}{body}{PAIRS}"
 
 
 def measure(guest: Guest, pairs: int, logs: Path) -> list[WallPair]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from skblab import generator
 from skblab.errors import SkblabError
 from skblab.guest import Guest
 from skblab_analysis.exact import ExactTrial
@@ -61,7 +62,8 @@ class Line:
 def script(packets: int, repeats: int = REPEATS, frame: int = FRAME_BYTES) -> str:
     """Return the script, with its parameters at the top."""
     body = resources.files(__package__).joinpath("forwarding.sh").read_text()
-    return f"#!/bin/sh\npackets={packets}\nrepeats={repeats}\nframe={frame}\n{body}"
+    settings = f"packets={packets}\nrepeats={repeats}\nframe={frame}\n"
+    return f"#!/bin/sh\n{settings}{generator.functions()}{body}"
 
 
 def measure(guests: Sequence[Guest], packets: int, logs: Path) -> list[ExactTrial]:

@@ -2,10 +2,10 @@
 # shellcheck shell=sh disable=SC2154  # `packets`, `repeats` and `frame` are set by the caller.
 # The forwarding experiment in `exact` mode, where the guest's clock counts instructions.
 #
-#   gen:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     what is measured
-#   gen:c0 ────────────────────────────── sink:s1   the tester alone: generator, veth, sink
+#   generator:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     what is measured
+#   generator:c0 ──────────────────────────── sink:s1     the tester alone: generator, veth, sink
 #
-# The sink drops at tc ingress: it answers nothing, and it counts. One CPU, never idle between
+# It goes on from generator.sh. The sink drops at tc ingress: it answers nothing, and it counts. One CPU, never idle between
 # pktgen's first and last packet, so pktgen's elapsed time is instructions / 1000.
 # Prints a line a trial: setting repeat packets elapsed_us delivered
 set -eu
@@ -27,26 +27,10 @@ dropped() { # device
 		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
 }
 
-# shellcheck disable=SC2016  # the inner shell expands
-generate() { # device destination-mac packets
-	ip netns exec gen sh -euc '
-		thread=/proc/net/pktgen/kpktgend_0
-		echo rem_device_all >$thread
-		echo "add_device $1" >$thread
-		for setting in "count $3" "pkt_size $4" "clone_skb 0" "delay 0" \
-			"src_min 198.18.0.2" "src_max 198.18.0.2" "dst 198.19.0.2" "dst_mac $2" \
-			"udp_src_min 1024" "udp_src_max 1024" "udp_dst_min 1024" "udp_dst_max 1024"; do
-			echo "$setting" >"/proc/net/pktgen/$1"
-		done
-		echo start >/proc/net/pktgen/pgctrl
-		sed -n "s/^Result: OK: \([0-9]*\)(.*/\1/p" "/proc/net/pktgen/$1"
-	' sh "$1" "$2" "$3" "$frame"
-}
-
 trial() { # setting repeat device destination-mac sink-device
 	before=$(dropped "$5")
-	elapsed=$(generate "$3" "$4" "$packets")
-	echo "$1 $2 $packets $elapsed $(($(dropped "$5") - before))"
+	told=$(generate device="$3" mac="$4" size="$frame" count="$packets")
+	echo "$1 $2 ${told%% *} ${told##* } $(($(dropped "$5") - before))"
 }
 
 rp_filter() { # value; read back, or the trial is void
@@ -56,15 +40,15 @@ rp_filter() { # value; read back, or the trial is void
 	done
 }
 
-for name in gen rtr sink; do
+for name in generator rtr sink; do
 	ip netns add "$name"
 	# No router solicitation may be among the counted packets.
 	ip netns exec "$name" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
 		net.ipv6.conf.default.disable_ipv6=1
 done
-pair g0 gen 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
+pair g0 generator 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
 pair r1 rtr 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
-pair c0 gen 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
+pair c0 generator 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
 ip -n rtr address add 198.18.0.1/24 dev r0
 ip -n rtr address add 198.19.0.1/24 dev r1
 ip -n rtr neighbour replace 198.18.0.2 lladdr 02:00:00:00:00:01 nud permanent dev r0

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
+from skblab import generator
 from skblab.errors import SkblabError
 from skblab.guest import Guest, GuestSpec
 from skblab.kernel import Kernel
@@ -171,8 +172,9 @@ def _sizes(frame: Frame) -> str:
 
 
 def functions(*parts: str) -> str:
-    """Return these files of this package, which define functions."""
-    return "\n".join((resources.files(__package__) / f"{part}.sh").read_text() for part in parts)
+    """Return these files of this package, which define functions, and those of the generator."""
+    own = ((resources.files(__package__) / f"{part}.sh").read_text() for part in parts)
+    return "\n".join([*([generator.functions()] if "tester" in parts else []), *own])
 
 
 def script(call: str, *parts: str) -> str:
