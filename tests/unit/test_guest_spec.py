@@ -50,6 +50,15 @@ def test_numa_nodes_share_out_all_cpus_and_all_memory() -> None:
     assert nodes == ["0-0", "1-2"]
 
 
+@pytest.mark.parametrize(
+    ("cpus", "numa", "shape"),
+    [(4, 1, "4"), (4, 2, "4,sockets=2,cores=2,threads=1"), (3, 2, "3,sockets=3,cores=1,threads=1")],
+)
+def test_no_socket_is_of_two_nodes(cpus: int, numa: int, shape: str) -> None:
+    arguments = GuestSpec(cpus=cpus, numa=numa).qemu("/r", [], "/s")
+    assert arguments[arguments.index("-smp") + 1] == shape
+
+
 def test_the_root_is_never_writable() -> None:
     share = Bind(Path("/x"), "out", writable=True)
     arguments = GuestSpec().qemu("/skblab/root", [share], "/s")

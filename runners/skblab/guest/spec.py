@@ -121,7 +121,7 @@ class GuestSpec(BaseModel):
 
     def machine(self) -> list[str]:
         """Return the QEMU arguments that decide speed and clock."""
-        common = ["-M", "q35", "-m", f"{self.memory}M", "-smp", str(self.cpus)]
+        common = ["-M", "q35", "-m", f"{self.memory}M", "-smp", self._processors()]
         if self.exact:
             # Virtual time is the instruction count: the real-time clock must follow it, and the
             # CPU must not hand out host randomness.
@@ -134,6 +134,14 @@ class GuestSpec(BaseModel):
         if self.accel == "kvm":
             return [*common, "-accel", "kvm", "-cpu", "host"]
         return [*common, "-accel", "tcg,thread=multi", "-cpu", "max"]
+
+    def _processors(self) -> str:
+        if self.numa == 1:
+            return str(self.cpus)
+        # Processors of one socket that are of several nodes make the kernel warn (topology_sane()).
+        even = self.cpus % self.numa == 0
+        sockets, cores = (self.numa, self.cpus // self.numa) if even else (self.cpus, 1)
+        return f"{self.cpus},sockets={sockets},cores={cores},threads=1"
 
     def _numa_nodes(self) -> list[str]:
         if self.numa == 1:
