@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shlex
 import signal
@@ -17,8 +18,22 @@ from skblab import kernel, labroot, tools
 from skblab.guest import Guest
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
+from tiers.plugin import (  # noqa: F401  (hooks)
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_runtest_logreport,
+    pytest_runtest_makereport,
+    pytest_runtest_protocol,
+    pytest_runtest_setup,
+    pytest_sessionstart,
+    pytest_terminal_summary,
+    pytest_xdist_make_scheduler,
+    pytest_xdist_node_collection_finished,
+)
 
 TREE = Path(__file__).resolve().parents[1]
+PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -43,6 +58,14 @@ def _without_fsync() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _orphans_come_here() -> None:
+    """Become the parent of what killed commands leave behind, so that it is seen and is ours."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 @pytest.fixture(scope="session")
@@ -109,18 +132,29 @@ def links() -> set[str]:
 
 
 def emulators(parent: int | None = None) -> set[int]:
-    """Return the processes that are emulators on this host: of this one's descendants, if given."""
+    """Return the emulators that run and come from a process: from this one, if none is given.
+
+    Those of other workers are theirs. One whose command was killed is a child of this process then.
+    """
+    parent = parent or os.getpid()
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         # Those that end meanwhile are none.
         with contextlib.suppress(OSError):
-            above = int(entry.name)
-            if (entry / "comm").read_text().startswith("qemu-system"):
-                while parent is not None and above not in (parent, 0):
-                    above = int(Path("/proc", str(above), "stat").read_text().split()[3])
+            name, state, above = _status(int(entry.name))
+            if name.startswith("qemu-system") and state != "Z":
+                while above not in (parent, 0):
+                    _, _, above = _status(above)
                 if above:
                     found.add(int(entry.name))
     return found
+
+
+def _status(process: int) -> tuple[str, str, int]:
+    """Return a process's name, state and parent (proc(5), stat)."""
+    name, _, rest = Path("/proc", str(process), "stat").read_text().rpartition(")")
+    state, parent = rest.split()[:2]
+    return name.partition("(")[2], state, int(parent)
 
 
 def ssh_way(guest: Guest, folder: Path, host: str) -> str:

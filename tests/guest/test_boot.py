@@ -31,12 +31,12 @@ def _host_state() -> tuple[str, list[str], str, list[str]]:
 
 @pytest.fixture(autouse=True)
 def _nothing_stays_behind(stock: Kernel) -> Iterator[None]:
-    before, guests = _host_state(), emulators()
+    before = _host_state()
     yield
     deadline = time.monotonic() + 10
-    while emulators() - guests and time.monotonic() < deadline:
+    while emulators() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert emulators() - guests == set()
+    assert emulators() == set()
     assert _host_state() == before
 
 
@@ -50,44 +50,52 @@ def _start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def _new_guest(before: set[int]) -> int:
-    """Wait for a guest that was not there before; return its process id."""
-    deadline = time.monotonic() + 60
-    while not (new := emulators() - before):
+def _guest(process: subprocess.Popen[str]) -> int:
+    """Wait until a command has a guest; return the process id of its emulator."""
+    deadline = time.monotonic() + 120
+    while not (found := emulators(process.pid)):
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "no guest was started"
         time.sleep(0.05)
-    return new.pop()
+    return found.pop()
 
 
-def test_uname_prints_the_patched_release(skblab: Skblab, stock: Kernel) -> None:
-    done = skblab("boot", "--", "uname", "-r")
-    assert (done.returncode, done.stdout) == (0, f"{stock.release}\n"), done.stderr
-    assert re.fullmatch(r"6\.12\.\d+-skblab", stock.release)
+def _says_up(process: subprocess.Popen[str]) -> None:
+    """Wait until the command in the guest has said so."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n", process.communicate()
 
 
-def test_status_streams_and_arguments_pass_through(skblab: Skblab) -> None:
-    script = 'echo "out: $1"; echo err >&2; cat; exit 42'
-    done = skblab("boot", "--", "sh", "-c", script, "sh", "a  'b' $c", stdin="typed\n")
-    assert done.returncode == 42
-    assert done.stdout == "out: a  'b' $c\ntyped\n"
-    assert done.stderr.endswith("err\n")
+UP = ("--", "sh", "-c", "echo up; sleep 100")
 
 
-def test_false_exits_1(skblab: Skblab) -> None:
-    assert skblab("boot", "--", "false").returncode == 1
-
-
-def test_size_numa_and_share(skblab: Skblab, tmp_path: Path) -> None:
-    script = "nproc; ls -d /sys/devices/system/node/node? | wc -l; cat /proc/cmdline; \
-        echo kept >/skblab/out/file; echo gone >/root/file"
+def test_all_that_a_command_needs_passes_through(
+    skblab: Skblab, stock: Kernel, tmp_path: Path
+) -> None:
+    script = """uname -r; nproc; ls -d /sys/devices/system/node/node? | wc -l; cat /proc/cmdline
+        echo kept >/skblab/out/file; echo gone >/root/file
+        echo "out: $1"; echo err >&2; cat; exit 42"""
     more = ("--cpus", "2", "--numa", "2", "--memory", "1024", "--append", "skblab.test=1")
-    done = skblab("boot", *more, "--share", str(tmp_path), "--", "sh", "-c", script)
-    cpus, nodes, command_line = done.stdout.splitlines()
-    assert (cpus, nodes) == ("2", "2"), done.stderr
+    call = ("--share", str(tmp_path), "--", "sh", "-c", script, "sh", "a  'b' $c")
+    done = skblab("boot", *more, *call, stdin="typed\n")
+    assert done.returncode == 42, done.stderr
+    release, cpus, nodes, command_line, *rest = done.stdout.splitlines()
+    assert release == stock.release
+    assert re.fullmatch(r"6\.12\.\d+-skblab", release)
+    assert (cpus, nodes) == ("2", "2")
     assert command_line.endswith("skblab.test=1")
+    assert rest == ["out: a  'b' $c", "typed"]
+    assert done.stderr.endswith("err\n")
     assert (tmp_path / "file").read_text() == "kept\n"
 
 
+@pytest.mark.slow
+def test_uname_prints_the_patched_release(skblab: Skblab, stock: Kernel) -> None:
+    done = skblab("boot", "--", "uname", "-r")
+    assert (done.returncode, done.stdout) == (0, f"{stock.release}\n"), done.stderr
+
+
+@pytest.mark.console("sysrq triggered crash")
 def test_a_panic_is_said_in_one_line_with_its_cause(skblab: Skblab, tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     done = skblab("boot", "--log", str(log), "--", "sh", "-c", "echo c >/proc/sysrq-trigger")
@@ -98,29 +106,40 @@ def test_a_panic_is_said_in_one_line_with_its_cause(skblab: Skblab, tmp_path: Pa
     assert "sysrq triggered crash" in log.read_text()
 
 
+@pytest.mark.console("Requested init /nonexistent failed")
 def test_a_guest_that_panics_on_boot(skblab: Skblab) -> None:
     done = skblab("boot", "--append", "init=/nonexistent", "--", "true")
     assert done.returncode == 125
     assert "Requested init /nonexistent failed" in done.stderr
 
 
-def test_a_guest_killed_half_way() -> None:
-    before = emulators()
-    process = _start("--", "sleep", "100")
-    guest = _new_guest(before)
-    time.sleep(1)
-    os.kill(guest, signal.SIGKILL)
+def test_a_guest_that_is_killed_and_took_no_port_of_the_host() -> None:
+    listening = _listening()
+    process = _start(*UP)
+    _says_up(process)
+    assert _listening() - listening == set()
+    os.kill(_guest(process), signal.SIGKILL)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 125
     assert "the guest was killed" in err
 
 
-@pytest.mark.parametrize("delay", [0.0, 1.0, 8.0], ids=["early", "booting", "running"])
-def test_ctrl_c_at_any_moment(delay: float) -> None:
-    before = emulators()
-    process = _start("--", "sleep", "100")
-    _new_guest(before)
-    time.sleep(delay)
+@pytest.mark.parametrize(
+    "when",
+    [
+        pytest.param("at once", marks=pytest.mark.slow),
+        "booting",
+        pytest.param("running", marks=pytest.mark.slow),
+    ],
+)
+def test_ctrl_c_at_any_moment(when: str) -> None:
+    process = _start(*UP)
+    if when == "running":
+        _says_up(process)
+    else:
+        _guest(process)
+        # Any moment of the boot does.
+        time.sleep(1.0 if when == "booting" else 0.0)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -128,12 +147,20 @@ def test_ctrl_c_at_any_moment(delay: float) -> None:
 
 
 def test_a_guest_never_outlives_a_killed_parent() -> None:
-    before = emulators()
-    process = _start("--", "sleep", "100")
-    _new_guest(before)
+    process = _start(*UP)
+    _guest(process)
     process.kill()
     process.communicate(timeout=60)
     # The fixture sees that the guest is gone; its folder is swept by the next guest.
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_guest() -> None:
+    process = _start(*UP)
+    _says_up(process)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def _listening() -> set[str]:
@@ -147,37 +174,7 @@ def _listening() -> set[str]:
     return found
 
 
-def test_a_guest_takes_no_port_of_the_host() -> None:
-    before, listening = emulators(), _listening()
-    process = _start("--", "sleep", "100")
-    _new_guest(before)
-    time.sleep(1)
-    assert _listening() - listening == set()
-    process.terminate()
-    process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM
-
-
+@pytest.mark.slow
 def test_an_unreadable_exit_is_not_taken_for_the_commands(skblab: Skblab) -> None:
     done = skblab("boot", "--", "sh", "-c", "exit 255")
     assert done.returncode == 255
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--flavour", "nonsense"), "unknown kernel flavour 'nonsense'"),
-        (("--cpus", "0"), "--cpus"),
-        (("--exact", "--cpus", "2"), "one CPU"),
-        (("--memory", "many"), "--memory"),
-        (("--share", "/nonexistent"), "/nonexistent"),
-        (("--nonsense",), "--nonsense"),
-    ],
-)
-def test_bad_usage_is_one_line_and_exit_2(
-    skblab: Skblab, arguments: tuple[str, ...], words: str
-) -> None:
-    done = skblab("boot", *arguments, "--", "true")
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from skblab.boot import make_spec
 from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
 from skblab.probe import loads
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Device, Machine, Unable, script_inside
@@ -68,11 +64,9 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def router(stock: Kernel, lab: LabRoot, programs: Path) -> Iterator[Transport]:
-    with Guest.boot(make_spec(), stock, lab, shares=[Bind(programs, "tools")]) as guest:
-        loads.prepare(guest.transport, napi=True)
-        yield guest.transport
-        assert guest.console.warnings() == []
+def router(guest: Guest) -> Transport:
+    loads.prepare(guest.transport, napi=True)
+    return guest.transport
 
 
 def everything(transport: Transport) -> dict[str, str]:

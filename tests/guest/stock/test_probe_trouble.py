@@ -85,21 +85,22 @@ class Bed:
 # hooks alone.
 @pytest.fixture(scope="module", params=["samples", pytest.param("hooks", marks=pytest.mark.slow)])
 def testbed(
-    request: pytest.FixtureRequest,
-    lab: LabRoot,
-    stock: Kernel,
-    unpatched: Kernel,
-    programs: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bed]:
-    kernel = stock if request.param == "samples" else unpatched
-    folder = tmp_path_factory.mktemp("ssh")
-    with Guest.boot(make_spec(), kernel, lab, shares=[Bind(programs, "tools")]) as guest:
-        ssh = guest.transport
-        loads.prepare(ssh)
+    with contextlib.ExitStack() as stack:
+        if request.param == "samples":
+            guest: Guest = request.getfixturevalue("guest")
+        else:
+            of = request.getfixturevalue
+            shares = [Bind(of("programs"), "tools")]
+            guest = stack.enter_context(
+                Guest.boot(make_spec(), of("unpatched"), of("lab"), shares=shares)
+            )
+        loads.prepare(guest.transport)
+        folder = tmp_path_factory.mktemp("ssh")
         config = folder / "config"
         config.write_text(ssh_way(guest, folder, "testbed"))
-        target = Target("testbed", ssh, PATHLAT, kernel.release)
+        target = Target("testbed", guest.transport, PATHLAT, guest.kernel.release)
         yield Bed(guest, target, config, request.param)
         assert guest.console.warnings() == []
 

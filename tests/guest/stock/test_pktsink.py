@@ -7,16 +7,12 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from skblab import generator
-from skblab.boot import make_spec
 from skblab.errors import UsageError
 from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
 from skblab.sweep.experiment import Stream, Traffic
 from skblab.sweep.testbeds.netns import Netns
 from skblab.sweep.testbeds.sending import Sending
@@ -36,12 +32,10 @@ ATTACHED = "bpftool prog show | grep -cE 'name on_(arrival|departure)' || true"
 
 
 @pytest.fixture(scope="module")
-def testbed(stock: Kernel, lab: LabRoot, programs: Path) -> Iterator[Netns]:
-    with Guest.boot(make_spec(), stock, lab, shares=[Bind(programs, "tools")]) as guest:
-        made = Netns(guest.transport, guest.spec.cpus)
-        made.prepare(Traffic())
-        yield made
-        assert guest.console.warnings() == []
+def testbed(guest: Guest) -> Netns:
+    made = Netns(guest.transport, guest.spec.cpus)
+    made.prepare(Traffic())
+    return made
 
 
 def sh(transport: Transport, text: str) -> str:

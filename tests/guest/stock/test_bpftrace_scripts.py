@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The bpftrace scripts run by hand in a guest, on the kernels that they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import TREE
+from skblab.boot import make_spec
+from skblab.guest import Guest
+from skblab.kernel import Kernel
+from skblab.labroot import Bind, LabRoot
+
+SCRIPT = "/skblab/tree/tests/guest/stock/bpftrace.sh"
+TRAFFIC = "/skblab/tools/bin/skblab-traffic"
+pytestmark = pytest.mark.guest
+
+
+def counts_known_packets(guest: Guest, suffix: str) -> None:
+    done = guest.transport.run(["sh", SCRIPT, "/skblab/tree", TRAFFIC, "1009", suffix])
+    assert done.status == 0, done.stdout[-3000:] + done.stderr
+
+
+@pytest.mark.slow
+def test_scripts_that_read_samples(guest: Guest) -> None:
+    counts_known_packets(guest, "")
+
+
+@pytest.mark.slow
+def test_scripts_that_hook(lab: LabRoot, unpatched: Kernel, programs: Path) -> None:
+    shares = [Bind(programs, "tools"), Bind(TREE, "tree")]
+    with Guest.boot(make_spec(), unpatched, lab, shares=shares) as guest:
+        counts_known_packets(guest, "-hooks")

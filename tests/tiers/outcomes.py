@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What tests took and how they ended: kept as they end, told before and after, and a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skblab.guest import eventlog
+from tiers import schedule
+
+if TYPE_CHECKING:
+    import pytest
+
+BOOTS, AGAIN = "guest_boots", "guests_started_again"
+
+
+@dataclass
+class Outcome:
+    """How a test ended; `seconds` are those of its set-up and tear-down, too."""
+
+    seconds: float = 0.0
+    boots: int = 0
+    again: int = 0
+    slow: bool = False
+    result: str = "passed"
+
+
+@dataclass
+class Outcomes:
+    """The outcomes of a run; each is added to `file`, if there is one, when its test is over."""
+
+    file: Path | None
+    found: dict[str, Outcome] = field(default_factory=lambda: defaultdict(Outcome))
+
+    def __post_init__(self) -> None:
+        if self.file is not None and self.file.exists():
+            # A line that was cut short is not to be gone on with.
+            text = self.file.read_bytes()
+            os.truncate(self.file, text.rfind(b"\n") + 1)
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Take in the report of a phase of a test."""
+        one = self.found[report.nodeid]
+        one.seconds += report.duration
+        one.slow = "slow" in report.keywords
+        if report.outcome != "passed" and one.result != "failed":
+            one.result = report.outcome
+        if report.when != "teardown":
+            return
+        properties: dict[str, Any] = dict(report.user_properties)  # type: ignore[arg-type]
+        one.boots, one.again = int(properties.get(BOOTS, 0)), int(properties.get(AGAIN, 0))
+        if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self.file.open("a") as file:
+                file.write(json.dumps({"test": report.nodeid, **vars(one)}) + "\n")
+
+    def summary(self) -> Iterator[str]:
+        """Give lines on what the run took."""
+        boots = sum(one.boots for one in self.found.values())
+        if boots:
+            seconds = sum(one.seconds for one in self.found.values() if one.boots)
+            yield f"{boots} guests were started; the tests that did took {seconds:.0f} s in all"
+        for name, one in sorted(self.found.items()):
+            if one.again:
+                yield f"{name}: QEMU failed {one.again} times and was started again"
+
+    def write_table(self, file: Path) -> None:
+        """Write a table of Markdown: test, result, seconds, guests; the longest first."""
+        rows = table(self.file) if self.file is not None else self.found
+        lines = ["| test | result | seconds | guests |", "| --- | --- | ---: | ---: |"]
+        for name, one in sorted(rows.items(), key=lambda row: -row[1].seconds):
+            cell = name.replace("|", "\\|")
+            lines.append(f"| `{cell}` | {one.result} | {one.seconds:.1f} | {one.boots} |")
+        whole = sum(one.seconds for one in rows.values())
+        lines.append(
+            f"| all {len(rows)} | | {whole:.0f} | {sum(one.boots for one in rows.values())} |"
+        )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(lines) + "\n")
+
+
+def table(file: Path) -> dict[str, Outcome]:
+    """Return the last outcome of each test in a file of outcomes, none if there is no file.
+
+    A last line that was cut short by a kill is as if its test had not run.
+    """
+    found: dict[str, Outcome] = {}
+    text = file.read_text() if file.exists() else ""
+    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), 1):
+        try:
+            read = json.loads(line)
+            name = read.pop("test")
+            found[name] = Outcome(**read)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"{file}:{number}: not an outcome; remove the file") from None
+    return found
+
+
+def passed(file: Path) -> set[str]:
+    """Return the tests that passed according to a file of outcomes."""
+    return {name for name, one in table(file).items() if one.result == "passed"}
+
+
+def complaints(events: Iterable[eventlog.Event], allowed: Collection[str]) -> list[str]:
+    """Return what consoles of guests tell that no pattern allows."""
+    return [
+        text
+        for one in events
+        for text in one.findings
+        if not any(re.search(pattern, text) for pattern in allowed)
+    ]
+
+
+def announcement(
+    tests: Collection[str],
+    durations: Mapping[str, schedule.Duration],
+    workers: int,
+    commit: int | None,
+) -> Iterator[str]:
+    """Say how many tests will run and for how long, and which part of the slow ones they are."""
+    known = [durations[test] for test in tests if test in durations]
+    boots = sum(one.boots for one in known)
+    minutes = schedule.expected(tests, durations, workers) / 60
+    yield (
+        f"{len(tests)} tests on {workers} workers, {boots} boots of guests: "
+        f"about {minutes:.0f} minutes"
+    )
+    if commit is not None:
+        slow = sum(one.seconds for one in durations.values() if one.slow)
+        here = sum(one.seconds for one in known)
+        share = here / slow if slow else 1.0
+        yield f"commit {commit}: {share:.0%} of all slow tests' time; the next commits have others"
+
+
+def durations_of(file: Path) -> dict[str, schedule.Duration]:
+    """Return what tests with guests, or of a second and more, took according to their outcomes."""
+    return {
+        name: schedule.Duration(one.seconds, one.boots, one.slow)
+        for name, one in table(file).items()
+        if one.result == "passed" and (one.boots or one.seconds >= 1)
+    }

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plan of a test run, as hooks of pytest: order, workers, slices, and the table in the end.
+
+`conftest.py` imports the hooks by name. With pytest-xdist each worker collects and chooses by
+itself, all alike; the controller tells the expected time and writes what the tests took.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from skblab.guest import eventlog
+from tiers import outcomes, schedule
+
+_begun = pytest.StashKey[float]()
+_results = pytest.StashKey[outcomes.Outcomes]()
+_logs = pytest.StashKey[Path]()
+_announced = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options of the tiers."""
+    group = parser.getgroup("tiers", "which tests of the slow tier run")
+    group.addoption(
+        "--slice-of", type=int, metavar="N", help="of the slow tests, those of commit number N"
+    )
+    group.addoption(
+        "--budget",
+        type=float,
+        metavar="MINUTES",
+        help="how long a slice may take; no test begins later than that",
+    )
+    group.addoption(
+        "--outcomes",
+        type=Path,
+        metavar="FILE",
+        help="keep each test's outcome there; those that passed according to it do not run again",
+    )
+    group.addoption("--table", type=Path, metavar="FILE", help="write what each test took there")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the run's clock and outcomes; ask xdist not to sort groups itself."""
+    config.addinivalue_line(
+        "markers", "console(pattern): guests may complain of this on their consoles"
+    )
+    config.stash[_begun] = time.time()
+    if _is_controller(config):
+        config.stash[_results] = outcomes.Outcomes(config.getoption("--outcomes"))
+        config.option.loadscopereorder = False
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    """Tell whether this process is not a worker of another one."""
+    return not hasattr(config, "workerinput")
+
+
+def _workers(config: pytest.Config) -> int:
+    if hasattr(config, "workerinput"):
+        return int(config.workerinput["workercount"])
+    return int(getattr(config.option, "numprocesses", None) or 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose the slice and leave out what passed before; put the longest groups first."""
+    durations = schedule.read()
+    keep = {item.nodeid for item in items}
+    if (commit := config.getoption("--slice-of")) is not None:
+        budget = config.getoption("--budget")
+        if budget is None:
+            raise pytest.UsageError("--slice-of needs --budget MINUTES")
+        chosen = schedule.choose(
+            keep, durations, commit=commit, budget=60 * budget, workers=_workers(config)
+        )
+        keep = set(chosen.tests)
+    if (file := config.getoption("--outcomes")) is not None:
+        keep -= outcomes.passed(file)
+    left_out = [item for item in items if item.nodeid not in keep]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+    kept = {item.nodeid: item for item in items if item.nodeid in keep}
+    items[:] = [kept[name] for name in schedule.ordered(kept, durations)]
+
+
+class Grouped(LoadScopeScheduling):
+    """A scheduler of xdist that keeps the tests of a group on one worker, in order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return schedule.group(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Grouped:
+    """Have xdist hand out groups."""
+    return Grouped(config, log)
+
+
+def pytest_xdist_node_collection_finished(node: object, ids: list[str]) -> None:
+    """Say before the first test how long the run will take, once."""
+    config = node.config  # type: ignore[attr-defined]
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if config.stash.get(_announced, False) or reporter is None:
+        return
+    config.stash[_announced] = True
+    durations = schedule.read()
+    for line in outcomes.announcement(
+        ids, durations, _workers(config), config.getoption("--slice-of")
+    ):
+        reporter.write_line(line)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Give each test a log of its guests, also of those that its commands boot."""
+    folder = item.config.stash.get(_logs, None)
+    if folder is None:
+        factory = item.session.config._tmp_path_factory  # type: ignore[attr-defined]
+        folder = item.config.stash[_logs] = factory.mktemp("guests")
+    log = folder / f"{len(list(folder.iterdir()))}.jsonl"
+    log.touch()
+    os.environ[eventlog.VARIABLE] = str(log)
+    try:
+        return (yield)
+    finally:
+        del os.environ[eventlog.VARIABLE]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin no test after the budget's end; what was left is counted as skipped, with why."""
+    budget = item.config.getoption("--budget")
+    begun = item.config.stash[_begun]
+    if budget is not None and time.time() - begun > 60 * budget:
+        pytest.skip(f"the budget of {budget:g} minutes is used up")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the guests of a test to its report; a complaint of a kernel fails it."""
+    report = yield
+    if call.when != "teardown":
+        return report
+    events = eventlog.read(Path(os.environ[eventlog.VARIABLE]))
+    starts = sum(one.event == eventlog.STARTED for one in events)
+    again = sum(one.event == eventlog.AGAIN for one in events)
+    report.user_properties += [(outcomes.BOOTS, starts), (outcomes.AGAIN, again)]
+    allowed = [str(mark.args[0]) for mark in item.iter_markers("console")]
+    complaints = outcomes.complaints(events, allowed)
+    if complaints and report.outcome == "passed":
+        report.outcome = "failed"
+        report.longrepr = "a guest's kernel complained:\n" + "\n".join(complaints)
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep what a phase of a test took."""
+    if _collected is not None:
+        _collected.add(report)
+
+
+# logreport has no config; the controller's own outcomes, while its session lasts.
+_collected: outcomes.Outcomes | None = None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin to collect outcomes, in the controller only."""
+    global _collected
+    if _is_controller(session.config):
+        _collected = session.config.stash[_results]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Write the table, say what was started again, and what the slice left to others."""
+    results = config.stash.get(_results, None)
+    if results is None:
+        return
+    for line in results.summary():
+        terminalreporter.write_line(line)
+    if (file := config.getoption("--table")) is not None:
+        results.write_table(file)
+        terminalreporter.write_line(f"what each test took: {file}")

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Groups of tests, their expected time, and slices of the slow ones: plain functions, no pytest.
+
+`durations.json` holds what each test of a guest took when it was last measured (`make durations`):
+seconds on 2 cores with 2 workers, and boots of guests. Tests that are not in it count as quick.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FILE = Path(__file__).with_name("durations.json")
+QUICK_SECONDS = 0.05
+# A group of slow tests that takes longer is cut into its functions.
+LONG_GROUP_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Duration:
+    """What a test took: seconds of wall time, boots of guests, and whether it is marked slow."""
+
+    seconds: float
+    boots: int = 0
+    slow: bool = False
+
+
+def read(file: Path = FILE) -> dict[str, Duration]:
+    """Return the stored durations by node id. Raises ValueError for a file that is none."""
+    return {name: Duration(**found) for name, found in json.loads(file.read_text()).items()}
+
+
+def write(durations: Mapping[str, Duration], file: Path = FILE) -> None:
+    """Store durations, a line for each test, in order."""
+    lines = [
+        f"  {json.dumps(name)}: "
+        f"{json.dumps({'seconds': round(one.seconds, 1), 'boots': one.boots, 'slow': one.slow})}"
+        for name, one in sorted(durations.items())
+    ]
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def group(test: str) -> str:
+    """Return the group of a test: those of one run one after the other, on one worker.
+
+    It is the test's file; or its folder, below `tests/guest/`: all tests there have the same guest.
+    """
+    file = test.partition("::")[0]
+    folder, _, _ = file.rpartition("/")
+    return folder if folder.startswith("tests/guest/") else file
+
+
+def ordered(tests: Iterable[str], durations: Mapping[str, Duration]) -> list[str]:
+    """Return tests by groups, the longest group first: no worker is left with it in the end."""
+    totals: Counter[str] = Counter()
+    tests = list(tests)
+    for test in tests:
+        totals[group(test)] += _seconds(test, durations)
+    place = {test: number for number, test in enumerate(tests)}
+    return sorted(tests, key=lambda test: (-totals[group(test)], group(test), place[test]))
+
+
+def expected(tests: Iterable[str], durations: Mapping[str, Duration], workers: int) -> float:
+    """Return the seconds of wall time that tests will take: no group is on two workers."""
+    totals: Counter[str] = Counter()
+    for test in tests:
+        totals[group(test)] += _seconds(test, durations)
+    if not totals:
+        return 0.0
+    return max(max(totals.values()), sum(totals.values()) / max(1, workers))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of the slow tests: that of number `number` of `count`, of `share` of their time."""
+
+    tests: frozenset[str]
+    number: int
+    count: int
+    share: float
+
+
+def choose(
+    tests: Collection[str],
+    durations: Mapping[str, Duration],
+    *,
+    commit: int,
+    budget: float,
+    workers: int,
+) -> Slice:
+    """Return the slice of the slow `tests` for a commit's number.
+
+    There are as many slices as it takes for each to fit `budget` seconds on so many workers;
+    each test is in one of them, and the commit's number counts them through.
+    """
+    parts: dict[str, list[str]] = {}
+    totals: Counter[str] = Counter()
+    for test in tests:
+        totals[group(test)] += _seconds(test, durations)
+    for test in sorted(tests):
+        long = totals[group(test)] > LONG_GROUP_SECONDS
+        parts.setdefault(test.partition("[")[0] if long else group(test), []).append(test)
+    seconds = {name: sum(_seconds(one, durations) for one in some) for name, some in parts.items()}
+    whole = sum(seconds.values())
+    count = max(1, math.ceil(whole / workers / budget))
+    while True:
+        slices: list[list[str]] = [[] for _ in range(count)]
+        loads = [0.0] * count
+        for name in sorted(parts, key=lambda one: (-seconds[one], one)):
+            least = loads.index(min(loads))
+            slices[least] += parts[name]
+            loads[least] += seconds[name]
+        # Groups do not fill slices evenly; one that is too long alone stays so.
+        if max(loads) <= workers * budget or count >= len(parts):
+            break
+        count += 1
+    number = commit % count
+    share = loads[number] / whole if whole else 1.0
+    return Slice(frozenset(slices[number]), number, count, share)
+
+
+def _seconds(test: str, durations: Mapping[str, Duration]) -> float:
+    found = durations.get(test)
+    return found.seconds if found is not None else QUICK_SECONDS

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The plan of test runs: groups stay together, slices cover everything, outcomes are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skblab.guest import eventlog
+from tiers import outcomes, schedule
+from tiers.schedule import Duration
+
+BUDGET_MINUTES = 30
+WORKERS = 2
+
+
+def test_tests_of_a_file_or_of_a_guest_are_a_group() -> None:
+    assert schedule.group("tests/unit/test_a.py::test_b[c/d::e]") == "tests/unit/test_a.py"
+    assert schedule.group("tests/guest/test_a.py::test_b") == "tests/guest/test_a.py"
+    assert schedule.group("tests/guest/stock/test_a.py::test_b") == "tests/guest/stock"
+
+
+def test_the_longest_group_comes_first_and_whole() -> None:
+    took = {"a::1": Duration(1), "b::1": Duration(3), "b::2": Duration(4), "c::1": Duration(5)}
+    tests = ["a::1", "b::2", "c::1", "b::1"]
+    assert schedule.ordered(tests, took) == ["b::2", "b::1", "c::1", "a::1"]
+    assert schedule.expected(tests, took, 2) == 7
+    assert schedule.expected(tests, took, 1) == 13
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(0, 9), st.integers(0, 9)), st.floats(0.1, 1000), max_size=40
+    ),
+    st.integers(1, 4),
+)
+def test_each_slow_test_is_in_one_slice(took: dict[tuple[int, int], float], workers: int) -> None:
+    durations = {f"file{a}::test{b}": Duration(seconds) for (a, b), seconds in took.items()}
+    first = schedule.choose(durations, durations, commit=0, budget=1800, workers=workers)
+    slices = [
+        schedule.choose(durations, durations, commit=number, budget=1800, workers=workers)
+        for number in range(first.count)
+    ]
+    assert sorted(test for one in slices for test in one.tests) == sorted(durations)
+    assert sum(one.share for one in slices) == pytest.approx(1)
+    # The commits that follow begin again.
+    assert (
+        schedule.choose(durations, durations, commit=first.count, budget=1800, workers=workers)
+        == slices[0]
+    )
+    for one in slices:
+        assert sum(durations[test].seconds for test in one.tests) <= 1800 * workers
+
+
+def test_four_submissions_run_every_slow_test() -> None:
+    durations = schedule.read()
+    slow = [name for name, one in durations.items() if one.slow]
+    assert slow
+    chosen = schedule.choose(slow, durations, commit=0, budget=60 * BUDGET_MINUTES, workers=WORKERS)
+    assert chosen.count <= 4
+
+
+def test_stored_durations_are_of_tests_that_exist() -> None:
+    """A test that is renamed takes its duration with it."""
+    root = Path(__file__).parents[2]
+    for name in schedule.read():
+        file, _, rest = name.partition("::")
+        assert f"def {rest.partition('[')[0]}(" in (root / file).read_text(), name
+
+
+def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    row = '{"test": "%s", "seconds": 1.5, "boots": 2, "again": 0, "slow": true, "result": "%s"}\n'
+    file.write_text(row % ("a", "failed") + row % ("a", "passed") + row % ("b", "failed"))
+    with file.open("a") as end:
+        end.write('{"test": "c", "seco')
+    assert outcomes.passed(file) == {"a"}
+    assert outcomes.durations_of(file) == {"a": Duration(1.5, 2, True)}
+    results = outcomes.Outcomes(file)
+    results.write_table(tmp_path / "table.md")
+    assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
+        "| `a` | passed | 1.5 | 2 |",
+        "| `b` | failed | 1.5 | 2 |",
+        "| all 2 | | 3 | 4 |",
+    ]
+    file.write_text("{\n" + row % ("a", "passed"))
+    with pytest.raises(ValueError, match=r"outcomes.jsonl:1: not an outcome"):
+        outcomes.passed(file)
+
+
+def test_what_no_pattern_allows_is_a_complaint() -> None:
+    ended = eventlog.Event(event=eventlog.ENDED, kernel="k", findings=("WARNING: a", "BUG: b"))
+    assert outcomes.complaints([ended], [r"^WARNING: "]) == ["BUG: b"]
+    assert outcomes.complaints([ended], []) == ["WARNING: a", "BUG: b"]

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bad usage of commands that boot guests: one line, exit code 2, and nothing is made or booted."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from skblab import cli, kernel, labroot
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(*_: object, **__: object) -> None:
+        raise AssertionError("bad usage came as far as the lab root or a kernel")
+
+    monkeypatch.setattr(labroot, "ensure", made)
+    monkeypatch.setattr(kernel, "ensure", made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("boot", "--flavour", "nonsense", "--", "true"), "unknown kernel flavour 'nonsense'"),
+        (("boot", "--cpus", "0", "--", "true"), "--cpus"),
+        (("boot", "--exact", "--cpus", "2", "--", "true"), "one CPU"),
+        (("boot", "--memory", "many", "--", "true"), "--memory"),
+        (("boot", "--share", "/nonexistent", "--", "true"), "/nonexistent"),
+        (("boot", "--nonsense", "--", "true"), "--nonsense"),
+        (("kselftest", "--flavour", "nonsense"), "unknown kernel flavour 'nonsense'"),
+        (("soak", "--seconds", "1"), "--seconds"),
+    ],
+)
+def test_it_is_one_line_and_exit_2(
+    arguments: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["skblab", *arguments])
+    assert cli._guarded() == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert len(said.strip().splitlines()) == 1
