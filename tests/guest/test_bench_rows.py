@@ -15,7 +15,7 @@ from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab_analysis import bench
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 PACKETS = 500
 

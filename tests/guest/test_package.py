@@ -25,7 +25,7 @@ from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.labroot.sandbox import kill_with_parent
 
-pytestmark = [pytest.mark.guest, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # What Debian's own hooks (initramfs-tools, GRUB) are called with.
 HOOK = '#!/bin/sh\necho "${0%/zz-test} $* initrd=$INITRD" >>/root/hooks\n'

@@ -4,25 +4,26 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import killed
 from conftest import Skblab, emulators, links
 from skblab import paths
+from skblab.kernel import Kernel
 from skblab.sweep import plan as plans
 from skblab.sweep.experiment import read
 from skblab_analysis.records import load
 
 pytestmark = pytest.mark.guest
 
+PACKETS = 4000
 FILE = """
 name = "few-settings"
 question = "What does rp_filter cost, and what can veth not?"
@@ -52,29 +53,15 @@ width = 0.5
 
 
 @pytest.fixture(scope="module")
-def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def resumed(stock: Kernel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A sweep that was killed in its first boot and resumed: its folder, and what that printed."""
     tmp_path = tmp_path_factory.mktemp("sweep")
     file = tmp_path / "few-settings.toml"
     file.write_text(FILE)
-    program = str(paths.tree() / "skblab")
-    env = {**os.environ, "SKBLAB_RESULTS": str(tmp_path / "results")}
-    argv = [program, "sweep", str(file), "--exact", "--packets", "8000"]
-    with subprocess.Popen(argv, env=env, stderr=subprocess.DEVNULL) as killed:
-        deadline = time.monotonic() + 600
-        while not (events := _events(tmp_path)).count("recorded") >= 4:
-            assert time.monotonic() < deadline
-            assert killed.poll() is None
-            time.sleep(0.1)
-        os.kill(killed.pid, signal.SIGKILL)
-    assert events[-1] != "finished"
-    [folder] = (tmp_path / "results").iterdir()
+    arguments = ["sweep", str(file), "--exact", "--packets", str(PACKETS)]
+    folder = killed.sweep(arguments, tmp_path / "results", 4)
     assert len(load(folder).trials) >= 4
-    done = subprocess.run(
-        [program, "resume", str(folder)], check=False, text=True, capture_output=True, timeout=900
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    yield folder, done.stdout
+    return folder, killed.resume(folder)
 
 
 def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, str]) -> None:
@@ -129,7 +116,7 @@ def test_killed_at_fifty_moments(tmp_path: Path, how: list[str]) -> None:
     file.write_text(FILE.replace("[measure.throughput]", SHORT))
     program, results = str(paths.tree() / "skblab"), tmp_path / "results"
     env = {**os.environ, "SKBLAB_RESULTS": str(results)}
-    before, guests = links(), emulators()
+    before = links()
     chosen, kills, folder = random.Random(4689), 0, None
     while kills < 50:
         argv = ["resume", str(folder)] if folder else ["sweep", str(file), *how]
@@ -146,7 +133,7 @@ def test_killed_at_fifty_moments(tmp_path: Path, how: list[str]) -> None:
                 os.kill(running.pid, signal.SIGKILL)
         kills += 1
         deadline = time.monotonic() + 10
-        while left := _of_run(str(results)) or emulators() - guests:
+        while left := _of_run(str(results)) or sorted(emulators()):
             assert time.monotonic() < deadline, left
             time.sleep(0.1)
         assert links() == before
@@ -179,9 +166,3 @@ def _of_run(results: str) -> list[str]:
             if results.encode() in (process / "environ").read_bytes():
                 found.append(f"{process.name} {(process / 'cmdline').read_text()}")
     return found
-
-
-def _events(tmp_path: Path) -> list[str]:
-    journals = list(tmp_path.glob("results/*/journal.jsonl"))
-    lines = journals[0].read_text().splitlines() if journals else []
-    return [json.loads(line)["event"] for line in lines[:-1]]

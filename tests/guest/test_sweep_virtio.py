@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Skblab, links
+import killed
+from conftest import links
 from skblab.boot import make_spec
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
@@ -45,7 +46,7 @@ trials = 1
 width = 0.4
 [measure.latency]
 rates = [200]
-seconds = 2
+seconds = 1
 [repeats]
 least = 1
 most = 1
@@ -149,21 +150,22 @@ def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> N
         assert [one for one in found if one.kind == "thread" and one.name.startswith("napi/r0")]
 
 
-def test_a_sweep_on_two_guests(skblab: Skblab, tmp_path: Path) -> None:
+def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_path: Path) -> None:
     file = tmp_path / "few-queues.toml"
     file.write_text(FILE)
     results = tmp_path / "results"
     before = links()
-    done = skblab(
-        *("sweep", str(file), "--testbed", "virtio"),
-        env={"SKBLAB_RESULTS": str(results)},
-        timeout=1800,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    folder = killed.sweep(["sweep", str(file), "--testbed", "virtio"], results, 3)
     assert links() == before
-    [folder] = results.iterdir()
+    assert len(load(folder).trials) >= 3
+    killed.resume(folder)
+    assert links() == before
     run = load(folder)
+    assert run.document.state == "finished"
     assert {row["state"] for row in run.trials} == {"good"}
+    keys = [(row["setting"], row["measure"]) for row in run.trials]
+    # The tester, baseline twice, and two settings, each measured in two ways.
+    assert len(keys) == len(set(keys)) == 10
     works = {one.setting: one for one in run.works()}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     # All that this has interrupts CPU 0.
@@ -175,6 +177,6 @@ def test_a_sweep_on_two_guests(skblab: Skblab, tmp_path: Path) -> None:
     assert "input.0 CPU " in facts["router r1 IRQ affinity"]
     assert "Combined 2" in facts["router r0 queues"]
     [latency] = run.latency()
-    assert all(one.latency.count == 400 for one in latency.delays)
+    assert all(one.latency.count == 200 for one in latency.delays)
     assert run.document.plan.again.endswith("--testbed virtio")
     assert (folder / "logs" / "tester-console-wall-0.log").exists()

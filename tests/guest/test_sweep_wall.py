@@ -13,7 +13,7 @@ from skblab_analysis.layering import DELAY, WHOLE
 from skblab_analysis.offered import behind
 from skblab_analysis.records import load
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 FILE = """
 name = "few-rates"
@@ -44,7 +44,7 @@ most = 1
 """
 
 
-@pytest.mark.parametrize("family", [4, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", [4, 6])
 def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: int) -> None:
     file = tmp_path / "few-rates.toml"
     file.write_text(FILE.format(family=family))
@@ -121,7 +121,6 @@ most = 1
 MIX = sum(size * share for size, share in MIXES["ams-ix"].items()) / 100 - 4
 
 
-@pytest.mark.slow
 def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
     file = tmp_path / "few-tests.toml"
     file.write_text(TESTS)
