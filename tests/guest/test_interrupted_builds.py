@@ -14,7 +14,7 @@ import pytest
 from conftest import TREE
 from skblab.labroot import LabRoot
 
-pytestmark = pytest.mark.labroot
+pytestmark = [pytest.mark.labroot, pytest.mark.slow]
 
 
 def _running(*words: str) -> list[str]:

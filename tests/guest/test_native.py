@@ -32,11 +32,6 @@ def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) ->
 
 
 @pytest.mark.guest
-def test_the_probe_with_the_kernels_samples(lab: LabRoot, stock: Kernel, programs: Path) -> None:
-    probe_passes(lab, stock, programs)
-
-
-@pytest.mark.guest
 # Some fifty programs are loaded and attached in every case: 20 s under emulation. Hooks that count
 # are in test_probe_layers.py, hooks in trouble in test_probe_trouble.py.
 @pytest.mark.slow

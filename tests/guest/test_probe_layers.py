@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+import retries
 from conftest import Skblab
 from skblab.kernel import Kernel
 from skblab.labroot import LabRoot
 from skblab.probe import cost
 from skblab.probe.cost import exact, wall
 from skblab.probe.loads import Load
+from skblab.probe.verify.plan import BACKENDS
 from skblab.reporter import Reporter
 from skblab_analysis.cost import load as load_cost
 from skblab_analysis.cost import sentence
@@ -70,6 +72,7 @@ def test_forwarded_tcp_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab, tmp_p
 
 
 @pytest.mark.guest
+@pytest.mark.slow
 def test_a_filter_that_matches_nothing_is_said(run_skblab: Skblab, tmp_path: Path) -> None:
     done = run_skblab(
         *("probe", "layers", "--on", "guest", "--packets", "100", "--port", "9", "--no-cost"),
@@ -119,24 +122,28 @@ def test_its_cost_is_counted_once_for_a_kernel(
 
 @pytest.mark.guest
 def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None:
-    done = run_skblab(
-        *("probe", "verify", "--packets", "1009", "--rate", "5000", "--no-medians"),
-        *("--backend", "samples", "--backend", "hooks by fentry"),
-        *("--only", "udp6-forward", "--only", "tcp-forward"),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("all counted") == 8
+    said = _verified(run_skblab, (), "udp6-forward, softirq")
+    assert said.count("all counted") == len(BACKENDS) == 8
 
 
 def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str) -> str:
-    """Return what `probe verify` printed of small cases, after it was good."""
+    """Return what `probe verify` printed of small cases, after it was good at the first try."""
     done = run_skblab(
         *("probe", "verify", "--packets", "503", "--rate", "2000", "--no-medians"),
         *(word for one in backends for word in ("--backend", one)),
         *(word for one in only for word in ("--only", one)),
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    retries.verified_at_once(done.stdout)
     return done.stdout
+
+
+@pytest.mark.guest
+@pytest.mark.slow
+def test_known_packets_are_counted_where_they_wait(run_skblab: Skblab) -> None:
+    """TCP puts messages together and comes out of order; NAPI threads poll beside the load."""
+    said = _verified(run_skblab, ("samples", "hooks by fentry"), "udp6-forward", "tcp-forward")
+    assert said.count("all counted") == 8
 
 
 @pytest.mark.guest

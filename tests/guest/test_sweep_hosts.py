@@ -105,6 +105,7 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     assert "only a boot can make it rt" in void["reason"]
 
 
+@pytest.mark.slow
 def test_what_a_killed_shell_took_is_given_back(hosts: Hosts) -> None:
     before = hosts.state()
     found, router = hostsfile.read(hosts.file), hosts.router.transport
@@ -122,6 +123,7 @@ def test_what_a_killed_shell_took_is_given_back(hosts: Hosts) -> None:
     assert hosts.state() == before
 
 
+@pytest.mark.slow
 def test_settings_that_wait_for_others_are_given_back(hosts: Hosts) -> None:
     """A mode of addresses that needs its secret first, and an MTU that coming up sets anew."""
     port = hosts.router_ports[1]
@@ -146,6 +148,7 @@ def test_settings_that_wait_for_others_are_given_back(hosts: Hosts) -> None:
         hosts.sh(f"sysctl -q -w {of}.addr_gen_mode={mode} {of}.mtu={mtu}\n{settled}")
 
 
+@pytest.mark.slow
 def test_a_port_is_not_given_back_over_another_of_its_name(hosts: Hosts) -> None:
     before = hosts.state()
     found, router = hostsfile.read(hosts.file), hosts.router.transport
@@ -160,6 +163,7 @@ def test_a_port_is_not_given_back_over_another_of_its_name(hosts: Hosts) -> None
     assert hosts.state() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "why", "removed"),
     [

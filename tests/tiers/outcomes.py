@@ -54,7 +54,7 @@ class Outcomes:
             one.result = report.outcome
         if report.when != "teardown":
             return
-        properties: dict[str, Any] = dict(report.user_properties)  # type: ignore[arg-type]
+        properties: dict[str, Any] = dict(report.user_properties)
         one.boots, one.again = int(properties.get(BOOTS, 0)), int(properties.get(AGAIN, 0))
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [kept[name] for name in schedule.ordered(kept, durations)]
 
 
-class Grouped(LoadScopeScheduling):
+class Grouped(LoadScopeScheduling):  # type: ignore[misc]
     """A scheduler of xdist that keeps the tests of a group on one worker, in order."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ def group(test: str) -> str:
 
 def ordered(tests: Iterable[str], durations: Mapping[str, Duration]) -> list[str]:
     """Return tests by groups, the longest group first: no worker is left with it in the end."""
-    totals: Counter[str] = Counter()
+    totals: defaultdict[str, float] = defaultdict(float)
     tests = list(tests)
     for test in tests:
         totals[group(test)] += _seconds(test, durations)
@@ -66,7 +66,7 @@ def ordered(tests: Iterable[str], durations: Mapping[str, Duration]) -> list[str
 
 def expected(tests: Iterable[str], durations: Mapping[str, Duration], workers: int) -> float:
     """Return the seconds of wall time that tests will take: no group is on two workers."""
-    totals: Counter[str] = Counter()
+    totals: defaultdict[str, float] = defaultdict(float)
     for test in tests:
         totals[group(test)] += _seconds(test, durations)
     if not totals:
@@ -98,7 +98,7 @@ def choose(
     each test is in one of them, and the commit's number counts them through.
     """
     parts: dict[str, list[str]] = {}
-    totals: Counter[str] = Counter()
+    totals: defaultdict[str, float] = defaultdict(float)
     for test in tests:
         totals[group(test)] += _seconds(test, durations)
     for test in sorted(tests):

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console
 
 from retries import verified_at_once
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, UsageError
 from skblab.labroot import LabRoot
 from skblab.probe.loads import Load, Sent
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.probe.verify import counts
 from skblab.probe.verify.counts import Counters, Verdict, complaints
-from skblab.probe.verify.plan import Backend, Case, cases
+from skblab.probe.verify.plan import Backend, Case, cases, cases_of
 from skblab.probe.verify.tables import counts_table
 from skblab.reporter import Reporter
 from skblab_analysis.documents import PathlatDocument
@@ -213,6 +213,15 @@ def test_counters_of_all_namespaces_add_up() -> None:
     counted = Counters.parse(one + one)
     assert counted == Counters(received=30, forwarded=18, discarded=2, refused=6)
     assert counted.since(Counters.parse(one)) == Counters(15, 9, 1, 3)
+
+
+def test_cases_are_chosen_by_load_or_by_name() -> None:
+    assert cases_of([]) == list(cases())
+    assert [str(case) for case in cases_of(["udp", "tcp6-forward, NAPI threads"])] == [
+        *("udp, softirq", "udp, NAPI threads", "tcp6-forward, NAPI threads"),
+    ]
+    with pytest.raises(UsageError, match="--only udp7: expected a load, such as udp, or a case"):
+        cases_of(["udp7"])
 
 
 def test_every_protocol_family_path_and_context_is_a_case() -> None:

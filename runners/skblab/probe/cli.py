@@ -33,7 +33,16 @@ from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
-from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, Backend, cases, comparable, rounds
+from skblab.probe.verify.plan import (
+    BACKENDS,
+    PACKETS,
+    RATE,
+    Backend,
+    Case,
+    cases_of,
+    comparable,
+    rounds,
+)
 from skblab.recording import recording
 from skblab.reporter import Reporter, printer
 from skblab_analysis import series, tables
@@ -281,7 +290,10 @@ def verify_(
     ] = RATE,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Only cases with this load, such as tcp6-forward; may be repeated."),
+        typer.Option(
+            help="Only cases with this load, such as tcp6-forward, or this one case, such as "
+            "'udp, NAPI threads'; may be repeated."
+        ),
     ] = None,
     backend: Annotated[
         list[str] | None, typer.Option(help="Only this back end; may be repeated.")
@@ -303,7 +315,7 @@ def verify_(
 
     Exit status 1: a count or a median does not agree.
     """
-    wanted = [Load.parse(text) for text in only or []]
+    wanted = cases_of(only or [])
     names = [one.name for one in BACKENDS]
     for name in backend or []:
         if name not in names:
@@ -335,11 +347,10 @@ def _count(
     request: kernel.Request,
     root: LabRoot,
     backends: list[Backend],
-    wanted: list[Load],
+    chosen: list[Case],
     load: tuple[int, int],
     reporter: Reporter,
 ) -> list[counts.Verdict]:
-    chosen = [case for case in cases() if not wanted or case.load in wanted]
     found: list[counts.Verdict] = []
     with guest_of_ours(request, root, reporter, counts.prepare) as target:
         stamps = targets.stamps(

@@ -154,12 +154,14 @@ def test_no_types(testbed: Bed) -> None:
     assert "shows no types in /sys/kernel/btf/vmlinux; mount /sys, or build" in said
 
 
+@pytest.mark.slow
 def test_no_permission(testbed: Bed) -> None:
     assert "no permission to load BPF programs; run as root" in _refused(testbed, before=NOBODY)
     said = _refused(testbed, before=NO_CAPABILITY)
     assert "though root: a container or a locked-down kernel" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("testbed", "name", "status", "words"),
     [
@@ -180,6 +182,7 @@ def test_a_function_without_its_symbol(testbed: Bed, name: str, status: int, wor
     assert words in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @only_samples
 def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
     symbols = testbed.sh("grep -w '__napi_poll$' /proc/kallsyms || :")
@@ -192,6 +195,7 @@ def test_hooks_on_a_patched_kernel_name_what_is_absent(testbed: Bed) -> None:
     _exact(document, 1009)
 
 
+@pytest.mark.slow
 @only_samples
 def test_a_module_of_another_kernel(testbed: Bed, lab: LabRoot, unpatched: Kernel) -> None:
     module = systemtap.ensure(lab, unpatched, "napi-hooks", Reporter(quiet=True))
@@ -212,6 +216,7 @@ def test_a_module_of_another_kernel(testbed: Bed, lab: LabRoot, unpatched: Kerne
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.slow
 @only_samples
 @pytest.mark.parametrize("options", [["--kprobes"], ["--room", "9"]])
 def test_what_only_hooks_can_do_where_auto_finds_samples(testbed: Bed, options: list[str]) -> None:
@@ -219,6 +224,7 @@ def test_what_only_hooks_can_do_where_auto_finds_samples(testbed: Bed, options: 
     assert f"{options[0]} is only for hooks, and the source is samples, for this kernel" in said
 
 
+@pytest.mark.slow
 @only_hooks
 def test_hooks_that_are_not_called(testbed: Bed) -> None:
     testbed.sh("sysctl -q -w kernel.ftrace_enabled=0")
@@ -238,6 +244,7 @@ def test_hooks_that_are_not_called(testbed: Bed) -> None:
     assert "kernel.ftrace_enabled is 0" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"port": 9}, {"address": "0.0.0.0"}, {"address": "::"}])
 def test_a_filter_that_matches_nothing(testbed: Bed, options: dict[str, object]) -> None:
     with targets.stamps(testbed.target, True), testbed.probing(**options) as end:
@@ -252,6 +259,7 @@ def test_a_filter_that_matches_nothing(testbed: Bed, options: dict[str, object])
     assert document.samples.filtered >= 2 * 503
 
 
+@pytest.mark.slow
 def test_stop_without_a_way_to_stop_tracing(testbed: Bed) -> None:
     hidden = 'mount -t tmpfs none /sys/kernel/tracing; exec "$@"'
     before = ("unshare", "--mount", "sh", "-c", hidden, "sh")
@@ -300,6 +308,7 @@ def test_two_probes_at_once(testbed: Bed) -> None:
     assert document.stamps_on.end is not False
 
 
+@pytest.mark.slow
 @only_samples
 def test_stamps_that_were_on_stay_on(testbed: Bed) -> None:
     testbed.sh(f"echo 1 >{targets.STAMPS}")
@@ -315,6 +324,7 @@ def _histograms(testbed: Bed) -> Bed:
     return Bed(testbed.guest, testbed.target, testbed.config, HISTOGRAMS)
 
 
+@pytest.mark.slow
 @only_samples
 def test_histograms_beside_a_reader_of_samples(testbed: Bed) -> None:
     on = contextlib.ExitStack()
@@ -344,6 +354,7 @@ def test_histograms_beside_a_reader_of_samples(testbed: Bed) -> None:
     assert all(0 < one.count <= polls + 50 for one in histograms.napi)
 
 
+@pytest.mark.slow
 def test_no_histograms(testbed: Bed) -> None:
     kernels = _histograms(testbed)
     hide = 'mount -t tmpfs none /sys/kernel/debug; exec "$@"'
@@ -361,6 +372,7 @@ def test_no_histograms(testbed: Bed) -> None:
     assert (done.status, done.stdout) == (0, "histograms\n"), done.stderr
 
 
+@pytest.mark.slow
 @only_samples
 @pytest.mark.parametrize("reset", ["reset", "path_trace"])
 def test_histograms_set_to_zero_meanwhile(testbed: Bed, reset: str) -> None:
@@ -394,6 +406,7 @@ def _steps(testbed: Bed, scripts: list[str]) -> Callable[[], None]:
     return step
 
 
+@pytest.mark.slow
 def test_a_clock_that_steps(testbed: Bed) -> None:
     dates = [f"date -s {day}" for day in ("2001-01-01", "2037-12-12", "1999-01-01")]
     with targets.stamps(testbed.target, True), testbed.probing() as end:
@@ -403,6 +416,7 @@ def test_a_clock_that_steps(testbed: Bed) -> None:
     _exact(document, 10_007)
 
 
+@pytest.mark.slow
 def test_a_cpu_that_comes_and_goes(testbed: Bed) -> None:
     online = "/sys/devices/system/cpu/cpu1/online"
     switches = [f"echo {state} >{online}" for state in (0, 1, 0, 1)]
@@ -412,6 +426,7 @@ def test_a_cpu_that_comes_and_goes(testbed: Bed) -> None:
     _exact(document, 20_011)
 
 
+@pytest.mark.slow
 def test_segments_out_of_order_have_every_point(testbed: Bed) -> None:
     counter = "ip netns exec router nstat -asz TcpExtTCPOFOQueue | awk '/OFO/ { print $2 }'"
     testbed.sh("ip netns exec source tc qdisc add dev s0 root netem delay 2ms reorder 30%")
@@ -451,6 +466,7 @@ kill $!
 """
 
 
+@pytest.mark.slow
 def test_a_namespace_deleted_with_packets_in_it(testbed: Bed) -> None:
     with targets.stamps(testbed.target, True), testbed.probing() as end:
         testbed.sh(LOST)
@@ -466,6 +482,7 @@ def test_a_namespace_deleted_with_packets_in_it(testbed: Bed) -> None:
     assert (receive.delivered, receive.dropped + receive.consumed) == (503, 100), receive
 
 
+@pytest.mark.slow
 @only_hooks
 def test_the_probed_namespace_deleted(testbed: Bed) -> None:
     testbed.sh("ip netns add gone")
@@ -578,6 +595,7 @@ def test_another_machine_over_ssh_until_ctrl_c(
     assert (found.accounts[0].ended, found.accounts[0].missing) == (2 * 2003, 0)
 
 
+@pytest.mark.slow
 @only_samples
 def test_a_second_ctrl_c_stops_everything(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
@@ -599,6 +617,7 @@ def test_kill_9_leaves_nothing(testbed: Bed, command: Callable[..., Command]) ->
     # The fixture waits until nothing is left, here or there.
 
 
+@pytest.mark.slow
 @only_samples
 def test_histograms_switched_off_meanwhile(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command("--source", HISTOGRAMS)
@@ -609,6 +628,7 @@ def test_histograms_switched_off_meanwhile(testbed: Bed, command: Callable[..., 
     assert "net.core.path_trace was not 2" in one.said.splitlines()[-1]
 
 
+@pytest.mark.slow
 @only_samples
 def test_kill_9_switches_histograms_off(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command("--source", HISTOGRAMS)
@@ -617,6 +637,7 @@ def test_kill_9_switches_histograms_off(testbed: Bed, command: Callable[..., Com
     # The fixture waits until nothing is left, here or there.
 
 
+@pytest.mark.slow
 @only_samples
 def test_a_connection_that_breaks(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
@@ -630,6 +651,7 @@ def test_a_connection_that_breaks(testbed: Bed, command: Callable[..., Command])
     assert (found.state, found.reason) == ("failed", "the connection to testbed broke")
 
 
+@pytest.mark.slow
 @only_hooks
 def test_a_probe_that_is_killed(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
@@ -639,6 +661,7 @@ def test_a_probe_that_is_killed(testbed: Bed, command: Callable[..., Command]) -
     assert "it was killed" in one.said
 
 
+@pytest.mark.slow
 @only_hooks
 def test_a_full_map_is_refused_with_its_count(
     testbed: Bed, command: Callable[..., Command]
@@ -656,6 +679,7 @@ def test_a_full_map_is_refused_with_its_count(
     assert document["hooks"]["refused"] > 0
 
 
+@pytest.mark.slow
 @only_samples
 def test_a_live_table_while_packets_come(testbed: Bed, tmp_path: Path) -> None:
     words = ["probe", "layers", "--on", "testbed", "--ssh-config", str(testbed.config)]
@@ -753,6 +777,7 @@ exit $status
 """
 
 
+@pytest.mark.slow
 @only_samples
 @pytest.mark.parametrize(("size", "readable"), [("12k", False), ("36k", True)])
 def test_a_full_disk(
@@ -773,6 +798,7 @@ def test_a_full_disk(
         assert json.loads(done.stdout)["trials"] == 0
 
 
+@pytest.mark.slow
 @only_samples
 def test_an_unknown_device_is_no_run(testbed: Bed, run_skblab: Skblab, tmp_path: Path) -> None:
     done = run_skblab(
@@ -789,6 +815,7 @@ def test_an_unknown_device_is_no_run(testbed: Bed, run_skblab: Skblab, tmp_path:
 # And without a testbed.
 
 
+@pytest.mark.slow
 def test_no_permission_here(lab: LabRoot, run_skblab: Skblab, tmp_path: Path) -> None:
     portable.ensure(lab, tools.ensure_probe(lab, Reporter()) / "pathlat", Reporter())
     done = run_skblab(
@@ -802,6 +829,7 @@ def test_no_permission_here(lab: LabRoot, run_skblab: Skblab, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_guest_killed_while_probed(unpatched: Kernel, programs: Path, tmp_path: Path) -> None:
     words = ("--on", "guest", "--no-patches", "--packets", "1000000", "--rate", "2000")
     with subprocess.Popen(

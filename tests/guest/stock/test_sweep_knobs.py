@@ -113,6 +113,7 @@ def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
     assert router.script(tables).stdout == before
 
 
+@pytest.mark.slow
 def test_connections_are_forgotten_with_the_rules_that_tracked_them(
     router: Transport, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_connections_are_forgotten_with_the_rules_that_tracked_them(
         assert tracked() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["noqueue", "pfifo_fast", "fq", "codel", "sfq", "cake", "bfifo"])
 def test_qdiscs_of_every_kind(router: Transport, tmp_path: Path, kind: str) -> None:
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
@@ -148,6 +150,7 @@ def test_threads_that_poll_without_pause(router: Transport, tmp_path: Path) -> N
             assert int(router.script(count).stdout) == threads
 
 
+@pytest.mark.slow
 def test_routes_are_there_and_go(router: Transport, tmp_path: Path) -> None:
     file = tmp_path / "table.txt"
     file.write_text("8.8.8.0/24\n9.0.0.0/8\n2a00:1450::/32\n")
@@ -165,6 +168,7 @@ def test_routes_are_there_and_go(router: Transport, tmp_path: Path) -> None:
     assert router.script("ip -n router route; ip -n router -6 route").stdout == before
 
 
+@pytest.mark.slow
 def test_a_route_that_the_machine_needs_is_not_taken_over(
     router: Transport, tmp_path: Path
 ) -> None:
@@ -178,6 +182,7 @@ def test_a_route_that_the_machine_needs_is_not_taken_over(
     router.script("ip -n router link delete own").check("own")
 
 
+@pytest.mark.slow
 def test_load_that_dies_makes_the_trial_void(router: Transport, tmp_path: Path) -> None:
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
         found = turner.turn({"load": 5})
@@ -189,6 +194,7 @@ def test_load_that_dies_makes_the_trial_void(router: Transport, tmp_path: Path) 
         assert [one.knob for one in turner.look(found) if one.void] == ["load"]
 
 
+@pytest.mark.slow
 def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: Path) -> None:
     rule = "ip netns exec router iptables {} OUTPUT -d 192.0.2.1 -j ACCEPT"
     router.script(rule.format("-A")).check("a rule of somebody else")
@@ -198,6 +204,7 @@ def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: P
     router.script("ip netns exec router nft delete table ip filter").check("and the table")
 
 
+@pytest.mark.slow
 def test_a_knob_that_is_not_named_any_more_is_put_back(router: Transport, tmp_path: Path) -> None:
     before = everything(router)
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
@@ -223,6 +230,7 @@ def test_what_a_killed_run_left_is_put_back_later(router: Transport, tmp_path: P
     assert not undo.file.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("knob", "value", "said"),
     [

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from skblab.errors import UsageError
 from skblab.probe import loads
 from skblab.probe.loads import Load
 from skblab.probe.request import BPF, HISTOGRAMS, Request
@@ -90,3 +91,18 @@ def cases() -> Iterator[Case]:
         (False, True), (False, True), protocols, families
     ):
         yield Case(Load(protocol, family, forward), threaded)
+
+
+def cases_of(names: Sequence[str]) -> list[Case]:
+    """Return the cases that names choose, or all for none: a load's cases, or a case alone.
+
+    Raises UsageError for a name of neither.
+    """
+    every = list(cases())
+    for name in names:
+        if name not in {text for case in every for text in (str(case), str(case.load))}:
+            raise UsageError(
+                f"--only {name}: expected a load, such as {every[0].load}, or a case, "
+                f"such as '{every[0]}'; there are {', '.join(sorted({str(c.load) for c in every}))}"
+            )
+    return [case for case in every if not names or {str(case), str(case.load)} & set(names)]

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probe's own test, guest.sh, by the kernel's samples; by hooks it is in test_native.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from skblab.guest import Guest
+
+pytestmark = pytest.mark.guest
+
+SCRIPT = "/skblab/tree/probes/bpf/tests/guest.sh"
+PROGRAMS = "/skblab/tools/bin"
+
+
+def test_the_probe_with_the_kernels_samples(guest: Guest) -> None:
+    call = ["sh", SCRIPT, f"{PROGRAMS}/pathlat", f"{PROGRAMS}/skblab-traffic", "2003"]
+    done = guest.transport.run(call)
+    assert done.status == 0, done.stdout + done.stderr
