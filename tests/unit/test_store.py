@@ -68,7 +68,9 @@ def test_what_still_writes_while_it_is_killed_leaves_nothing() -> None:
 
         writers.append(threading.Thread(target=write))
         writers[0].start()
-        time.sleep(0.1)
+        while not (folder / "1").exists():
+            assert writers[0].is_alive()
+            time.sleep(0.001)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -16,19 +16,23 @@ from skblab.sweep.lanes import side_by_side
 @pytest.mark.parametrize("lanes", [1, 2, 8])
 def test_each_job_is_done_once_and_no_more_at_a_time_than_there_are_lanes(lanes: int) -> None:
     lock, now, most, done = threading.Lock(), [0], [0], list[int]()
+    together = threading.Event()
 
     def job(number: int) -> None:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        time.sleep(0.02)
+            if now[0] >= lanes:
+                together.set()
+        # The first of them until all lanes have one.
+        assert together.wait(30)
         with lock:
             now[0] -= 1
             done.append(number)
 
     side_by_side([partial(job, number) for number in range(9)], lanes, lambda: None)
     assert sorted(done) == list(range(9))
-    assert 1 <= most[0] <= lanes
+    assert most[0] == lanes
     if lanes == 1:
         assert done == list(range(9))
 
