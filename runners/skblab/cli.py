@@ -130,10 +130,6 @@ def _guarded() -> int:
         return _complain(str(error), error.exit_code)
     except Stopped as stopped:
         return _complain("stopped; what was finished is kept", stopped.exit_code)
-    except BrokenPipeError:
-        # The reader (`| head`) has gone: not our failure. Python must not complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_NO
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _complain(f"the disk is full: {error.filename or paths.cache()}", EXIT_NO)
