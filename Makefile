@@ -60,17 +60,33 @@ kselftest-compare: setup ## the kernel's own network selftests, unpatched agains
 kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLAVOUR=, SOAK_ARGS=)
 	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(SOAK_ARGS)
 
+# Guests of two workers are as much as a core each can do; TEST_ARGS is pytest's.
+WORKERS := $(or $(WORKERS),$(shell nproc))
+PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS)
+# What test-all has done is not done again while the tree is the same.
+ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
+
 .PHONY: test
-test: setup dev lint ## everything: linters, unit tests, golden tests, real guests
-	@$(VENV)/bin/python -m pytest -m 'not slow' --durations=25 $(TEST_ARGS)
+test: setup dev lint ## before every commit: linters, unit and golden tests, main jobs on real guests
+	@$(PYTEST) -m 'not slow' $(TEST_ARGS)
+
+.PHONY: test-slice
+test-slice: setup dev ## of the slow tests, this commit's part (BUDGET=30 minutes); four commits have all
+	@$(PYTEST) -m slow --slice-of "$$(git rev-list --count HEAD)" --budget $(or $(BUDGET),30) \
+		$(TEST_ARGS)
 
 .PHONY: test-all
-test-all: setup dev lint ## make test, and the tests that take long
-	@$(VENV)/bin/python -m pytest --durations=25 $(TEST_ARGS)
+test-all: setup dev lint ## every test there is, at full scale; goes on where it was stopped
+	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes $(ALL)/outcomes.jsonl \
+		--table $(ALL)/table.md --junit-xml $(ALL)/junit.xml $(TEST_ARGS)
 
 .PHONY: test-unit
 test-unit: setup dev ## only the tests that need no lab root and no guest
-	@$(VENV)/bin/python -m pytest -m 'not guest and not labroot' $(TEST_ARGS)
+	@$(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
+
+.PHONY: durations
+durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl)
+	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM)
 
 .PHONY: lint
 lint: setup dev ## every linter, formatter and type checker, no change made

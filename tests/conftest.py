@@ -69,6 +69,12 @@ def _orphans_come_here() -> None:
 
 
 @pytest.fixture(scope="session")
+def full(pytestconfig: pytest.Config) -> bool:
+    """Whether slow tests are to be at full scale, as `make test-all` has them."""
+    return bool(pytestconfig.getoption("--full"))
+
+
+@pytest.fixture(scope="session")
 def lab() -> LabRoot:
     """The lab root, made if it is not there."""
     if os.geteuid() != 0:

@@ -29,6 +29,7 @@ class Outcome:
     boots: int = 0
     again: int = 0
     slow: bool = False
+    full: bool = False
     result: str = "passed"
 
 
@@ -37,6 +38,7 @@ class Outcomes:
     """The outcomes of a run; each is added to `file`, if there is one, when its test is over."""
 
     file: Path | None
+    full: bool = False
     found: dict[str, Outcome] = field(default_factory=lambda: defaultdict(Outcome))
 
     def __post_init__(self) -> None:
@@ -49,7 +51,7 @@ class Outcomes:
         """Take in the report of a phase of a test."""
         one = self.found[report.nodeid]
         one.seconds += report.duration
-        one.slow = "slow" in report.keywords
+        one.slow, one.full = "slow" in report.keywords, self.full
         if report.outcome != "passed" and one.result != "failed":
             one.result = report.outcome
         if report.when != "teardown":
@@ -123,11 +125,13 @@ def announcement(
     durations: Mapping[str, schedule.Duration],
     workers: int,
     commit: int | None,
+    *,
+    full: bool = False,
 ) -> Iterator[str]:
     """Say how many tests will run and for how long, and which part of the slow ones they are."""
     known = [durations[test] for test in tests if test in durations]
     boots = sum(one.boots for one in known)
-    minutes = schedule.expected(tests, durations, workers) / 60
+    minutes = schedule.expected(tests, durations, workers, full=full) / 60
     yield (
         f"{len(tests)} tests on {workers} workers, {boots} boots of guests: "
         f"about {minutes:.0f} minutes"
@@ -137,12 +141,3 @@ def announcement(
         here = sum(one.seconds for one in known)
         share = here / slow if slow else 1.0
         yield f"commit {commit}: {share:.0%} of all slow tests' time; the next commits have others"
-
-
-def durations_of(file: Path) -> dict[str, schedule.Duration]:
-    """Return what tests with guests, or of a second and more, took according to their outcomes."""
-    return {
-        name: schedule.Duration(one.seconds, one.boots, one.slow)
-        for name, one in table(file).items()
-        if one.result == "passed" and (one.boots or one.seconds >= 1)
-    }

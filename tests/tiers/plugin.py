@@ -42,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="keep each test's outcome there; those that passed according to it do not run again",
     )
+    group.addoption(
+        "--full", action="store_true", help="slow tests at full scale: all packets, kills and cases"
+    )
     group.addoption("--table", type=Path, metavar="FILE", help="write what each test took there")
 
 
@@ -52,7 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_begun] = time.time()
     if _is_controller(config):
-        config.stash[_results] = outcomes.Outcomes(config.getoption("--outcomes"))
+        config.stash[_results] = outcomes.Outcomes(
+            config.getoption("--outcomes"), config.getoption("--full")
+        )
         config.option.loadscopereorder = False
 
 
@@ -110,7 +115,8 @@ def pytest_xdist_node_collection_finished(node: object, ids: list[str]) -> None:
     config.stash[_announced] = True
     durations = schedule.read()
     for line in outcomes.announcement(
-        ids, durations, _workers(config), config.getoption("--slice-of")
+        *(ids, durations, _workers(config), config.getoption("--slice-of")),
+        full=config.getoption("--full"),
     ):
         reporter.write_line(line)
 

@@ -22,11 +22,15 @@ LONG_GROUP_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Duration:
-    """What a test took: seconds of wall time, boots of guests, and whether it is marked slow."""
+    """What a test took: seconds of wall time, boots of guests, and whether it is marked slow.
+
+    `full_seconds` is what it took at full scale (`make test-all`), if that was measured.
+    """
 
     seconds: float
     boots: int = 0
     slow: bool = False
+    full_seconds: float | None = None
 
 
 def read(file: Path = FILE) -> dict[str, Duration]:
@@ -36,11 +40,12 @@ def read(file: Path = FILE) -> dict[str, Duration]:
 
 def write(durations: Mapping[str, Duration], file: Path = FILE) -> None:
     """Store durations, a line for each test, in order."""
-    lines = [
-        f"  {json.dumps(name)}: "
-        f"{json.dumps({'seconds': round(one.seconds, 1), 'boots': one.boots, 'slow': one.slow})}"
-        for name, one in sorted(durations.items())
-    ]
+    lines = []
+    for name, one in sorted(durations.items()):
+        row = {"seconds": round(one.seconds, 1), "boots": one.boots, "slow": one.slow}
+        if one.full_seconds is not None:
+            row["full_seconds"] = round(one.full_seconds, 1)
+        lines.append(f"  {json.dumps(name)}: {json.dumps(row)}")
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
@@ -64,11 +69,15 @@ def ordered(tests: Iterable[str], durations: Mapping[str, Duration]) -> list[str
     return sorted(tests, key=lambda test: (-totals[group(test)], group(test), place[test]))
 
 
-def expected(tests: Iterable[str], durations: Mapping[str, Duration], workers: int) -> float:
+def expected(
+    tests: Iterable[str], durations: Mapping[str, Duration], workers: int, *, full: bool = False
+) -> float:
     """Return the seconds of wall time that tests will take: no group is on two workers."""
     totals: defaultdict[str, float] = defaultdict(float)
     for test in tests:
-        totals[group(test)] += _seconds(test, durations)
+        found = durations.get(test)
+        at_full = found.full_seconds if found is not None and full else None
+        totals[group(test)] += at_full or _seconds(test, durations)
     if not totals:
         return 0.0
     return max(max(totals.values()), sum(totals.values()) / max(1, workers))

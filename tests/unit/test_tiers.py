@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skblab.guest import eventlog
-from tiers import outcomes, schedule
+from tiers import outcomes, schedule, store
 from tiers.schedule import Duration
 
 BUDGET_MINUTES = 30
@@ -29,6 +29,7 @@ def test_the_longest_group_comes_first_and_whole() -> None:
     assert schedule.ordered(tests, took) == ["b::2", "b::1", "c::1", "a::1"]
     assert schedule.expected(tests, took, 2) == 7
     assert schedule.expected(tests, took, 1) == 13
+    assert schedule.expected(["a::1"], {"a::1": Duration(1, full_seconds=60)}, 2, full=True) == 60
 
 
 @given(
@@ -73,12 +74,19 @@ def test_stored_durations_are_of_tests_that_exist() -> None:
 
 def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
-    row = '{"test": "%s", "seconds": 1.5, "boots": 2, "again": 0, "slow": true, "result": "%s"}\n'
+    row = (
+        '{"test": "%s", "seconds": 1.5, "boots": 2, "again": 0, "slow": true, "full": false, '
+        '"result": "%s"}\n'
+    )
     file.write_text(row % ("a", "failed") + row % ("a", "passed") + row % ("b", "failed"))
     with file.open("a") as end:
         end.write('{"test": "c", "seco')
     assert outcomes.passed(file) == {"a"}
-    assert outcomes.durations_of(file) == {"a": Duration(1.5, 2, True)}
+    known = {"a": Duration(9, 1, True, 50), "d": Duration(3)}
+    assert store.merged(known, outcomes.table(file)) == {
+        "a": Duration(1.5, 2, True, 50),
+        "d": Duration(3),
+    }
     results = outcomes.Outcomes(file)
     results.write_table(tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
