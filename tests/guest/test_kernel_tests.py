@@ -44,8 +44,35 @@ def test_an_unknown_selftest_is_one_line_and_exit_2(skblab: Skblab) -> None:
 
 
 @pytest.mark.slow
-def test_a_short_soak_is_good(skblab: Skblab, stock: Kernel) -> None:
-    done = skblab("soak", "--flavour", "stock", "--seconds", "20", "--json")
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("flavour", ["stock", "rt", "debug"])
+def test_all_selftests_pass(skblab: Skblab, flavour: str, full: bool) -> None:
+    """On the debug kernel, which takes ten times as long, the quick one stands for all but once."""
+    chosen = () if full or flavour != "debug" else (QUICK,)
+    done = skblab("kselftest", *chosen, "--flavour", flavour, "--json", timeout=7000)
+    document = json.loads(done.stdout)
+    assert {
+        test["test"]: test["why"] for test in document["tests"] if test["verdict"] != "pass"
+    } == {}
+    assert (done.returncode, document["passed"], document["flavour"]) == (0, True, flavour)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_the_kernels_own_selftests_say_the_same_with_and_without_our_series(
+    skblab: Skblab, full: bool
+) -> None:
+    listed = skblab("kselftest", "--compare", "--list").stdout.split()
+    chosen = listed if full else listed[:2]
+    done = skblab("kselftest", "--compare", *chosen, "--json", timeout=7000)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_soak_is_good(skblab: Skblab, stock: Kernel, full: bool) -> None:
+    how = ("debug", "90") if full else ("stock", "20")
+    done = skblab("soak", "--flavour", how[0], "--seconds", how[1], "--json", timeout=3500)
     document = json.loads(done.stdout)
     assert document["complaints"] == []
     assert done.returncode == 0

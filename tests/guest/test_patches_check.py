@@ -83,20 +83,32 @@ def project(tmp_path: Path, lab: LabRoot) -> Path:
     return top
 
 
-def check(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def check(
+    project: Path, *arguments: str, seconds: float = 1500
+) -> subprocess.CompletedProcess[str]:
     """Run the command on that tree; the wrapper at the top of a clone would name its own."""
     return subprocess.run(
         [sys.executable, "-m", "skblab", "kernel", "patches-check", *arguments],
         capture_output=True,
         text=True,
         check=False,
-        timeout=1500,
+        timeout=seconds,
         env={**os.environ, "SKBLAB_TREE": str(project)},
     )
 
 
 def test_our_series_reads_clean(lab: LabRoot) -> None:
     done = check(TREE, "--text")
+    assert done.returncode == 0, done.stdout
+    assert "patches checked, 0 not fit" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+def test_our_series_builds_at_every_patch(lab: LabRoot, full: bool) -> None:
+    """At full scale as `make patches-check` does; else the last two patches, in a few folders."""
+    last = len((TREE / "patches" / "v6.12" / "series").read_text().split())
+    done = check(TREE, *(() if full else ("--quick", "--from", str(last - 1))), seconds=5000)
     assert done.returncode == 0, done.stdout
     assert "patches checked, 0 not fit" in done.stdout
 
