@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from skblab import kernel, labroot, tools
+from skblab import cli, kernel, labroot, tools
 from skblab.guest import Guest
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
@@ -120,6 +120,23 @@ def run_skblab() -> Skblab:
             env={**os.environ, **(env or {})},
             input=stdin,
         )
+
+    return run
+
+
+@pytest.fixture
+def skblab_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Skblab:
+    """Run the command in this process: for what is said before anything is started."""
+
+    def run(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.argv", ["skblab", *arguments])
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            capsys.readouterr()
+            status = cli.guarded()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
 
     return run
 

@@ -99,7 +99,7 @@ def main() -> None:
             signal.signal(each, _stop)
     warnings.simplefilter("always", SkblabWarning)
     warnings.showwarning = _warn
-    status = _guarded()
+    status = guarded()
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.exit(status)
@@ -120,7 +120,8 @@ def _warn(
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
-def _guarded() -> int:
+def guarded() -> int:
+    """Run the command; return its status, with what went wrong said in one line."""
     try:
         return int(app(prog_name="skblab", standalone_mode=False) or 0)
     except typer.Exit as stop:

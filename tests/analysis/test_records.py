@@ -7,11 +7,8 @@ import errno
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import synthetic_run
 
+from kills import killed_after
 from skblab.errors import SkblabError
 from skblab_analysis import columns
 from skblab_analysis.errors import RecordError, RefusedError
@@ -586,40 +584,23 @@ def test_full_disk_keeps_what_was_recorded(
     assert not list(folder.path.rglob("*.part"))
 
 
-WRITER = """
-import sys
-from pathlib import Path
-import synthetic_run
-from skblab_analysis.records import RunFolder
-folder = RunFolder.create(Path(sys.argv[1]), "demo", synthetic_run.plan(), synthetic=True)
-print(folder.path, flush=True)
-while True:
-    folder.journal("attempt")
-    folder.record_exact(synthetic_run.exact_trials())
-    print("recorded", flush=True)
-"""
+def write_for_ever(folder: RunFolder) -> None:
+    while True:
+        folder.journal("attempt")
+        folder.record_exact(synthetic_run.exact_trials())
 
 
 def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:
-    rng = random.Random(7)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    for _ in range(5):
-        with subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        ) as writer:
-            assert writer.stdout is not None
-            path = Path(writer.stdout.readline().strip())
-            # It is killed while it writes what comes after these.
-            whole = rng.randrange(1, 5)
-            for _ in range(whole):
-                assert writer.stdout.readline() == "recorded\n"
-            time.sleep(rng.uniform(0.0, 0.02))
-            writer.send_signal(signal.SIGKILL)
-        run = load(path)
-        assert len(run.trials) == run.document.trials
-        assert len(run.trials) >= whole * len(synthetic_run.exact_trials())
-        RunFolder.open(path).record_exact(synthetic_run.exact_trials())
-        assert len(load(path).trials) == len(run.trials) + len(synthetic_run.exact_trials())
+    rng, each, lengths = random.Random(7), len(synthetic_run.exact_trials()), set[int]()
+    for _ in range(8):
+        folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(), synthetic=True)
+        job = partial(write_for_ever, folder)
+        folder.record_exact(synthetic_run.exact_trials())
+        assert killed_after(rng.randrange(80), rng.uniform(1e-6, 2e-3), job)
+        run = load(folder.path)
+        assert len(run.trials) == run.document.trials >= each
+        lengths.add(len(run.trials))
+        RunFolder.open(folder.path).record_exact(synthetic_run.exact_trials())
+        assert len(load(folder.path).trials) == len(run.trials) + each
+    # Kills came before and after more was recorded.
+    assert len(lengths) > 2

@@ -435,14 +435,14 @@ def wait_for(condition: object, seconds: float = 20) -> None:
         (("--jobs", "0"), "--jobs 0: at least 1 is needed"),
     ],
 )
-def test_command_with_bad_input(skblab: Skblab, arguments: tuple[str, ...], told: str) -> None:
-    done = skblab("kernel", "build", *arguments)
+def test_command_with_bad_input(skblab_here: Skblab, arguments: tuple[str, ...], told: str) -> None:
+    done = skblab_here("kernel", "build", *arguments)
     assert done.returncode == 2
     assert told in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_command_lists_as_json(skblab: Skblab, tmp_path: Path) -> None:
-    done = skblab("kernel", "list", "--json", env={"SKBLAB_CACHE": str(tmp_path)})
+def test_command_lists_as_json(skblab_here: Skblab, tmp_path: Path) -> None:
+    done = skblab_here("kernel", "list", "--json", env={"SKBLAB_CACHE": str(tmp_path)})
     assert done.returncode == 0
     assert json.loads(done.stdout) == []

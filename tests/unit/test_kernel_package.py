@@ -253,8 +253,8 @@ def test_debians_configuration_takes_our_options(lab: LabRoot, tmp_path: Path) -
         (("patches-check", "--patch", "many"), "--patch"),
     ],
 )
-def test_command_with_bad_input(skblab: Skblab, arguments: tuple[str, ...], told: str) -> None:
-    done = skblab("kernel", *arguments)
+def test_command_with_bad_input(skblab_here: Skblab, arguments: tuple[str, ...], told: str) -> None:
+    done = skblab_here("kernel", *arguments)
     assert done.returncode == 2
     assert told in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

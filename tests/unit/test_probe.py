@@ -142,16 +142,16 @@ def test_it_is_undone_after_kill_9(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_the_command_says_so_in_one_line(run_skblab: Skblab) -> None:
-    done = run_skblab("probe", "layers", "--on", "guest", "--load", "icmp")
+def test_the_command_says_so_in_one_line(skblab_here: Skblab) -> None:
+    done = skblab_here("probe", "layers", "--on", "guest", "--load", "icmp")
     assert done.returncode == 2
     assert "--load icmp: expected udp, tcp or sctp" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("backend", ["bpf", "bpftrace"])
-def test_what_no_probe_can_do_boots_nothing(run_skblab: Skblab, backend: str) -> None:
-    done = run_skblab(
+def test_what_no_probe_can_do_boots_nothing(skblab_here: Skblab, backend: str) -> None:
+    done = skblab_here(
         *("probe", "layers", "--on", "guest", "--backend", backend, "--seconds", "nan")
     )
     assert (done.returncode, done.stdout) == (2, "")

@@ -66,7 +66,7 @@ def test_a_file_with_a_fault_is_refused(
     assert str(tmp_path) in str(caught.value)
 
 
-def test_no_file_is_bad_usage(skblab: Skblab, tmp_path: Path) -> None:
-    done = skblab("probe", "study", str(tmp_path / "absent.toml"))
+def test_no_file_is_bad_usage(skblab_here: Skblab, tmp_path: Path) -> None:
+    done = skblab_here("probe", "study", str(tmp_path / "absent.toml"))
     assert done.returncode == EXIT_USAGE
     assert "cannot read the experiment" in done.stderr

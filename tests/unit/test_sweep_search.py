@@ -29,7 +29,7 @@ from skblab.sweep.throughput.search import search
 from skblab.sweep.throughput.trial import Recorder, Trial
 
 PLAN = Plan(min_load=1000, max_load=1e6)
-SEEDS = 200
+SEEDS = [40, pytest.param(200, marks=pytest.mark.slow)]
 
 
 # The draft's own example: one load, four goals, six points in time (appendix "Example Search").
@@ -209,7 +209,7 @@ def near(found: GoalResult, true: float) -> bool:
     return abs(found.lower - true) <= found.goal.width * true
 
 
-def right(make: Callable[[float], Device], plan: Plan, seeds: int = SEEDS) -> dict[str, float]:
+def right(make: Callable[[float], Device], plan: Plan, seeds: int) -> dict[str, float]:
     """Return in which part of all seeds the result of each goal is near the truth."""
     rng = random.Random(2544)
     count = dict.fromkeys((goal.name for goal in plan.goals), 0)
@@ -221,18 +221,21 @@ def right(make: Callable[[float], Device], plan: Plan, seeds: int = SEEDS) -> di
     return {name: number / seeds for name, number in count.items()}
 
 
-def test_a_device_with_a_queue_is_found_always() -> None:
-    found = right(lambda rate: Device(rate, queue=500), PLAN)
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_device_with_a_queue_is_found_always(seeds: int) -> None:
+    found = right(lambda rate: Device(rate, queue=500), PLAN, seeds)
     assert found == {"strict": 1.0, "NDR": 1.0, "PDR": 1.0}
 
 
-def test_a_noisy_device_is_found_by_the_goals_that_take_the_middle() -> None:
-    found = right(lambda rate: Device(rate, noise=0.001), Plan(1000, 1e6, (NDR, PDR)))
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_noisy_device_is_found_by_the_goals_that_take_the_middle(seeds: int) -> None:
+    found = right(lambda rate: Device(rate, noise=0.001), Plan(1000, 1e6, (NDR, PDR)), seeds)
     assert min(found.values()) >= 0.95, found
 
 
-def test_random_loss_leaves_no_load_without_loss_and_pdr_where_it_is() -> None:
-    found = right(lambda rate: Device(rate, random_loss=0.002), Plan(1000, 1e6, (PDR,)))
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_random_loss_leaves_no_load_without_loss_and_pdr_where_it_is(seeds: int) -> None:
+    found = right(lambda rate: Device(rate, random_loss=0.002), Plan(1000, 1e6, (PDR,)), seeds)
     assert found["PDR"] >= 0.95
     result = search(Testbed(Device(2e5, random_loss=0.02)), PLAN)
     check(result)
@@ -250,8 +253,9 @@ def stalling(rate: float) -> Device:
     return Device(rate, queue=round(rate * 0.6e-3), stalls=0.25, stall_seconds=1e-3)
 
 
-def test_rare_stalls_tell_strict_from_ndr() -> None:
-    found = right(stalling, STALLS)
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_rare_stalls_tell_strict_from_ndr(seeds: int) -> None:
+    found = right(stalling, STALLS, seeds)
     assert min(found.values()) >= 0.95, found
     result = search(Testbed(stalling(2e5), seed=7), STALLS)
     check(result)

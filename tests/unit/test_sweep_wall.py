@@ -7,14 +7,12 @@ import contextlib
 import fcntl
 import itertools
 import json
-import os
 import random
-import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -24,6 +22,7 @@ import synthetic_run
 from test_report import fake_gnuplot
 from typer.testing import CliRunner
 
+from kills import killed_after
 from retries import no_retries
 from skblab import kernel, labroot, paths
 from skblab.cli import app
@@ -261,36 +260,6 @@ def test_a_killed_run_is_resumed_with_the_same_trials(
         assert {row["state"] for row in run.trials} == {"good"}
 
 
-# What a process asks of its files, by Python's own events.
-STEPS = {"open", "os.rename", "os.remove", "os.truncate"}
-
-
-def killed_after(steps: int, seconds: float, sweep: Sweep) -> bool:
-    """Go on with a run in a process that is killed then; False if it came to its end before.
-
-    A step is what it asks of a file: however busy the machine is, it comes so far.
-    """
-    child = os.fork()
-    if child == 0:
-        left = itertools.count(steps, -1)
-
-        def step(event: str, _: object) -> None:
-            if event in STEPS and next(left) == 0:
-                signal.setitimer(signal.ITIMER_REAL, seconds)
-
-        try:
-            # Nobody catches it, so the kernel ends the process.
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            sys.addaudithook(step)
-            sweep.run(pytest.MonkeyPatch())
-        except BaseException:
-            os._exit(3)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGALRM)
-    return status != 0
-
-
 @pytest.mark.parametrize("wanted_kills", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_many_moments_it_has_each_trial_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted_kills: int
@@ -302,7 +271,8 @@ def test_killed_at_many_moments_it_has_each_trial_once(
     kills, moments = 0, set[int]()
     while kills < wanted_kills:
         # A run that came to its end is begun anew.
-        if not killed_after(chosen.randrange(100), chosen.uniform(1e-6, 2e-3), sweep):
+        go_on = partial(sweep.run, pytest.MonkeyPatch())
+        if not killed_after(chosen.randrange(100), chosen.uniform(1e-6, 2e-3), go_on):
             sweep = Sweep.begin(tmp_path / "killed", wanted)
             continue
         kills += 1

@@ -97,8 +97,8 @@ def test_missing_host_package_is_named(skblab: Skblab, tmp_path: Path) -> None:
         (("report",), "runs"),
     ],
 )
-def test_bad_usage(skblab: Skblab, arguments: tuple[str, ...], words: str) -> None:
-    done = skblab(*arguments)
+def test_bad_usage(skblab_here: Skblab, arguments: tuple[str, ...], words: str) -> None:
+    done = skblab_here(*arguments)
     assert done.returncode == 2
     assert words in _complaint(done.stderr)
     assert len(done.stderr.strip().splitlines()) == 1

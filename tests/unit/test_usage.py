@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from skblab import cli, kernel, labroot
+from conftest import Skblab
+from skblab import kernel, labroot
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +32,9 @@ def _nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_it_is_one_line_and_exit_2(
-    arguments: tuple[str, ...],
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...], words: str, skblab_here: Skblab
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["skblab", *arguments])
-    assert cli._guarded() == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert len(said.strip().splitlines()) == 1
+    done = skblab_here(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
