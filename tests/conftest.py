@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import retries
 from skblab import cli, kernel, labroot, tools
 from skblab.guest import Guest
 from skblab.labroot import LabRoot
@@ -78,7 +79,7 @@ def full(pytestconfig: pytest.Config) -> bool:
 def lab() -> LabRoot:
     """The lab root, made if it is not there."""
     if os.geteuid() != 0:
-        pytest.skip("the lab root needs root rights")
+        pytest.fail("the lab root needs root rights")
     return labroot.ensure(Reporter())
 
 
@@ -111,7 +112,7 @@ def run_skblab() -> Skblab:
         stdin: str = "",
         timeout: float = 600,
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        done = subprocess.run(
             [*prefix, str(TREE / "skblab"), *arguments],
             capture_output=True,
             text=True,
@@ -120,6 +121,8 @@ def run_skblab() -> Skblab:
             env={**os.environ, **(env or {})},
             input=stdin,
         )
+        retries.tell(done.stderr)
+        return done
 
     return run
 
