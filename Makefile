@@ -90,9 +90,6 @@ durations: dev ## store what tests took, from outcomes (FROM=results/test-all/â€
 
 .PHONY: lint
 lint: setup dev ## every linter, formatter and type checker, no change made
-	@$(VENV)/bin/ruff check $(PYTHON_FILES)
-	@$(VENV)/bin/ruff format --check $(PYTHON_FILES)
-	@$(VENV)/bin/mypy
 	@sh runners/lint.sh $(VENV)
 
 .PHONY: format
