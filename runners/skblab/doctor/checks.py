@@ -29,6 +29,9 @@ HOST_COMMANDS = {
     "mount": "mount",
 }
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+EVENT_SOURCES = Path("/sys/bus/event_source/devices")
+MSR = Path("/dev/cpu/0/msr")
+CPUINFO = Path("/proc/cpuinfo")
 NEED_GIB = 12
 WARM_NEED_GIB = 3
 NEED_MEMORY_GIB = 4
@@ -81,7 +84,7 @@ def _root() -> Check:
         status="missing",
         found=f"user id {os.geteuid()}",
         means="no chroot, so no lab root and no guest; reports can still be read and rebuilt",
-        mend="run skblab with sudo",
+        mend="sudo ./skblab doctor, and so with every command",
     )
 
 
@@ -112,7 +115,7 @@ def _labroot() -> Check:
         status="limited",
         found="not made yet",
         means="the first command that needs it makes it, in about a minute",
-        mend="skblab lab-root",
+        mend="./skblab lab-root",
     )
 
 
@@ -126,7 +129,7 @@ def _tool(name: str, package: str, use: str) -> Check:
         status="limited",
         found="comes with the lab root",
         means=use,
-        mend="skblab lab-root",
+        mend="./skblab lab-root",
     )
 
 
@@ -142,8 +145,7 @@ def _systemtap() -> Check:
 
 def _perf_events() -> Check:
     # A PMU registers itself as an event source; without hardware there is none named cpu*.
-    sources = Path("/sys/bus/event_source/devices")
-    pmus = sorted(p.name for p in sources.glob("cpu*")) if sources.is_dir() else []
+    pmus = sorted(p.name for p in EVENT_SOURCES.glob("cpu*")) if EVENT_SOURCES.is_dir() else []
     if pmus:
         return Check(
             name="perf hardware events",
@@ -156,21 +158,21 @@ def _perf_events() -> Check:
         status="limited",
         found="no hardware PMU",
         means="no cache or cycle counters here; `exact` mode counts instructions instead",
-        mend="use a machine that is not virtual",
+        mend="nothing, unless you want these counters: they need a machine that is not virtual",
     )
 
 
 def _pcm() -> Check:
     name = "Intel PCM"
     vendor = _cpu_field("vendor_id")
-    msr = Path("/dev/cpu/0/msr").exists()
+    msr = MSR.exists()
     virtual = "hypervisor" in _cpu_field("flags").split()
     lacking = [
         text
         for text, bad in (
             (f"the CPU is {vendor or 'unknown'}", vendor != "GenuineIntel"),
             ("this machine is virtual", virtual),
-            ("/dev/cpu/0/msr is absent (modprobe msr)", not msr),
+            (f"{MSR} is absent", not msr),
         )
         if bad
     ]
@@ -186,6 +188,9 @@ def _pcm() -> Check:
         status="limited",
         found="; ".join(lacking),
         means="no QPI/UPI, L3 and memory counters from this machine",
+        mend="modprobe msr"
+        if vendor == "GenuineIntel" and not virtual
+        else "nothing, unless you want these counters: they need an Intel CPU, not virtual",
     )
 
 
@@ -199,8 +204,11 @@ def _kvm() -> Check:
         name="KVM",
         status="limited",
         found=verdict.why,
-        means="guests run under TCG: slower, every result still valid in its own unit",
-        mend="" if verdict.tried else "skblab lab-root, then skblab doctor again",
+        means="guests run in QEMU's emulator (TCG): slower; counts of instructions are the same",
+        mend="nothing, unless you want speed: then switch virtualisation on in the firmware, or "
+        "nested virtualisation on the host of this virtual machine, and: ./skblab doctor --again"
+        if verdict.tried
+        else "./skblab lab-root, then, as root: ./skblab doctor",
     )
 
 
@@ -236,35 +244,50 @@ def _cpus() -> Check:
         name="CPUs",
         status="good" if count >= 2 else "limited",
         found=f"{count}, load {os.getloadavg()[0]:.1f}",
-        means="two are wanted: sender and receiver must not share one"
+        means="sender and receiver of a guest share one: times are not those of two CPUs"
         if count < 2
         else "enough for a guest with two CPUs",
+        mend="give this machine a second CPU" if count < 2 else "",
     )
 
 
 def _cpu_field(name: str) -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in CPUINFO.read_text().splitlines():
         if line.partition(":")[0].strip() == name:
             return line.partition(":")[2].strip()
     return ""
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (
-    _machine,
-    _root,
-    _host,
-    _cpus,
-    _memory,
-    _disk,
-    _labroot,
-    _qemu,
-    _kvm,
-    _perf_events,
-    _pcm,
-    _systemtap,
-)
+CHECKS: dict[str, Callable[[], Check]] = {
+    "machine": _machine,
+    "root": _root,
+    "host packages": _host,
+    "CPUs": _cpus,
+    "memory": _memory,
+    "disk": _disk,
+    "lab root": _labroot,
+    "QEMU": _qemu,
+    "KVM": _kvm,
+    "perf hardware events": _perf_events,
+    "Intel PCM": _pcm,
+    "SystemTap": _systemtap,
+}
 
 
 def run_all() -> list[Check]:
-    """Run every check, in the order they are shown."""
-    return [check() for check in CHECKS]
+    """Run every check, in the order they are shown. One that fails is told, and stops no other."""
+    return [_looked(name, check) for name, check in CHECKS.items()]
+
+
+def _looked(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return Check(
+            name=name,
+            status="limited",
+            found=f"cannot look: {where}{error.strerror or error}",
+            means="not known here",
+            mend="see that /proc, /sys and the cache folder can be read and written, as root",
+        )

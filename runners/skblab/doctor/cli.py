@@ -40,12 +40,12 @@ def doctor(
             words = f"{check.found} — {check.means}"
             table.add_row(_MARK[check.status], check.name, escape(words))
             if check.mend:
-                table.add_row("", "", f"[bold]mend with:[/] {escape(check.mend)}")
+                table.add_row("", "", f"[bold]to mend:[/] {escape(check.mend)}")
         console.print(table)
         console.print(
             "Ready: `make demo` will work here."
             if ready
-            else "Not ready: mend what is missing above."
+            else "Not ready: mend each line that says missing, then run this again."
         )
     if not ready:
         raise typer.Exit(EXIT_NO)

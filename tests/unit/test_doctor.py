@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Each check of `skblab doctor` on made-up machines, and the command on this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections import namedtuple
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from conftest import Skblab
+from skblab.cli import app
+from skblab.doctor import checks, kvm
+from skblab.labroot import root as labroot
+from skblab.labroot.root import LabRoot
+
+GIB = checks.GIB
+INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu msr\n"
+Usage = namedtuple("Usage", "total used free")
+
+
+class Machine:
+    """A machine that has all there is; a test takes something away."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.patch = patch
+        self.folder = folder
+        self.root: LabRoot | None = LabRoot(folder / "root", "0123")
+        self.cpuinfo(INTEL)
+        (folder / "cache").mkdir()
+        for name in ("keyring", "msr", "kvm"):
+            (folder / name).touch()
+        (folder / "events/cpu_core").mkdir(parents=True)
+        versions = {"qemu-system-x86": "1:10.0.2", "systemtap": "5.1-5"}
+        (folder / "root/skblab").mkdir(parents=True)
+        (folder / "root/skblab/versions.json").write_text(json.dumps(versions))
+        patch.setenv("SKBLAB_CACHE", str(folder / "cache"))
+        patch.setenv("COLUMNS", "300")
+        patch.setattr(checks, "KEYRING", folder / "keyring")
+        patch.setattr(checks, "MSR", folder / "msr")
+        patch.setattr(checks, "EVENT_SOURCES", folder / "events")
+        patch.setattr(kvm, "DEVICE", folder / "kvm")
+        patch.setattr(kvm, "TRIAL_SECONDS", 0.2)
+        patch.setattr(platform, "machine", lambda: "x86_64")
+        patch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+        patch.setattr(labroot, "existing", lambda: self.root)
+        patch.setattr(os, "geteuid", lambda: 0)
+        patch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+        self.free(disk=100, memory=32)
+        self.qemu("echo Booting from ROM; exec sleep 60")
+
+    def cpuinfo(self, text: str) -> None:
+        (self.folder / "cpuinfo").write_text(text)
+        self.patch.setattr(checks, "CPUINFO", self.folder / "cpuinfo")
+
+    def free(self, disk: float, memory: float) -> None:
+        usage = Usage(0, 0, int(disk * GIB))
+        self.patch.setattr(shutil, "disk_usage", lambda _: usage)
+        available = SimpleNamespace(available=int(memory * GIB))
+        self.patch.setattr(psutil, "virtual_memory", lambda: available)
+
+    def qemu(self, script: str) -> None:
+        """Let this shell script be QEMU."""
+
+        def command(_: LabRoot, argv: Sequence[str]) -> list[str]:
+            assert argv[0] == "qemu-system-x86_64"
+            return ["sh", "-c", script]
+
+        self.patch.setattr(LabRoot, "command", command)
+
+    def lacks(self, *names: str) -> None:
+        self.patch.setattr(shutil, "which", lambda name: None if name in names else f"/bin/{name}")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    return Machine(monkeypatch, tmp_path)
+
+
+def said(status: int, *arguments: str) -> dict[str, dict[str, str]]:
+    """Run the command, which must end so; return what it says of each check."""
+    done = CliRunner().invoke(app, ["doctor", "--json", *arguments])
+    assert done.exit_code == status, done.output
+    document = json.loads(done.stdout)
+    assert document["ready"] == (status == 0)
+    found = cast(list[dict[str, str]], document["checks"])
+    assert [check["name"] for check in found] == list(checks.CHECKS)
+    return {check["name"]: check for check in found}
+
+
+def line(name: str, status: int = 0) -> tuple[str, str, str]:
+    """Return status, finding and how to mend it of one check; all others must be good."""
+    found = said(status)
+    assert {other for other, check in found.items() if check["status"] != "good"} <= {name}
+    check = found[name]
+    return check["status"], check["found"], check["mend"]
+
+
+def test_a_machine_that_has_all(machine: Machine) -> None:
+    found = said(0)
+    assert {check["status"] for check in found.values()} == {"good"}
+    assert not any(check["mend"] for check in found.values())
+    assert found["KVM"]["found"] == "a trial guest ran"
+    assert found["QEMU"]["found"] == "1:10.0.2 (lab root)"
+    assert found["perf hardware events"]["found"] == "PMU cpu_core"
+
+
+def test_no_root(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    found = said(1)
+    assert (found["root"]["status"], found["root"]["found"]) == ("missing", "user id 1000")
+    assert "sudo ./skblab" in found["root"]["mend"]
+    # Nothing is tried, and nothing remembered, without root.
+    assert found["KVM"]["status"] == "limited" and "not tried yet" in found["KVM"]["found"]
+    assert "as root" in found["KVM"]["mend"]
+    assert not list((machine.folder / "cache").rglob("*.json"))
+
+
+def test_another_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert line("machine", 1) == ("missing", "aarch64", "use an x86_64 machine")
+
+
+def test_missing_packages(machine: Machine) -> None:
+    machine.lacks("unshare", "setpriv", "mmdebstrap")
+    (machine.folder / "keyring").unlink()
+    lacking = ["mmdebstrap", "util-linux", "debian-archive-keyring"]
+    assert line("host packages", 1) == (
+        "missing",
+        f"absent: {', '.join(lacking)}",
+        f"apt-get install {' '.join(lacking)}",
+    )
+
+
+def test_one_cpu(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    status, found, mend = line("CPUs")
+    assert (status, found.split(",")[0], mend) == ("limited", "1", "give this machine a second CPU")
+
+
+@pytest.mark.parametrize(("free", "enough"), [(4, True), (3.9, False)])
+def test_memory(machine: Machine, free: float, enough: bool) -> None:
+    machine.free(disk=100, memory=free)
+    status, found, mend = line("memory")
+    assert found == f"{free:.1f} GiB available"
+    assert (status, "swap" in mend) == (("good", False) if enough else ("limited", True))
+
+
+@pytest.mark.parametrize(
+    ("made", "free", "enough"),
+    [(True, 3, True), (True, 2.9, False), (False, 12, True), (False, 11.9, False)],
+)
+def test_disk(machine: Machine, made: bool, free: float, enough: bool) -> None:
+    machine.root = machine.root if made else None
+    machine.free(disk=free, memory=32)
+    check = said(0 if enough else 1)["disk"]
+    assert check["found"] == f"{free:.1f} GiB free at {machine.folder}/cache"
+    assert check["means"].startswith(f"{3 if made else 12} GiB are needed")
+    assert check["status"] == ("good" if enough else "missing")
+    assert ("SKBLAB_CACHE" in check["mend"]) == (not enough)
+
+
+def test_no_lab_root_yet(machine: Machine) -> None:
+    machine.root = None
+    found = said(0)
+    for name in ("lab root", "QEMU", "SystemTap"):
+        assert (found[name]["status"], found[name]["mend"]) == ("limited", "./skblab lab-root")
+    assert "needs the lab root" in found["KVM"]["found"]
+
+
+def test_no_kvm(machine: Machine) -> None:
+    (machine.folder / "kvm").unlink()
+    status, found, mend = line("KVM")
+    assert (status, found) == ("limited", f"no {machine.folder}/kvm")
+    assert "firmware" in mend and "nested" in mend
+
+
+def test_kvm_that_is_not_ours(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert line("KVM")[1] == f"{machine.folder}/kvm is not ours to open; use sudo"
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exec sleep 60", "nothing ran within 0.2 s"),
+        ("echo SeaBIOS; exec sleep 60", "nothing ran within 0.2 s"),
+        ("echo 'qemu-system-x86_64: no VMX' >&2; exit 1", "no VMX"),
+        ("exit 3", "QEMU ended with status 3"),
+    ],
+    ids=["hangs", "hangs-later", "refuses", "ends"],
+)
+def test_kvm_that_does_not_work(machine: Machine, script: str, why: str) -> None:
+    machine.qemu(script)
+    assert line("KVM")[:2] == ("limited", f"a trial guest failed ({why})")
+
+
+def test_kvm_is_tried_once_in_a_boot(machine: Machine) -> None:
+    machine.qemu("exit 3")
+    assert line("KVM")[0] == "limited"
+    machine.qemu("echo Booting from ROM")
+    assert line("KVM")[0] == "limited"
+    assert said(0, "--again")["KVM"]["status"] == "good"
+    machine.qemu("exit 3")
+    assert line("KVM")[0] == "good"
+    kvm.remember_failure("the guest\nhung")
+    assert line("KVM")[1] == "a guest did not boot: the guest hung"
+
+
+def test_no_pmu(machine: Machine) -> None:
+    (machine.folder / "events/cpu_core").rmdir()
+    assert line("perf hardware events")[:2] == ("limited", "no hardware PMU")
+    (machine.folder / "events").rmdir()
+    assert line("perf hardware events")[:2] == ("limited", "no hardware PMU")
+
+
+def test_no_pcm(machine: Machine) -> None:
+    (machine.folder / "msr").unlink()
+    lacking = f"{machine.folder}/msr is absent"
+    assert line("Intel PCM") == ("limited", lacking, "modprobe msr")
+    machine.cpuinfo("vendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor\n")
+    status, found, mend = line("Intel PCM")
+    assert found == f"the CPU is AuthenticAMD; this machine is virtual; {lacking}"
+    assert status == "limited" and "modprobe" not in mend
+    machine.cpuinfo("")
+    assert line("Intel PCM")[1].startswith("the CPU is unknown; ")
+
+
+def test_files_that_cannot_be_read(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine.folder / "cpuinfo").unlink()
+    status, found, mend = line("Intel PCM")
+    file = machine.folder / "cpuinfo"
+    assert (status, found) == ("limited", f"cannot look: {file}: No such file or directory")
+    assert "/proc" in mend
+
+    def refuse() -> None:
+        raise PermissionError(13, "Permission denied", "/proc/meminfo")
+
+    machine.cpuinfo(INTEL)
+    monkeypatch.setattr(psutil, "virtual_memory", refuse)
+    assert line("memory")[1] == "cannot look: /proc/meminfo: Permission denied"
+
+
+def test_the_table_says_what_to_do(machine: Machine) -> None:
+    machine.lacks("mmdebstrap")
+    done = CliRunner().invoke(app, ["doctor"])
+    assert done.exit_code == 1
+    rows = [row.split() for row in done.stdout.splitlines()]
+    at = next(i for i, row in enumerate(rows) if row[0] == "missing")
+    assert rows[at][:3] == ["missing", "host", "packages"]
+    assert rows[at + 1] == ["to", "mend:", "apt-get", "install", "mmdebstrap"]
+    assert rows[-1][:2] == ["Not", "ready:"]
+    machine.lacks()
+    done = CliRunner().invoke(app, ["doctor"])
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (
+        0,
+        "Ready: `make demo` will work here.",
+    )
+
+
+def test_on_this_machine(skblab: Skblab, tmp_path: Path) -> None:
+    """As in a clone's first minute: whatever this machine lacks, every check is named."""
+    new = {"SKBLAB_CACHE": str(tmp_path)}
+    as_json, table = skblab("doctor", "--json", env=new), skblab("doctor", env=new)
+    document = json.loads(as_json.stdout)
+    assert as_json.returncode == table.returncode == (0 if document["ready"] else 1)
+    assert [check["name"] for check in document["checks"]] == list(checks.CHECKS)
+    for check in document["checks"]:
+        assert check["name"] in table.stdout
+        assert bool(check["mend"]) == (check["status"] != "good"), check
+    assert as_json.stderr == table.stderr == ""
