@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 from multiprocessing.queues import SimpleQueue
@@ -107,8 +108,11 @@ def test_bad_usage(skblab_here: Skblab, arguments: tuple[str, ...], words: str) 
 def test_help_lists_every_command(skblab: Skblab) -> None:
     done = skblab("--help")
     assert done.returncode == 0
-    for name in ("doctor", "lab-root", "kernel", "boot", "demo", "report"):
-        assert name in done.stdout
+    # The first word of a row, and not one of another command's sentence.
+    assert set(re.findall(r"^│ ([a-z][a-z-]*) ", done.stdout, re.MULTILINE)) == {
+        *("lab-root", "doctor", "boot", "demo", "report", "kselftest", "soak", "sweep", "resume"),
+        *("cleanup", "kernel", "bench", "probe"),
+    }
 
 
 def test_a_reader_that_goes_away_is_no_crash() -> None:
