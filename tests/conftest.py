@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import shlex
 import signal
@@ -36,6 +37,9 @@ from tiers.plugin import (  # noqa: F401  (hooks)
 TREE = Path(__file__).resolve().parents[1]
 PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
+# All are loaded before a test puts anything in the place of what they import.
+for _place in cli.COMMANDS.values():
+    importlib.import_module(_place.partition(":")[0])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,35 +5,77 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import signal
 import sys
 import warnings
 from types import FrameType
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
+from typer.main import get_group
 
-from skblab import __version__, develop, labroot, paths
-from skblab.bench.cli import bench
-from skblab.bench.functions import functions
-from skblab.boot import boot
-from skblab.demo.cli import demo
-from skblab.doctor.cli import doctor
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+from skblab import __version__, paths
 from skblab.errors import EXIT_NO, SkblabError, SkblabWarning, Stopped, one_line
-from skblab.kernel.cli import kernel
-from skblab.probe.cli import probe
-from skblab.report import report
-from skblab.reporter import Reporter
-from skblab.selftests.cli import kselftest
-from skblab.soak.cli import soak
-from skblab.sweep.cli import cleanup, resume, sweep
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+# Where each command is.
+COMMANDS = {
+    "lab-root": "skblab.labroot.cli:lab_root",
+    "doctor": "skblab.doctor.cli:doctor",
+    "boot": "skblab.boot:boot",
+    "demo": "skblab.demo.cli:demo",
+    "report": "skblab.report:report",
+    "kselftest": "skblab.selftests.cli:kselftest",
+    "soak": "skblab.soak.cli:soak",
+    "sweep": "skblab.sweep.cli:sweep",
+    "resume": "skblab.sweep.cli:resume",
+    "cleanup": "skblab.sweep.cli:cleanup",
+    "kernel": "skblab.kernel.cli:kernel",
+    "bench": "skblab.bench.functions:bench",
+    "probe": "skblab.probe.cli:probe",
+    "lint": "skblab.develop:lint",
+    "format": "skblab.develop:format_",
+    "native-tests": "skblab.develop:native_tests",
+}
+HIDDEN = {"lint", "format", "native-tests"}
+
+
+class Commands(TyperGroup):
+    """The commands: each is loaded when it is asked for, since all of them take a second."""
+
+    def list_commands(self, _: Context) -> list[str]:
+        """Return all that there are, also those that are not loaded."""
+        return [*COMMANDS]
+
+    def get_command(self, ctx: Context, name: str) -> Command | None:
+        """Load the command of that name; None if there is none."""
+        if name not in COMMANDS:
+            # What looks like it is looked for among those that are loaded.
+            for each in COMMANDS:
+                self.get_command(ctx, each)
+        elif name not in self.commands:
+            module, _, attribute = COMMANDS[name].partition(":")
+            found = getattr(importlib.import_module(module), attribute)
+            one = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
+            if isinstance(found, typer.Typer):
+                one.add_typer(found, name=name)
+            else:
+                one.command(name, hidden=name in HIDDEN)(found)
+            self.commands[name] = get_group(one).commands[name]
+        return self.commands.get(name)
+
+
 app = typer.Typer(
     name="skblab",
+    cls=Commands,
     # Or lines of a paragraph stay as long as they are in its docstring.
     rich_markup_mode="markdown",
     help="A laboratory for the Linux network stack: patch, build, boot, send, time, report.",
@@ -58,30 +100,6 @@ def _main(
     ] = False,
 ) -> None:
     pass
-
-
-@app.command("lab-root")
-def lab_root() -> None:
-    """Make the lab root if it is not there, and print its path."""
-    typer.echo(labroot.ensure(Reporter()).path)
-
-
-app.command()(doctor)
-app.add_typer(kernel, name="kernel")
-bench.command("functions")(functions)
-app.add_typer(bench, name="bench")
-app.add_typer(probe, name="probe")
-app.command()(boot)
-app.command()(demo)
-app.command()(report)
-app.command()(kselftest)
-app.command()(soak)
-app.command()(sweep)
-app.command()(resume)
-app.command()(cleanup)
-app.command("lint", hidden=True)(develop.lint)
-app.command("format", hidden=True)(develop.format_)
-app.command("native-tests", hidden=True)(develop.native_tests)
 
 
 def _stop(number: int, _: FrameType | None) -> None:

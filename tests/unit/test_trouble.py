@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
@@ -113,6 +114,13 @@ def test_help_lists_every_command(skblab: Skblab) -> None:
         *("lab-root", "doctor", "boot", "demo", "report", "kselftest", "soak", "sweep", "resume"),
         *("cleanup", "kernel", "bench", "probe"),
     }
+
+
+def test_no_command_loads_what_only_others_need() -> None:
+    """All of them together take a second, and this is the start of each."""
+    call = "import sys, skblab.cli; sys.exit(' '.join({'pyarrow', 'pydantic'} & {*sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=False)
+    assert done.stderr == "\n"
 
 
 def test_a_reader_that_goes_away_is_no_crash() -> None:

@@ -15,7 +15,7 @@ import typer
 from skblab import functions as counting
 from skblab import kernel, labroot, paths, tools
 from skblab.bench import measure, plan, programs
-from skblab.bench.cli import GAPS, Others, ensure_kernel, finished, patches
+from skblab.bench.cli import GAPS, Others, bench, ensure_kernel, finished, patches
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.boot import make_spec
@@ -47,6 +47,7 @@ BATCH = 1000
 FEWER = 5
 
 
+@bench.command("functions")
 def functions(
     row: Annotated[str, typer.Option(help="The row to look into; see docs/cost.md.")],
     against: Annotated[str, typer.Option(help="The row that it is compared with.")],
