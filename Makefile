@@ -48,6 +48,11 @@ bench-patch: setup ## what the patches and other tools cost, instructions per pa
 bench-functions: setup ## where its instructions go (BENCH_ARGS='--row on --against off')
 	@$(SKBLAB) bench functions $(BENCH_ARGS)
 
+.PHONY: figures
+figures: setup ## which figures of the documents are not so any more (FIGURES=all: also the long ones)
+	@$(SKBLAB) --version >/dev/null
+	@$(VENV)/bin/python -m skblab.figures $(FIGURES)
+
 .PHONY: kselftest
 kselftest: setup ## the series' kernel selftests in a guest (FLAVOUR=stock|rt|debug)
 	@$(SKBLAB) kselftest --flavour $(or $(FLAVOUR),stock)
