@@ -16,7 +16,7 @@ from skblab.figures.listing import Figure, Within
 
 TABLE = """
 Forwarding (exact)
-row    whole   path      more   +-
+row       µs     µs      more   +-
 ──────────────────────────────────
 IPv4
 plain  6 168  2 648  baseline  4.2
@@ -118,10 +118,11 @@ def test_a_page_whose_figures_hold(tree: Path, capsys: pytest.CaptureFixture[str
     ("old", "new", "differing"),
     [
         ("6 953", "6 999", 0),
+        ("6 953", "6\u00a0953", 0),
         ("6 953", "7 030", 1),
         ("  20\n", "  99\n", 0),
         ("IPv6\nplain", "IPv6\nrenamed", 2),
-        ("row    whole", "row    other", 4),
+        ("row       µs", "row       ns", 8),
     ],
 )
 def test_what_differs_is_seen(
@@ -155,7 +156,11 @@ def test_a_new_measurement_and_one_that_is_gone_are_seen(tree: Path) -> None:
     page.write_text(page.read_text().replace("A page", "A page of +17 and 3.5 ms"))
     found = listing.read().unlisted("page.md")
     assert sorted(found) == ["page.md:1: +17", "page.md:1: 3.5 ms"]
-    page.write_text(page.read_text().replace("12 s", "13 s"))
+    page.write_text(
+        page.read_text().replace("12 s", "13 s").replace("all.", "all:\n\n    a  1  2\n")
+    )
+    row = ": a 1 2"
+    assert any(one.endswith(row) for one in listing.read().unlisted("page.md"))
     assert list(listing.read().lost()) == ["page.md: in 12 s for 1 200 packets"]
 
 
