@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,12 @@ def run(command: Command) -> str:
     return done.stdout.replace("\u00a0", " ")
 
 
+def cpu_seconds() -> float:
+    """Return the CPU time of all that ran so far: it does not depend on what runs beside."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def shown(figures: list[Compared]) -> Table:
     """Return the table of what is compared."""
     table = Table("figure", "document", title="Figures of the documents", box=None, pad_edge=False)
@@ -94,7 +101,7 @@ def main(words: list[str]) -> int:
     failed = 0
     for name in names:
         own: list[Figure] = [one for one in listing.figure if one.command == name]
-        begun = time.monotonic()
+        begun, used = time.monotonic(), cpu_seconds()
         reporter.say(f"{name}: {listing.command[name].run}")
         try:
             output = run(listing.command[name])
@@ -102,7 +109,8 @@ def main(words: list[str]) -> int:
             reporter.say(f"skblab: {error}")
             failed += 1
             continue
-        reporter.say(f"{name}: {time.monotonic() - begun:.0f} s")
+        took = time.monotonic() - begun
+        reporter.say(f"{name}: {took:.0f} s, {cpu_seconds() - used:.0f} s of CPU")
         found += [compared for figure in own for compared in compare(figure, output)]
     console.print(shown(found))
     for line in not_run(listing, names):

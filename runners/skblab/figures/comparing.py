@@ -58,7 +58,7 @@ def _rows(figure: Figure, output: str) -> Iterator[Pair]:
     apart.
     """
     shown = list(printed.lines(output))
-    at, headings = 0, ""
+    at, heading = 0, ""
     for line in printed.lines(figure.content):
         wanted = line.label if isinstance(line, Row) else line
         same = type(line)
@@ -73,11 +73,11 @@ def _rows(figure: Figure, output: str) -> Iterator[Pair]:
         other = () if where is None else shown[where]
         at = at if where is None else where + 1
         if isinstance(line, str):
-            headings = line
+            heading = line
             continue
         now = list(other.columns) if isinstance(other, Row) else []
         for column, then in line.columns:
-            name = f"{headings[:24]}: {line.label}, {column}"
+            name = f"{heading} / {line.label}: {column}".removeprefix(" / ")
             # The first that is left: two columns may have one name.
             mine = next((one for one in now if one[0] == column), (column, ()))
             now = [one for one in now if one is not mine]

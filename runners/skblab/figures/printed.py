@@ -62,8 +62,8 @@ def lines(text: str) -> Iterator[Line]:
         elif filled and header:
             found = ((_column(header, *at), tuple(numbers(one))) for one, *at in filled)
             yield Row(_without_numbers(cells[0][0]), tuple(found))
-            continue
-        yield _without_numbers(line.strip())
+        else:
+            yield _without_numbers(line.strip())
 
 
 def _column(header: list[tuple[str, int, int]], start: int, end: int) -> str:
