@@ -2,7 +2,9 @@
 """Reading a kernel's console: what went wrong, in one line.
 
 The patterns are the kernel's own words (kernel/panic.c, lib/bug.c, kernel/rcu/tree_stall.h,
-kernel/watchdog.c, kernel/hung_task.c, mm/kasan/report.c, kernel/locking/lockdep.c).
+kernel/watchdog.c, kernel/hung_task.c, kernel/workqueue.c, kernel/locking/lockdep.c,
+mm/kasan/report.c, mm/slub.c, mm/page_alloc.c, net/core/dev.c, net/sched/sch_generic.c,
+lib/ref_tracker.c). Suspicions of kmemleak are none of them: many are withdrawn by its next scan.
 """
 
 from __future__ import annotations
@@ -30,18 +32,25 @@ _STAMP = r"^(?:<\d+>)?\[\s*\d+\.\d+\](?:\[[^]]*\])? "
 _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE|KCSAN|KMSAN)|UBSAN: "),
     (Kind.SANITIZER, r"WARNING: possible (?:circular|recursive|irq lock|deadlock)"),
-    (Kind.SANITIZER, r"WARNING: (?:suspicious RCU|inconsistent lock|bad unlock|held lock freed)"),
-    (Kind.SANITIZER, r"WARNING: (?:lock held when|Nested lock was|still has locks held)"),
+    (Kind.SANITIZER, r"WARNING: \S+-safe -> \S+-unsafe lock order|WARNING: chain_key collision"),
+    (Kind.SANITIZER, r"WARNING: (?:suspicious RCU|inconsistent lock|held lock freed|bad unlock)"),
+    (Kind.SANITIZER, r"WARNING: (?:bad contention|lock held when|Nested lock was)"),
+    (Kind.SANITIZER, r"WARNING: .* still has locks held"),
     (Kind.SANITIZER, r"ODEBUG: "),
     (Kind.SANITIZER, r"BUG: (?:sleeping function|scheduling while|Invalid wait)|INFO: trying to"),
+    # Of a slab: "BUG kmalloc-64 (Not tainted): Poison overwritten".
+    (Kind.SANITIZER, r"BUG \S+ \((?:Not t|T)ainted.*\): "),
     (Kind.LOCKUP, r"(?:watchdog: )?BUG: (?:soft|hard) lockup|Watchdog detected hard LOCKUP"),
-    (Kind.OOPS, r"BUG: |Oops: |kernel BUG at |general protection fault|Internal error: "),
+    (Kind.LOCKUP, r"BUG: workqueue lockup"),
+    # A program's own fault has the same words, and neither colon nor comma behind them.
+    (Kind.OOPS, r"BUG: |Oops: |kernel BUG at |general protection fault[,:]|Internal error: "),
     (Kind.STALL, r"rcu: INFO: .*(?:stall|self-detected)|INFO: rcu_\w+ .*stall"),
     (Kind.HUNG, r"INFO: task .* blocked for more than"),
     (Kind.PANIC, r"Kernel panic - not syncing"),
     (Kind.WARNING, r"WARNING: CPU: |WARNING: .* at "),
     # A slow guest may say it without a fault; one that lost a reference does.
-    (Kind.WARNING, r"unregister_netdevice: waiting for"),
+    (Kind.WARNING, r"unregister_netdevice: waiting for|leaked reference"),
+    (Kind.WARNING, r"NETDEV WATCHDOG: |page allocation failure: "),
 )
 _COMPILED = tuple((kind, re.compile(_STAMP + f".*?((?:{text}).*)")) for kind, text in _PATTERNS)
 _INIT_FAILED = re.compile(r"^(skblab-init: failed)")
