@@ -12,6 +12,9 @@ The documents are dicts, or the JSON text as the tool printed it. `record_wall` 
 RecordError (exit code 2) when a document is not as the contract says; the trial is then kept as
 void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
 
+What kernels complained of during a trial is told by `heard` before the trial is recorded: that is
+refused then, whatever it is. Complaints outside of trials are for `heard_apart`.
+
 `run.json` is written last: its `trials` says how many trials are complete, and rows of a later
 trial, left by a kill between two files, are left out by `load`. `RunFolder.open` goes on with a
 run that stopped; `load` gives everything a report needs.
@@ -29,7 +32,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import JsonValue
 
 from skblab.errors import SkblabError
-from skblab_analysis import columns, files, scripts, series, tablerows
+from skblab_analysis import columns, files, heard, scripts, series, tablerows
 from skblab_analysis.account import Account, account, refuse
 from skblab_analysis.counters import Counter, Work, works
 from skblab_analysis.documents import (
@@ -40,6 +43,7 @@ from skblab_analysis.documents import (
 )
 from skblab_analysis.errors import RecordError, RefusedError, parse, read
 from skblab_analysis.exact import ExactSummary, ExactTrial, check, summaries, summarise
+from skblab_analysis.heard import Complaint, Heard
 from skblab_analysis.latency import Arrivals, LatencySummary
 from skblab_analysis.latency import summaries as latency_summaries
 from skblab_analysis.layering import Layered, LayeringSummary, Probed
@@ -179,6 +183,11 @@ class Run:
         ]
         return latency_summaries(self._sorted(arrived), self.document.plan.baseline)
 
+    def complaints(self) -> list[Complaint]:
+        """Return what kernels complained of, trial by trial and outside of trials."""
+        told = [one for one in self.journal if one.event == heard.EVENT]
+        return heard.complaints(one.model_extra or {} for one in told)
+
     def _sorted(self, found: Iterable[OfSetting]) -> list[OfSetting]:
         """Return them in the order of the plan; what it does not name is last, as first run."""
         plan = self.document.plan
@@ -203,6 +212,7 @@ class RunFolder:
         self._trials: list[Row] = []
         self._found: list[Row] = []
         self._counted: list[Counter] = []
+        self._heard: list[Heard] = []
 
     @classmethod
     def create(cls, results: Path, name: str, plan: Plan, *, synthetic: bool = False) -> RunFolder:
@@ -483,6 +493,21 @@ class RunFolder:
         """Keep what the kernel counted of the trial that is recorded next."""
         self._counted = list(counters)
 
+    def heard(self, found: Sequence[Heard]) -> None:
+        """Keep what kernels complained of during the trial that is recorded next.
+
+        It makes that trial invalid: RefusedError once it is recorded, unless it is void anyway.
+        """
+        self._heard += found
+
+    def heard_apart(self, found: Sequence[Heard], when: str) -> None:
+        """Record what kernels complained of outside of all trials that have rows, `when` in words.
+
+        It makes none of them invalid.
+        """
+        if found:
+            self.journal(heard.EVENT, **heard.data(found, when=when))
+
     def results(self) -> list[Result]:
         """Return what searches for throughput have found until now."""
         return tablerows.results(self._found)
@@ -611,7 +636,16 @@ class RunFolder:
         accounts: Sequence[Account] = (),
         **more: Sequence[Row],
     ) -> None:
-        """Write the tables, then run.json, which makes the new trials count."""
+        """Write the tables, then run.json, which makes the new trials count.
+
+        RefusedError once they are written, as void ones, if kernels complained during them.
+        """
+        complaints, self._heard = self._heard, []
+        refusal = RefusedError(heard.reason(complaints)) if complaints else None
+        good = any(row["state"] == "good" for row in trials)
+        if refusal is not None:
+            trials = [_spoiled(row, refusal) for row in trials]
+            layers, ledgers, accounts, more = (), (), (), {}
         counters = [
             one.model_dump() | {"trial": trials[0]["trial"], "unit": one.unit}
             for one in self._counted
@@ -627,6 +661,11 @@ class RunFolder:
             }
         )
         self._write_document()
+        if refusal is not None:
+            numbers = [row["trial"] for row in trials]
+            self.journal(heard.EVENT, **heard.data(complaints, numbers))
+            if good:
+                raise refusal
 
     def _add(self, trials: Sequence[Row], layers: Sequence[Series], **more: Sequence[Row]) -> None:
         """Have new rows in the tables; `more` are those of tables by their names."""
@@ -709,6 +748,13 @@ def _make(results: Path, name: str) -> Path:
 
 def _void(refusal: Exception) -> Row:
     return {"state": "void", "reason": str(refusal)}
+
+
+def _spoiled(row: Row, refusal: Exception) -> Row:
+    """Return a trial during which kernels complained, with what else is said against it."""
+    if row["state"] == "good":
+        return row | _void(refusal)
+    return row | {"reason": f"{row['reason']}; {refusal}"}
 
 
 def _plain(document: Document) -> object:

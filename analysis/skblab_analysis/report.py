@@ -212,6 +212,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
             findings=[*findings.sentences(run), *([cost_sentence(known)] if known else [])],
             unseen=findings.unseen(run),
             void=[row for row in run.trials if row["state"] == "void"],
+            complaints=run.complaints(),
             timed=timed,
             exacts=[_exact(one, place, folder, gnuplot) for place, one in enumerate(run.exact())],
             throughputs=[

@@ -18,6 +18,7 @@ from skblab_analysis import bench, benchmarks, delays, functions, layers_by_sett
 from skblab_analysis.account import Account
 from skblab_analysis.documents import GroupPath, LateDocument, PathlatDocument, PathName
 from skblab_analysis.exact import SPREAD_LIMIT, Cost, ExactSummary
+from skblab_analysis.heard import Complaint
 from skblab_analysis.latency import LatencySummary
 from skblab_analysis.layering import LayeringSummary
 from skblab_analysis.ledger import Ledger
@@ -57,7 +58,22 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
     made += (table for one in run.throughput() for table in throughput_tables(one))
     made += (table for one in run.rfc2544() for table in rfc2544_tables(one))
     made += (table for one in run.latency() for table in latency_tables(one))
-    return [*made, *map(layering_table, run.layering())]
+    made += map(layering_table, run.layering())
+    complaints = run.complaints()
+    return [*made, complaint_table(complaints)] if complaints else made
+
+
+def complaint_table(complaints: Sequence[Complaint]) -> Table:
+    """Return the table of what kernels complained of: a trial with such a line is invalid."""
+    table = titled("What kernels complained of")
+    table.add_column("when")
+    table.add_column("line", overflow="fold")
+    for one in complaints:
+        for line in one.lines:
+            table.add_row(one.where, escape(str(line)))
+        if one.more:
+            table.add_row(one.where, f"and {number(one.more)} further lines")
+    return table
 
 
 def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What kernels complained of makes their trial invalid, is in no figure, and is shown."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import page_checks
+import pytest
+import synthetic_run
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from searches import search
+from test_report import fake_gnuplot
+
+from skblab_analysis import heard, tables
+from skblab_analysis.account import account
+from skblab_analysis.documents import PathlatDocument
+from skblab_analysis.errors import RecordError, RefusedError, parse
+from skblab_analysis.heard import Heard
+from skblab_analysis.records import RunFolder, load
+from skblab_analysis.report import build_report
+
+PACKETS = 2000
+WARNING = Heard("router", "warning", "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2")
+STALL = Heard("tester", "RCU stall", "rcu: INFO: rcu_preempt self-detected stall on CPU")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path, "demo", synthetic_run.plan(), synthetic=True)
+
+
+def wall(folder: RunFolder) -> None:
+    folder.record_wall(
+        synthetic_run.pathlat(PACKETS),
+        synthetic_run.sender(PACKETS),
+        synthetic_run.receiver(PACKETS),
+    )
+
+
+def an_account(folder: RunFolder) -> None:
+    document = parse(PathlatDocument, synthetic_run.pathlat(PACKETS), "made up")
+    folder.record_account("udp", account(len(load(folder.path).trials), "ns", document), 1.0)
+
+
+RECORDS: dict[str, Callable[[RunFolder], object]] = {
+    "wall": wall,
+    "probe": lambda folder: folder.record_probe(synthetic_run.pathlat(PACKETS), 1.0),
+    "account": an_account,
+    "exact": lambda folder: folder.record_exact(synthetic_run.exact_trials()),
+    "counted": lambda folder: folder.record_counted(synthetic_run.exact_trials()[0]),
+    "search": lambda folder: folder.record_search(search("rp_filter=1", 0, 1000.0)),
+}
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder, what: str) -> None:
+    folder.heard([WARNING, STALL])
+    with pytest.raises(RefusedError) as refused:
+        RECORDS[what](folder)
+    assert WARNING.line in str(refused.value)
+    run = load(folder.path)
+    assert {row["state"] for row in run.trials} == {"void"}
+    assert {row["reason"] for row in run.trials} == {
+        f"kernel warning (router): {WARNING.line}, and 1 more such line"
+    }
+    assert not run.series
+    assert not run.loads
+    assert not run.found
+    assert not run.document.ledgers
+    assert not run.document.accounts
+    assert not run.exact()
+    [complaint] = run.complaints()
+    assert list(complaint.trials) == [row["trial"] for row in run.trials]
+    assert [(one.machine, one.line, one.count) for one in complaint.lines] == [
+        ("router", WARNING.line, 1),
+        ("tester", STALL.line, 1),
+    ]
+    # And no trial after it.
+    RECORDS[what](folder)
+    again = load(folder.path)
+    assert {row["state"] for row in again.trials[len(run.trials) :]} == {"good"}
+
+
+def test_a_trial_that_is_void_anyway_says_both(folder: RunFolder) -> None:
+    folder.heard([WARNING])
+    folder.record_void("wall", "rp_filter=1", "rp_filter: is 0, expected 1")
+    [row] = load(folder.path).trials
+    assert row["reason"] == f"rp_filter: is 0, expected 1; kernel warning (router): {WARNING.line}"
+    folder.heard([WARNING])
+    with pytest.raises(RefusedError, match="the ledger does not close"):
+        folder.record_wall(
+            synthetic_run.pathlat(200), synthetic_run.sender(300), synthetic_run.receiver(200)
+        )
+    [_, row] = load(folder.path).trials
+    assert "the ledger does not close" in row["reason"]
+    assert WARNING.line in row["reason"]
+
+
+def test_outside_of_trials_it_makes_none_invalid(folder: RunFolder) -> None:
+    folder.heard_apart([], "while nothing was said")
+    folder.heard_apart([WARNING], "while the guest booted")
+    wall(folder)
+    run = load(folder.path)
+    assert [row["state"] for row in run.trials] == ["good"]
+    [complaint] = run.complaints()
+    assert (complaint.trials, complaint.where) == ((), "while the guest booted")
+
+
+def test_a_kernel_that_warns_of_every_packet_does_not_fill_the_disk(folder: RunFolder) -> None:
+    many = [Heard("guest", "warning", f"WARNING: CPU: 0 PID: {n} at x") for n in range(3000)]
+    folder.heard([*many, *many[:2]])
+    with pytest.raises(RefusedError, match="and 3001 more such lines"):
+        wall(folder)
+    [complaint] = load(folder.path).complaints()
+    assert [one.count for one in complaint.lines] == [2, 2, *[1] * (heard.MOST - 2)]
+    assert sum(one.count for one in complaint.lines) + complaint.more == 3002
+
+
+def test_page_and_terminal_show_it(folder: RunFolder) -> None:
+    folder.heard_apart([STALL, STALL], "while <the> guest booted")
+    folder.heard([WARNING])
+    with pytest.raises(RefusedError):
+        wall(folder)
+    folder.record_exact(synthetic_run.exact_trials())
+    page = page_checks.check(build_report(folder.path, fake_gnuplot))
+    assert f"Trial 0 is void and in no figure: kernel warning (router): {WARNING.line}" in page.text
+    assert "A kernel complained while <the> guest booted: kernel RCU stall (tester)" in page.text
+    assert f"{STALL.line} (2 times)" in page.text
+    assert "What kernels complained of" in page.text
+    console = Console(file=io.StringIO(), width=200)
+    for table in tables.of_run(folder.path):
+        console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    lines = [" ".join(one.split()) for one in console.file.getvalue().splitlines()]
+    assert f"trial 0 kernel warning (router): {WARNING.line}" in lines
+
+
+def test_without_any_nothing_is_said_of_it(folder: RunFolder) -> None:
+    wall(folder)
+    assert "kernels complained" not in build_report(folder.path, fake_gnuplot).read_text()
+
+
+LINE = {"machine": "guest", "kind": "warning", "line": "WARNING", "count": 1}
+# Of what an event may have, and of what is near it.
+VALUES = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        2**70,
+        1.5,
+        "",
+        "x",
+        [],
+        [0],
+        [-1],
+        ["x"],
+        {},
+        [LINE],
+        [LINE | {"count": 0}],
+    ]
+)
+EVENTS = st.dictionaries(st.sampled_from(["trials", "when", "more", "lines", "other"]), VALUES)
+
+
+@given(EVENTS)
+def test_any_event_is_understood_or_refused_in_one_line(event: dict[str, object]) -> None:
+    try:
+        [found] = heard.complaints([event])
+    except RecordError as error:
+        assert "\n" not in str(error)
+    else:
+        assert found.where
+        assert found.lines[0].count > 0
