@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import page_checks
 import pytest
@@ -147,7 +148,7 @@ def test_without_any_nothing_is_said_of_it(folder: RunFolder) -> None:
 
 LINE = {"machine": "guest", "kind": "warning", "line": "WARNING", "count": 1}
 # Of what an event may have, and of what is near it.
-VALUES = st.sampled_from(
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,
