@@ -199,6 +199,18 @@ def test_numbers_as_we_print_them(text: str, numbers: list[float]) -> None:
     assert printed.numbers(text) == numbers
 
 
+def test_where_the_numbers_of_a_text_are_read() -> None:
+    figure = Figure(
+        document="page.md",
+        command="short",
+        text="6 168 and 3 139",
+        within=Within(percent=1),
+        read="IPv4 … plain # … IPv6 … plain ~ #",
+    )
+    assert [(one.then, one.now) for one in compare(figure, TABLE)] == [(6168, 6168), (3139, 3139)]
+    assert [one.now for one in compare(figure, "another text")] == [None, None]
+
+
 def test_a_figure_says_how_it_is_read() -> None:
     with pytest.raises(ValueError, match="expected read, or by_hand"):
         Figure(document="README.md", command="demo", text="5 ms", within=Within())

@@ -16,8 +16,9 @@ from skblab import paths, tomlfile
 from skblab.figures import printed
 
 FILE = "docs/figures.toml"
-# Beside the README, whose figures are listed.
 FOLDER = "docs"
+# Beside the pages of that folder.
+OTHERS = ("README.md", "patches/v6.12/0000-cover-letter")
 
 
 class _Part(BaseModel):
@@ -118,12 +119,13 @@ class Figure(Place):
     @property
     def pattern(self) -> re.Pattern[str]:
         """`read` as a pattern: # is a number that is compared, ~ another one, … anything."""
-        parts = {"#": f"({printed.NUMBER})", "~": printed.NUMBER, "…": r"[\s\S]*?"}
+        parts = {"#": f"({printed.NUMBER})", "~": printed.NUMBER}
         words = (
-            "".join(parts.get(one, re.escape(one)) for one in re.split("([#~…])", word))
+            "".join(parts.get(part, re.escape(part)) for part in re.split("([#~])", word))
             for word in self.read.split()
         )
-        return re.compile(r"\s+".join(words))
+        # What may be anything begins and ends at a space, which may be one and the same.
+        return re.compile(r"\s+".join(words).replace(r"\s+…\s+", r"\s[\s\S]*?(?<=\s)"))
 
 
 class Exempt(Place):
