@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import retries
 from skblab import cli, kernel, labroot, tools
@@ -37,6 +38,9 @@ from tiers.plugin import (  # noqa: F401  (hooks)
 TREE = Path(__file__).resolve().parents[1]
 PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
+# An example may take as long as it does where another worker has the CPU; pytest has a timeout.
+settings.register_profile("skblab", deadline=None)
+settings.load_profile("skblab")
 # All are loaded before a test puts anything in the place of what they import.
 for _place in cli.COMMANDS.values():
     importlib.import_module(_place.partition(":")[0])
