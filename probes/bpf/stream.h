@@ -177,11 +177,13 @@ static inline __attribute__((always_inline)) void
 note_latency(struct stream *stream, const volatile struct sink_config *config,
 	     const struct packet *packet, __u64 since, struct figures *figures)
 {
-	__s64 latency = figures->latency, change = latency - stream->previous_latency;
+	__s64 latency = figures->latency, previous = stream->previous_latency;
 
 	figures->has_latency = true;
 	figures->has_jitter = stream->has_latency;
-	figures->jitter = change < 0 ? -change : change;
+	/* Stamps are the packet's own: the difference of two may exceed 63 bits. */
+	figures->jitter = latency < previous ? (__u64)previous - (__u64)latency
+					     : (__u64)latency - (__u64)previous;
 	for (int i = 0; i < THRESHOLDS; i++) {
 		__u64 threshold = config->late_ns[i];
 

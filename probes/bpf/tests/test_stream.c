@@ -252,6 +252,25 @@ static __u32 choose(__u32 below)
 	return (chosen >> 32) % below;
 }
 
+/* What stamps claim is theirs: the difference of two latencies takes 64 bits. */
+static void check_hostile_stamps(void)
+{
+	struct packet packet = { .sequence = 1, .by = STAMPED_AT_EGRESS };
+	struct figures figures;
+
+	begin();
+	packet.stamp_ns = EPOCH - (1ULL << 62);
+	stream_note(stream, &config, &packet, EPOCH, &figures);
+	packet.sequence = 2;
+	packet.stamp_ns = EPOCH + (1ULL << 62) + 1;
+	stream_note(stream, &config, &packet, EPOCH, &figures);
+	check(figures.jitter == (1ULL << 63) + 1, "%llu", figures.jitter);
+	packet.sequence = 3;
+	packet.stamp_ns = EPOCH - (1ULL << 62);
+	stream_note(stream, &config, &packet, EPOCH, &figures);
+	check(figures.jitter == (1ULL << 63) + 1, "%llu", figures.jitter);
+}
+
 /* Runs and jitter of random latencies, by their definitions. */
 static void check_random(int in_a_row)
 {
@@ -301,6 +320,7 @@ int main(void)
 	check_span();
 	check_numbers();
 	check_gaps();
+	check_hostile_stamps();
 	for (int in_a_row = 1; in_a_row < 8; in_a_row++)
 		check_random(in_a_row);
 	free(stream);
