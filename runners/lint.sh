@@ -14,9 +14,10 @@ native=$!
 types=$!
 
 # Every file names its licence in its first lines, but for formats without comments, expected
-# output word for word, and patches, whose licence is that of the files they change (COPYING).
+# output and fuzzing seeds word for word, and patches, whose licence is that of the files they
+# change (COPYING).
 bare='^(LICENSES/|Cargo\.lock$|patches/.*/(series|.*\.patch|0000-cover-letter.*)$|tests/.*/golden/'
-bare="$bare"'|.*\.(json|jsonl|parquet|png|svg)$)'
+bare="$bare"'|tests/fuzz/|.*\.(json|jsonl|parquet|png|svg)$)'
 status=0
 unnamed=$(git ls-files | grep -Ev "$bare" | while read -r file; do
 	[ ! -f "$file" ] || printf '%s\0' "$file"

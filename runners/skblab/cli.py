@@ -44,8 +44,9 @@ COMMANDS = {
     "lint": "skblab.develop:lint",
     "format": "skblab.develop:format_",
     "native-tests": "skblab.develop:native_tests",
+    "fuzz": "skblab.fuzz:fuzz",
 }
-HIDDEN = {"lint", "format", "native-tests"}
+HIDDEN = {"lint", "format", "native-tests", "fuzz"}
 
 
 class Commands(TyperGroup):

@@ -43,14 +43,14 @@ def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
 
 
 def _rust_key(labroot: LabRoot) -> str:
-    return store.digest(["rust", labroot.key, *_contents(RUST)])
+    return store.digest(["rust", labroot.key, *contents(RUST)])
 
 
 def _bpf_key(labroot: LabRoot) -> str:
-    return store.digest(["bpf", labroot.key, *_contents(BPF)])
+    return store.digest(["bpf", labroot.key, *contents(BPF)])
 
 
-def _contents(sources: Sequence[str]) -> Iterator[str | bytes]:
+def contents(sources: Sequence[str]) -> Iterator[str | bytes]:
     """Yield name and content of every source file, in a fixed order."""
     tree = paths.tree()
     for source in sources:
