@@ -42,6 +42,11 @@ def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
     return _bpf(labroot, _bpf_key(labroot), reporter)
 
 
+def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the traffic tools, for whatever kernel."""
+    return _rust(labroot, _rust_key(labroot), reporter)
+
+
 def _rust_key(labroot: LabRoot) -> str:
     return store.digest(["rust", labroot.key, *contents(RUST)])
 

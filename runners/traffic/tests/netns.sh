@@ -1,23 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# The sender and receiver in two network namespaces of their own: a clean link first, then one
-# that loses and repeats packets (where the kernel has netem). Needs root, iproute2 and
-# python3. Leaves no namespace behind, whatever happens.
-#   usage: netns.sh SKBLAB-TRAFFIC-BINARY
+# The sender and receiver in two network namespaces: over a clean link, or over one that loses,
+# repeats and reorders packets (netem). Needs root, iproute2 and python3. All is in namespaces of
+# its own, files too: however it ends, nothing is left behind.
+#   usage: netns.sh SKBLAB-TRAFFIC-BINARY clean|faulty
 set -eu
-binary=$(readlink -f "${1:?usage: netns.sh SKBLAB-TRAFFIC-BINARY}")
-a=skbt-a-$$ b=skbt-b-$$
-work=$(mktemp -d)
-receiver=
+usage='usage: netns.sh SKBLAB-TRAFFIC-BINARY clean|faulty'
+binary=$(readlink -f "${1:?$usage}")
+link=${2:?$usage}
 
-cleanup() {
-	[ -z "$receiver" ] || kill "$receiver" 2>/dev/null || true
-	ip netns del "$a" 2>/dev/null || true
-	ip netns del "$b" 2>/dev/null || true
-	rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+if [ "${3:-}" != inside ]; then
+	exec unshare --net --mount --pid --fork --kill-child=KILL --mount-proc \
+		sh "$0" "$binary" "$link" inside
+fi
+# The binary may lie below it.
+exec 9<"$binary"
+mount -t tmpfs tmpfs /run
+binary=/run/skblab-traffic
+cat <&9 >$binary
+chmod +x $binary
+a=skbt-a b=skbt-b work=/run/work
+mkdir $work
 
 ip netns add "$a"
 ip netns add "$b"
@@ -32,19 +35,18 @@ ip -n "$b" link set veth0 up
 # pair NAME ADDRESS COUNT RATE FLOWS: reports land in $work/NAME.send and $work/NAME.receive
 pair() {
 	: >"$work/$1.ready"
-	ip netns exec "$b" "$binary" receive --bind "$2:5000" --expect "$3" --idle 1 \
+	ip netns exec "$b" "$binary" receive --bind "$2:5000" --expect "$3" --idle 2 \
 		--rcvbuf 67108864 >"$work/$1.receive" 2>"$work/$1.ready" &
 	receiver=$!
 	tries=0
 	until grep -q '^ready$' "$work/$1.ready"; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 100 ] || { echo "netns.sh: receiver not ready: $(cat "$work/$1.ready")" >&2; exit 1; }
+		[ "$tries" -lt 600 ] || { echo "netns.sh: receiver not ready: $(cat "$work/$1.ready")" >&2; exit 1; }
 		sleep 0.05
 	done
 	ip netns exec "$a" "$binary" send --to "$2:5000" --count "$3" --rate "$4" --flows "$5" \
 		>"$work/$1.send"
 	wait "$receiver"
-	receiver=
 }
 
 # check NAME EXPRESSION: a Python expression over the two reports s and r must hold
@@ -67,20 +69,27 @@ print(f"ok {Path(name).name}: sent {s['sent']} at {s['rate_reached']:.0f}/s, dis
 PYTHON
 }
 
-clean='s["sent"] == r["distinct"] and r["lost"] == r["duplicates"] == r["reordered_in_flow"] == 0'
-paced='abs(s["rate_reached"] / s["rate_asked"] - 1) < 0.01'
-pair ipv4 198.18.0.2 100000 20000 1
-check ipv4 "$clean and $paced and r['received'] == 100000"
-pair ipv6 '[2001:2::2]' 100000 20000 8
-check ipv6 "$clean and $paced and r['flows'] == 8"
-
-if ip netns exec "$a" tc qdisc add dev veth0 root netem loss 5% duplicate 5% 2>/dev/null; then
+case $link in
+clean)
+	all='s["sent"] == r["distinct"] and r["lost"] == r["duplicates"] == r["reordered_in_flow"] == 0'
+	# Late packets are made up for; a busy machine still delays the last.
+	paced='abs(s["rate_reached"] / s["rate_asked"] - 1) < 0.25'
+	pair ipv4 198.18.0.2 30000 20000 1
+	check ipv4 "$all and $paced and r['received'] == 30000"
+	pair ipv6 '[2001:2::2]' 30000 20000 8
+	check ipv6 "$all and $paced and r['flows'] == 8"
+	;;
+faulty)
+	ip netns exec "$a" tc qdisc add dev veth0 root netem loss 5% duplicate 5%
 	pair faulty 198.18.0.2 20000 20000 1
-	check faulty '0 < r["lost"] < 3000 and 0 < r["duplicates"] < 3000'
+	check faulty '500 < r["lost"] < 2000 and 500 < r["duplicates"] < 2000'
 	check faulty 'r["received"] == s["sent"] - r["lost"] + r["duplicates"]'
 	ip netns exec "$a" tc qdisc change dev veth0 root netem delay 1ms reorder 10% gap 5
 	pair mixed 198.18.0.2 20000 20000 1
 	check mixed "0 < r['reordered'] and r['lost'] == r['duplicates'] == 0"
-else
-	echo "skip faulty, mixed: no netem in this kernel"
-fi
+	;;
+*)
+	echo "$usage" >&2
+	exit 2
+	;;
+esac
