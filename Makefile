@@ -111,7 +111,7 @@ schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
 
 .PHONY: golden
 golden: dev ## write the golden files of the tests anew; look at what changed, then commit it
-	@SKBLAB_GOLDEN=write $(VENV)/bin/python -m pytest tests/analysis -k golden
+	@SKBLAB_GOLDEN=write $(VENV)/bin/python -m pytest tests/unit tests/analysis -k golden
 	@git --no-pager diff --stat -- tests/analysis/golden
 
 .PHONY: lock

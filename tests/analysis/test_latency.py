@@ -140,7 +140,14 @@ def test_what_loses_more_is_not_the_best(tmp_path: Path) -> None:
     change = found.change("quick")
     assert change is not None and change.compared is not None and change.compared.seen
     assert found.best is None
-    assert found.delays[1].lost == 3
+    assert (found.delays[1].lost, found.delays[1].sent) == (3, 3 * COUNT + 3)
+
+
+def test_one_block_is_summed_up_alone(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    folder.record_arrivals(trial("slow", 0, latencies(60_000, late=5)))
+    [slow] = summary(load(folder.path)).delays
+    assert [(one.late, one.longest) for one in slow.lateness[1:]] == [(5, 5)]
 
 
 def test_a_rate_that_was_not_kept_is_compared_with_nothing(tmp_path: Path) -> None:

@@ -67,6 +67,17 @@ def test_what_was_not_there_before_has_not_risen() -> None:
     assert "thread" in kinds and "device" not in kinds
 
 
+def test_a_line_of_softnet_is_of_the_cpu_that_it_names() -> None:
+    lines = ["== interrupts", "CPU0", "1: 1", "== softirqs", "CPU0", "HI: 1", "== softnet"]
+    rest = " ".join(["00000000"] * 10)
+    found = parse("\n".join([*lines, f"00000001 {rest}", f"00000002 {rest}"]), [])
+    assert found["softnet", "processed", 0] == 1
+    assert found["softnet", "processed", 1] == 2
+    # Later ones do: a CPU that is off has no line.
+    found = parse("\n".join([*lines, f"00000001 {rest} 00000000 00000003"]), [])
+    assert found["softnet", "processed", 3] == 1
+
+
 def test_what_rose_is_told() -> None:
     found = difference(read(BEFORE), read(AFTER))
     assert {(one.kind, one.name, one.cpu, one.value, one.unit) for one in found} == {

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from skblab.doctor import kvm
 from skblab.errors import UsageError
 from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.labroot import Bind, LabRoot
 from skblab.sweep import plan
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Experiment
@@ -22,14 +23,14 @@ def boots(key: str) -> Booting:
     return Booting("stock", True, {("stock", True): Kernel(Path("/nowhere"), key)})
 
 
-def made(routes: Path) -> plan.Plan:
+def made(routes: Path, *, exact: bool = True) -> plan.Plan:
     experiment = {
         "name": "few",
         "question": "?",
         "setting": [{"name": "table", "knobs": {"routes": str(routes)}}],
         "measure": {"throughput": {}},
     }
-    return plan.make(Experiment.model_validate(experiment), exact=True)
+    return plan.make(Experiment.model_validate(experiment), exact=exact)
 
 
 def found_with(key: str, routes: Path) -> dict[str, str]:
@@ -53,3 +54,21 @@ def test_what_changed_meanwhile_is_named(tmp_path: Path) -> None:
     del found[f"routes {routes}"]
     with pytest.raises(UsageError, match="and is not there"):
         check(folder, found)
+
+
+def test_all_that_figures_come_from_is_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routes = tmp_path / "table.txt"
+    routes.write_text("198.51.100.0/24\n")
+    plain = Booting("stock", False, {("stock", False): Kernel(Path("/nowhere"), "aa")})
+    there = (plain, LabRoot(Path("/nowhere"), "root"), [Bind(Path("/cache/bb"), "build")])
+    monkeypatch.setattr(kvm, "verdict", lambda: kvm.Verdict(works=True, tried=True, why=""))
+    for exact, guests in ((True, "tcg"), (False, "kvm")):
+        assert inputs(made(routes, exact=exact), *there) == {
+            "kernel stock without patches": "aa",
+            "lab root": "root",
+            "build": "bb",
+            "guests": guests,
+            f"routes {routes}": "8e504a6590805a78",
+        }

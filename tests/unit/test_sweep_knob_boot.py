@@ -12,7 +12,7 @@ from skblab import kernel
 from skblab.errors import GuestError
 from skblab.labroot import LabRoot
 from skblab.reporter import Reporter
-from skblab.sweep import cli, plan, running
+from skblab.sweep import booting, cli, plan, running
 from skblab.sweep.beds import Guests
 from skblab.sweep.booting import Booting, begin
 from skblab.sweep.dryrun import commands, setting
@@ -170,10 +170,34 @@ def test_what_a_boot_sets_is_no_command_but_said() -> None:
     assert len(setting(MACHINE, knobs)) == 1
 
 
-def test_further_kernels_are_named(tmp_path: Path) -> None:
+def test_further_kernels_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel.Kernel, "release", property(lambda self: f"6.12.48-{self.key}"))
     one, other = kernel.Kernel(tmp_path / "a", "a"), kernel.Kernel(tmp_path / "b", "b")
     boots = Booting("stock", True, {("rt", True): one, ("stock", False): other})
     # Knobs choose all of them.
     assert boots.first is one
     [boot] = plan.make(experiment(), NAMES, exact=True).boots
     assert Booting("rt", True, boots.kernels).kernel_of(boot) is one
+    assert boots.others() == {"kernel stock without patches": "6.12.48-b"}
+    # What was asked for, where no knob says otherwise.
+    plain = Booting("stock", False, {("stock", True): one, ("stock", False): other})
+    assert plain.kernel_of(boot) is other
+
+
+def test_the_kernels_of_all_boots_are_built_as_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = kernel.Kernel(tmp_path, "key")
+    asked: list[tuple[str, bool]] = []
+
+    def ensure(request: kernel.Request, root: LabRoot, reporter: Reporter) -> kernel.Kernel:
+        asked.append((request.flavour, request.patches))
+        return built
+
+    monkeypatch.setattr(kernel, "ensure", ensure)
+    made = plan.make(experiment({"kernel": "rt"}, {"patches": True}), NAMES, exact=True)
+    root, reporter = LabRoot(tmp_path, "root"), Reporter(quiet=True)
+    found = booting.ensure(made, "stock", False, root, reporter)
+    assert sorted(asked) == [("rt", False), ("stock", False), ("stock", True)]
+    assert sorted(found.kernels) == sorted(asked)
+    assert (found.flavour, found.patches) == ("stock", False)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from skblab import paths
 from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Unable
+from skblab.sweep.knobs.base import UNABLE, Device, Machine, Unable
 from skblab.sweep.knobs.page import page
 from skblab.sweep.knobs.registry import KNOBS
 from skblab.sweep.testbeds import NETNS
@@ -50,14 +51,16 @@ def test_scripts_are_good_shell(name: str) -> None:
         assert done.stderr == ""
 
 
+def _some_value(name: str) -> Value:
+    for value in SOME:
+        with contextlib.suppress(ValueError):
+            return KNOBS[name].check(value)
+    raise AssertionError(f"no value for {name}")
+
+
 def _some_state(name: str) -> str:
     knob = KNOBS[name]
-    for value in SOME:
-        try:
-            return knob.wanted(MACHINE, knob.check(value), knob.likely(MACHINE))
-        except ValueError:
-            continue
-    raise AssertionError(f"no value for {name}")
+    return knob.wanted(MACHINE, _some_value(name), knob.likely(MACHINE))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,12 @@ def test_rings_are_read_and_written() -> None:
         knob.fits(RINGS, 513)
     with pytest.raises(Unable, match="r1: its driver has no tx"):
         KNOBS["ring_tx"].state(RINGS)
+
+
+def test_what_is_wanted_is_what_is_read_whatever_the_order_of_devices() -> None:
+    machine, knob = Machine((Device("r1"), Device("r0"))), KNOBS["ring_rx"]
+    shown = json.dumps([{"ifname": name, "rx": 128, "rx-max": 512} for name in ("r1", "r0")])
+    assert knob.wanted(machine, 128, knob.likely(machine)) == knob.state(shown)
 
 
 CHANNELS = """ifname: r0
@@ -129,6 +138,23 @@ def test_what_a_machine_lacks_is_said(name: str) -> None:
         KNOBS[name].state(f"{UNABLE} r0 has none\n")
 
 
+# Every machine can be without rules.
+@pytest.mark.parametrize("name", sorted(KNOBS.keys() - {"netfilter"}))
+def test_what_a_machine_lacks_fits_no_value(name: str) -> None:
+    with pytest.raises(Unable, match=r"^r0 has none$"):
+        KNOBS[name].fits(f"{UNABLE} r0 has none\n", _some_value(name))
+
+
+def test_what_cannot_be_put_back_is_not_taken() -> None:
+    with pytest.raises(Unable, match="r1: its driver has no tx"):
+        KNOBS["ring_tx"].fits(RINGS, 128)
+    with pytest.raises(Unable, match="r0 has a qdisc of its own, htb 1:"):
+        shown = json.dumps([{"kind": "htb", "handle": "1:", "root": True}])
+        KNOBS["qdisc"].fits(f"r0 4 {shown}\n", "pfifo")
+    with pytest.raises(Unable, match="is notimplemented"):
+        KNOBS["smt"].fits("offered\nsmt/control=notimplemented\n", True)
+
+
 def test_cpus_of_queues() -> None:
     knob = KNOBS["rps"]
     before = knob.state("r0/queues/rx-1/rps_cpus=00000000,00000002\nr0/queues/rx-0/rps_cpus=0f\n")
@@ -146,7 +172,8 @@ def test_masks_go_there_and_back(mask: int) -> None:
     script = knob.restore(MACHINE, state)
     written = script.partition("echo ")[2].partition(" ")[0]
     assert int(written.replace(",", ""), 16) == mask
-    assert all(len(word) == 8 for word in written.split(",")[1:])
+    head, *others = written.split(",")
+    assert len(head) <= 8 and all(len(word) == 8 for word in others)
     assert knob.state(f"r0/queues/tx-0/xps_cpus={written}\n") == state
 
 
