@@ -123,7 +123,9 @@ def pytest_xdist_node_collection_finished(node: object, ids: list[str]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Give each test a log of its guests, also of those that its commands boot."""
+    """Give each test with guests a log of them, also of those that its commands boot."""
+    if item.get_closest_marker("guest") is None:
+        return (yield)
     folder = item.config.stash.get(_logs, None)
     if folder is None:
         factory = item.session.config._tmp_path_factory  # type: ignore[attr-defined]
@@ -151,7 +153,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the guests of a test to its report; a complaint of a kernel fails it."""
     report = yield
-    if call.when != "teardown":
+    if call.when != "teardown" or eventlog.VARIABLE not in os.environ:
         return report
     events = eventlog.read(Path(os.environ[eventlog.VARIABLE]))
     starts = sum(one.event == eventlog.STARTED for one in events)
