@@ -72,8 +72,9 @@ def boot(
     interactive = not command and sys.stdin.isatty()
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
         status = guest.transport.attach(command or [], tty=interactive)
-        for warning in guest.console.warnings():
-            reporter.say(f"skblab: the guest's kernel warned: {warning.text}")
+    # All of it, to the end of the guest.
+    for warning in guest.console.findings:
+        reporter.say(f"skblab: the guest's kernel warned: {warning.text}")
     raise typer.Exit(status)
 
 

@@ -7,6 +7,12 @@ Exit codes: 0 good; 1 the run says no (void, refused, build or guest failed);
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skblab.guest.console import Finding
+
 EXIT_NO = 1
 EXIT_USAGE = 2
 EXIT_GUEST = 125
@@ -26,9 +32,13 @@ class UsageError(SkblabError):
 
 
 class GuestError(SkblabError):
-    """A guest panicked, hung, or was killed. `log` in the message says where to read on."""
+    """A guest panicked, hung, or was killed. `log` in the message says where to read on.
+
+    `findings` are what its kernel complained of (see guest.console).
+    """
 
     exit_code = EXIT_GUEST
+    findings: Sequence[Finding] = ()
 
 
 class SkblabWarning(UserWarning):

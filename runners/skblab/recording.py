@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What becomes of a run folder when its run breaks off."""
+"""What becomes of a run folder when its run breaks off, and of a trial whose kernel complains."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 
-from skblab.errors import SkblabError, Stopped
+from skblab.errors import GuestError, SkblabError, Stopped, one_line
+from skblab.guest.watch import Source, Watch, heard_of
 from skblab.reporter import Reporter
 from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Environment
+from skblab_analysis.run import Clock, Environment
 
 
 @contextlib.contextmanager
@@ -32,3 +33,30 @@ def recording(
             folder.fail(reason, known, reporter.timings)
         reporter.say(f"what was recorded until then: {folder.path}")
         raise
+
+
+def begins(folder: RunFolder, watch: Watch, **kernels: Source) -> None:
+    """Watch these kernels, by what their machines are; all that was before belongs to no trial."""
+    watch.sources |= kernels
+    folder.heard_apart(watch.look(), "before the trial")
+
+
+@contextlib.contextmanager
+def watched(
+    folder: RunFolder, watch: Watch, clock: Clock, setting: str = "default"
+) -> Iterator[None]:
+    """Run what is one trial; what kernels complain of since `begins` is the next record's.
+
+    A trial that breaks off has no record of its own, and gets one if they did.
+    """
+    try:
+        yield
+    except SkblabError as error:
+        found = watch.look()
+        if isinstance(error, GuestError) and not watch.sources:
+            found = heard_of(error)
+        if found:
+            folder.heard(found)
+            folder.record_void(clock, setting, one_line(str(error)))
+        raise
+    folder.heard(watch.look())

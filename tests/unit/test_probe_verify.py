@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,6 +15,8 @@ from rich.console import Console
 
 from retries import verified_at_once
 from skblab.errors import SkblabError, UsageError
+from skblab.guest import Guest
+from skblab.guest.console import Console as Kernel
 from skblab.labroot import LabRoot
 from skblab.probe.loads import Load, Sent
 from skblab.probe.request import Request
@@ -21,6 +26,7 @@ from skblab.probe.verify.counts import Counters, Verdict, complaints
 from skblab.probe.verify.plan import Backend, Case, cases, cases_of
 from skblab.probe.verify.tables import counts_table
 from skblab.reporter import Reporter
+from skblab.transport import Transport
 from skblab_analysis.documents import PathlatDocument
 from skblab_analysis.errors import parse
 
@@ -144,6 +150,10 @@ def test_forwarded_messages_have_to_be_transmitted() -> None:
     ]
 
 
+# One whose kernel nobody hears.
+TARGET = Target("guest", cast(Transport, None), "", "")
+
+
 @pytest.mark.parametrize(
     ("tries", "before", "rate", "words"),
     [
@@ -163,7 +173,7 @@ def test_what_a_back_end_says_that_it_missed_is_tried_again(
 ) -> None:
     case, left, rates = Case(Load(), threaded=False), iter(tries), []
 
-    def run(count: counts.Count, _: Target) -> tuple[Sent, list[Verdict]]:
+    def run(count: counts.Count, _: object) -> tuple[Sent, list[Verdict]]:
         rates.append(count.rate)
         received, missed = next(left)
         said = (f"missed: {missed}, expected 0",) if missed else ()
@@ -171,7 +181,7 @@ def test_what_a_back_end_says_that_it_missed_is_tried_again(
 
     monkeypatch.setattr(counts, "_run", run)
     count = counts.Count(case, (), 100, 8000, cast(tuple[LabRoot, Reporter], None))
-    [found] = count.run(cast(Target, None))
+    [found] = count.run(TARGET)
     assert found.before == before
     assert rates[-1] == rate
     console = Console(width=120, file=StringIO(), record=True)
@@ -196,8 +206,33 @@ def test_a_back_end_that_fails_is_a_complaint_and_the_next_case_goes_on(
     backend = Backend("bpftrace hooks", False, Request(source="hooks"), "bpftrace")
     case = Case(Load(), threaded=False)
     count = counts.Count(case, (backend,), 100, 10, cast(tuple[LabRoot, Reporter], None))
-    [found] = count.run(cast(Target, None))
+    [found] = count.run(TARGET)
     assert found.complaints == ("bpftrace ended before it said ready",)
+
+
+def test_what_the_kernel_complains_of_is_a_complaint_of_its_case(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "console.log"
+    line = "WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 f+0x1/0x2"
+    case = Case(Load(), threaded=False)
+    # It boots, warns in the first try of the first case, and is well after that.
+    log.write_text(f"[    1.0] {line}:boot\n")
+    tries = iter([(99, f"[    2.0] {line}\n"), (100, ""), (100, "")])
+
+    def run(count: counts.Count, _: object) -> tuple[Sent, list[Verdict]]:
+        received, text = next(tries)
+        with log.open("a") as more:
+            more.write(text)
+        return Sent(100, received), [Verdict(case, "hooks by fentry", 100, ())]
+
+    monkeypatch.setattr(counts, "_run", run)
+    guest = cast(Guest, SimpleNamespace(console=Kernel(log)))
+    target = replace(TARGET, guest=guest)
+    count = counts.Count(case, (), 100, 8000, cast(tuple[LabRoot, Reporter], None))
+    [first], [second] = count.run(target), count.run(target)
+    assert first.complaints == (f"kernel warning (guest): {line}",)
+    assert second.complaints == ()
 
 
 def test_counters_of_all_namespaces_add_up() -> None:

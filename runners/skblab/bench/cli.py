@@ -18,12 +18,14 @@ from skblab.boot import make_spec
 from skblab.environment import describe, describe_guest
 from skblab.errors import EXIT_NO, UsageError
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.labroot import Bind, LabRoot
-from skblab.recording import recording
+from skblab.recording import begins, recording
 from skblab.reporter import Reporter, printer
 from skblab.store import write_whole
 from skblab_analysis import bench as records
 from skblab_analysis import tables
+from skblab_analysis.heard import reason
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Environment, Plan, Timing
 
@@ -93,7 +95,9 @@ def patch(
     refused = [row for row in document.rows if row.refused]
     for row in refused:
         reporter.say(f"skblab: row {row.name} is refused: {row.refused}")
-    if refused:
+    if run.no_pairs:
+        reporter.say(f"skblab: the throughput pairs are refused: {run.no_pairs}")
+    if refused or run.no_pairs:
         raise typer.Exit(EXIT_NO)
 
 
@@ -176,6 +180,8 @@ class _Run:
         self.others, self.jobs = others, jobs
         self.environments: dict[str, Environment] = {}
         self.last: Environment | None = None
+        # Why there are none, if kernels complained.
+        self.no_pairs = ""
 
     def go(self, folder: RunFolder) -> records.BenchDocument:
         """Run every row; return the document, refused rows named in it."""
@@ -191,6 +197,7 @@ class _Run:
             found.trials += one.trials
             found.proofs += one.proofs
             found.polls |= one.polls
+            found.complaints |= one.complaints
             if name == plan.PATCHED and self.pairs:
                 folder.journal("attempt", kernel=built.release, pairs=self.pairs)
                 wall_pairs = self._wall(folder, built)
@@ -231,6 +238,7 @@ class _Run:
             self.reporter.say(
                 f"counting instructions on {built.release}: {len(rows)} rows, {self.boots} boots"
             )
+            watch = Watch()
             with self.reporter.step(f"exact: {name}"), contextlib.ExitStack() as stack:
                 guests = [
                     stack.enter_context(
@@ -247,25 +255,39 @@ class _Run:
                 ]
                 for guest in guests:
                     guest.connect()
+                begins(folder, watch, **{f"boot {n}": one.console for n, one in enumerate(guests)})
                 self.last = describe(built, {"exact": describe_guest(guests[0])})
                 self.environments[built.release] = self.last
-                return measure.measure(guests, rows, self.packets, self.repeats, name, folder.logs)
+                found = measure.measure(guests, rows, self.packets, self.repeats, name, folder.logs)
+            if said := watch.look():
+                # One script ran them all.
+                folder.heard_apart(said, f"while rows were counted on {built.release}", name)
+                found.complaints |= dict.fromkeys((row.name for row in rows), reason(said))
+            return found
 
     def _wall(self, folder: RunFolder, built: kernel.Kernel) -> list[records.WallPair]:
         """Run the throughput pairs in a guest whose clock is the wall's."""
         self.reporter.say(f"throughput off and on, {self.pairs} pairs, wall clock")
+        watch = Watch()
         with (
             self.reporter.step("wall: pairs"),
             Guest.boot(
                 make_spec(), built, self.root, log=folder.logs / "console-wall.log"
             ) as guest,
         ):
-            return wall.measure(guest, self.pairs, folder.logs)
+            begins(folder, watch, guest=guest.console)
+            found = wall.measure(guest, self.pairs, folder.logs)
+        if said := watch.look():
+            folder.heard_apart(said, "while the throughput pairs ran", "pairs")
+            self.no_pairs = reason(said)
+            return []
+        return found
 
     def _row(
         self, row: Row, release: str, found: measure.Found, versions: dict[str, str]
     ) -> records.Row:
-        reasons = records.faults(row.name, found.trials, found.proofs)
+        said = [found.complaints[row.name]] if row.name in found.complaints else []
+        reasons = [*said, *records.faults(row.name, found.trials, found.proofs)]
         points = 0 if row.name == plan.BASELINE or row.group == "napi" else plan.POINTS
         tool = f"{row.tool} {versions.get(row.tool, '')}".strip()
         return records.Row(

@@ -23,8 +23,9 @@ from skblab.environment import describe, describe_guest
 from skblab.errors import SkblabError, UsageError
 from skblab.functions import Mark, Section, Symbols
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.labroot import Bind, LabRoot
-from skblab.recording import recording
+from skblab.recording import begins, recording
 from skblab.reporter import Reporter, printer
 from skblab.store import write_whole
 from skblab_analysis import bench as records
@@ -329,6 +330,7 @@ class _Run:
             self.reporter.say(
                 f"counting by function on {built.release}: {', '.join(row.name for row in rows)}"
             )
+            watch = Watch()
             with (
                 self.reporter.step(f"functions: {name}"),
                 Guest.boot(
@@ -339,6 +341,7 @@ class _Run:
                     log=folder.logs / f"console-{name}.log",
                 ) as guest,
             ):
+                begins(folder, watch, guest=guest.console)
                 self.last = describe(built, {"exact": describe_guest(guest)})
                 self.environments[built.release] = self.last
                 text = script(rows, boot, self.asked)
@@ -346,6 +349,7 @@ class _Run:
                 done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)
                 (folder.logs / f"bench-{name}.txt").write_text(done.stdout + done.stderr)
                 done.check(f"the benchmark on kernel {name}")
+        watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
         self._read(folder, boot, rows, done.stdout, counts.read_text(), listed)
 
     def _read(

@@ -82,6 +82,8 @@ class Found:
     trials: list[Trial] = field(default_factory=list)
     proofs: list[Proof] = field(default_factory=list)
     polls: dict[str, float] = field(default_factory=dict)
+    # What kernels complained of while a row was counted.
+    complaints: dict[str, str] = field(default_factory=dict)
 
 
 def script(rows: Sequence[Row], boot: int, packets: int, repeats: int) -> str:

@@ -14,12 +14,15 @@ from skblab import kernel, labroot, paths, tools
 from skblab.boot import make_spec
 from skblab.demo import forwarding, layers
 from skblab.environment import describe, describe_guest
+from skblab.errors import GuestError
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.labroot import Bind, LabRoot
-from skblab.recording import recording
+from skblab.recording import begins, recording, watched
 from skblab.report import gnuplot
 from skblab.reporter import Reporter, printer
 from skblab_analysis import tables
+from skblab_analysis.errors import RefusedError
 from skblab_analysis.records import RunFolder
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Clock, Command, Plan
@@ -73,9 +76,14 @@ def demo(
     folder = RunFolder.create(paths.results(), "demo", plan)
     guests: dict[Clock, GuestRecord] = {}
     shares = [Bind(programs, "tools")]
-    with recording(folder, lambda: describe(built, guests), reporter):
-        guests["wall"] = _layers(folder, built, root, shares, packets, rate, reporter)
-        guests["exact"] = _forwarding(folder, built, root, shares, exact_packets, reporter)
+    try:
+        with recording(folder, lambda: describe(built, guests), reporter):
+            guests["wall"] = _layers(folder, built, root, shares, packets, rate, reporter)
+            guests["exact"] = _forwarding(folder, built, root, shares, exact_packets, reporter)
+    except (RefusedError, GuestError):
+        # What was refused, and why, is in the report.
+        _show(folder, reporter, time.monotonic() - begun, build_report(folder.path, gnuplot(root)))
+        raise
     folder.finish(
         describe(built, guests),
         reporter.timings,
@@ -100,10 +108,13 @@ def _layers(
     folder.journal("attempt", clock="wall", packets=packets)
     reporter.say(f"timing {packets} UDP packets by layer in a guest")
     log = folder.logs / "console-wall.log"
+    watch = Watch()
     with (
         reporter.step("layers: guest and packets"),
+        watched(folder, watch, "wall"),
         Guest.boot(make_spec(), built, root, shares=shares, log=log) as guest,
     ):
+        begins(folder, watch, guest=guest.console)
         record = describe_guest(guest)
         found = layers.measure(guest, packets, rate, folder.logs)
     folder.record_wall(found.pathlat, found.sender, found.receiver)
@@ -121,7 +132,12 @@ def _forwarding(
     folder.journal("attempt", clock="exact", packets=packets, boots=EXACT_BOOTS)
     reporter.say(f"counting instructions per forwarded packet, {EXACT_BOOTS} boots at once")
     spec = make_spec(exact=True)
-    with reporter.step("exact: guests and packets"), contextlib.ExitStack() as stack:
+    watch = Watch()
+    with (
+        reporter.step("exact: guests and packets"),
+        watched(folder, watch, "exact"),
+        contextlib.ExitStack() as stack,
+    ):
         guests = [
             stack.enter_context(
                 Guest.boot(
@@ -137,6 +153,7 @@ def _forwarding(
         ]
         for guest in guests:
             guest.connect()
+        begins(folder, watch, **{f"boot {n}": guest.console for n, guest in enumerate(guests)})
         record = describe_guest(guests[0])
         trials = forwarding.measure(guests, packets, folder.logs)
     folder.record_exact(trials)

@@ -243,7 +243,7 @@ class Guest:
                 if not self.transport.connected():
                     kept = log or _kept_log()
                     self._copy_log(kept)
-                    raise GuestError(f"{error}; console: {kept}") from error
+                    raise self._lost(f"{error}; console: {kept}", error) from error
                 raise
             # A panic prints its first line before its trace: let it finish, for the log.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -251,7 +251,16 @@ class Guest:
                 self._process.wait(timeout=3)
             kept = log or _kept_log()
             self._copy_log(kept)
-            raise GuestError(f"{self.trouble() or error}; console: {kept}{self._hint()}") from error
+            said = f"{self.trouble() or error}; console: {kept}{self._hint()}"
+            raise self._lost(said, error) from error
+
+    def _lost(self, said: str, error: SkblabError) -> GuestError:
+        """Return the error of a guest that is lost, with what its kernel complained of."""
+        lost = GuestError(said)
+        self.console.poll()
+        before = error.findings if isinstance(error, GuestError) else ()
+        lost.findings = [*self.console.findings, *before]
+        return lost
 
     def _hint(self) -> str:
         """Return what to do next, where we know; a KVM that runs nothing is not tried again."""

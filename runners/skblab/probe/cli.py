@@ -22,6 +22,7 @@ from skblab import kernel, labroot, paths, tools, traffic
 from skblab.boot import make_spec
 from skblab.errors import SkblabError, UsageError
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.kernel.options import FlavourName
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import cost, environment, loads, scripts, study, targets
@@ -43,13 +44,14 @@ from skblab.probe.verify.plan import (
     comparable,
     rounds,
 )
-from skblab.recording import recording
+from skblab.recording import begins, recording, watched
 from skblab.reporter import Reporter, printer
 from skblab_analysis import series, tables
 from skblab_analysis.account import MAX_UNACCOUNTED
 from skblab_analysis.cost import sentence
 from skblab_analysis.documents import COUNTING, PathlatDocument
 from skblab_analysis.errors import parse
+from skblab_analysis.heard import reason
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Plan
 from skblab_analysis.scripts import ScriptsDocument
@@ -217,6 +219,7 @@ def layers(
         again=_again(context),
         parameters={"on": on, **({"load": str(wanted)} if on == targets.GUEST else {})},
     )
+    watch = Watch()
     with contextlib.ExitStack() as stack:
         if on == targets.GUEST:
             chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches)
@@ -226,6 +229,8 @@ def layers(
         else:
             program = tools.ensure_probe(root, reporter) / "pathlat"
             target = stack.enter_context(targets.machine(on, root, program, reporter, ssh_config))
+        # Before the way to it is closed.
+        stack.callback(watch.end)
         stack.enter_context(targets.stamps_for(target, source))
         known = environment.describe(target)
         asked = stack.enter_context(until_asked())
@@ -235,10 +240,15 @@ def layers(
         probing = stack.enter_context(attached(backend, target, request, root, reporter, show))
         # Not before: what the probe refuses is no run.
         folder = RunFolder.create(paths.results(), "layers", plan)
+        begins(folder, watch, **{target.name: target.kernel_log(reporter)})
         with recording(folder, lambda: known, reporter):
-            document = _attend(*(probing, target, request, reporter, asked), sending)
+            with watched(folder, watch, "wall"):
+                document = _attend(*(probing, target, request, reporter, asked), sending)
             found = _record(folder, document, backend, max_unaccounted)
         folder.finish(known, reporter.timings)
+    if said := watch.look():
+        folder.heard_apart(said, "after the trial")
+        reporter.say(f"after the trial: {reason(said)}")
     if as_json:
         typer.echo(document.strip())
     else:
@@ -408,6 +418,8 @@ def guest_of_ours(
         release = built.record.release
         target = Target(targets.GUEST, guest.transport, program, release, built, guest)
         prepare(target)
+        if said := Watch({targets.GUEST: guest.console}).look():
+            reporter.say(f"before anything was measured: {reason(said)}")
         yield target
 
 

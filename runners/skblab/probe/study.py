@@ -18,12 +18,14 @@ from rich.console import Console
 
 from skblab import tomlfile
 from skblab.errors import SkblabError
+from skblab.guest.watch import Watch
 from skblab.kernel import Flavour
 from skblab.labroot import LabRoot
 from skblab.probe import loads
 from skblab.probe.loads import Load
 from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
+from skblab.recording import begins, watched
 from skblab.reporter import Reporter
 from skblab.transport.host import temporary
 from skblab_analysis import files, study
@@ -96,10 +98,12 @@ def run(
     """Run every experiment; RefusedError if one does not account for its packets."""
     found: list[Figures] = []
     trials = experiment.trials()
+    watch = Watch()
+    begins(folder, watch, **{target.name: target.kernel_log(reporter)})
     with reporter.bar("experiments", len(trials)) as done:
         for trial, (protocol, interval) in enumerate(trials):
             name = f"{protocol}_{interval}"
-            with reporter.step(name):
+            with reporter.step(name), watched(folder, watch, "wall", name):
                 printed = _printed(experiment, target, labroot, protocol, interval, reporter)
             files.write(folder.logs / f"{name}.txt", _text(printed))
             files.write(folder.logs / f"{name}-said.txt", printed.said)

@@ -11,6 +11,7 @@ from pathlib import Path
 from skblab import kernel, portable
 from skblab.errors import UsageError
 from skblab.guest import Guest
+from skblab.guest.watch import HostLog, Source
 from skblab.labroot import LabRoot
 from skblab.probe.request import HISTOGRAMS
 from skblab.reporter import Reporter
@@ -83,6 +84,18 @@ class Target:
     release: str
     built: kernel.Kernel | None = None
     guest: Guest | None = None
+
+    def kernel_log(self, reporter: Reporter) -> Source:
+        """Return where its kernel says what it complains of, from now on if it is no guest."""
+        if self.guest is not None:
+            return self.guest.console
+        log = HostLog(self.transport)
+        if not log.readable:
+            reporter.say(
+                f"the kernel log of {self.name} cannot be read (dmesg): the kernel's warnings are "
+                "not looked for"
+            )
+        return log
 
 
 def check(on: str, ssh_config: Path | None = None) -> None:

@@ -14,10 +14,12 @@ from typing import Literal
 from skblab.boot import make_spec
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.selftests import tree
 from skblab.selftests.ktap import Case, Result, parse
+from skblab_analysis.heard import reason
 
 Verdict = Literal["pass", "fail", "skip"]
 Boot = Callable[[Path], AbstractContextManager[Guest]]
@@ -145,16 +147,19 @@ def run_all(
         console = logs / f"console-{len(tests) - len(left)}.log"
         try:
             with boot(console) as guest:
+                watch = Watch({"guest": guest.console})
                 if prepare:
                     guest.transport.script(prepare).check("preparing the guest")
                 while left:
                     begun = True
-                    outcome = _run(guest, left[0], logs, folder, limits(left[0]), after)
+                    outcome = _run(guest, watch, left[0], logs, folder, limits(left[0]), after)
                     if held is not None:
                         yield held
                     # The last outcome of a guest is known only when the guest has ended well.
                     held = outcome
                     del left[0]
+            if held is not None and (said := watch.look()):
+                held = held.failed(f"afterwards: {reason(said)}")
         except GuestError as error:
             if not begun:
                 raise
@@ -169,8 +174,9 @@ def run_all(
             held = None
 
 
-def _run(guest: Guest, test: str, logs: Path, folder: str, limit: float, after: str) -> Outcome:
-    known = len(guest.console.warnings())
+def _run(
+    guest: Guest, watch: Watch, test: str, logs: Path, folder: str, limit: float, after: str
+) -> Outcome:
     start = time.monotonic()
     # What a test said before it was stopped must not be lost in a buffer of Python's.
     words = [
@@ -195,7 +201,7 @@ def _run(guest: Guest, test: str, logs: Path, folder: str, limit: float, after: 
     seconds = time.monotonic() - start
     text = done.stdout + done.stderr
     log.write_text(text)
-    warned = tuple(warning.text for warning in guest.console.warnings()[known:])
+    warned = tuple(one.line for one in watch.look())
     said = Said(done.status, text, warned, tuple(clean.stdout.splitlines()))
     return judge(test, said, seconds, limit, log)
 

@@ -102,10 +102,10 @@ def run(
             done = guest.transport.run(PROGRAM, seconds=limit)
         for line in done.stderr.splitlines():
             reporter.say(f"  {line}")
-        said = [finding.text for finding in guest.console.warnings()]
         if done.status != 0:
             raise SkblabError(f"the soak's program failed: {done.stderr.strip()[-300:]}")
-    return verdict.parse(done.stdout), said
+    # Also what it said as it went down.
+    return verdict.parse(done.stdout), [finding.text for finding in guest.console.findings]
 
 
 def show(result: SoakResult, wrong: list[str], log: Path) -> None:

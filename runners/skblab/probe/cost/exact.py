@@ -18,6 +18,7 @@ from skblab.bench.plan import Row
 from skblab.boot import make_spec
 from skblab.environment import describe, describe_guest
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.labroot import Bind, LabRoot
 from skblab.probe.scripts import BACKENDS, bpftrace, names, systemtap
 from skblab.reporter import Reporter
@@ -74,14 +75,17 @@ def count(
             Bind(logs, "out", writable=True),
             Bind(tools.ensure(labroot, built, reporter), "tools"),
         ]
+        watch = Watch()
         with Guest.boot(
             make_spec(exact=True, flavour=built.record.flavour), built, labroot, shares=shares
         ) as guest:
+            watch.sources["guest"] = guest.console
             environment = describe(built, {"exact": describe_guest(guest)})
             done = guest.transport.start(["sh", "-euc", script(some)]).wait(measure.SECONDS)
     (logs / "bench.sh").write_text(script(some))
     (logs / "bench.txt").write_text(done.stdout + done.stderr)
     done.check("counting what the probe costs")
+    watch.refuse(f"what the probe costs on {built.release} cannot be told")
     measure.read(done.stdout, some, 0, logs, found)
     if probe.backend != "bpf":
         found.proofs.append(_proof(built, probe, done.stdout, logs))

@@ -12,6 +12,7 @@ from skblab import kernel, tools, traffic
 from skblab.boot import make_spec
 from skblab.errors import SkblabError
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import loads, targets
 from skblab.probe.backends import attached
@@ -32,12 +33,15 @@ def measure(built: kernel.Kernel, probe: Probe, load: Load, labroot: LabRoot) ->
     """Run the pairs in a guest of that kernel."""
     shares = [Bind(tools.ensure(labroot, built, Reporter(quiet=True)), "tools")]
     spec = make_spec(flavour=built.record.flavour)
+    watch = Watch()
     with Guest.boot(spec, built, labroot, shares=shares) as guest:
+        watch.sources["guest"] = guest.console
         program = f"{traffic.PROGRAMS}/pathlat"
         target = Target(targets.GUEST, guest.transport, program, built.release, built)
         loads.prepare(guest.transport)
         _once(target, load)
         rates = _rates(target, probe, load, labroot)
+    watch.refuse(f"what the probe costs on {built.release} cannot be told")
     return WallCost(
         probe=probe,
         kernel=built.release,

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
 from skblab.errors import SkblabError, UsageError
+from skblab.guest.watch import Watch
 from skblab.labroot import LabRoot
 from skblab.probe import loads
 from skblab.probe.backends import Probing, attached
@@ -130,6 +131,8 @@ class Count:
         packets that need the same program. Then once more, and slower.
         """
         before: list[tuple[int, ...]] = []
+        watch = Watch({} if target.guest is None else {target.name: target.guest.console})
+        watch.look()
         for slower in range(SLOWER):
             sent, found = _run(replace(self, rate=-(-self.rate >> slower)), target)
             if sent.received == self.packets and not any(one.missed for one in found):
@@ -137,8 +140,13 @@ class Count:
             before.append(tuple(one.missed for one in found))
         else:
             before.pop()
+        said = tuple(map(str, watch.look()))
         return [
-            replace(one, before=tuple(missed[at] for missed in before))
+            replace(
+                one,
+                before=tuple(missed[at] for missed in before),
+                complaints=(*one.complaints, *said),
+            )
             for at, one in enumerate(found)
         ]
 

@@ -17,6 +17,7 @@ from skblab import kernel, tools, traffic
 from skblab.boot import make_spec
 from skblab.errors import SkblabError
 from skblab.guest import Guest
+from skblab.guest.watch import Watch
 from skblab.labroot import Bind, LabRoot
 from skblab.probe import cost, loads, targets
 from skblab.probe.backends import attached
@@ -90,7 +91,9 @@ def measure(
     spec = make_spec(exact=True, flavour=built.record.flavour)
     found = []
     reporter.say(f"booting {built.release} in exact mode")
+    watch = Watch()
     with Guest.boot(spec, built, labroot, shares=shares) as guest:
+        watch.sources[targets.GUEST] = guest.console
         program = f"{traffic.PROGRAMS}/pathlat"
         target = Target(targets.GUEST, guest.transport, program, built.release, built, guest)
         loads.prepare(guest.transport, napi=True)
@@ -101,6 +104,7 @@ def measure(
             for number, (one, price) in enumerate(zip(backends, costs, strict=True), 1):
                 found.append(_measured(target, one, price, labroot, reporter))
                 done(number)
+    watch.refuse("the medians are worth nothing")
     return found
 
 
