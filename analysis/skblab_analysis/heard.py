@@ -3,11 +3,12 @@
 
 It is in the journal, an event for each trial or boot in which there was any:
 
-    {"event": "kernel", "trials": [3], "when": "", "more": 0, "lines": [
+    {"event": "kernel", "trials": [3], "when": "", "setting": "", "more": 0, "lines": [
         {"machine": "router", "kind": "warning", "line": "WARNING: CPU: 0 …", "count": 1}]}
 
 `trials` are those that it made invalid. None: no trial was under way that has a row, and `when`
-says in words what was. `more` counts lines that are not among `lines`.
+says in words what was; `setting` is that of an attempt that broke off. `more` counts lines that are
+not among `lines`.
 """
 
 from __future__ import annotations
@@ -62,8 +63,14 @@ class Complaint(_Model):
 
     trials: tuple[NonNegativeInt, ...]
     when: str
+    setting: str
     lines: Annotated[tuple[Line, ...], Field(min_length=1)]
     more: NonNegativeInt
+
+    @property
+    def spoils(self) -> bool:
+        """Whether it was while something was measured."""
+        return bool(self.trials or self.setting)
 
     @property
     def where(self) -> str:
@@ -74,7 +81,9 @@ class Complaint(_Model):
         return f"trial {numbers}" if len(self.trials) == 1 else f"trials {numbers}"
 
 
-def data(found: Sequence[Heard], trials: Sequence[int] = (), when: str = "") -> dict[str, Any]:
+def data(
+    found: Sequence[Heard], trials: Sequence[int] = (), when: str = "", setting: str = ""
+) -> dict[str, Any]:
     """Return what the event says; equal lines are one."""
     counts = list(Counter(found).items())
     lines: list[JsonValue] = [
@@ -82,7 +91,8 @@ def data(found: Sequence[Heard], trials: Sequence[int] = (), when: str = "") -> 
         for one, count in counts[:MOST]
     ]
     more = sum(count for _, count in counts[MOST:])
-    return {"trials": list(trials), "when": when, "lines": lines, "more": more}
+    place: dict[str, JsonValue] = {"trials": list(trials), "when": when, "setting": setting}
+    return place | {"lines": lines, "more": more}
 
 
 def reason(found: Sequence[Heard]) -> str:

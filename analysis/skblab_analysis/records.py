@@ -500,13 +500,13 @@ class RunFolder:
         """
         self._heard += found
 
-    def heard_apart(self, found: Sequence[Heard], when: str) -> None:
+    def heard_apart(self, found: Sequence[Heard], when: str, setting: str = "") -> None:
         """Record what kernels complained of outside of all trials that have rows, `when` in words.
 
-        It makes none of them invalid.
+        It makes none of them invalid. `setting` is that of an attempt that broke off.
         """
         if found:
-            self.journal(heard.EVENT, **heard.data(found, when=when))
+            self.journal(heard.EVENT, **heard.data(found, when=when, setting=setting))
 
     def results(self) -> list[Result]:
         """Return what searches for throughput have found until now."""

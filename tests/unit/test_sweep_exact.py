@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from skblab import paths
 from skblab.cli import app
 from skblab.errors import GuestError, UsageError
+from skblab.guest.watch import Watch
 from skblab.reporter import Reporter
 from skblab.sweep import cli, plan
 from skblab.sweep.cli import SHIPPED
@@ -50,6 +51,7 @@ class Made:
     lost: int = 0
     refused: int = 0
     able: bool = True
+    watch: Watch = field(default_factory=Watch)
 
     def offer(self, sending: Sending) -> Offered:
         packets = sending.packets

@@ -20,6 +20,7 @@ import synthetic_run
 from retries import no_retries
 from skblab.errors import GuestError, SkblabError
 from skblab.guest import Guest, GuestSpec
+from skblab.guest.console import Console, Finding, Kind
 from skblab.labroot import Bind, LabRoot
 from skblab.reporter import Reporter
 from skblab.sweep import beds, plan
@@ -88,6 +89,9 @@ class Method:
     shares: tuple[Bind, ...] = ()
     standing: str = ""
     measured: list[str] = field(default_factory=list)
+    # The console of the guest that is up, and what it gets while some settings are measured.
+    console: Path = Path("none")
+    warns: Mapping[str, str] = field(default_factory=dict)
 
     def spec(self, begins: Start) -> GuestSpec:
         return cast(GuestSpec, None)
@@ -102,6 +106,7 @@ class Method:
 
     def measure(self, key: Key, trial: Trial, testbed: AnyTestbed) -> Callable[[], None]:
         self.measured.append(key.setting)
+        say(self.console, self.warns.get(key.setting, ""))
         if key.setting in self.hangs:
             raise LATE
         if key.setting in self.stopped:
@@ -123,18 +128,41 @@ def begin(tmp_path: Path) -> RunFolder:
     )
 
 
-def have_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+def say(console: Path, text: str) -> None:
+    """Have lines on a guest's console."""
+    if text:
+        with console.open("a") as log:
+            log.write("".join(f"[    1.000000] {line}\n" for line in text.splitlines()))
+
+
+def have_guests(
+    monkeypatch: pytest.MonkeyPatch,
+    log: Path = Path("none"),
+    begins: str = "",
+    ends: str = "",
+) -> None:
+    """Have guests on the console `log`, which say something as they begin and as they end."""
+
     @contextlib.contextmanager
     def boot(*_: object, **__: object) -> Iterator[object]:
-        yield SimpleNamespace(transport=Answers(), spec=SimpleNamespace(cpus=2))
+        console = Console(log)
+        say(log, begins)
+        try:
+            yield SimpleNamespace(
+                transport=Answers(), spec=SimpleNamespace(cpus=2), console=console
+            )
+        finally:
+            say(log, ends)
+            console.poll()
+            log.unlink(missing_ok=True)
 
     monkeypatch.setattr(Guest, "boot", boot)
     monkeypatch.setattr(netns, "staying", contextlib.nullcontext)
     monkeypatch.setattr(beds, "describe_guest", lambda guest: GUEST)
 
 
-def run(method: Method, monkeypatch: pytest.MonkeyPatch) -> Run:
-    have_guests(monkeypatch)
+def run(method: Method, monkeypatch: pytest.MonkeyPatch, begins: str = "", ends: str = "") -> Run:
+    have_guests(monkeypatch, method.console, begins, ends)
     path = method.folder.path
     progress = Progress.read(path)
     made = Running(*(plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), progress))
@@ -250,6 +278,78 @@ def test_skblab_that_died_before_it_could_blame_does_so_later(
     found = run(method, monkeypatch)
     assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
     assert AGAIN not in method.measured
+
+
+WARNING = "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2"
+STALL = "rcu: INFO: rcu_preempt self-detected stall on CPU"
+
+
+def complaints(found: Run) -> list[tuple[tuple[int, ...], str, list[str]]]:
+    return [
+        (one.trials, one.setting, [line.line for line in one.lines]) for one in found.complaints()
+    ]
+
+
+def test_a_trial_whose_kernel_complains_is_invalid_and_the_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = Method(begin(tmp_path), console=tmp_path / "log", warns={BASELINE: WARNING})
+    found = run(method, monkeypatch)
+    assert states(found) == {TESTER: "good", BASELINE: "void", AGAIN: "good"}
+    [void] = [row for row in found.trials if row["state"] == "void"]
+    assert void["reason"] == f"kernel warning (guest): {WARNING}"
+    assert complaints(found) == [((void["trial"],), "", [WARNING])]
+    assert method.measured.count(BASELINE) == 1
+
+
+def test_what_a_kernel_complains_of_outside_of_trials_is_the_boots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = Method(begin(tmp_path), console=tmp_path / "log")
+    found = run(method, monkeypatch, begins=STALL, ends=WARNING)
+    assert set(states(found).values()) == {"good"}
+    assert [(one.where, one.lines[0].line) for one in found.complaints()] == [
+        ("before the first trial of a boot (block 1)", STALL),
+        ("after the last trial of a boot (block 1)", WARNING),
+    ]
+    assert not any(one.spoils for one in found.complaints())
+
+
+def test_an_attempt_that_breaks_off_keeps_what_its_kernel_complained_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = Method(
+        begin(tmp_path), hangs=(AGAIN,), console=tmp_path / "log", warns={AGAIN: WARNING}
+    )
+    found = run(method, monkeypatch)
+    assert states(found)[AGAIN] == "void"
+    assert complaints(found) == [((), AGAIN, [WARNING])] * DEATHS
+    assert all(one.spoils for one in found.complaints())
+
+
+def test_a_boot_that_does_not_come_up_keeps_what_its_kernel_complained_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have_guests(monkeypatch)
+    boots, comes_up = iter([False, True]), Guest.boot
+
+    @contextlib.contextmanager
+    def boot(*_: object, **__: object) -> Iterator[object]:
+        if not next(boots):
+            death = GuestError("guest RCU stall")
+            death.findings = [Finding(Kind.STALL, STALL)]
+            raise death
+        with comes_up(cast(Any, None), cast(Any, None), cast(Any, None)) as guest:
+            yield guest
+
+    method = Method(begin(tmp_path))
+    monkeypatch.setattr(sys.modules[__name__], "have_guests", lambda *_: None)
+    monkeypatch.setattr(Guest, "boot", boot)
+    found = run(method, monkeypatch)
+    assert set(states(found).values()) == {"good"}
+    [complaint] = found.complaints()
+    assert complaint.where == "before the first trial of a boot (block 1)"
+    assert complaint.lines[0].line == STALL
 
 
 def two_blocks() -> Experiment:

@@ -27,6 +27,7 @@ from retries import no_retries
 from skblab import kernel, labroot, paths
 from skblab.cli import app
 from skblab.errors import GuestError, SkblabError, SkblabWarning, UsageError
+from skblab.guest.watch import Watch
 from skblab.reporter import Reporter
 from skblab.sweep import arriving, beds, cli, counters, inputs, plan, rfc2544, wall
 from skblab.sweep.beds import Beds
@@ -68,6 +69,7 @@ class Guest:
     generator: float = GENERATOR
     transport: object = None
     tester: object = None
+    watch: Watch = field(default_factory=Watch)
     shared: bool = False
     # What rp_filter is found to be after each trial; None: what it was set to.
     after: str | None = None

@@ -308,6 +308,12 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
         command = one.command if "\n" not in one.command else "a script, in the report"
         console.print(escape(f"To set {one.setting}: {command}"), soft_wrap=True)
     console.print(f"Report: {page}", soft_wrap=True)
+    if spoiled := [one for one in run.complaints() if one.spoils]:
+        first = spoiled[0]
+        raise SkblabError(
+            f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
+            f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
+        )
     if all(row["state"] == "void" for row in run.trials):
         raise SkblabError("no trial was good: nothing can be said of any setting")
 

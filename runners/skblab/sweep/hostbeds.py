@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from skblab import paths, store
 from skblab.environment import describe_host
 from skblab.errors import GuestError, SkblabError, UsageError, one_line
+from skblab.guest.watch import HostLog
 from skblab.reporter import Reporter
 from skblab.sweep import layering
 from skblab.sweep.experiment import Experiment, Traffic
@@ -241,6 +242,8 @@ class HostBeds:
                 who = _who(self.place)
                 stack.enter_context(self._noted(tester, router))
                 testbed = stack.enter_context(taken(self.file, tester, router, who, folders))
+                stack.callback(testbed.watch.end)
+                self._watch(testbed, router=router, tester=tester)
                 self._check(testbed)
                 self.machine = testbed.machine
                 found = self._environment(testbed)
@@ -252,6 +255,16 @@ class HostBeds:
                     raise
                 raise GuestError(str(error)) from error
             yield testbed
+
+    def _watch(self, testbed: Hosts, **machines: Transport) -> None:
+        """Have the kernel logs of the machines watched, from now on."""
+        for name, transport in machines.items():
+            testbed.watch.sources[name] = log = HostLog(transport)
+            if not log.readable:
+                self.reporter.say(
+                    f"the {name} lets nobody read its kernel log (dmesg): its kernel's warnings "
+                    "are not looked for"
+                )
 
     @contextlib.contextmanager
     def _noted(self, *machines: Transport) -> Iterator[None]:

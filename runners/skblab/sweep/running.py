@@ -5,8 +5,8 @@ Each boot of the plan has a testbed of its own (see beds). In it the tester come
 setting by setting is turned, read back, measured and looked at again: a trial whose setting was not
 there from beginning to end is void. A guest that dies, or does not answer in time, is thrown away
 and booted again (a host is waited for), and goes on behind what killed it once that was tried
-twice. A way of booting that never comes up is void, and others go on. How a trial is measured is a
-Method's.
+twice. A way of booting that never comes up is void, and others go on. A trial during which a kernel
+of the testbed complained is void, too. How a trial is measured is a Method's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pydantic import JsonValue
 
 from skblab.errors import GuestError, SkblabError, one_line
 from skblab.guest import GuestSpec
+from skblab.guest.watch import Watch, heard_of
 from skblab.labroot import Bind
 from skblab.reporter import Reporter, Update
 from skblab.sweep import counters
@@ -37,6 +38,7 @@ from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.testbeds import Testbed
 from skblab.transport import TransportError
 from skblab_analysis.errors import RecordError, RefusedError
+from skblab_analysis.heard import Heard, reason
 from skblab_analysis.records import RunFolder
 from skblab_analysis.run import Clock
 
@@ -180,18 +182,45 @@ class Running:
     def _testbed(self, beds: Beds, boot: Boot) -> Iterator[tuple[Testbed, Turner]]:
         with self._lock:
             log = self.folder.logs / f"{self._log_name}-{next(self._logs)}.log"
-        with beds.up(boot, log) as testbed, _given_up(TransportError):
-            with _given_up(SkblabError):
-                testbed.prepare(self.plan.experiment.traffic)
-                beds.describe(boot, testbed)
-                self.method.warm_up(testbed)
-            try:
-                with turning(testbed.transport, testbed.machine, beds.undo_of(boot)) as turner:
-                    yield testbed, turner
-            except NotPutBackError as left:
-                if beds.keeps:
-                    raise
-                self.reporter.say(str(left))
+        watch, when = Watch(), "before the first trial"
+        try:
+            with beds.up(boot, log) as testbed, _given_up(TransportError):
+                watch = testbed.watch
+                with _given_up(SkblabError):
+                    testbed.prepare(self.plan.experiment.traffic)
+                    beds.describe(boot, testbed)
+                    self.method.warm_up(testbed)
+                    self._heard_apart(boot, watch.look(), when)
+                    when = "after the last trial"
+                try:
+                    with turning(testbed.transport, testbed.machine, beds.undo_of(boot)) as turner:
+                        yield testbed, turner
+                except NotPutBackError as left:
+                    if beds.keeps:
+                        raise
+                    self.reporter.say(str(left))
+        except GuestError as death:
+            if not watch.sources:
+                # It never came up.
+                self._heard_apart(boot, heard_of(death), when)
+            raise
+        finally:
+            # Also of one that broke off, whose trial may get no row.
+            self._heard_apart(boot, watch.look(), when)
+
+    def _heard_apart(self, boot: Boot, found: Sequence[Heard], when: str) -> None:
+        """Record what kernels complained of in a boot, and not in a trial that ended."""
+        if not found:
+            return
+        with self._lock:
+            of = f"block {boot.block + 1}{f', {boot}' if boot.knobs else ''}"
+            where, setting = f"{when} of a boot ({of})", ""
+            if key := self.progress.current(boot):
+                setting = key.setting
+                what = f"{setting}, {key.traffic}, {key.measure}"
+                where = f"in an attempt that broke off ({what}, {of})"
+            self.folder.heard_apart(found, where, setting)
+        self.reporter.say(f"{where}: {reason(found)}")
 
     def _give_up(self, boot: Boot, death: GuestError) -> None:
         """Have what is left of a boot that never comes up recorded as such."""
@@ -217,12 +246,12 @@ class Running:
         key = self.progress.current(boot)
         if key is None:
             return False
-        reason = one_line(str(death))
-        self.folder.journal("death", **key.words(), reason=reason)
+        why = one_line(str(death))
+        self.folder.journal("death", **key.words(), reason=why)
         self.progress.die(key)
         if not self.progress.spent(key):
             return False
-        self._void(key, f"its testbed was lost {DEATHS} times: {reason}")
+        self._void(key, f"its testbed was lost {DEATHS} times: {why}")
         return True
 
     def _change(self, boot: Boot, change: Change, testbed: Testbed, turner: Turner) -> None:
@@ -243,7 +272,7 @@ class Running:
         except SkblabError as refusal:
             kind = "not possible here: " if isinstance(refusal, Unable) else ""
             for key, _ in waiting:
-                self._void(key, f"{kind}{refusal}")
+                self._void(key, f"{kind}{refusal}", testbed.watch.look())
             return
         for number, (key, trial) in enumerate(waiting):
             if number:
@@ -265,30 +294,33 @@ class Running:
             record = self.method.measure(key, trial, testbed)
             counted = counters.difference(before, testbed.counters())
             after = turner.look(turned)
+            heard = testbed.watch.look()
         except TransportError:
             raise
         except SkblabError as failure:
             turner.forget()
-            self._void(key, str(failure))
+            self._void(key, str(failure), testbed.watch.look())
             return
         with self._lock:
             found = [_words(one) for one in after]
             self.folder.journal("settings", **key.words(), settings=found)
             if wrong := _wrong(after):
-                self._void(key, wrong)
+                self._void(key, wrong, heard)
                 return
             self.folder.record_counters(counted)
+            self.folder.heard(heard)
             # What is refused is recorded as void, and says so.
             with contextlib.suppress(RefusedError, RecordError):
                 record()
             self.progress.end(key)
 
-    def _void(self, key: Key, reason: str) -> None:
+    def _void(self, key: Key, why: str, heard: Sequence[Heard] = ()) -> None:
         with self._lock:
+            self.folder.heard(heard)
             self.folder.record_void(
                 self.method.clock,
                 key.setting,
-                reason,
+                why,
                 boot=key.block,
                 boot_knobs=key.boot_knobs,
                 traffic=key.traffic,

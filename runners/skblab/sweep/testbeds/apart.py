@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from skblab.errors import SkblabError
+from skblab.guest.watch import Watch
 from skblab.sweep import counters
 from skblab.sweep.knobs.base import Machine
 from skblab.sweep.testbeds import base
@@ -42,6 +43,7 @@ class Apart:
     names: dict[str, str] = field(default_factory=dict)
     still: float = field(default=0.0, kw_only=True)
     opens: Callable[[Transport, str], Shell] = field(default=Shell, kw_only=True)
+    watch: Watch = field(default_factory=Watch, init=False)
     _shells: dict[Whose, Shell] = field(default_factory=dict, init=False)
 
     def offer(self, sending: Sending) -> Offered:

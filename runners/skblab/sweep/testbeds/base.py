@@ -18,6 +18,7 @@ from typing import Protocol
 from skblab import generator
 from skblab.errors import SkblabError
 from skblab.guest import Guest, GuestSpec
+from skblab.guest.watch import Watch
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
@@ -75,6 +76,10 @@ class Testbed(Protocol):
     @property
     def machine(self) -> Machine:
         """The device under test."""
+
+    @property
+    def watch(self) -> Watch:
+        """What the kernels of its machines complain of."""
 
     def prepare(self, traffic: Traffic) -> None:
         """Lay out addresses and neighbours, as it takes for this traffic."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.guest import Guest, GuestSpec
+from skblab.guest.watch import Watch
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 from skblab.sweep import counters
@@ -40,6 +41,7 @@ class Netns:
     def __init__(self, transport: Transport, cpus: int) -> None:
         self.transport = self.tester = transport
         self.machine = NETNS.machine(cpus)
+        self.watch = Watch()
 
     def prepare(self, traffic: Traffic) -> None:
         """Make the namespaces, as it takes for this traffic."""
@@ -128,7 +130,9 @@ class InOneGuest:
             Guest.boot(spec, kernel, labroot, shares=shares, log=log) as guest,
             staying(guest.transport) as transport,
         ):
-            yield guest, Netns(transport, guest.spec.cpus)
+            made = Netns(transport, guest.spec.cpus)
+            made.watch.sources["guest"] = guest.console
+            yield guest, made
 
 
 NETNS = InOneGuest()

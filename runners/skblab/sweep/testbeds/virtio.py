@@ -126,6 +126,7 @@ class TwoGuests:
         ):
             other.connect()
             made = Virtio(router, other.transport, guest.spec.cpus)
+            made.watch.sources |= {"router": guest.console, "tester": other.console}
             try:
                 yield guest, made
             finally:
