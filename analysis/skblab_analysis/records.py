@@ -641,10 +641,10 @@ class RunFolder:
         RefusedError once they are written, as void ones, if kernels complained during them.
         """
         complaints, self._heard = self._heard, []
-        refusal = RefusedError(heard.reason(complaints)) if complaints else None
+        reason = heard.reason(complaints) if complaints else ""
         good = any(row["state"] == "good" for row in trials)
-        if refusal is not None:
-            trials = [_spoiled(row, refusal) for row in trials]
+        if complaints:
+            trials = [_spoiled(row, reason) for row in trials]
             layers, ledgers, accounts, more = (), (), (), {}
         counters = [
             one.model_dump() | {"trial": trials[0]["trial"], "unit": one.unit}
@@ -661,11 +661,11 @@ class RunFolder:
             }
         )
         self._write_document()
-        if refusal is not None:
+        if complaints:
             numbers = [row["trial"] for row in trials]
             self.journal(heard.EVENT, **heard.data(complaints, numbers))
             if good:
-                raise refusal
+                raise RefusedError(f"invalid, for a kernel complained during the trial: {reason}")
 
     def _add(self, trials: Sequence[Row], layers: Sequence[Series], **more: Sequence[Row]) -> None:
         """Have new rows in the tables; `more` are those of tables by their names."""
@@ -750,11 +750,11 @@ def _void(refusal: Exception) -> Row:
     return {"state": "void", "reason": str(refusal)}
 
 
-def _spoiled(row: Row, refusal: Exception) -> Row:
+def _spoiled(row: Row, reason: str) -> Row:
     """Return a trial during which kernels complained, with what else is said against it."""
     if row["state"] == "good":
-        return row | _void(refusal)
-    return row | {"reason": f"{row['reason']}; {refusal}"}
+        return row | {"state": "void", "reason": reason}
+    return row | {"reason": f"{row['reason']}; {reason}"}
 
 
 def _plain(document: Document) -> object:

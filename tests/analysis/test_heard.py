@@ -63,6 +63,7 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     folder.heard([WARNING, STALL])
     with pytest.raises(RefusedError) as refused:
         RECORDS[what](folder)
+    assert str(refused.value).startswith("invalid, for a kernel complained during the trial: ")
     assert WARNING.line in str(refused.value)
     run = load(folder.path)
     assert {row["state"] for row in run.trials} == {"void"}
@@ -167,7 +168,9 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from(
         [LINE | {"count": 0}],
     ]
 )
-EVENTS = st.dictionaries(st.sampled_from(["trials", "when", "more", "lines", "other"]), VALUES)
+EVENTS = st.dictionaries(
+    st.sampled_from(["trials", "when", "setting", "more", "lines", "other"]), VALUES
+)
 
 
 @given(EVENTS)
