@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import schema_checks
 
 from conftest import TREE, Skblab, emulators, ssh_way
 from skblab import portable, tools
@@ -612,7 +613,10 @@ def test_a_second_ctrl_c_stops_everything(testbed: Bed, command: Callable[..., C
 
 def test_kill_9_leaves_nothing(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command()
-    assert testbed.state() != ""
+    # What the fixture waits to see no more.
+    program = "on_path_sample" if testbed.source == "samples" else "netif_rx_entry"
+    for left in ("/tmp/skblab.", program):
+        assert left in testbed.state()
     one.process.kill()
     one.wait()
     # The fixture waits until nothing is left, here or there.
@@ -633,6 +637,7 @@ def test_histograms_switched_off_meanwhile(testbed: Bed, command: Callable[..., 
 @only_samples
 def test_kill_9_switches_histograms_off(testbed: Bed, command: Callable[..., Command]) -> None:
     one = command("--source", HISTOGRAMS)
+    assert testbed.sh(f"cat {targets.STAMPS} {targets.NET_PATH}/napi") == "2\n1\n"
     one.process.kill()
     one.wait()
     # The fixture waits until nothing is left, here or there.
@@ -755,6 +760,7 @@ def test_scripts_of_bpftrace_on_a_host(testbed: Bed, run_skblab: Skblab, tmp_pat
     assert "unaccounted for" in done.stdout
     (folder,) = tmp_path.iterdir()
     assert load(folder).trials[0]["state"] == "good"
+    assert "scripts" in schema_checks.folder_fits(folder)
 
 
 @pytest.mark.slow

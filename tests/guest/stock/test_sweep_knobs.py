@@ -87,8 +87,11 @@ def test_every_knob_is_set_read_and_put_back(
             found = turner.turn({name: values[index] for name, values in VALUES.items()})
             assert [one for one in found if one.void] == []
             assert turner.look(found) == found
-        assert {one.knob: one.after for one in found} != before
-        assert {name for name, _ in Undo(file).scripts()} <= VALUES.keys()
+            if index == 0:
+                # Each of the first values is another one than before.
+                changed = {one.knob for one in found if one.after != before[one.knob]}
+                assert changed == VALUES.keys()
+                assert {name for name, _ in Undo(file).scripts()} == VALUES.keys()
     assert everything(router) == before
     assert not file.exists()
 
@@ -250,9 +253,8 @@ def test_what_the_machine_cannot_is_said_and_nothing_is_turned(
     router: Transport, tmp_path: Path, knob: str, value: Value, said: str
 ) -> None:
     file = tmp_path / "undo.jsonl"
-    with (
-        turning(router, MACHINE, file) as turner,
-        pytest.raises(Unable, match=said),
-    ):
-        turner.turn({"rp_filter": 2, knob: value})
-    assert not file.exists()
+    with turning(router, MACHINE, file) as turner:
+        with pytest.raises(Unable, match=said):
+            turner.turn({"rp_filter": 2, knob: value})
+        # Not even for a moment: it would have to be put back.
+        assert not file.exists()
