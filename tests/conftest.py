@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import retries
 from skblab import cli, kernel, labroot, tools
@@ -38,12 +38,17 @@ from tiers.plugin import (  # noqa: F401  (hooks)
 TREE = Path(__file__).resolve().parents[1]
 PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 Skblab = Callable[..., subprocess.CompletedProcess[str]]
-# An example may take as long as it does where another worker has the CPU; pytest has a timeout.
-settings.register_profile("skblab", deadline=None)
-settings.load_profile("skblab")
 # All are loaded before a test puts anything in the place of what they import.
 for _place in cli.COMMANDS.values():
     importlib.import_module(_place.partition(":")[0])
+
+# In the gate the same examples every time: what they find is of the change that is tested. Others
+# are looked for by HYPOTHESIS_PROFILE=thorough. An example may take as long as it does where
+# another worker has the CPU; pytest has a timeout.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", _PATIENT, derandomize=True)
+settings.register_profile("thorough", _PATIENT, max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 
 @pytest.fixture(scope="session", autouse=True)

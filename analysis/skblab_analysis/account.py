@@ -16,11 +16,12 @@ A result of which more than a share of the packets is unaccounted for is refused
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field
 
 from skblab_analysis.documents import KernelCounts, Name, PathlatDocument, PathName, Polls, Source
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.ledger import Unit
+from skblab_analysis.whole import Whole
 
 # Per cent of the packets, unless the user says otherwise.
 MAX_UNACCOUNTED = 0.1
@@ -31,27 +32,27 @@ class Account(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trial: NonNegativeInt = Field(description="number of the trial in the run")
+    trial: Whole = Field(description="number of the trial in the run")
     path: PathName | None = Field(default=None, description="the only one it saw; null: all")
     unit: Unit = Field(description="unit of the trial's times")
     source: Source = Field(description="where the times come from")
-    begun: NonNegativeInt | None = Field(
+    begun: Whole | None = Field(
         description="paths seen to begin; null where the probe sees only ends"
     )
-    ended: NonNegativeInt = Field(description="paths seen to end")
-    merged: NonNegativeInt = Field(description="packets that went up in another one")
-    in_flight: NonNegativeInt = Field(description="on their way when the probe stopped")
-    earlier: NonNegativeInt = Field(
+    ended: Whole = Field(description="paths seen to end")
+    merged: Whole = Field(description="packets that went up in another one")
+    in_flight: Whole = Field(description="on their way when the probe stopped")
+    earlier: Whole = Field(
         default=0, description="more under way when the probe began than when it stopped"
     )
-    continued: NonNegativeInt = Field(description="entered anew while on their way, in a tunnel")
-    filtered: NonNegativeInt = Field(description="ends, or beginnings, of unwanted packets")
-    copies: NonNegativeInt = Field(description="ended paths of further copies of a packet")
-    unaccounted: dict[Name, NonNegativeInt] = Field(
+    continued: Whole = Field(description="entered anew while on their way, in a tunnel")
+    filtered: Whole = Field(description="ends, or beginnings, of unwanted packets")
+    copies: Whole = Field(description="ended paths of further copies of a packet")
+    unaccounted: dict[Name, Whole] = Field(
         description="what is known to be missing or misplaced, by cause"
     )
 
-    polls: dict[Name, NonNegativeInt] = Field(
+    polls: dict[Name, Whole] = Field(
         default_factory=dict, description="NAPI polls that are in no histogram, by cause"
     )
 

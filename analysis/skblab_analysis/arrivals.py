@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from skblab_analysis.documents import Distribution, ToolDocument
+from skblab_analysis.whole import Count, Positive, Signed, Whole
 
 # As many as pktsink keeps of each kind of anomaly, see probes/bpf/stream.h.
 KEPT = 1024
@@ -21,8 +22,8 @@ KEPT = 1024
 class AtEnds(ToolDocument):
     """A figure when pktsink began and when it ended."""
 
-    start: int
-    end: int
+    start: Signed
+    end: Signed
 
 
 class Clock(ToolDocument):
@@ -33,16 +34,16 @@ class Clock(ToolDocument):
     """
 
     tai_offset_s: AtEnds
-    steps: NonNegativeInt
-    stepped_ns: int
+    steps: Count
+    stepped_ns: Signed
 
 
 class Stamper(ToolDocument):
     """Packets that were stamped anew as they left by a device; `failed` may have bad checksums."""
 
     device: str
-    stamped: NonNegativeInt
-    failed: NonNegativeInt
+    stamped: Count
+    failed: Count
 
 
 class Stamps(ToolDocument):
@@ -53,10 +54,10 @@ class Stamps(ToolDocument):
     packet was sent.
     """
 
-    none: NonNegativeInt
-    pktgen: NonNegativeInt
-    egress: NonNegativeInt
-    resolution_ns: PositiveInt | None
+    none: Count
+    pktgen: Count
+    egress: Count
+    resolution_ns: Positive | None
     stamper: Stamper | None
 
 
@@ -75,19 +76,19 @@ class Packets(ToolDocument):
     ones whose time or number does not count.
     """
 
-    seen: NonNegativeInt
-    foreign: NonNegativeInt
-    received: NonNegativeInt
-    merged: NonNegativeInt
-    distinct: NonNegativeInt
-    duplicates: NonNegativeInt
-    reordered: NonNegativeInt
-    furthest_behind: NonNegativeInt
-    too_old: NonNegativeInt
-    highest: NonNegativeInt
-    lost: NonNegativeInt
-    last_lost: NonNegativeInt
-    outside: NonNegativeInt
+    seen: Count
+    foreign: Count
+    received: Count
+    merged: Count
+    distinct: Count
+    duplicates: Count
+    reordered: Count
+    furthest_behind: Count
+    too_old: Count
+    highest: Count
+    lost: Count
+    last_lost: Count
+    outside: Count
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -115,10 +116,10 @@ class Span(ToolDocument):
     Since the first packet's arrival, of which `first_packet_ns` is the CLOCK_REALTIME.
     """
 
-    first_packet_ns: NonNegativeInt | None
-    last_packet_ns: NonNegativeInt
-    from_ns: NonNegativeInt
-    until_ns: PositiveInt | None
+    first_packet_ns: Whole | None
+    last_packet_ns: Whole
+    from_ns: Whole
+    until_ns: Positive | None
 
 
 class Gap(ToolDocument):
@@ -127,10 +128,10 @@ class Gap(ToolDocument):
     The packet before came at `begin_ns`, since the first. Some may have come later, reordered.
     """
 
-    begin_ns: NonNegativeInt
-    end_ns: NonNegativeInt
-    packets: PositiveInt
-    sequence: NonNegativeInt
+    begin_ns: Whole
+    end_ns: Whole
+    packets: Positive
+    sequence: Count
 
 
 class LateRun(Gap):
@@ -141,10 +142,10 @@ class LateRun(Gap):
     are sum, smallest and largest. `open_begin`, `open_end`: the data begins or ends with it.
     """
 
-    sent_ns: int
-    sum_ns: NonNegativeInt
-    min_ns: NonNegativeInt
-    max_ns: NonNegativeInt
+    sent_ns: Signed
+    sum_ns: Whole
+    min_ns: Whole
+    max_ns: Whole
     open_begin: bool
     open_end: bool
 
@@ -170,10 +171,10 @@ class LateRun(Gap):
 class _Kept(ToolDocument):
     """Anomalies of a kind: all in `count`, with their `packets`, and the first ones `recorded`."""
 
-    count: NonNegativeInt
-    packets: NonNegativeInt
-    longest: NonNegativeInt
-    not_recorded: NonNegativeInt
+    count: Count
+    packets: Count
+    longest: Count
+    not_recorded: Count
 
     def _check(self, recorded: tuple[Gap, ...]) -> None:
         if self.count != len(recorded) + self.not_recorded:
@@ -217,9 +218,9 @@ class LateRuns(_Kept):
 class LatePackets(ToolDocument):
     """Packets with a latency of at least `threshold_ns`; `in_a_row` of them, or more, are a run."""
 
-    threshold_ns: PositiveInt
-    in_a_row: PositiveInt
-    packets_late: NonNegativeInt
+    threshold_ns: Positive
+    in_a_row: Positive
+    packets_late: Count
     runs: LateRuns
 
     @model_validator(mode="after")
@@ -252,7 +253,7 @@ class ArrivalsDocument(ToolDocument):
     sub_buckets: Literal[16]
     seconds: Annotated[float, Field(ge=0)]
     device: str
-    ifindex: PositiveInt
+    ifindex: Positive
     clock: Clock
     stamps: Stamps
     packets: Packets

@@ -27,13 +27,12 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeInt,
-    PositiveInt,
     StringConstraints,
 )
 
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.run import Environment, Timing
+from skblab_analysis.whole import Positive, Whole
 
 Part = Literal["tester", "forward", "queue", "read"]
 PARTS: tuple[Part, ...] = ("tester", "forward", "queue", "read")
@@ -52,13 +51,13 @@ class Trial(_Part):
     """One counted run of packets."""
 
     row: RowName = Field(description="the row it belongs to")
-    boot: NonNegativeInt = Field(description="number of the boot")
-    repeat: NonNegativeInt = Field(description="number of the repeat within the boot")
+    boot: Whole = Field(description="number of the boot")
+    repeat: Whole = Field(description="number of the repeat within the boot")
     part: Part = Field(description="what was run: tester, forward, queue or read")
     family: Family = Field(description="4: IPv4, 6: IPv6")
-    packets: PositiveInt = Field(description="packets sent")
-    delivered: NonNegativeInt = Field(description="packets that the sink or the reader counted")
-    instructions: PositiveInt = Field(description="guest instructions of the whole run")
+    packets: Positive = Field(description="packets sent")
+    delivered: Whole = Field(description="packets that the sink or the reader counted")
+    instructions: Positive = Field(description="guest instructions of the whole run")
 
     @property
     def per_packet(self) -> float:
@@ -70,10 +69,10 @@ class Proof(_Part):
     """That a row's reader did its work: packets it saw at each point, and how many it had to."""
 
     row: RowName
-    boot: NonNegativeInt
-    repeat: NonNegativeInt
-    expected: dict[str, NonNegativeInt] = Field(description="packets, by point")
-    seen: dict[str, NonNegativeInt] = Field(description="packets, by point")
+    boot: Whole
+    repeat: Whole
+    expected: dict[str, Whole] = Field(description="packets, by point")
+    seen: dict[str, Whole] = Field(description="packets, by point")
     how: str = Field(description="where the figures seen come from")
 
     def faults(self) -> list[str]:
@@ -94,7 +93,7 @@ class Row(_Part):
     group: Group = Field(description="which part of the table it stands in")
     kernel: str = Field(description="as `uname -r` says")
     tool: str = Field(default="", description="what reads, with its version; empty: nothing")
-    points: dict[Literal["forward", "receive"], NonNegativeInt] = Field(
+    points: dict[Literal["forward", "receive"], Whole] = Field(
         default_factory=dict, description="points at which each packet was seen"
     )
     refused: str = Field(default="", description="why the row has no figures; empty: it has")
@@ -104,7 +103,7 @@ class WallPair(_Part):
     """Forwarding throughput in wall time, off and on, one after the other."""
 
     family: Family
-    pair: NonNegativeInt
+    pair: Whole
     first: Literal["off", "on"] = Field(description="which of the two ran first")
     off_kpps: float = Field(gt=0, description="thousand packets per second, stamps off")
     on_kpps: float = Field(gt=0, description="thousand packets per second, stamps on")
@@ -121,8 +120,8 @@ class BenchDocument(_Part):
     schema_: Literal["skblab.bench/1"] = Field(default="skblab.bench/1", alias="schema")
     again: str = Field(description="the command that runs it again")
     baseline: RowName = Field(description="the row that the others are compared with")
-    packets: PositiveInt = Field(description="packets per trial")
-    repeats: PositiveInt = Field(description="trials of each row, part and family in a boot")
+    packets: Positive = Field(description="packets per trial")
+    repeats: Positive = Field(description="trials of each row, part and family in a boot")
     rows: tuple[Row, ...]
     trials: tuple[Trial, ...]
     proofs: tuple[Proof, ...] = ()

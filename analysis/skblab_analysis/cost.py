@@ -11,12 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis import bench
 from skblab_analysis.bench import BenchDocument
 from skblab_analysis.documents import Source
 from skblab_analysis.errors import read
+from skblab_analysis.whole import Positive
 from skblab_analysis.words import number, signed
 
 # Rows of the benchmark that a calibration consists of.
@@ -106,7 +107,7 @@ class WallCost(_Part):
     probe: Probe
     kernel: str = Field(description="as `uname -r` says")
     load: str = Field(description="which traffic, as --load takes it")
-    packets: PositiveInt = Field(description="packets or messages in each run")
+    packets: Positive = Field(description="packets or messages in each run")
     accel: Literal["kvm", "tcg"] = Field(description="what ran the guest; tcg is emulation")
     pairs: tuple[Pair, ...] = Field(min_length=1)
 

@@ -15,22 +15,25 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
     StringConstraints,
     ValidationInfo,
     model_validator,
 )
 
-from skblab_analysis.loglinear import SUB_BUCKETS, Histogram, bounds
+from skblab_analysis.loglinear import SUB_BUCKETS, Histogram, bounds, index
+from skblab_analysis.whole import MOST, MOST_COUNTED, Count, Positive, Whole
 
 # Names travel into pictures and pages, so they are kept plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
 Source = Literal["samples", "hooks", "histograms"]
 PathName = Literal["receive", "forward", "send"]
-Bucket = tuple[NonNegativeInt, Annotated[int, Field(gt=0)]]
+Bucket = tuple[
+    Annotated[int, Field(ge=0, le=index(MOST))], Annotated[int, Field(gt=0, le=MOST_COUNTED)]
+]
 
 
+# Flags that are always among those of the kernel's own histograms.
+KERNEL_FLAGS = frozenset({"copy", "negative", "overflow"})
 # What a document is read with that was written while the probe counted on. Its figures are not of
 # one moment, so they may be off by the packets that came meanwhile: good enough to look at.
 COUNTING = {"counting": True}
@@ -43,7 +46,7 @@ def _counting(info: ValidationInfo) -> bool:
 class ToolDocument(BaseModel):
     """A document written by another program: frozen, strict types, extra fields let through."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
 
 
 class Distribution(ToolDocument):
@@ -55,15 +58,15 @@ class Distribution(ToolDocument):
     buckets' indices numbers from 0.
     """
 
-    count: NonNegativeInt
-    sum: NonNegativeInt
-    min: NonNegativeInt
-    max: NonNegativeInt
-    negative: NonNegativeInt = 0
-    overflow: NonNegativeInt = 0
+    count: Count
+    sum: Whole
+    min: Whole
+    max: Whole
+    negative: Count = 0
+    overflow: Count = 0
     bounded: bool = False
     buckets: tuple[Bucket, ...]
-    edges: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
+    edges: tuple[tuple[Whole, Whole], ...] | None = None
 
     @model_validator(mode="after")
     def _agrees(self, info: ValidationInfo) -> Self:
@@ -124,17 +127,17 @@ class NapiDistribution(Distribution):
     """
 
     name: Name
-    work: NonNegativeInt | None = None
+    work: Count | None = None
     context: Name
 
 
 class Ends(ToolDocument):
     """How the packets of a path ended."""
 
-    delivered: NonNegativeInt
-    dropped: NonNegativeInt
-    transmitted: NonNegativeInt
-    consumed: NonNegativeInt
+    delivered: Count
+    dropped: Count
+    transmitted: Count
+    consumed: Count
 
 
 class PathDocument(ToolDocument):
@@ -154,14 +157,14 @@ class PathDocument(ToolDocument):
     path: PathName
     usual_end: Literal["delivered", "transmitted"]
     ends: Ends
-    seen: Mapping[Name, NonNegativeInt]
-    seen_dropped: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
-    drop_reasons: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
-    negative: NonNegativeInt | None = None
-    overflow: NonNegativeInt | None = None
-    reentered: NonNegativeInt | None = None
-    copies: NonNegativeInt | None = None
-    unsettled: NonNegativeInt | None = None
+    seen: Mapping[Name, Count]
+    seen_dropped: Mapping[Name, Count] = Field(default_factory=dict)
+    drop_reasons: Mapping[Name, Count] = Field(default_factory=dict)
+    negative: Count | None = None
+    overflow: Count | None = None
+    reentered: Count | None = None
+    copies: Count | None = None
+    unsettled: Count | None = None
     layers: tuple[LayerDistribution, ...]
     leg: LayerDistribution
     total: LayerDistribution
@@ -242,9 +245,9 @@ class Samples(ToolDocument):
     `missed`: the program was not run, because it was at work on that CPU already.
     """
 
-    filtered: NonNegativeInt = 0
-    unknown: NonNegativeInt = 0
-    missed: NonNegativeInt = 0
+    filtered: Count = 0
+    unknown: Count = 0
+    missed: Count = 0
 
 
 class StampsOn(ToolDocument):
@@ -268,28 +271,28 @@ class Hooks(ToolDocument):
     """
 
     by: Literal["fentry", "kprobe"]
-    attached: NonNegativeInt
+    attached: Count
     absent: tuple[str, ...]
-    entered: NonNegativeInt
-    began: NonNegativeInt
-    continued: NonNegativeInt
-    filtered_late: NonNegativeInt
-    in_flight: NonNegativeInt
-    replaced: NonNegativeInt
-    refused: NonNegativeInt
-    sends_refused: NonNegativeInt
-    napis_refused: NonNegativeInt
-    bulk_cut: NonNegativeInt
-    kprobes_missed: NonNegativeInt = 0
-    frees_unseen: NonNegativeInt = 0
+    entered: Count
+    began: Count
+    continued: Count
+    filtered_late: Count
+    in_flight: Count
+    replaced: Count
+    refused: Count
+    sends_refused: Count
+    napis_refused: Count
+    bulk_cut: Count
+    kprobes_missed: Count = 0
+    frees_unseen: Count = 0
 
 
 class Polls(ToolDocument):
     """NAPI polls that are in no histogram, by cause; None where the source does not tell."""
 
-    missed: NonNegativeInt | None = None
-    unknown_context: NonNegativeInt | None = None
-    contexts_refused: NonNegativeInt | None = None
+    missed: Count | None = None
+    unknown_context: Count | None = None
+    contexts_refused: Count | None = None
 
 
 class KernelCounts(ToolDocument):
@@ -299,16 +302,16 @@ class KernelCounts(ToolDocument):
     went up in another packet are nowhere, neither here nor among the `merged` ones.
     """
 
-    entered: NonNegativeInt
-    sent: NonNegativeInt
-    reentered: NonNegativeInt
+    entered: Count
+    sent: Count
+    reentered: Count
 
 
 class End(ToolDocument):
     """One end of a packet's way, by its header."""
 
     address: str
-    port: NonNegativeInt | None = None
+    port: Count | None = None
 
 
 class Deed(ToolDocument):
@@ -317,9 +320,9 @@ class Deed(ToolDocument):
     `comm`: the task's name, or that of the one that is interrupted.
     """
 
-    before_end_ns: NonNegativeInt
+    before_end_ns: Whole
     kind: Literal["task", "softirq", "softirq_end", "irq", "irq_end"]
-    id: NonNegativeInt
+    id: Count
     comm: str = ""
     name: str = ""
 
@@ -340,26 +343,26 @@ class LatePacket(ToolDocument):
     it is at, of a virtual one the other side. Null: not known.
     """
 
-    end_ns: NonNegativeInt
-    total_ns: NonNegativeInt
-    before_ns: NonNegativeInt
-    times: Mapping[Name, NonNegativeInt]
+    end_ns: Whole
+    total_ns: Whole
+    before_ns: Whole
+    times: Mapping[Name, Whole]
     path: PathName
     end: str
     reason: str | None = None
-    run: PositiveInt
-    cpu: NonNegativeInt
+    run: Positive
+    cpu: Count
     comm: str
-    pid: NonNegativeInt
+    pid: Count
     ifindex: int
-    bytes: NonNegativeInt
-    merged: NonNegativeInt
+    bytes: Count
+    merged: Count
     context: Name | None = None
-    backlog: NonNegativeInt
-    socket_bytes: NonNegativeInt | None = None
-    socket_packets: NonNegativeInt | None = None
-    qdisc_packets: NonNegativeInt | None = None
-    protocol: NonNegativeInt | None = None
+    backlog: Count
+    socket_bytes: Count | None = None
+    socket_packets: Count | None = None
+    qdisc_packets: Count | None = None
+    protocol: Count | None = None
     source: End | None = None
     target: End | None = None
     cpu_did: tuple[Deed, ...]
@@ -405,13 +408,13 @@ class LateDocument(ToolDocument):
     `tracing_stopped`: asked for, and done when the first was read.
     """
 
-    threshold_ns: PositiveInt
-    in_a_row: PositiveInt
-    packets_late: NonNegativeInt
-    runs: NonNegativeInt
-    recorded: NonNegativeInt
-    limited: NonNegativeInt
-    lost: NonNegativeInt
+    threshold_ns: Positive
+    in_a_row: Positive
+    packets_late: Count
+    runs: Count
+    recorded: Count
+    limited: Count
+    lost: Count
     tracing_stopped: bool
     packets: tuple[LatePacket, ...]
 
@@ -438,11 +441,11 @@ class PathlatDocument(ToolDocument):
     sub_buckets: Literal[16]
     stamps_on: StampsOn = StampsOn()
     samples: Samples | None
-    merged: NonNegativeInt
-    flags: Mapping[Name, NonNegativeInt] = Field(default_factory=dict)
+    merged: Count
+    flags: Mapping[Name, Count] = Field(default_factory=dict)
     paths: tuple[PathDocument, ...]
     groups: tuple[Group, ...] | None = None
-    groups_others: NonNegativeInt = 0
+    groups_others: Count = 0
     napi: tuple[NapiDistribution, ...] = ()
     polls: Polls | None = None
 
@@ -458,6 +461,8 @@ class PathlatDocument(ToolDocument):
             raise ValueError(
                 f"the source is {self.source}: expected either histograms or samples with it"
             )
+        if of_kernel and (missing := KERNEL_FLAGS - self.flags.keys()):
+            raise ValueError(f"the source is histograms: expected the flag {min(missing)}")
         # While it counts, what is read of groups is later than what was read of all.
         if self.groups is not None and not _counting(info):
             self._check_groups(self.groups)
@@ -481,10 +486,10 @@ class PathlatDocument(ToolDocument):
 class Late(ToolDocument):
     """How far behind its schedule the sender was; `count` packets more than `threshold_ns`."""
 
-    threshold_ns: NonNegativeInt
-    count: NonNegativeInt
+    threshold_ns: Whole
+    count: Count
     mean_ns: NonNegativeFloat
-    max_ns: NonNegativeInt
+    max_ns: Whole
 
 
 class SenderDocument(ToolDocument):
@@ -492,8 +497,8 @@ class SenderDocument(ToolDocument):
 
     schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
     role: Literal["send"]
-    sent: NonNegativeInt
-    unsent: NonNegativeInt
+    sent: Count
+    unsent: Count
     rate_reached: NonNegativeFloat | None = None
     late: Late | None = None
 
@@ -501,7 +506,7 @@ class SenderDocument(ToolDocument):
 class Foreign(ToolDocument):
     """Datagrams that are not of this run."""
 
-    total: NonNegativeInt
+    total: Count
 
 
 class ReceiverDocument(ToolDocument):
@@ -513,14 +518,14 @@ class ReceiverDocument(ToolDocument):
 
     schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
     role: Literal["receive"]
-    expected: NonNegativeInt | None
-    received: NonNegativeInt
-    distinct: NonNegativeInt
-    duplicates: NonNegativeInt
-    reordered: NonNegativeInt
-    lost: NonNegativeInt
-    too_old: NonNegativeInt
-    beyond: NonNegativeInt
+    expected: Count | None
+    received: Count
+    distinct: Count
+    duplicates: Count
+    reordered: Count
+    lost: Count
+    too_old: Count
+    beyond: Count
     foreign: Foreign
     rate: NonNegativeFloat | None = None
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skblab.errors import SkblabError, UsageError
+from skblab.errors import SkblabError, UsageError, one_line
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -39,9 +39,10 @@ def parse(
         # By way of JSON: the same strictness whether a caller parsed the text or not.
         return model.model_validate_json(json.dumps(document), context=context)
     except ValidationError as error:
-        raise RecordError(f"{what} is not as expected: {_faults(error)}") from error
-    except TypeError as error:
-        raise RecordError(f"{what} is no JSON document: {error}") from error
+        raise RecordError(f"{what} is not as expected: {faults(error)}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        # Text with half a character in it, or a dict that JSON has no words for.
+        raise RecordError(f"{what} is no JSON document: {one_line(str(error), 120)}") from error
 
 
 def read(model: type[Model], path: Path, what: str) -> Model:
@@ -53,13 +54,14 @@ def read(model: type[Model], path: Path, what: str) -> Model:
     return parse(model, text, f"{what} {path}")
 
 
-def _faults(error: ValidationError) -> str:
-    faults = error.errors(include_url=False, include_context=False)
+def faults(error: ValidationError) -> str:
+    """Return what is wrong in which places, in one line."""
+    found = error.errors(include_url=False, include_context=False)
     shown = []
-    for fault in faults[:SHOWN_FAULTS]:
-        place = ".".join(str(part) for part in fault["loc"])
-        reason = fault["msg"].removeprefix("Value error, ")
+    for fault in found[:SHOWN_FAULTS]:
+        place = one_line(".".join(str(part) for part in fault["loc"]), 100)
+        reason = one_line(fault["msg"].removeprefix("Value error, "), 160)
         shown.append(f"{place}: {reason}" if place else reason)
-    if len(faults) > SHOWN_FAULTS:
-        shown.append(f"and {len(faults) - SHOWN_FAULTS} more faults")
+    if len(found) > SHOWN_FAULTS:
+        shown.append(f"and {len(found) - SHOWN_FAULTS} more faults")
     return "; ".join(shown)

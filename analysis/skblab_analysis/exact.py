@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from statistics import stdev
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, StringConstraints
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from skblab_analysis.certainty import by_chance
 from skblab_analysis.errors import RefusedError
+from skblab_analysis.whole import Positive, Whole
 
 Part = Literal["whole", "tester"]
 Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
@@ -48,11 +49,11 @@ class ExactTrial(BaseModel):
 
     setting: Setting
     part: Part = "whole"
-    boot: NonNegativeInt
-    repeat: NonNegativeInt = 0
-    packets: PositiveInt
-    delivered: NonNegativeInt
-    instructions: PositiveInt
+    boot: Whole
+    repeat: Whole = 0
+    packets: Positive
+    delivered: Whole
+    instructions: Positive
     traffic: str = ""
     boot_knobs: str = ""
 

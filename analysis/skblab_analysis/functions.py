@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field
 
 from skblab_analysis.bench import Family, Part, Row, RowName
 from skblab_analysis.errors import RefusedError
 from skblab_analysis.run import Environment, Timing
+from skblab_analysis.whole import Positive, Whole
 
 Case = Literal["forward", "receive", "poll"]
 # The parts that a case adds up, and those that it takes off, of the same row. Receiving is with
@@ -38,12 +39,12 @@ class Run(_Part):
     """One run of packets in one part of the work."""
 
     row: RowName = Field(description="the row it belongs to")
-    repeat: NonNegativeInt = Field(description="number of the repeat")
+    repeat: Whole = Field(description="number of the repeat")
     part: Part = Field(description="what was run: tester, forward, queue or read")
-    packets: PositiveInt = Field(description="packets sent")
-    delivered: NonNegativeInt = Field(description="packets that the sink or the reader counted")
-    instructions: PositiveInt = Field(description="guest instructions by the guest's own clock")
-    counted: PositiveInt = Field(description="guest instructions by the counts of all functions")
+    packets: Positive = Field(description="packets sent")
+    delivered: Whole = Field(description="packets that the sink or the reader counted")
+    instructions: Positive = Field(description="guest instructions by the guest's own clock")
+    counted: Positive = Field(description="guest instructions by the counts of all functions")
 
 
 class Function(_Part):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
 from skblab_analysis import certainty
 from skblab_analysis.arrivals import ArrivalsDocument
@@ -23,6 +23,7 @@ from skblab_analysis.exact import Part, Setting, tester_name
 from skblab_analysis.loglinear import SUB_BUCKETS, Histogram
 from skblab_analysis.offered import AtRate, offered_rate
 from skblab_analysis.series import Series
+from skblab_analysis.whole import Positive, Whole
 
 # By which settings are compared, and to what a percentile is sure: a bucket's width.
 COMPARED = 0.99
@@ -36,15 +37,15 @@ class Arrivals(BaseModel):
     included; `took` is in seconds.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     setting: Setting
     part: Part = "whole"
-    boot: NonNegativeInt
+    boot: Whole
     boot_knobs: str = ""
     traffic: str
-    rate: PositiveInt
-    sent: NonNegativeInt
+    rate: Positive
+    sent: Whole
     seconds: PositiveFloat
     took: Annotated[float, Field(ge=0)]
     document: ArrivalsDocument

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis.documents import (
     Name,
@@ -22,6 +22,7 @@ from skblab_analysis.documents import (
     SenderDocument,
 )
 from skblab_analysis.errors import RefusedError
+from skblab_analysis.whole import Whole
 
 MAX_UNSEEN_SHARE = 0.01
 MAX_MISPLACED_SHARE = 0.01
@@ -35,8 +36,8 @@ class PointCount(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     point: Name
-    seen: NonNegativeInt
-    not_seen: NonNegativeInt
+    seen: Whole
+    not_seen: Whole
 
 
 class Ledger(BaseModel):
@@ -44,40 +45,38 @@ class Ledger(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trial: NonNegativeInt = Field(description="number of the trial in the run")
+    trial: Whole = Field(description="number of the trial in the run")
     unit: Unit = Field(description="unit of the trial's times")
-    sent: NonNegativeInt = Field(description="packets handed to the kernel")
-    unsent: NonNegativeInt = Field(description="packets asked for that the kernel never took")
-    received: NonNegativeInt = Field(description="distinct packets received")
-    lost: NonNegativeInt = Field(description="packets that never arrived")
-    duplicates: NonNegativeInt = Field(description="further copies received")
-    other: NonNegativeInt = Field(description="datagrams read that are not of this trial")
-    reordered: NonNegativeInt = Field(description="packets that came after a higher number")
-    delivered: NonNegativeInt = Field(description="packets whose sample event says delivered")
-    unsampled: NonNegativeInt = Field(description="packets read that left no sample event")
-    dropped: NonNegativeInt = Field(description="packets whose sample event says dropped")
-    filtered: NonNegativeInt = Field(description="sample events of other traffic, left out")
-    incomplete: NonNegativeInt = Field(
+    sent: Whole = Field(description="packets handed to the kernel")
+    unsent: Whole = Field(description="packets asked for that the kernel never took")
+    received: Whole = Field(description="distinct packets received")
+    lost: Whole = Field(description="packets that never arrived")
+    duplicates: Whole = Field(description="further copies received")
+    other: Whole = Field(description="datagrams read that are not of this trial")
+    reordered: Whole = Field(description="packets that came after a higher number")
+    delivered: Whole = Field(description="packets whose sample event says delivered")
+    unsampled: Whole = Field(description="packets read that left no sample event")
+    dropped: Whole = Field(description="packets whose sample event says dropped")
+    filtered: Whole = Field(description="sample events of other traffic, left out")
+    incomplete: Whole = Field(
         description="packets delivered that are in no layer: a time is negative or too long"
     )
-    other_end: NonNegativeInt = Field(
+    other_end: Whole = Field(
         description="received packets that ended neither delivered nor dropped"
     )
-    reentered: NonNegativeInt = Field(
+    reentered: Whole = Field(
         default=0, description="received packets that came through a virtual device of this kernel"
     )
-    merged: NonNegativeInt = Field(default=0, description="packets that went up in another one")
+    merged: Whole = Field(default=0, description="packets that went up in another one")
     points: tuple[PointCount, ...] = Field(description="packets read, by point of the path")
     sent_points: tuple[PointCount, ...] = Field(
         default=(), description="packets sent, by point of the sender's path; empty: not seen"
     )
-    dropped_points: dict[Name, NonNegativeInt] = Field(
+    dropped_points: dict[Name, Whole] = Field(
         description="dropped packets that had passed the point"
     )
-    drop_reasons: dict[Name, NonNegativeInt] = Field(
-        description="dropped packets by the kernel's reason"
-    )
-    unplaced: dict[Name, NonNegativeInt] = Field(description="misplaced samples by cause")
+    drop_reasons: dict[Name, Whole] = Field(description="dropped packets by the kernel's reason")
+    unplaced: dict[Name, Whole] = Field(description="misplaced samples by cause")
 
     @property
     def read(self) -> int:

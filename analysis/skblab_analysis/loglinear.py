@@ -30,6 +30,8 @@ SUB_BUCKETS = 1 << SUB_BITS
 # Of its lower end, the widest that a bucket may be for a quantile in it: twice as wide as ours.
 COARSE = 8
 TAIL_SAMPLES = 10
+# The bucket of the largest value of 64 bits. One far beyond it would take all memory to write down.
+MOST_BUCKET = (64 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS - 1
 
 
 def index(value: int) -> int:
@@ -45,8 +47,10 @@ def index(value: int) -> int:
 
 def bounds(bucket: int) -> tuple[int, int]:
     """Return the smallest and the largest value of `bucket`, both inside it."""
-    if bucket < 0:
-        raise ValueError(f"a bucket index is never negative, got {bucket}")
+    if not 0 <= bucket <= MOST_BUCKET:
+        raise ValueError(
+            f"a bucket index is never negative, and at most {MOST_BUCKET}, got {bucket}"
+        )
     if bucket < SUB_BUCKETS:
         return bucket, bucket
     shift = bucket // SUB_BUCKETS - 1

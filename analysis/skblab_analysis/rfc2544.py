@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat
 
 from skblab_analysis.throughput import Limit
+from skblab_analysis.whole import Whole
 
 # Loads in a row without loss end the test of frame loss (26.3).
 CLEAN = 2
@@ -30,17 +31,17 @@ class Figure(BaseModel):
     recovery frames were lost until the end. What could not be measured is None, for a `reason`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     test: Test
-    repeat: NonNegativeInt
+    repeat: Whole
     load: PositiveFloat
     seconds: PositiveFloat
     share: PositiveFloat | None = None
     latency_ns: NonNegativeFloat | None = None
     floor_ns: NonNegativeFloat | None = None
     loss_percent: Annotated[float | None, Field(ge=0, le=100)] = None
-    burst: NonNegativeInt | None = None
+    burst: Whole | None = None
     buffer_s: NonNegativeFloat | None = None
     recovery_s: NonNegativeFloat | None = None
     within_s: NonNegativeFloat | None = None
@@ -53,7 +54,7 @@ class OfTrial(Figure):
     """A figure, and of what it was."""
 
     setting: str
-    boot: NonNegativeInt
+    boot: Whole
     traffic: str
 
 

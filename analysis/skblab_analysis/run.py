@@ -3,29 +3,28 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import (
+    AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
     StringConstraints,
 )
 
 from skblab_analysis.account import Account
 from skblab_analysis.exact import Setting
 from skblab_analysis.ledger import Ledger
+from skblab_analysis.whole import Positive, Whole
 
 RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=48)]
 Clock = Literal["wall", "exact"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Plan(_Part):
@@ -33,8 +32,8 @@ class Plan(_Part):
 
     experiment: str = Field(description="name of the experiment")
     question: str = Field(default="", description="the question in one sentence")
-    seed: NonNegativeInt = Field(description="seed of the random order")
-    packets: NonNegativeInt | None = Field(default=None, description="packets sent per wall trial")
+    seed: Whole = Field(description="seed of the random order")
+    packets: Whole | None = Field(default=None, description="packets sent per wall trial")
     baseline: Setting | None = Field(default=None, description="setting others are compared with")
     settings: tuple[str, ...] = Field(
         default=(), description="names of settings, in the order in which results are shown"
@@ -61,8 +60,8 @@ class Guest(_Part):
     """One way the guest was run."""
 
     accel: str = Field(description="accelerator, such as kvm or tcg")
-    cpus: PositiveInt = Field(description="virtual CPUs")
-    memory_mib: PositiveInt = Field(description="memory in MiB")
+    cpus: Positive = Field(description="virtual CPUs")
+    memory_mib: Positive = Field(description="memory in MiB")
     command_line: str = Field(description="kernel command line, as /proc/cmdline says")
     clocksource: str = Field(default="", description="clock source the guest's kernel chose")
     machine: str = Field(default="", description="the emulator's own options that matter")
@@ -73,8 +72,8 @@ class Host(_Part):
 
     system: str = Field(description="operating system and release")
     cpu: str = Field(description="processor model")
-    cpus: PositiveInt = Field(description="processors usable by the run")
-    memory_mib: PositiveInt = Field(description="memory in MiB")
+    cpus: Positive = Field(description="processors usable by the run")
+    memory_mib: Positive = Field(description="memory in MiB")
 
 
 class Environment(_Part):
@@ -109,10 +108,10 @@ class RunDocument(_Part):
     state: Literal["running", "finished", "failed"]
     reason: str = Field(default="", description="why the run failed; empty otherwise")
     synthetic: bool = Field(default=False, description="made-up numbers, for tests only")
-    started: datetime = Field(description="UTC")
-    finished: datetime | None = Field(default=None, description="UTC; null while it runs")
+    started: AwareDatetime = Field(description="UTC")
+    finished: AwareDatetime | None = Field(default=None, description="UTC; null while it runs")
     plan: Plan
-    trials: NonNegativeInt = Field(default=0, description="trials recorded completely")
+    trials: Whole = Field(default=0, description="trials recorded completely")
     ledgers: tuple[Ledger, ...] = ()
     accounts: tuple[Account, ...] = Field(
         default=(), description="of trials in which the probe alone knows what came"

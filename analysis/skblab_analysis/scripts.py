@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis.account import Account
 from skblab_analysis.documents import LayerDistribution, Name, NapiDistribution, PathName
 from skblab_analysis.ledger import Unit
 from skblab_analysis.series import Series, of_layer, of_napi
+from skblab_analysis.whole import Count
 
 ScriptName = Literal["receive", "forward", "napi"]
 Tool = Literal["bpftrace", "stap"]
@@ -26,12 +27,12 @@ class Begun(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    begun: NonNegativeInt
-    again: NonNegativeInt = Field(description="came in anew, by a virtual device")
-    merged: NonNegativeInt = Field(description="went up in another one")
-    freed: NonNegativeInt = Field(description="freed without an end of this path")
-    dropped: NonNegativeInt
-    under_way: NonNegativeInt = Field(description="had no end yet when the script stopped")
+    begun: Count
+    again: Count = Field(description="came in anew, by a virtual device")
+    merged: Count = Field(description="went up in another one")
+    freed: Count = Field(description="freed without an end of this path")
+    dropped: Count
+    under_way: Count = Field(description="had no end yet when the script stopped")
 
 
 class ScriptDocument(BaseModel):
@@ -45,15 +46,13 @@ class ScriptDocument(BaseModel):
     source: Literal["samples", "hooks"]
     kernel: str
     sub_buckets: Literal[16] = 16
-    missed: NonNegativeInt = Field(description="events that the tool says it had to skip")
+    missed: Count = Field(description="events that the tool says it had to skip")
     hooked: Begun | None = Field(default=None, description="of scripts that hook functions")
-    merged: NonNegativeInt = Field(
-        default=0, description="packets that went up in those of the samples"
-    )
-    copies: NonNegativeInt = Field(
+    merged: Count = Field(default=0, description="packets that went up in those of the samples")
+    copies: Count = Field(
         default=0, description="samples of further copies of a packet, with any end"
     )
-    left_out: Mapping[Name, NonNegativeInt] = Field(
+    left_out: Mapping[Name, Count] = Field(
         default_factory=dict, description="samples in no layer, by end; of the usual one, by flag"
     )
     layers: tuple[LayerDistribution, ...] = ()

@@ -12,21 +12,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
-    NonNegativeInt,
     PositiveFloat,
+    model_validator,
 )
 
 from skblab_analysis import certainty
 from skblab_analysis.certainty import AGAIN, Difference, FalseAlarms, Interval
 from skblab_analysis.exact import Part, Setting, tester_name
 from skblab_analysis.offered import offered_rate
+from skblab_analysis.whole import Whole
 
 # Of a trial: who lost packets, or did not send them.
 Limit = Literal["none", "generator", "device", "sink"]
@@ -41,7 +42,7 @@ Ratio = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Load(_Part):
@@ -50,9 +51,9 @@ class Load(_Part):
     load: PositiveFloat
     seconds: PositiveFloat
     took: NonNegativeFloat
-    sent: NonNegativeInt
-    forwarded: NonNegativeInt | None
-    received: NonNegativeInt
+    sent: Whole
+    forwarded: Whole | None
+    received: Whole
     loss_ratio: Ratio
     limit: Limit
     purpose: Purpose = "search"
@@ -77,7 +78,7 @@ class Found(_Part):
     lower: PositiveFloat | None
     upper: PositiveFloat | None
     throughput: PositiveFloat | None
-    trials: NonNegativeInt
+    trials: Whole
     limit: Limit
     outcome: Outcome
     reached: bool
@@ -85,13 +86,19 @@ class Found(_Part):
     confirmed: bool | None = None
     confirm_seconds: PositiveFloat | None = None
 
+    @model_validator(mode="after")
+    def _confirmed_in_seconds(self) -> Self:
+        if self.confirmed is not None and self.confirm_seconds is None:
+            raise ValueError("confirmed, in how many seconds is not said")
+        return self
+
 
 class Result(Found):
     """What a search found for one goal, and of what it was."""
 
     setting: Setting
     part: Part
-    boot: NonNegativeInt
+    boot: Whole
     boot_knobs: str
     traffic: str
 
@@ -104,7 +111,7 @@ class Search(_Part):
 
     setting: Setting
     part: Part = "whole"
-    boot: NonNegativeInt
+    boot: Whole
     boot_knobs: str = ""
     traffic: str
     loads: tuple[Load, ...]
@@ -197,7 +204,7 @@ def summaries(results: Sequence[Result], baseline: str | None) -> list[Throughpu
     found = []
     for traffic in dict.fromkeys(one.traffic for one in results if one.part == "whole"):
         ours = [one for one in results if one.traffic == traffic]
-        goals = dict.fromkeys(one.goal for one in ours)
+        goals = dict.fromkeys(one.goal for one in ours if one.part == "whole")
         found.append(
             ThroughputSummary(
                 traffic,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typer._click import Command, Context
 
 from skblab import __version__, paths
-from skblab.errors import EXIT_NO, SkblabError, SkblabWarning, Stopped, one_line
+from skblab.errors import EXIT_NO, LONGEST, SkblabError, SkblabWarning, Stopped, one_line
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -163,6 +163,6 @@ def guarded() -> int:
 
 def _complain(text: str, status: int) -> int:
     Console(stderr=True, highlight=False).print(
-        f"[red]skblab:[/] {escape(one_line(text, 1000))}", soft_wrap=True
+        f"[red]skblab:[/] {escape(one_line(text, LONGEST))}", soft_wrap=True
     )
     return status

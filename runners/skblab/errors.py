@@ -7,7 +7,8 @@ Exit codes: 0 good; 1 the run says no (void, refused, build or guest failed);
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,12 +18,18 @@ EXIT_NO = 1
 EXIT_USAGE = 2
 EXIT_GUEST = 125
 EXIT_SIGNAL = 128
+# Characters of a message, which stands in records as well.
+LONGEST = 1000
 
 
 class SkblabError(Exception):
     """The run says no: something that was asked for properly did not work."""
 
     exit_code = EXIT_NO
+
+    def __str__(self) -> str:
+        """Return it in one line, whatever a tool or a file that it quotes has said."""
+        return one_line(super().__str__(), LONGEST)
 
 
 class UsageError(SkblabError):
@@ -57,3 +64,29 @@ def one_line(text: str, limit: int = 300) -> str:
     """Fold `text` into one line of at most `limit` characters, for use inside a message."""
     folded = " ".join(text.split())
     return folded if len(folded) <= limit else folded[: limit - 1] + "…"
+
+
+# What Python says where a text or a document is not what the code that takes it apart expects.
+# An AssertionError is none of them: it is a fault of ours.
+_NOT_AS_EXPECTED = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+)
+
+
+@contextlib.contextmanager
+def understood(
+    what: str, text: str, kind: type[SkblabError] = SkblabError, *, expected: str = ""
+) -> Iterator[None]:
+    """Have whatever cannot be taken apart of a text from outside be one line; `what` begins it.
+
+    What the body itself says as a SkblabError is clearer, and goes first.
+    """
+    try:
+        yield
+    except _NOT_AS_EXPECTED as error:
+        why = one_line(str(error), 80) or "it is cut short"
+        begins = f", in {one_line(text, 80)!r}" if text.strip() else ": there is nothing"
+        hint = f"; expected {expected}" if expected else ""
+        raise kind(
+            f"{what} is not as expected{begins} ({type(error).__name__}: {why}){hint}"
+        ) from error

@@ -171,6 +171,7 @@ def of(source: str, **layer: object) -> PathlatDocument:
     made: dict[str, object] = {"schema": "skblab.pathlat/2", "source": source}
     made |= {"kernel": "6.12", "clock_unit": "ns"}
     made |= {"sub_buckets": 16, "merged": 0, "paths": paths, "samples": None if kernel else {}}
+    made |= {"flags": {"copy": 0, "negative": 0, "overflow": 0}} if kernel else {}
     counts = {"entered": 3, "sent": 0, "reentered": 0}
     return parse(
         PathlatDocument, json.dumps(made | ({"histograms": counts} if kernel else {})), "it"

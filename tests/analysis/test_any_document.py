@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Any document that a tool prints, or a run folder holds, gives figures or one clear line."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import made_up_arrivals
+import pytest
+import synthetic_run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutated import Json, documents, examples, json_texts, value_or_line
+from skblab_analysis import series
+from skblab_analysis.account import account, refuse
+from skblab_analysis.arrivals import ArrivalsDocument
+from skblab_analysis.documents import (
+    COUNTING,
+    Distribution,
+    PathlatDocument,
+    ReceiverDocument,
+    SenderDocument,
+)
+from skblab_analysis.errors import parse
+from skblab_analysis.ledger import build_ledger
+from skblab_analysis.records import RunFolder, load
+
+EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
+FEW = 20
+PATHLAT = synthetic_run.pathlat(FEW, dropped=3)
+SENDER, RECEIVER = synthetic_run.sender(FEW + 3), synthetic_run.receiver(FEW + 3, 3)
+ARRIVALS = made_up_arrivals.document([50_000, 300_000, 800_000, 900_000, 60_000] * 4)
+"""Of hooks, with groups and a late packet."""
+LATE = {
+    "threshold_ns": 1000,
+    "in_a_row": 1,
+    "packets_late": 1,
+    "runs": 1,
+    "recorded": 1,
+    "limited": 0,
+    "lost": 0,
+    "tracing_stopped": False,
+    "packets": [
+        {
+            "end_ns": 5000,
+            "total_ns": 2000,
+            "before_ns": 0,
+            "times": {"stack": 500, "ip": 1500},
+            "path": "receive",
+            "end": "delivered",
+            "run": 1,
+            "cpu": 0,
+            "comm": "reader",
+            "pid": 7,
+            "ifindex": 2,
+            "bytes": 64,
+            "merged": 0,
+            "backlog": 0,
+            "source": {"address": "192.0.2.1", "port": 5},
+            "cpu_did": [
+                {"before_end_ns": 1900, "kind": "task", "id": 7, "comm": "reader"},
+                {"before_end_ns": 900, "kind": "irq", "id": 3, "name": "eth0"},
+                {"before_end_ns": 500, "kind": "irq_end", "id": 3},
+            ],
+        }
+    ],
+}
+HOOKS = dict.fromkeys(
+    ("attached", "entered", "began", "continued", "filtered_late", "in_flight", "replaced"), 0
+) | dict.fromkeys(("refused", "sends_refused", "napis_refused", "bulk_cut"), 0)
+HOOKED = PATHLAT | {
+    "source": "hooks",
+    "hooks": HOOKS | {"by": "fentry", "absent": ["ip"], "entered": 2 * FEW + 6},
+    "late": LATE,
+    "groups": [],
+    "groups_others": 2 * FEW + 3,
+    "polls": {"missed": 1},
+}
+KERNELS = PATHLAT | {
+    "source": "histograms",
+    "samples": None,
+    "histograms": {"entered": FEW + 3, "sent": FEW + 3, "reentered": 0},
+    "paths": [
+        one | {"negative": None, "overflow": None, "reentered": None, "unsettled": 1}
+        for one in PATHLAT["paths"]
+    ],
+}
+
+
+def check_distribution(one: Distribution) -> None:
+    held = one.histogram()
+    assert held.count == one.count and held.minimum <= held.maximum
+    for q in series.QUANTILES.values():
+        value = held.quantile(q)
+        assert value is None or (math.isfinite(value) and held.minimum <= value <= held.maximum)
+
+
+@examples
+@given(json_texts(PATHLAT, HOOKED, KERNELS))
+def test_what_pathlat_prints(text: str) -> None:
+    def read() -> None:
+        document = parse(PathlatDocument, text, "the pathlat document")
+        for path in document.paths:
+            for one in (*path.layers, path.leg, path.total):
+                check_distribution(one)
+        for packet in document.late.packets if document.late else ():
+            assert packet.slowest[1] >= 0 and all(ns >= 0 for ns in packet.deeds.values())
+        found = account(0, "ns", document)
+        assert found.missing >= 0 and found.share >= 0
+        refuse(found, 0.1)
+
+    value_or_line(read)
+
+
+@examples
+@given(json_texts(PATHLAT, HOOKED, KERNELS))
+def test_what_pathlat_prints_while_it_counts_on(text: str) -> None:
+    def read() -> None:
+        document = parse(PathlatDocument, text, "the pathlat document", context=COUNTING)
+        for path in document.paths:
+            check_distribution(path.leg)
+
+    value_or_line(read)
+
+
+@examples
+@given(json_texts(ARRIVALS))
+def test_what_pktsink_prints(text: str) -> None:
+    def read() -> None:
+        document = parse(ArrivalsDocument, text, "the document of pktsink")
+        for one in (document.latency, document.inter_arrival, document.jitter):
+            check_distribution(one)
+        assert all(isinstance(doubt, str) for doubt in document.doubts())
+        series.from_arrivals(0, document)
+
+    value_or_line(read)
+
+
+@examples
+@given(json_texts(SENDER), json_texts(RECEIVER))
+def test_what_sender_and_receiver_print(sent: str, got: str) -> None:
+    def read() -> None:
+        sender = parse(SenderDocument, sent, "the sender's document")
+        receiver = parse(ReceiverDocument, got, "the receiver's document")
+        assert sender.rate_reached is None or math.isfinite(sender.rate_reached)
+        build_ledger(0, "ns", parse(PathlatDocument, PATHLAT, "it"), sender, receiver)
+
+    value_or_line(read)
+
+
+@examples
+@given(documents(PATHLAT, HOOKED, KERNELS), documents(SENDER), documents(RECEIVER), st.booleans())
+def test_a_trial_is_recorded_or_void(
+    results: Path, layers: Json, sent: Json, got: Json, plain: bool
+) -> None:
+    """Whatever the three programs say, the run goes on and can be read."""
+    folder = RunFolder.create(results, "any", synthetic_run.plan(FEW), synthetic=True)
+    made: list[Any] = [layers, sent, got]
+    ledger = value_or_line(
+        lambda: folder.record_wall(*(one if plain else json.dumps(one) for one in made))
+    )
+    folder.record_exact(synthetic_run.exact_trials())
+    run = load(folder.path)
+    assert len(run.trials) == 1 + len(synthetic_run.exact_trials())
+    assert run.trials[0]["state"] == ("void" if ledger is None else "good")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("results")
