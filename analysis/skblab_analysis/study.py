@@ -16,9 +16,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 from rich.table import Table
 
+from skblab.errors import understood
 from skblab_analysis.account import Account
-from skblab_analysis.errors import RecordError
+from skblab_analysis.errors import RecordError, parse
 from skblab_analysis.tables import titled
+from skblab_analysis.whole import MOST_COUNTED, whole
 from skblab_analysis.words import ABSENT, number
 
 PACKET = re.compile(r"(udp|tcp) (-?\d+) (\d+)")
@@ -80,19 +82,20 @@ def read_printed(lines: Iterable[str], stderr: str) -> Printed:
     counts: dict[str, int] = {}
     said: list[str] = []
     for line in map(str.strip, lines):
-        if found := PACKET.fullmatch(line):
-            packets.append(Packet(found[1], int(found[2]), int(found[3])))
-            continue
+        with understood("what the script printed", line, RecordError):
+            if found := PACKET.fullmatch(line):
+                sign = -1 if found[2].startswith("-") else 1
+                ns = sign * whole(found[2].removeprefix("-"))
+                packets.append(Packet(found[1], ns, whole(found[3], MOST_COUNTED)))
+                continue
+            if found := COUNT.fullmatch(line):
+                counts[found[1]] = whole(found[2], MOST_COUNTED)
         said.append(f"{line}\n")
-        if found := COUNT.fullmatch(line):
-            counts[found[1]] = int(found[2])
-    try:
-        whole = Counts.model_validate(counts)
-    except ValidationError as error:
-        absent = ", ".join(str(fault["loc"][0]) for fault in error.errors())
-        raise RecordError(f"the script did not print all its counts: no {absent}") from error
-    skipped = sum(int(one[1]) + int(one[2]) for one in SKIPPED.finditer(stderr))
-    return Printed(tuple(packets), whole, skipped, "".join(said) + stderr)
+    if absent := [name for name in Counts.model_fields if name not in counts]:
+        raise RecordError(f"the script did not print all its counts: no {', '.join(absent)}")
+    with understood("what the script skipped", stderr, RecordError):
+        skipped = sum(whole(one[1]) + whole(one[2]) for one in SKIPPED.finditer(stderr))
+    return Printed(tuple(packets), Counts(**counts), skipped, "".join(said) + stderr)
 
 
 def account(
@@ -155,16 +158,17 @@ def figures(experiment: str, ns: Sequence[int]) -> Figures:
     first, median, third = statistics.quantiles(ns, n=4, method="inclusive")
     reach = FENCE * (third - first)
     inside = [one for one in ns if first - reach <= one <= third + reach]
-    return Figures(
-        experiment=experiment,
-        average_us=statistics.fmean(ns) / 1000,
-        median_us=median / 1000,
+    found = {
+        "experiment": experiment,
+        "average_us": statistics.fmean(ns) / 1000,
+        "median_us": median / 1000,
         # Of several that are as frequent, the shortest, in whatever order the packets came.
-        mode_us=min(statistics.multimode(one // 1000 for one in ns)),
-        stddev_us=statistics.stdev(ns) / 1000,
-        average_without_outliers_us=statistics.fmean(inside) / 1000,
-        samples=len(ns),
-    )
+        "mode_us": min(statistics.multimode(one // 1000 for one in ns)),
+        "stddev_us": statistics.stdev(ns) / 1000,
+        "average_without_outliers_us": statistics.fmean(inside) / 1000,
+        "samples": len(ns),
+    }
+    return parse(Figures, found, f"{experiment}:")
 
 
 def read_published(file: Path) -> dict[str, Figures]:

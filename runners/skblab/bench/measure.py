@@ -14,9 +14,11 @@ from typing import cast
 from skblab import generator
 from skblab.bench import readers
 from skblab.bench.plan import Row
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, one_line, understood
 from skblab.guest import Guest
+from skblab_analysis import errors
 from skblab_analysis.bench import FAMILIES, PARTS, Family, Part, Proof, Trial, WallPair
+from skblab_analysis.whole import MOST_COUNTED, whole
 
 # Emulation on a loaded machine is slow and not dead.
 SECONDS = 4 * 3600
@@ -44,13 +46,17 @@ class Line:
         aside = words.pop(0) if words and words[0] in ASIDE else ""
         try:
             row, repeat, part, family, packets, delivered, nanoseconds = words
-            numbers = [int(word) for word in (repeat, family, packets, delivered, nanoseconds)]
+            numbers = [
+                whole(word, MOST_COUNTED)
+                for word in (repeat, family, packets, delivered, nanoseconds)
+            ]
             if part not in PARTS or numbers[1] not in FAMILIES:
                 raise ValueError
         except ValueError:
             raise SkblabError(
-                f"the benchmark printed {text!r}: expected row, repeat, part, family, packets, "
-                "packets delivered and nanoseconds; its script and output are in logs/"
+                f"the benchmark printed {one_line(text, 80)!r}: expected row, repeat, part, "
+                "family, packets, packets delivered and nanoseconds; its script and output are in "
+                "logs/"
             ) from None
         return cls(
             aside,
@@ -63,16 +69,17 @@ class Line:
 
     def trial(self, boot: int) -> Trial:
         """Return the trial as the records keep it: a nanosecond is an instruction."""
-        return Trial(
-            row=self.row,
-            boot=boot,
-            repeat=self.repeat,
-            part=self.part,
-            family=self.family,
-            packets=self.packets,
-            delivered=self.delivered,
-            instructions=self.nanoseconds,
-        )
+        found = {
+            "row": self.row,
+            "boot": boot,
+            "repeat": self.repeat,
+            "part": self.part,
+            "family": self.family,
+            "packets": self.packets,
+            "delivered": self.delivered,
+            "instructions": self.nanoseconds,
+        }
+        return errors.parse(Trial, found, "a trial of the benchmark")
 
 
 @dataclass
@@ -187,10 +194,17 @@ def _proof(row: Row, boot: int, repeat: int, lines: Sequence[Line], logs: Path) 
         by_reader = {"bpf": readers.path_map, "bpftrace": readers.bpftrace}
         parse = by_reader.get(row.tool, readers.systemtap)
     try:
-        seen = parse((logs / f"{stem}.{suffix}").read_text(errors="replace"))
-    except (OSError, ValueError, KeyError) as error:
-        raise SkblabError(f"logs/{stem}.{suffix}: cannot be read as what it is: {error}") from error
+        text = (logs / f"{stem}.{suffix}").read_text(errors="replace")
+    except OSError as error:
+        raise SkblabError(f"cannot read logs/{stem}.{suffix}: {error.strerror}") from error
+    seen = seen_by(parse, text, f"logs/{stem}.{suffix}")
     return Proof(row=row.name, boot=boot, repeat=repeat, expected=expected, seen=seen, how=how)
+
+
+def seen_by(parse: Callable[[str], dict[str, int]], text: str, what: str) -> dict[str, int]:
+    """Return the packets in what a reader left; SkblabError if it is not as that one's is."""
+    with understood(what, text):
+        return {name: whole(count, MOST_COUNTED) for name, count in parse(text).items()}
 
 
 def wall_pairs(output: str) -> list[WallPair]:
@@ -199,19 +213,19 @@ def wall_pairs(output: str) -> list[WallPair]:
     for line in output.splitlines():
         try:
             family, pair, first, off, on, packets = line.split()
-            numbers = {"off_kpps": int(off), "on_kpps": int(on)}
-            kpps = {name: int(packets) / us * 1000 for name, us in numbers.items()}
+            numbers = {"off_kpps": whole(off), "on_kpps": whole(on)}
+            kpps = {name: whole(packets) / us * 1000 for name, us in numbers.items()}
             pairs.append(
                 WallPair(
-                    family=cast(Family, int(family)),
-                    pair=int(pair),
+                    family=cast(Family, whole(family)),
+                    pair=whole(pair),
                     first="off" if first == "off" else "on",
                     **kpps,
                 )
             )
         except (ValueError, ZeroDivisionError) as error:
             raise SkblabError(
-                f"the throughput test printed {line!r}: expected family, pair, first, "
-                "microseconds off, on, and packets"
+                f"the throughput test printed {one_line(line, 80)!r}: expected family, pair, "
+                "first, microseconds off, on, and packets"
             ) from error
     return pairs

@@ -9,9 +9,11 @@ from importlib import resources
 from pathlib import Path
 
 from skblab import generator
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, one_line
 from skblab.guest import Guest
+from skblab_analysis.errors import parse
 from skblab_analysis.exact import ExactTrial
+from skblab_analysis.whole import MOST_COUNTED, whole
 
 FRAME_BYTES = 60
 REPEATS = 2
@@ -38,25 +40,27 @@ class Line:
         words = text.split()
         try:
             setting, *numbers = words
-            repeat, packets, elapsed, delivered = (int(number) for number in numbers)
+            repeat, packets, elapsed, delivered = (whole(n, MOST_COUNTED) for n in numbers)
         except ValueError:
             raise SkblabError(
-                f"the forwarding experiment printed {text!r}: expected setting, repeat, packets, "
-                "microseconds and packets delivered; its script and output are in logs/"
+                f"the forwarding experiment printed {one_line(text, 80)!r}: expected setting, "
+                "repeat, packets, microseconds and packets delivered; its script and output are in "
+                "logs/"
             ) from None
         return cls(setting, repeat, packets, elapsed, delivered)
 
     def trial(self, boot: int) -> ExactTrial:
         """Return the trial as the records keep it."""
-        return ExactTrial(
-            setting=self.setting,
-            part="tester" if self.setting == TESTER else "whole",
-            boot=boot,
-            repeat=self.repeat,
-            packets=self.packets,
-            delivered=self.delivered,
-            instructions=self.elapsed_us * INSTRUCTIONS_PER_US,
-        )
+        found = {
+            "setting": self.setting,
+            "part": "tester" if self.setting == TESTER else "whole",
+            "boot": boot,
+            "repeat": self.repeat,
+            "packets": self.packets,
+            "delivered": self.delivered,
+            "instructions": self.elapsed_us * INSTRUCTIONS_PER_US,
+        }
+        return parse(ExactTrial, found, "a trial of the forwarding experiment")
 
 
 def script(packets: int, repeats: int = REPEATS, frame: int = FRAME_BYTES) -> str:

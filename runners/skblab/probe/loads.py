@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
 
+from pydantic import NonNegativeFloat
+
 from skblab import traffic
 from skblab.errors import UsageError
 from skblab.transport import Transport
+from skblab_analysis.documents import ToolDocument
+from skblab_analysis.errors import parse
+from skblab_analysis.whole import Count
 
 Protocol = Literal["udp", "tcp", "sctp"]
 Family = Literal[4, 6]
@@ -119,12 +124,29 @@ def run(
         receiver = [*inside, load.reader, *python, "receive", *where]
         sender = [*inside, "source", *python, "send", *where, str(count), str(rate)]
     sent, received = traffic.exchange(transport, receiver, sender, seconds, meanwhile)
-    came = json.loads(received.stdout)
-    return Sent(
-        sent=int(json.loads(sent.stdout)["sent"]),
-        received=int(came["received"]),
-        rate=came["received"] / came["seconds"] if came["seconds"] else None,
-    )
+    return told(sent.stdout, received.stdout)
+
+
+class _Told(ToolDocument):
+    """What skblab-traffic and messages.py both say, of what was sent or of what came."""
+
+    seconds: NonNegativeFloat
+
+
+class _Sent(_Told):
+    sent: Count
+
+
+class _Received(_Told):
+    received: Count
+
+
+def told(sent: str, received: str) -> Sent:
+    """Return what sender and receiver printed; RecordError if one is not as it has to be."""
+    gone = parse(_Sent, sent, "the sender's document")
+    came = parse(_Received, received, "the receiver's document")
+    rate = came.received / came.seconds if came.seconds else math.inf
+    return Sent(gone.sent, came.received, rate if math.isfinite(rate) else None)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ class Report:
         return sum(case.result is result for case in self.cases)
 
 
+# Of a number; a longer one is none that a test has.
+MOST_DIGITS = 18
+# Characters of a line that can be a verdict: what is longer is a program's own output.
+LONGEST_LINE = 1000
 _VERSION = re.compile(r"(?:KTAP version \d+|TAP version 1[34])$")
 _PLAN = re.compile(r"1\.\.(\d+)(?:\s+#\s*(SKIP)\b\s*(.*))?$", re.I)
 _CASE = re.compile(r"(not )?ok(?: +(\d+))?(?: +(?:- +)?(.*))?$")
@@ -87,16 +91,16 @@ def parse(text: str) -> Report:
             level = _at(levels, depth, faults)
             if level.plan is not None:
                 faults.append("two plans")
-            level.plan = int(plan[1])
+            level.plan = int(plan[1][:MOST_DIGITS])
             if level.plan == 0 and depth == 0:
                 skipped = plan[3] or "no reason given"
         elif found := _CASE.match(line):
             deeper = levels[-1].depth > depth
             level = _at(levels, depth, faults)
             level.seen += 1
-            if found[2] and int(found[2]) != level.seen:
+            if found[2] and int(found[2][:MOST_DIGITS]) != level.seen:
                 faults.append(f"case {level.seen} has the number {found[2]}")
-                level.seen = int(found[2])
+                level.seen = int(found[2][:MOST_DIGITS])
             case = _case(found)
             if deeper:
                 faults += _agree(case, cases[below[depth + 2] :] if depth + 2 in below else [])
@@ -190,16 +194,18 @@ def loose(text: str) -> dict[str, Result]:
     Numbers that a clock or a speed made are left out of the names.
     """
     found: dict[str, Result] = {}
+    numbers: dict[str, int] = {}
     for raw in text.splitlines():
         line = raw.rstrip()
-        one = _loose_case(line)
+        one = _loose_case(line) if len(line) <= LONGEST_LINE else None
         if one is None:
             continue
         name = _VOLATILE.sub("…", " ".join(one.name.split()))
-        number = 2
         unique = name
+        # From the last number on: of a name that is used again and again each would be tried.
         while unique in found:
-            unique, number = f"{name} ({number})", number + 1
+            numbers[name] = numbers.get(name, 1) + 1
+            unique = f"{name} ({numbers[name]})"
         found[unique] = one.result
     return found
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from skblab import paths
-from skblab.errors import SkblabError, one_line
+from skblab.errors import SkblabError, understood
 from skblab.probe.scripts.figures import ALL_COUNTS, Figures
 from skblab.transport import Transport
+from skblab_analysis.whole import MOST_COUNTED, whole
 
 NAME = "bpftrace"
 FOLDER = "probes/bpftrace"
@@ -49,32 +50,39 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
     figures = Figures()
     maps: dict[str, Any] = defaultdict(dict)
     for line in lines:
-        if not line.strip():
-            continue
-        try:
-            said = json.loads(line)
-            kind, data = said["type"], said.get("data")
-        except (ValueError, KeyError, TypeError) as error:
-            raise SkblabError(f"bpftrace said {one_line(line)!r}, expected JSON") from error
-        if kind == "lost_events":
-            figures.missed += int(data["events"])
-        elif kind == "helper_error":
-            figures.missed += 1
-        elif kind in ("map", "hist", "stats"):
-            for name, value in data.items():
-                maps[name.removeprefix("@")] = _times(value, figures) if kind == "hist" else value
+        if line.strip():
+            with understood("what bpftrace said", line, expected="JSON"):
+                _take(json.loads(line), maps, figures)
+    with understood("what bpftrace counted", ", ".join(maps)):
+        _finish(maps, figures)
+    return figures
+
+
+def _take(said: Any, maps: dict[str, Any], figures: Figures) -> None:  # noqa: ANN401  # its JSON
+    """Have what one line says."""
+    kind, data = said["type"], said.get("data")
+    if kind == "lost_events":
+        figures.missed += whole(data["events"])
+    elif kind == "helper_error":
+        figures.missed += 1
+    elif kind in ("map", "hist", "stats"):
+        for name, value in data.items():
+            maps[name.removeprefix("@")] = _times(value, figures) if kind == "hist" else value
+
+
+def _finish(maps: dict[str, Any], figures: Figures) -> None:
+    """Make figures of all maps together."""
     _polls(maps, figures)
     for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
         if maps[f"{name}_ns"] and isinstance(maps[f"{name}_ns"], list):
             figures.layer(name, **_whole(maps, name, None))
     for name in ALL_COUNTS:
         if isinstance(maps.get(name), int):
-            figures.counts[name] = maps[name]
-    figures.dropped = sum(_keyed(maps, "dropped").values())
+            figures.counts[name] = whole(maps[name], MOST_COUNTED)
+    figures.dropped = sum(whole(one, MOST_COUNTED) for one in _keyed(maps, "dropped").values())
     for key, count in _keyed(maps, "left_out").items():
         end, flags = key.split(",")
-        figures.left_out[int(end), int(flags)] = count
-    return figures
+        figures.left_out[whole(end), whole(flags)] = whole(count, MOST_COUNTED)
 
 
 def _keyed(maps: dict[str, Any], name: str) -> dict[str, Any]:
@@ -92,7 +100,7 @@ def _times(rows: Any, figures: Figures) -> Any:  # noqa: ANN401  # bpftrace's JS
         return {key: _times(some, figures) for key, some in rows.items()}
     if all("min" in row for row in rows):
         return rows
-    figures.missed += sum(row["count"] for row in rows)
+    figures.missed += sum(whole(row["count"]) for row in rows)
     return []
 
 
@@ -106,9 +114,9 @@ def _polls(maps: dict[str, Any], figures: Figures) -> None:
             if not all(key in _keyed(maps, other) for other in (name, f"{name}_max")):
                 # A first value that an interrupt kept out of one of the maps, or that came
                 # between two of them at the end.
-                figures.missed += sum(row["count"] for row in buckets)
+                figures.missed += sum(whole(row["count"]) for row in buckets)
                 continue
-            work = maps["work"].get(key, 0) if ours == "time" else None
+            work = whole(maps["work"].get(key, 0), MOST_COUNTED) if ours == "time" else None
             figures.poll(ours, key.rsplit(",", 1)[-1], work=work, **_whole(maps, name, key))
 
 

@@ -13,6 +13,7 @@ from skblab_analysis.catalogue import load
 from skblab_analysis.documents import LayerDistribution, NapiDistribution
 from skblab_analysis.loglinear import Histogram, bounds, index
 from skblab_analysis.scripts import Begun, ScriptDocument, ScriptName, Tool
+from skblab_analysis.whole import MOST_COUNTED, whole
 
 TOTAL = "total"
 # Ends of a sample by number, as the scripts print them, and flags by bit.
@@ -133,13 +134,14 @@ def histogram(
     """Return the histogram of buckets by lower end; bpftrace keeps no minimum but that one."""
     held: dict[int, int] = {}
     for lower, count in buckets.items():
-        number = index(lower)
+        number = index(whole(lower))
         if bounds(number)[0] != lower:
             raise SkblabError(f"a bucket begins at {lower}, expected {bounds(number)[0]}")
-        held[number] = count
+        held[number] = whole(count, MOST_COUNTED)
     if not held:
         return Histogram({})
-    return Histogram(held, total, min(buckets) if minimum is None else minimum, maximum)
+    least = min(buckets) if minimum is None else minimum
+    return Histogram(held, whole(total), whole(least), whole(maximum))
 
 
 def _distribution(one: Histogram) -> dict[str, Any]:

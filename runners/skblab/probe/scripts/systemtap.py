@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from skblab import kernel, paths, store
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, understood
 from skblab.labroot import Bind, LabRoot
 from skblab.probe.scripts.figures import ALL_COUNTS, Figures
 from skblab.reporter import Reporter
 from skblab.transport import Transport
+from skblab_analysis.whole import MOST_COUNTED, whole
 
 NAME = "stap"
 FOLDER = "probes/systemtap"
@@ -99,7 +100,13 @@ def bring(transport: Transport, folder: str, name: str) -> list[str]:
 
 
 def read(lines: Iterable[str], stderr: str) -> Figures:
-    """Read what a script printed."""
+    """Read what a script printed; SkblabError if it is not whole."""
+    kept = list(lines)
+    with understood("what SystemTap printed", "".join(kept)):
+        return _read(kept, stderr)
+
+
+def _read(lines: Iterable[str], stderr: str) -> Figures:
     figures = Figures()
     layers: dict[str, tuple[int, int, int, int]] = {}
     polls: list[tuple[str, str, tuple[int, int, int, int]]] = []
@@ -107,27 +114,27 @@ def read(lines: Iterable[str], stderr: str) -> Figures:
     work: dict[str, int] = defaultdict(int)
     for line in map(str.strip, lines):
         if found := POLLS.fullmatch(line):
-            figure = (int(found[4]), int(found[5]), int(found[6]), int(found[7]))
+            figure = (whole(found[4]), whole(found[5]), whole(found[6]), whole(found[7]))
             polls.append((found[1], found[3], figure))
         elif found := LAYER.fullmatch(line):
-            layers[found[1]] = (int(found[2]), int(found[3]), int(found[4]), int(found[5]))
+            layers[found[1]] = (whole(found[2]), whole(found[3]), whole(found[4]), whole(found[5]))
         elif found := BUCKET.fullmatch(line):
-            buckets[found[1]][int(found[2])] = int(found[3])
+            buckets[found[1]][whole(found[2])] = whole(found[3], MOST_COUNTED)
         elif found := COUNT.fullmatch(line):
-            figures.counts[found[1]] = int(found[2])
+            figures.counts[found[1]] = whole(found[2], MOST_COUNTED)
         elif found := DROPPED.fullmatch(line):
-            figures.dropped = int(found[1])
+            figures.dropped = whole(found[1], MOST_COUNTED)
         elif found := LEFT_OUT.fullmatch(line):
-            figures.left_out[int(found[1]), int(found[2])] = int(found[3])
+            figures.left_out[whole(found[1]), whole(found[2])] = whole(found[3], MOST_COUNTED)
         elif found := PACKETS.fullmatch(line):
-            work[found[2]] += int(found[3])
+            work[found[2]] += whole(found[3], MOST_COUNTED)
     for name, (count, total, shortest, longest) in layers.items():
         if sum(buckets[name].values()) != count:
             raise SkblabError(f"SystemTap counts {count} in {name}, but other buckets")
         figures.layer(name, buckets[name], total, longest, minimum=shortest)
     _add_polls(figures, polls, buckets, work)
     for found in SKIPPED.finditer(stderr):
-        figures.missed += int(found[1]) + int(found[2])
+        figures.missed += whole(found[1]) + whole(found[2])
     return figures
 
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
-from skblab.errors import SkblabError, UsageError
+from skblab.errors import SkblabError, UsageError, understood
 from skblab.guest.watch import Watch
 from skblab.labroot import LabRoot
 from skblab.probe import loads
@@ -38,6 +38,7 @@ from skblab_analysis.account import account
 from skblab_analysis.documents import PathDocument, PathlatDocument
 from skblab_analysis.errors import parse
 from skblab_analysis.scripts import ScriptsDocument
+from skblab_analysis.whole import whole
 
 # Longer than a delayed acknowledgement of SCTP, which has 200 ms.
 QUIET_SECONDS = 0.5
@@ -70,15 +71,19 @@ class Counters:
 
     @classmethod
     def parse(cls, text: str) -> Counters:
-        """Add up /proc/net/dev, snmp, snmp6 and sctp/snmp of all namespaces."""
-        devices = re.findall(DEVICE, text, re.MULTILINE)
-        received = sum(int(count) for name, count, _ in devices if name != "lo")
-        refused = sum(int(count) for name, _, count in devices if name in ROUTER_DEVICES)
-        forwarded = sum(int(n) for n in re.findall(r"^Ip6OutForwDatagrams\s+(\d+)", text, re.M))
-        for names, values in re.findall(r"^Ip: (\D.*)\nIp: (.*)$", text, re.MULTILINE):
-            forwarded += int(values.split()[names.split().index("ForwDatagrams")])
-        again = re.findall(r"^SctpInDataChunkDiscards\s+(\d+)", text, re.M)
-        return cls(received, forwarded, sum(map(int, again)), refused)
+        """Add up /proc/net/dev, snmp, snmp6 and sctp/snmp of all namespaces.
+
+        SkblabError if they are not as the kernel writes them.
+        """
+        with understood("what the kernel counts of devices and IP", text):
+            devices = re.findall(DEVICE, text, re.MULTILINE)
+            received = sum(whole(count) for name, count, _ in devices if name != "lo")
+            refused = sum(whole(count) for name, _, count in devices if name in ROUTER_DEVICES)
+            forwarded = sum(map(whole, re.findall(r"^Ip6OutForwDatagrams\s+(\S+)$", text, re.M)))
+            for names, values in re.findall(r"^Ip: (\D.*)\nIp: (.*)$", text, re.MULTILINE):
+                forwarded += whole(values.split()[names.split().index("ForwDatagrams")])
+            again = re.findall(r"^SctpInDataChunkDiscards\s+(\S+)$", text, re.M)
+            return cls(received, forwarded, sum(map(whole, again)), refused)
 
     def since(self, before: Counters) -> Counters:
         """Return what was counted after `before`."""

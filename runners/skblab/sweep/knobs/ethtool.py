@@ -15,6 +15,7 @@ from typing import Any
 from skblab.errors import SkblabError
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import UNABLE, Check, Device, Machine, Unable, able, inside
+from skblab_analysis.whole import whole
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _texts(printed: str) -> list[dict[str, Any]]:
         elif not value:
             suffix = "-max" if name == "Pre-set maximums" else ""
         elif value.isdecimal():
-            found[-1][f"{name.lower()}{suffix}"] = int(value)
+            found[-1][f"{name.lower()}{suffix}"] = whole(value)
     return found
 
 

@@ -17,6 +17,7 @@ from importlib import resources
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs import cpus
 from skblab.sweep.knobs.base import Check, Device, Machine, Unable, able, script_inside
+from skblab_analysis.whole import whole
 
 SPREAD, FAR, BALANCED = "spread", "far", "irqbalance"
 _ALL = re.compile(r"all (\d{1,4})")
@@ -75,7 +76,7 @@ class IrqAffinity:
             elif words[0] == "irq" and _NUMBERED.fullmatch(words[3].partition("@")[0]):
                 # -1: the machine does not tell.
                 others = [some for node, some in nodes.items() if own in nodes and node != own]
-                found[words[1]] = {
+                found[str(whole(words[1]))] = {
                     "name": words[3],
                     "cpus": "" if balanced else cpus.same(words[2]),
                     "far": others[0] if others else "",

@@ -20,6 +20,7 @@ from skblab.sweep.knobs.base import (
     parted,
     script_inside,
 )
+from skblab_analysis.whole import whole
 
 # Below, a device loses its IPv6 addresses (RFC 8200, section 5).
 LEAST_MTU, MOST_MTU = 1280, 65535
@@ -48,7 +49,7 @@ class Mtu:
     def state(self, printed: str) -> str:
         """Return the MTU of each device."""
         found = [one for line in able(printed).splitlines() for one in json.loads(line)]
-        return " ".join(f"{one['ifname']}={one['mtu']}" for one in found)
+        return " ".join(f"{one['ifname']}={whole(one['mtu'])}" for one in found)
 
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable if a device cannot send packets as large."""
@@ -102,7 +103,7 @@ class Vlan:
         words = []
         for line in able(printed).splitlines():
             device, _, shown = line.partition(" ")
-            ids = [one["linkinfo"]["info_data"]["id"] for one in json.loads(shown or "[]")]
+            ids = [whole(one["linkinfo"]["info_data"]["id"]) for one in json.loads(shown or "[]")]
             words.append(f"{device}={ids[0] if ids else 0}")
         return " ".join(words)
 

@@ -11,6 +11,7 @@ from importlib import resources
 
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Between, Check, Machine, able
+from skblab_analysis.whole import whole
 
 PER_CENT = Between(0, 100)
 
@@ -33,7 +34,7 @@ class Load:
 
     def state(self, printed: str) -> str:
         """Return the percentage; Unable without stress-ng."""
-        return able(printed).split()[1]
+        return str(whole(able(printed).split()[1]))
 
     def fits(self, printed: str, value: Value) -> None:
         """Any load can be tried."""

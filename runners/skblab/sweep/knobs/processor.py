@@ -6,6 +6,7 @@ A state is `path=word` words; a path is relative to that folder.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,6 +57,8 @@ class Processor:
         """Return `path=word` words; Unable for a word that is no state that can be left."""
         _, *lines = able(printed).splitlines()
         for line in lines:
+            if "=" not in line:
+                raise ValueError(f"{line!r}: expected such as {self.files}=on")
             if line.partition("=")[2] not in self.words.values():
                 raise Unable(f"{line.replace('=', ' is ')}")
         return " ".join(sorted(lines))
@@ -78,7 +81,9 @@ class Processor:
     def restore(self, machine: Machine, state: str) -> str:
         """Write each file."""
         found = parted(state).items()
-        return "\n".join(f"echo {word} >{FOLDER}/{path}" for path, word in found)
+        return "\n".join(
+            f"echo {shlex.quote(word)} >{shlex.quote(f'{FOLDER}/{path}')}" for path, word in found
+        )
 
 
 _GOVERNORS = ("performance", "powersave", "schedutil", "ondemand", "conservative")

@@ -8,6 +8,7 @@ alone, for its classes and parameters could not be put back. A state is `device=
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
@@ -91,5 +92,5 @@ def _set(device: Device, kind: str) -> str:
         f"then tc qdisc del dev {device.name} root; fi"
     )
     if kind != DEFAULT:
-        script += f"; tc qdisc add dev {device.name} root handle {OURS} {kind}"
+        script += f"; tc qdisc add dev {device.name} root handle {OURS} {shlex.quote(kind)}"
     return script_inside(device.netns, script)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from skblab.errors import UsageError
+from skblab.errors import UsageError, one_line
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs import link, routefile, routeset
 from skblab.sweep.knobs.base import UNABLE, Check, Machine, Unable, able, script_inside
@@ -77,7 +77,9 @@ class Routes:
         ours = "0:0"
         for part in json.loads(mark).get("nftables", ()):
             ours = part.get("table", {}).get("comment", ours)
-        return f"routes={ours} all={total.split()[1]}"
+        state = f"routes={ours} all={total.split()[1]}"
+        _parts(state)
+        return state
 
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable where routes of ours would take over packets of the machine's own."""
@@ -125,7 +127,7 @@ class Routes:
         else:
             source, text = "cat", "".join(f"{one}\n" for one in self._file(value))
         made = f"{source} <<'{_END}' | {load}\n{text}{_END}"
-        head = self._script(machine, f"clear\nmark {value}:{count}")
+        head = self._script(machine, f"clear\nmark {shlex.quote(f'{value}:{count}')}")
         return f"{head}\n{made}"
 
     def _next(self, machine: Machine) -> str | None:
@@ -151,7 +153,8 @@ def _family(address: str) -> int:
 
 def _parts(state: str) -> tuple[str, int, int]:
     found = _STATE.fullmatch(state)
-    assert found is not None, state
+    if found is None:
+        raise ValueError(f"{one_line(state, 80)!r}: expected such as routes=5:5 all=9")
     return found[1], int(found[2]), int(found[3])
 
 

@@ -23,6 +23,8 @@ _EQUAL = re.compile(r"equal ([1-9]\d{0,3})(?: start (\d{1,4}))?")
 _KEY = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
 # In what `ip` prints of a device: as many as its driver can ever have.
 _QUEUES = "num_rx_queues"
+# Of a device, as the kernel has them in 16 bits.
+MOST_QUEUES = 1 << 16
 TABLE, KEY = "rss-indirection-table", "rss-hash-key"
 
 
@@ -57,6 +59,8 @@ class Keys:
 def table_words(table: list[int]) -> str:
     """Return what `ethtool -X` takes to make this table; Unable if nothing does."""
     first = min(table)
+    if not 0 <= first <= max(table) < MOST_QUEUES:
+        raise ValueError(f"queues {first} to {max(table)} in an indirection table")
     queues = max(table) - first + 1
     if table == [first + at % queues for at in range(len(table))]:
         return f"equal {queues} start {first}"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
@@ -57,7 +58,7 @@ class Sysctl:
         """Write each value."""
         paths = dict(self._paths(machine))
         words = [_LINE.fullmatch(word) for word in state.split()]
-        lines = [f"echo {found[2]} >{paths[found[1]]}" for found in words if found]
+        lines = [f"echo {shlex.quote(found[2])} >{paths[found[1]]}" for found in words if found]
         return self._run(machine, "; ".join(lines))
 
     def _paths(self, machine: Machine) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ A state is `path=value` words; a path is relative to /sys/class/net.
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from skblab.sweep.experiment import Value
@@ -91,7 +92,7 @@ class Sysfs:
         lines = []
         for device in machine.devices:
             writes = "; ".join(
-                f"echo {self._grouped(value)} >{CLASS}/{path}"
+                f"echo {shlex.quote(self._grouped(value))} >{shlex.quote(f'{CLASS}/{path}')}"
                 for path, value in found.items()
                 if path.startswith(f"{device.name}/")
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skblab import generator
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, one_line
 from skblab.guest import Guest, GuestSpec
 from skblab.guest.watch import Watch
 from skblab.kernel import Kernel
@@ -27,6 +27,7 @@ from skblab.sweep.knobs.base import Device, Machine
 from skblab.sweep.testbeds.sending import Sending
 from skblab.sweep.testbeds.sink import Place, Sink
 from skblab.transport import Transport
+from skblab_analysis.whole import MOST_COUNTED, whole
 
 # Frames of IPv6 that hold the generator's own header: magic, sequence and time, see pktgen.c.
 IPV6_LEAST = 82
@@ -206,10 +207,12 @@ def counts(who: str, printed: str, names: Sequence[str]) -> list[int]:
 
     `who` printed them, in words that begin an error.
     """
-    words = printed.split()
-    if len(words) != len(names) or not all(word.isdigit() for word in words):
-        raise SkblabError(f"{who} printed {printed!r}: expected {', '.join(names)}")
-    return [int(word) for word in words]
+    try:
+        words = dict(zip(names, printed.split(), strict=True))
+        return [whole(word, MOST_COUNTED) for word in words.values()]
+    except ValueError as error:
+        found = one_line(printed, 80)
+        raise SkblabError(f"{who} printed {found!r}: expected {', '.join(names)}") from error
 
 
 def sink(*, tester: bool, late_us: tuple[float, ...] = (), run: int | None = None) -> Sink:
