@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal, Self, cast
@@ -19,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from skblab import textfile, tomlfile
 from skblab_analysis.errors import RecordError, parse
 
 FILE = Path(__file__).resolve().parents[2] / "probes" / "catalogue.toml"
@@ -232,11 +232,6 @@ class Catalogue(_Part):
 
 
 def load(file: Path = FILE) -> Catalogue:
-    """Read the catalogue; RecordError says in one line what is wrong with it, and where."""
-    try:
-        document = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise RecordError(f"cannot read the catalogue {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RecordError(f"the catalogue {file} is no TOML: {error}") from error
-    return parse(Catalogue, document, f"the catalogue {file}")
+    """Read the catalogue; UsageError says in one line what is wrong with it, and where."""
+    what = f"the catalogue {file}"
+    return parse(Catalogue, tomlfile.parse(textfile.read(file, "the catalogue"), what), what)

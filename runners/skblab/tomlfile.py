@@ -8,17 +8,18 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from skblab import textfile
 from skblab.errors import UsageError
 
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[int | str, ...]
 
 SHOWN_FAULTS = 3
-_TABLE = re.compile(r"\s*\[(\[)?\s*([^\[\]]+?)\s*\](\])?\s*(?:#.*)?")
+_TABLE = re.compile(r"\s*\[(\[)?([^\[\]]+)\](\])?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
 
 
@@ -27,24 +28,33 @@ def read(model: type[Model], file: Path, what: str) -> Model:
 
     `what` names it when it cannot be read, such as "the experiment".
     """
+    text = textfile.read(file, what)
     try:
-        text = file.read_text()
-        document = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"cannot read {what} {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{what} {file} is no TOML: {error}") from error
-    try:
-        return model.model_validate(document)
+        return model.model_validate(parse(text, f"{what} {file}"))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
         said = [(fault["loc"], fault["msg"].removeprefix("Value error, ")) for fault in faults]
-        raise complaint(file, said) from error
+        raise _complaint(file, text, said) from error
+
+
+def parse(text: str, what: str) -> dict[str, Any]:
+    """Return a TOML document; UsageError says what is wrong in which line."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise UsageError(f"{what} is no TOML: it is nested too deeply") from error
+    # A number of too many digits is no TOMLDecodeError.
+    except ValueError as error:
+        raise UsageError(f"{what} is no TOML: {error}") from error
 
 
 def complaint(file: Path, faults: Sequence[tuple[Place, str]]) -> UsageError:
     """Return the error that says what is wrong at which places of a TOML file, with their lines."""
-    lines = dict(places(file.read_text()))
+    return _complaint(file, textfile.read(file, "the file"), faults)
+
+
+def _complaint(file: Path, text: str, faults: Sequence[tuple[Place, str]]) -> UsageError:
+    lines = dict(places(text))
     shown = [_words(lines, place, said) for place, said in faults[:SHOWN_FAULTS]]
     more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
     return UsageError(f"{file}:{'; line '.join(shown)}{more}")

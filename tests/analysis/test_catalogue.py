@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from skblab.errors import UsageError
 from skblab_analysis import catalogue_page
 from skblab_analysis.catalogue import FILE, load, version
 from skblab_analysis.errors import RecordError
@@ -72,10 +73,10 @@ def test_a_bad_catalogue_is_refused(tmp_path: Path, old: str, new: str, complain
 
 
 def test_no_catalogue_and_no_toml(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="cannot read the catalogue"):
+    with pytest.raises(UsageError, match="cannot read the catalogue"):
         load(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("[[point\n")
-    with pytest.raises(RecordError, match=r"is no TOML: .*line 1"):
+    with pytest.raises(UsageError, match=r"is no TOML: .*line 1"):
         load(tmp_path / "bad.toml")
 
 

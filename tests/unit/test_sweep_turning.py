@@ -37,6 +37,9 @@ class FileKnob:
     def fits(self, printed: str, value: Value) -> None:
         assert printed.strip()
 
+    def likely(self, machine: Machine) -> str:
+        return ""
+
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         return str(value)
 
@@ -201,6 +204,9 @@ class NicKnob:
 
     def fits(self, printed: str, value: Value) -> None:
         assert printed.strip()
+
+    def likely(self, machine: Machine) -> str:
+        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         return " ".join([str(value)] * len(before.split()))

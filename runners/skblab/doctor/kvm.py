@@ -44,7 +44,7 @@ def verdict(*, again: bool = False) -> Verdict:
     memory = _memory()
     if not again:
         try:
-            return Verdict.model_validate_json(memory.read_text())
+            return Verdict.model_validate_json(memory.read_bytes())
         except (FileNotFoundError, ValidationError):
             pass
     root = labroot.existing()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab import paths
+from skblab import paths, textfile
 from skblab.errors import SkblabError, UsageError
 from skblab.labroot import Bind, LabRoot
 
@@ -57,7 +57,7 @@ def fragment(name: str) -> Path:
 def read_fragment(file: Path) -> list[Ask]:
     """Return what `file` asks for; UsageError naming the line that cannot be understood."""
     asks: dict[str, Ask] = {}
-    for number, line in enumerate(file.read_text().splitlines(), 1):
+    for number, line in enumerate(textfile.read(file, "the configuration").splitlines(), 1):
         where = f"{file.name}:{number}"
         text = line.rstrip()
         if found := _SET.match(text):

@@ -11,14 +11,13 @@ from __future__ import annotations
 import fnmatch
 import lzma
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from skblab import paths
-from skblab.errors import UsageError, one_line
+from skblab import paths, tomlfile
+from skblab.errors import UsageError
 from skblab.kernel import config, source
 from skblab.kernel.model import Flavour, Request
 from skblab.labroot import LabRoot
@@ -121,10 +120,7 @@ def debian(flavour: Flavour, labroot: LabRoot) -> dict[str, str]:
 def reasons(file: Path | None = None) -> Reasons:
     """Read the reasons; UsageError when the file is not as `Reasons` describes."""
     path = file or paths.tree() / "kconfig" / "debian-differences.toml"
-    try:
-        return Reasons.model_validate(tomllib.loads(path.read_text()))
-    except (OSError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise UsageError(f"{path} cannot be used: {one_line(str(error))}") from error
+    return tomlfile.read(Reasons, path, "the reasons")
 
 
 def contrast(

@@ -140,7 +140,7 @@ class Kernel:
         """How this kernel came about; SkblabError when its record cannot be read."""
         file = self.path / RECORD
         try:
-            return Record.model_validate_json(file.read_text())
+            return Record.model_validate_json(file.read_bytes())
         except (OSError, ValidationError) as error:
             raise SkblabError(
                 f"{file} is missing or damaged ({one_line(str(error), 120)}); "

@@ -151,7 +151,7 @@ def ensure(request: PackageRequest, labroot: LabRoot, reporter: Reporter) -> Pac
 
 def _read(file: Path) -> Record:
     try:
-        return Record.model_validate_json(file.read_text())
+        return Record.model_validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
         raise SkblabError(
             f"{file} is missing or damaged ({one_line(str(error), 120)}); "

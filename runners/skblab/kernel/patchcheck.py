@@ -137,7 +137,7 @@ def _keys(wanted: build.Plan, labroot: LabRoot, depth: Depth) -> dict[int, str]:
 def _cached(key: str) -> PatchResult | None:
     file = store.entry(KIND, key) / RESULT
     with contextlib.suppress(OSError, ValueError):
-        return PatchResult.model_validate_json(file.read_text())
+        return PatchResult.model_validate_json(file.read_bytes())
     return None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from skblab import textfile
 from skblab.errors import SkblabError, UsageError, one_line
 from skblab.kernel.model import PatchRecord
 from skblab.labroot import Bind, LabRoot
@@ -50,12 +51,11 @@ class Series:
 def read(folder: Path) -> Series:
     """Read `folder/series`; UsageError with file and line for anything that is wrong in it."""
     file = folder / "series"
-    try:
-        text = file.read_text()
-    except (FileNotFoundError, NotADirectoryError) as error:
+    if not file.is_file():
         raise UsageError(
             f"{file} does not exist: expected a quilt series, one patch file name a line"
-        ) from error
+        )
+    text = textfile.read(file, "the series")
     patches: list[Path] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#", 1)[0].split()

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from skblab import store
-from skblab.errors import SkblabError, UsageError, one_line
+from skblab.errors import SkblabError, UsageError, one_line, understood
 from skblab.labroot.sandbox import MOUNT_POINTS, Bind, command, kill_with_parent
 from skblab.reporter import Reporter
 
@@ -39,8 +39,12 @@ class LabRoot:
     @property
     def versions(self) -> dict[str, str]:
         """The version of every Debian package in the root."""
-        loaded: dict[str, str] = json.loads((self.path / "skblab" / "versions.json").read_text())
-        return loaded
+        file = self.path / "skblab" / "versions.json"
+        text = file.read_bytes().decode(errors="replace")
+        with understood(
+            f"{file}; remove {self.path}, and the next command makes it anew: it", text
+        ):
+            return {str(name): str(version) for name, version in json.loads(text).items()}
 
     def command(
         self,

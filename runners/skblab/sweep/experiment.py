@@ -7,8 +7,10 @@ all combinations of `[matrix]`. Knobs of a `pair` go through their values togeth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +31,7 @@ from skblab.sweep.throughput.goals import SECONDS, TRIALS
 from skblab_analysis.certainty import AGAIN
 from skblab_analysis.exact import Setting as RecordedName
 from skblab_analysis.run import RunName
+from skblab_analysis.whole import Whole
 
 Value = bool | int | float | str | tuple[int | str, ...]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -67,6 +70,8 @@ MOST_PACKETS = 10**10
 # As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
 MOST_LATE = 4
 MOST_RUN = 1 << 20
+# Of one experiment, repeats included: at a second each they take eleven days.
+MOST_TRIALS = 1_000_000
 RFC2544 = ("latency", "frame_loss", "burst", "recovery")
 
 
@@ -85,7 +90,7 @@ def _countable(rates: tuple[int, ...], seconds: float) -> None:
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Needs(_Part):
@@ -297,7 +302,7 @@ class Experiment(_Part):
 
     name: RunName
     question: Annotated[str, Field(min_length=1)]
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Whole = 1
     needs: Needs = Needs()
     traffic: Traffic = Traffic()
     baseline: Knobs = {}
@@ -341,12 +346,27 @@ class Experiment(_Part):
         for excluded in self.exclude:
             if unknown := [name for name in excluded if name not in self.matrix]:
                 raise ValueError(f"exclude: {unknown[0]} is not in the matrix")
+        self._check_number()
         for combination in self._combinations():
             _recordable(combination.name)
-        names = [one.name for one in self.settings()]
-        if twice := {name for name in names if names.count(name) > 1}:
+        names = Counter(one.name for one in self.settings())
+        if twice := {name for name, count in names.items() if count > 1}:
             raise ValueError(f"setting: two are named {min(twice)!r}")
         return self
+
+    def _check_number(self) -> None:
+        """Raise ValueError for more trials than anybody can wait for, before they are made."""
+        groups = [pair[0] for pair in self.pair]
+        groups += [name for name in self.matrix if not self._paired(name)]
+        settings = len(self.setting) + prod(len(self.matrix[name]) for name in groups)
+        traffic = self.traffic
+        kinds = (traffic.family, traffic.frame, traffic.flows, traffic.destinations)
+        trials = settings * prod(map(len, kinds)) * self.repeats.most
+        if trials > MOST_TRIALS:
+            raise ValueError(
+                f"matrix: {settings} settings are {trials} trials, with all traffic and repeats; "
+                f"expected at most {MOST_TRIALS}"
+            )
 
     def settings(self) -> list[Setting]:
         """Return every setting but the baseline, in the file's order."""

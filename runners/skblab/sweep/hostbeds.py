@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from skblab import paths, store
 from skblab.environment import describe_host
-from skblab.errors import GuestError, SkblabError, UsageError, one_line
+from skblab.errors import GuestError, SkblabError, UsageError, one_line, understood
 from skblab.guest.watch import HostLog
 from skblab.reporter import Reporter
 from skblab.sweep import layering
@@ -87,7 +87,7 @@ def _holds(place: Path) -> bool:
 def remembered(file: Path) -> HostsFile:
     """Return the machines that a run was on; UsageError if they cannot be reached that way now."""
     try:
-        return HostsFile.model_validate_json(file.read_text())
+        return HostsFile.model_validate_json(file.read_bytes())
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise UsageError(f"{file}: {why}; mend it there") from error
@@ -95,7 +95,9 @@ def remembered(file: Path) -> HostsFile:
 
 def router_of(place: Path) -> str:
     """Return the name of a testbed's router, whether it can be reached or not."""
-    return str(json.loads((place / WAY).read_text())["router"]["ssh"])
+    text = (place / WAY).read_bytes().decode(errors="replace")
+    with understood(f"{place / WAY}, which says where a killed run was,", text):
+        return str(json.loads(text)["router"]["ssh"])
 
 
 def put_back(place: Path, reporter: Reporter) -> None:

@@ -15,11 +15,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skblab.errors import SkblabError, one_line
+from pydantic import BaseModel
+
+from skblab.errors import SkblabError, one_line, understood
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Machine, Unable, script_inside
 from skblab.sweep.knobs.registry import KNOBS, REMAKING
 from skblab.transport import Transport, TransportError
+from skblab_analysis.errors import parse
 
 # Characters of an argument (MAX_ARG_STRLEN has 128 KiB), which a script that runs inside is.
 LONGEST = 100_000
@@ -49,6 +52,13 @@ class Turned:
         return self.after != self.wanted
 
 
+class _Entry(BaseModel):
+    """A line of the undo journal."""
+
+    knob: str
+    script: str
+
+
 class Undo:
     """The undo journal: a file with a line for each script that puts something back."""
 
@@ -67,10 +77,10 @@ class Undo:
         if not self.file.exists():
             return []
         found = []
-        for line in self.file.read_text().splitlines():
-            with contextlib.suppress(json.JSONDecodeError):
-                entry = json.loads(line)
-                found.append((entry["knob"], entry["script"]))
+        *whole, _ = self.file.read_bytes().split(b"\n")
+        for number, line in enumerate(whole, 1):
+            entry = parse(_Entry, line, f"{self.file} line {number}, what puts a setting back,")
+            found.append((entry.knob, entry.script))
         return found[::-1]
 
     def replay(self, transport: Transport) -> list[str]:
@@ -100,6 +110,43 @@ def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[str]:
             return wrong
         waiting = failed
     return []
+
+
+def state(name: str, machine: Machine, printed: str) -> str:
+    """Return the state in what a knob's script printed; SkblabError if there is no whole one."""
+    # What is wanted is made of what was found: a device that is not in it would keep what it has,
+    # and nobody would see it.
+    likely = KNOBS[name].likely(machine)
+    with understood(f"what the machine says of {name}", printed):
+        known = KNOBS[name].state(printed)
+        for word in (one.name for one in machine.devices):
+            if _has(likely, word) and not _has(known, word):
+                raise ValueError(f"it has nothing of {word}")
+        if not known.strip():
+            raise ValueError("it has no value")
+        return known
+
+
+def _has(text: str, word: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text) is not None
+
+
+def fitting(name: str, printed: str, value: Value) -> None:
+    """Raise Unable for a value that the machine cannot have; SkblabError if it does not say."""
+    with understood(f"what the machine says of {name}", printed):
+        KNOBS[name].fits(printed, value)
+
+
+def wanted(name: str, machine: Machine, value: Value, before: str) -> str:
+    """Return the state that a value is where it was `before`; SkblabError if that is none."""
+    with understood(f"the state of {name}", before):
+        return KNOBS[name].wanted(machine, value, before)
+
+
+def restoring(name: str, machine: Machine, known: str) -> str:
+    """Return the script that makes a state so; SkblabError if that is none."""
+    with understood(f"the state of {name}", known):
+        return KNOBS[name].restore(machine, known)
 
 
 class Turner:
@@ -164,23 +211,23 @@ class Turner:
 
     def _wanted(self, settings: Mapping[str, Value], before: Mapping[str, str]) -> dict[str, str]:
         return {
-            name: KNOBS[name].wanted(self._machine, value, before[name])
+            name: wanted(name, self._machine, value, before[name])
             for name, value in settings.items()
         }
 
-    def _note(self, name: str, state: str) -> None:
+    def _note(self, name: str, known: str) -> None:
         """Have on disk how to undo a knob, if it was not turned yet."""
         if name not in self._first:
-            self._undo.add(name, KNOBS[name].restore(self._machine, state))
-            self._first[name] = state
+            self._undo.add(name, restoring(name, self._machine, known))
+            self._first[name] = known
 
     def _change(self, changes: Mapping[str, str], before: Mapping[str, str]) -> None:
         """Make each of these knobs have its state; how to undo it is on disk first."""
         scripts = []
-        for name, state in changes.items():
+        for name, known in changes.items():
             if name not in self._first:
                 self._note(name, before[name])
-            scripts.append((name, KNOBS[name].restore(self._machine, state)))
+            scripts.append((name, restoring(name, self._machine, known)))
         if scripts:
             self._seen = {}
         if wrong := _do(self._transport, scripts):
@@ -196,7 +243,7 @@ class Turner:
         It is what there was before the next turn, too.
         """
         self._seen = self._printed([one.knob for one in found])
-        after = {name: KNOBS[name].state(text) for name, text in self._seen.items()}
+        after = {name: state(name, self._machine, text) for name, text in self._seen.items()}
         return [replace(one, after=after[one.knob]) for one in found]
 
     def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
@@ -204,14 +251,16 @@ class Turner:
         unseen = self._printed([name for name in settings if name not in self._seen])
         for name, printed in ((name, (self._seen | unseen)[name]) for name in settings):
             try:
-                KNOBS[name].fits(printed, settings[name])
-                found[name] = KNOBS[name].state(printed)
+                fitting(name, printed, settings[name])
+                found[name] = state(name, self._machine, printed)
             except Unable as reason:
                 raise Unable(f"{name}: {reason}") from reason
         return found
 
     def _states(self, names: Collection[str]) -> dict[str, str]:
-        return {name: KNOBS[name].state(text) for name, text in self._printed(names).items()}
+        return {
+            name: state(name, self._machine, text) for name, text in self._printed(names).items()
+        }
 
     def _printed(self, names: Collection[str]) -> dict[str, str]:
         """Return what each knob prints: all by one script, for each call takes its time.
@@ -235,7 +284,7 @@ class Turner:
 
 
 def _differing(wanted: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    return {name: state for name, state in wanted.items() if state != before[name]}
+    return {name: known for name, known in wanted.items() if known != before[name]}
 
 
 def _marked(calls: Mapping[str, str]) -> str:
@@ -253,6 +302,8 @@ def turning(transport: Transport, machine: Machine, file: Path) -> Iterator[Turn
     undo = Undo(file)
     if undo.scripts():
         raise SkblabError(f"{file} has settings of a run that was killed; put them back first")
+    # What a kill cut would be the beginning of the first line.
+    undo.file.unlink(missing_ok=True)
     try:
         yield Turner(transport, machine, undo)
     except TransportError:
