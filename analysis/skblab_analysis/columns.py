@@ -10,23 +10,50 @@ results-schema/ are written from here.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from skblab.errors import one_line
+
 BY_ROW = "by column `unit`"
 NO_UNIT = ""
+# Characters of a text; a void trial's reason has a whole message.
+LONGEST_TEXT = 10_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column; `null` says that a value may be absent."""
+    """One column; `null` says that a value may be absent.
+
+    A value is one of `among`, if these are given. Numbers are never negative, unless `signed`, and
+    always finite; `lines`: a text that may have several.
+    """
 
     name: str
     type: pa.DataType
     unit: str
     about: str
     null: bool = False
+    among: tuple[str, ...] = ()
+    signed: bool = False
+    lines: bool = False
+
+    def fault(self, value: object) -> str | None:
+        """Return what is wrong with a value, in words; None if nothing is."""
+        if value is None:
+            return None if self.null else "is null"
+        if isinstance(value, str):
+            if self.among and value not in self.among:
+                return f"is {one_line(value, 40)!r}, expected one of {', '.join(self.among)}"
+            if not (self.lines or value.isprintable()) or len(value) > LONGEST_TEXT:
+                return f"is {one_line(value, 40)!r}, expected one line of text"
+        elif isinstance(value, float) and not math.isfinite(value):
+            return f"is {value}, expected a finite number"
+        elif isinstance(value, int | float) and value < 0 and not self.signed:
+            return f"is {value}, expected none below 0"
+        return None
 
 
 @dataclass(frozen=True)
@@ -66,6 +93,9 @@ class Table:
         return pa.schema(fields, metadata=metadata)
 
 
+PATHS = ("receive", "forward", "send")
+PARTS = ("whole", "tester")
+LIMITS = ("none", "generator", "device", "sink")
 _TRIAL = Column("trial", pa.int64(), NO_UNIT, "Number of the trial in the run, from 0.")
 _BOOT_KNOBS = Column(
     "boot_knobs",
@@ -81,6 +111,7 @@ _SERIES = (
         NO_UNIT,
         "Path of the packets: `receive`, `forward` or `send`; null for `napi` and `arrival`.",
         null=True,
+        among=PATHS,
     ),
     Column(
         "kind",
@@ -88,6 +119,7 @@ _SERIES = (
         NO_UNIT,
         "`layer`, `total` (the whole path), `entry` (whole path and what was before), `napi`, or "
         "`arrival` (a tester's: latency, inter-arrival time, jitter).",
+        among=("layer", "total", "entry", "napi", "arrival"),
     ),
     Column(
         "layer", pa.string(), NO_UNIT, "Name of the interval, unique within trial, path and kind."
@@ -101,8 +133,20 @@ _SERIES = (
         "For `napi`: where the poll ran (softirq, ksoftirqd, kthread, busy_poll, netpoll).",
         null=True,
     ),
-    Column("counted", pa.string(), NO_UNIT, "What one count is: `packet` or `poll`."),
-    Column("unit", pa.string(), NO_UNIT, "Unit of the values: `ns` or `instructions`."),
+    Column(
+        "counted",
+        pa.string(),
+        NO_UNIT,
+        "What one count is: `packet` or `poll`.",
+        among=("packet", "poll"),
+    ),
+    Column(
+        "unit",
+        pa.string(),
+        NO_UNIT,
+        "Unit of the values: `ns` or `instructions`.",
+        among=("ns", "instructions"),
+    ),
 )
 
 TRIALS = Table(
@@ -110,13 +154,20 @@ TRIALS = Table(
     "one trial, good or void",
     (
         _TRIAL,
-        Column("clock", pa.string(), NO_UNIT, "`wall` (nanoseconds) or `exact` (instructions)."),
+        Column(
+            "clock",
+            pa.string(),
+            NO_UNIT,
+            "`wall` (nanoseconds) or `exact` (instructions).",
+            among=("wall", "exact"),
+        ),
         Column("setting", pa.string(), NO_UNIT, "Setting under test, such as `rp_filter=1`."),
         Column(
             "part",
             pa.string(),
             NO_UNIT,
             "`whole`, or `tester`: generator, links and sink with nothing in between.",
+            among=PARTS,
         ),
         Column(
             "traffic",
@@ -133,6 +184,7 @@ TRIALS = Table(
             "then what the router forwarded), or `tester`: any of these, of the tester alone; "
             "null: it is of no sweep.",
             null=True,
+            among=("instructions", "throughput", "latency", "layers", "tester"),
         ),
         Column(
             "rate",
@@ -149,11 +201,13 @@ TRIALS = Table(
         ),
         _BOOT_KNOBS,
         Column("repeat", pa.int64(), NO_UNIT, "Number of the repeat within the boot, from 0."),
-        Column("state", pa.string(), NO_UNIT, "`good` or `void`."),
-        Column("reason", pa.string(), NO_UNIT, "Why the trial is void.", null=True),
+        Column("state", pa.string(), NO_UNIT, "`good` or `void`.", among=("good", "void")),
+        Column("reason", pa.string(), NO_UNIT, "Why the trial is void.", null=True, lines=True),
         Column("sent", pa.int64(), "packets", "Packets handed to the kernel.", null=True),
         Column("received", pa.int64(), "packets", "Distinct packets received.", null=True),
-        Column("lost", pa.int64(), "packets", "Packets that never arrived.", null=True),
+        Column(
+            "lost", pa.int64(), "packets", "Packets that never arrived.", null=True, signed=True
+        ),
         Column("duplicates", pa.int64(), "packets", "Further copies received.", null=True),
         Column(
             "reordered",
@@ -277,6 +331,7 @@ _SEARCHED = (
         pa.string(),
         NO_UNIT,
         "`whole`, or `tester`: generator, links and sink with nothing in between.",
+        among=PARTS,
     ),
     Column("boot", pa.int64(), NO_UNIT, "Number of the block, which has fresh boots, from 0."),
     _BOOT_KNOBS,
@@ -313,6 +368,7 @@ LOADS = Table(
             pa.string(),
             NO_UNIT,
             "Who lost packets, or did not send them: `generator`, `device`, `sink`, or `none`.",
+            among=LIMITS,
         ),
         Column(
             "purpose",
@@ -321,6 +377,7 @@ LOADS = Table(
             "`search`; `confirmation`: the last one, at the strict rate; or `rfc2544`: of frame "
             "loss or back-to-back. Null in runs of older versions.",
             null=True,
+            among=("search", "confirmation", "rfc2544"),
         ),
     ),
     later=True,
@@ -350,13 +407,18 @@ THROUGHPUT = Table(
         ),
         Column("trials", pa.int64(), NO_UNIT, "Trials at the two bounds."),
         Column(
-            "limit", pa.string(), NO_UNIT, "Who was the limit of most bad trials at the upper one."
+            "limit",
+            pa.string(),
+            NO_UNIT,
+            "Who was the limit of most bad trials at the upper one.",
+            among=LIMITS,
         ),
         Column(
             "outcome",
             pa.string(),
             NO_UNIT,
             "`regular` (it has both bounds), `good at the maximum load`, or `no good load`.",
+            among=("regular", "good at the maximum load", "no good load"),
         ),
         Column("reached", pa.bool_(), NO_UNIT, "Whether the bounds came as near as asked."),
         Column(
@@ -366,6 +428,7 @@ THROUGHPUT = Table(
             "What it is the result of: `device`, `tester`, `maximum load`, `no good load`; null of "
             "the tester itself.",
             null=True,
+            among=("device", "tester", "maximum load", "no good load"),
         ),
         Column(
             "confirmed",
@@ -389,6 +452,7 @@ RFC2544 = Table(
             pa.string(),
             NO_UNIT,
             "`latency` (26.2), `frame loss` (26.3), `back-to-back` (26.4), `recovery` (26.5).",
+            among=("latency", "frame loss", "back-to-back", "recovery"),
         ),
         Column("repeat", pa.int64(), NO_UNIT, "Number of the repetition, or of the load, from 0."),
         Column("load", pa.float64(), "packets/s", "Rate of the stream, burst, or overload."),
@@ -451,8 +515,9 @@ RFC2544 = Table(
             NO_UNIT,
             "Who lost packets: of back-to-back, of the shortest burst that failed.",
             null=True,
+            among=LIMITS,
         ),
-        Column("reason", pa.string(), NO_UNIT, "Why there is no figure.", null=True),
+        Column("reason", pa.string(), NO_UNIT, "Why there is no figure.", null=True, lines=True),
     ),
     later=True,
 )
@@ -480,7 +545,13 @@ ANOMALIES = Table(
     "one anomaly of a latency trial: packets late in a row, or numbers left out in one place",
     (
         _TRIAL,
-        Column("kind", pa.string(), NO_UNIT, "`late`, or `gap`: packets that did not come then."),
+        Column(
+            "kind",
+            pa.string(),
+            NO_UNIT,
+            "`late`, or `gap`: packets that did not come then.",
+            among=("late", "gap"),
+        ),
         Column(
             "threshold", pa.int64(), "ns", "Latency of a late packet; null for `gap`.", null=True
         ),
@@ -499,6 +570,7 @@ ANOMALIES = Table(
             "ns",
             "From the first one's stamp to the last one's.",
             null=True,
+            signed=True,
         ),
         Column("latency_min", pa.int64(), "ns", "The smallest latency in it.", null=True),
         Column("latency_mean", pa.float64(), "ns", "The mean latency in it.", null=True),
@@ -520,11 +592,12 @@ COUNTERS = Table(
             NO_UNIT,
             "`interrupt`, `softirq`, `softnet` (/proc/net/softnet_stat), `device` (statistics of "
             "the network device), `driver` (ethtool -S) or `thread` (its time on a CPU).",
+            among=("interrupt", "softirq", "softnet", "device", "driver", "thread"),
         ),
         Column("name", pa.string(), NO_UNIT, "Name that the kernel gives it, behind its device."),
         Column("cpu", pa.int64(), NO_UNIT, "CPU that counted; null: it is of no CPU.", null=True),
         Column("unit", pa.string(), NO_UNIT, "`ns`, `packets`, `bytes`; else what its name says."),
-        Column("value", pa.int64(), BY_ROW, "By how much it rose."),
+        Column("value", pa.int64(), BY_ROW, "By how much it rose.", signed=True),
     ),
     later=True,
 )

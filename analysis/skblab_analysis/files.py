@@ -20,12 +20,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
-from skblab.errors import SkblabError
+from skblab.errors import SkblabError, one_line
 from skblab.store import write_whole
 from skblab_analysis.columns import Table
-from skblab_analysis.errors import RecordError
+from skblab_analysis.errors import Model, RecordError, parse
 from skblab_analysis.series import Row
 
 
@@ -96,18 +96,23 @@ def read_table(path: Path, table: Table) -> list[Row]:
 
     A column that may be null and is not there is null, and a later table that is not there has no
     rows: an older run stays readable. RecordError when the file is absent or torn, lacks another
-    column, or has one of another type.
+    column, has one of another type, or a value that the column does not have.
     """
     try:
-        arrow = pq.read_table(path)
+        # As it is, whatever it says of itself for pandas: only columns that are known are taken.
+        arrow = pq.ParquetFile(path).read()
+        arrow.validate(full=True)
     except FileNotFoundError as error:
         if table.later:
             return []
         raise RecordError(f"{path} is missing: not a whole run folder") from error
-    except (pa.ArrowException, OSError) as error:
-        raise RecordError(f"{path} is no readable parquet file: {error}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        why = one_line(str(error), 200)
+        raise RecordError(f"{path} is no readable parquet file: {why}") from error
     rows: list[Row] = [{} for _ in range(arrow.num_rows)]
     for column in table.columns:
+        if arrow.schema.names.count(column.name) > 1:
+            raise RecordError(f"{path} has several columns {column.name}")
         if column.name not in arrow.schema.names:
             if not column.null:
                 raise RecordError(f"{path} lacks the column {column.name}")
@@ -119,7 +124,9 @@ def read_table(path: Path, table: Table) -> list[Row]:
                     f"{path}: column {column.name} is {found.type}, expected {column.type}"
                 )
             values = found.to_pylist()
-        for row, value in zip(rows, values, strict=True):
+        for number, (row, value) in enumerate(zip(rows, values, strict=True)):
+            if fault := column.fault(value):
+                raise RecordError(f"{path} row {number}: {column.name} {fault}")
             row[column.name] = value
     return rows
 
@@ -129,8 +136,13 @@ class Event(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    at: datetime = Field(description="UTC")
+    at: AwareDatetime = Field(description="UTC")
     event: str = Field(description="what happened, in one word")
+
+    def told(self, model: type[Model]) -> Model:
+        """Return its data, as events of its name have it; RecordError if it has not."""
+        what = f"the journal's event {self.event} of {self.at:%Y-%m-%d %H:%M:%S}"
+        return parse(model, dict(self.model_extra or {}), what)
 
 
 class Journal:
@@ -167,9 +179,5 @@ class Journal:
         lines = text.split(b"\n")[:-1]
         events = []
         for number, line in enumerate(lines, 1):
-            try:
-                events.append(Event.model_validate_json(line))
-            except ValidationError as error:
-                fault = error.errors()[0]["msg"]
-                raise RecordError(f"{self.path} line {number} is no event: {fault}") from error
+            events.append(parse(Event, line, f"{self.path} line {number}, an event,"))
         return events

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pydantic import BaseModel
+
 from skblab_analysis.certainty import AGAIN, Difference
 from skblab_analysis.records import Run
 from skblab_analysis.throughput import (
@@ -19,6 +21,7 @@ from skblab_analysis.throughput import (
     ThroughputSummary,
     false_alarms,
 )
+from skblab_analysis.whole import Whole
 from skblab_analysis.words import ABSENT, NARROW_SPACE, joined, number, share, small_share
 
 # What a table has room for.
@@ -261,12 +264,16 @@ def _confirmed(run: Run) -> list[str]:
     return [f"{said}{short}."]
 
 
+class _Enough(BaseModel):
+    """What the journal says when no more blocks are needed."""
+
+    blocks: Whole
+    reason: str
+
+
 def _ended(run: Run) -> list[str]:
-    return [
-        f"It ended after {data['blocks']} blocks: {data['reason']}."
-        for event in run.journal
-        if event.event == "enough" and (data := event.model_dump())
-    ]
+    ends = [event.told(_Enough) for event in run.journal if event.event == "enough"]
+    return [f"It ended after {one.blocks} blocks: {one.reason}." for one in ends]
 
 
 def _commands(run: Run, setting: str) -> tuple[str, ...]:

@@ -279,9 +279,9 @@ class RunFolder:
         """Add an event to the journal, flushed to disk before this returns."""
         self._journal.append(event, data)
 
-    def events(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the data of all events of a name, in their order."""
-        return [one.model_extra or {} for one in self._journal.read() if one.event == name]
+    def events(self, name: str) -> list[files.Event]:
+        """Return all events of a name, in their order."""
+        return [one for one in self._journal.read() if one.event == name]
 
     def record_wall(
         self,
@@ -705,11 +705,13 @@ def load(path: Path) -> Run:
             f"{path / 'trials.parquet'} holds {len(rows['trials'])} trials "
             f"but run.json lists {document.trials}"
         )
+    for name, some in rows.items():
+        _check_trials(path / f"{name}.parquet", some, rows["trials"])
     try:
         found = series.from_rows(rows["layers_summary"], rows["layers"])
     except ValueError as error:
         raise RecordError(f"{path / 'layers.parquet'}: {error}") from error
-    return Run(
+    run = Run(
         folder=path,
         document=document,
         trials=tuple(rows["trials"]),
@@ -722,6 +724,24 @@ def load(path: Path) -> Run:
         counters=tuple(rows["counters"]),
         journal=tuple(files.Journal(path / "journal.jsonl").read()),
     )
+    # What is made of rows of a sweep is checked with them, and not first in a report.
+    run.exact_trials()
+    tablerows.results(run.found)
+    tablerows.tested(run.tested)
+    return run
+
+
+def _check_trials(file: Path, rows: Sequence[Row], trials: Sequence[Row]) -> None:
+    """Raise RecordError if rows say of their trial what the trial itself does not."""
+    for number, row in enumerate(rows):
+        trial = trials[row["trial"]]
+        for name in (*_OF_TRIAL, "rate"):
+            # A row of counters, or of a histogram, repeats none of it.
+            if name in row and row[name] != trial[name]:
+                raise RecordError(
+                    f"{file} row {number}: {name} is {row[name]!r}, but its trial "
+                    f"{row['trial']} has {trial[name]!r}"
+                )
 
 
 def _make(results: Path, name: str) -> Path:

@@ -19,16 +19,12 @@ from skblab_analysis.throughput import Result
 def exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
     """Return the good trials that count instructions."""
     return [
-        ExactTrial(
-            setting=row["setting"],
-            part=row["part"],
-            boot=row["boot"],
-            repeat=row["repeat"],
-            packets=row["packets"],
-            delivered=row["received"],
-            instructions=row["instructions"],
-            traffic=row["traffic"] or "",
-            boot_knobs=row["boot_knobs"] or "",
+        parse(
+            ExactTrial,
+            {name: row[name] for name in ("setting", "part", "boot", "repeat", "packets")}
+            | {"delivered": row["received"], "instructions": row["instructions"]}
+            | {"traffic": row["traffic"] or "", "boot_knobs": row["boot_knobs"] or ""},
+            f"trial {row['trial']}",
         )
         for row in rows
         if row["state"] == "good" and row["instructions"] is not None

@@ -132,5 +132,5 @@ def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
     made = searches.search("baseline", 0, 1000.0)
     strange = made.goals[0].model_copy(update={"outcome": "strange"})
     folder.record_search(made.model_copy(update={"goals": (strange,)}))
-    with pytest.raises(RecordError, match="a row of throughput is not as expected: outcome"):
+    with pytest.raises(RecordError, match="row 0: outcome is 'strange', expected one of regular"):
         load(folder.path).throughput()

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+from pydantic import BaseModel
 
 from skblab import store
 from skblab.environment import describe, describe_guest
@@ -29,6 +31,14 @@ from skblab_analysis.run import Guest as GuestRecord
 
 # The journal's event that says what a boot is.
 MACHINE = "machine"
+
+
+class _Described(BaseModel):
+    """What it says."""
+
+    boot: str
+    guest: GuestRecord
+    router: dict[str, str]
 
 
 class Beds(Protocol):
@@ -137,9 +147,10 @@ class Guests:
 
     def environment(self) -> Environment:
         """Return what the figures depend on; of boots with knobs what is not as without them."""
-        seen: dict[str, Mapping[str, Any]] = {}
+        seen: dict[str, _Described] = {}
         for event in self.folder.events(MACHINE):
-            seen.setdefault(event["boot"], event)
+            one = event.told(_Described)
+            seen.setdefault(one.boot, one)
         if not seen:
             return describe(self.boots.first, {})
         first = seen.get("") or next(iter(seen.values()))
@@ -147,10 +158,10 @@ class Guests:
         for boot, one in seen.items():
             more |= {
                 f"router {name}{f', with {boot}' if boot else ''}": value
-                for name, value in one["router"].items()
-                if one is first or value != first["router"].get(name)
+                for name, value in one.router.items()
+                if one is first or value != first.router.get(name)
             }
-        guests = {self.method.clock: GuestRecord.model_validate(first["guest"])}
+        guests = {self.method.clock: first.guest}
         return describe(self.boots.first, guests).model_copy(update={"more": more})
 
     def stop(self) -> None:

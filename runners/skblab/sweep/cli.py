@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from pydantic import BaseModel, ConfigDict, Field
 from rich.markup import escape
 
 from skblab import labroot, paths, portable, store, tools
@@ -38,10 +39,12 @@ from skblab.tomlfile import complaint
 from skblab.transport import TransportError
 from skblab_analysis import rates, tables
 from skblab_analysis.certainty import AGAIN
+from skblab_analysis.errors import parse
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
 from skblab_analysis.run import Command, Environment
 from skblab_analysis.run import Plan as PlanRecord
+from skblab_analysis.whole import Positive
 
 # The experiment file of a run, in its folder.
 EXPERIMENT = "experiment.toml"
@@ -219,6 +222,19 @@ def cleanup(
     )
 
 
+class _Asked(BaseModel):
+    """What a sweep's run folder says of how it was asked for; older ones say less."""
+
+    model_config = ConfigDict(strict=True)
+
+    clock: Literal["wall", "exact"] = "wall"
+    plan: str
+    testbed: Annotated[str, Field(pattern=f"^({'|'.join(KINDS)})$")] = NETNS.name
+    packets: Positive = PACKETS
+    flavour: str = STOCK
+    patches: bool = True
+
+
 def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
     folder = RunFolder.open(run)
     record = folder.document.plan
@@ -226,10 +242,11 @@ def _unfinished(run: Path) -> tuple[plans.Plan, RunFolder]:
         raise UsageError(f"{run} came to its end: nothing to resume; again: {record.again}")
     if not (run / EXPERIMENT).exists():
         raise UsageError(f"{run} is no sweep (it has no {EXPERIMENT}): run it anew: {record.again}")
-    plan = _plan(_read(str(run / EXPERIMENT)), exact=record.parameters.get("clock") == "exact")
-    if plan.digest != record.parameters["plan"]:
+    asked = parse(_Asked, record.parameters, f"the parameters in {run / 'run.json'}")
+    plan = _plan(_read(str(run / EXPERIMENT)), exact=asked.clock == "exact")
+    if plan.digest != asked.plan:
         raise UsageError(
-            f"{run}: its plan was {record.parameters['plan']}, and this skblab makes {plan.digest} "
+            f"{run}: its plan was {asked.plan}, and this skblab makes {plan.digest} "
             f"of the same file; run it anew: {record.again}"
         )
     return plan, folder

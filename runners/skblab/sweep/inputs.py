@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from skblab.doctor import kvm
 from skblab.errors import UsageError
 from skblab.labroot import Bind, LabRoot
@@ -61,6 +63,12 @@ def machines(found: Environment) -> dict[str, str]:
     return {name: found.more[name] for name in names if name in found.more}
 
 
+class _Began(BaseModel):
+    """What the journal says of what a run depends on."""
+
+    found: dict[str, str]
+
+
 def check(folder: RunFolder, found: dict[str, str], event_name: str = EVENT) -> None:
     """Keep what a run depends on; UsageError if it began with something else.
 
@@ -69,7 +77,7 @@ def check(folder: RunFolder, found: dict[str, str], event_name: str = EVENT) -> 
     for event in load(folder.path).journal:
         if event.event != event_name:
             continue
-        before = event.model_dump()["found"]
+        before = event.told(_Began).found
         for name in sorted(found.keys() | before.keys()):
             if found.get(name) != before.get(name):
                 raise UsageError(

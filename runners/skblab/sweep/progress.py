@@ -10,10 +10,10 @@ not tried a third time, and what the user ended is.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from skblab.sweep.plan import Boot, Change, Trial
 from skblab_analysis.records import load
@@ -53,6 +53,17 @@ class Key:
         return asdict(self)
 
 
+class _Tried(BaseModel):
+    """A Key, as the journal has it."""
+
+    setting: str
+    block: int
+    traffic: str
+    measure: str
+    rate: int | None
+    boot_knobs: str
+
+
 class Progress:
     """What is done, and what was attempted how often; `attempt`, `die` and `end` keep it so."""
 
@@ -71,9 +82,7 @@ class Progress:
         counts = {"attempt": attempts, "death": deaths}
         for event in run.journal:
             if event.event in counts:
-                data = event.model_dump()
-                key = Key(**{one.name: data[one.name] for one in fields(Key)})
-                counts[event.event][key] += 1
+                counts[event.event][Key(**event.told(_Tried).model_dump())] += 1
         return cls(done, attempts, deaths)
 
     def attempted(self, boot: Boot) -> int:

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Run folders gone wrong are read, or refused in one line; for as long as is asked for."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import broken_runs
+import pytest
+
+SECONDS = float(os.environ.get("SKBLAB_FUZZ_SECONDS", "20"))
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return broken_runs.samples(tmp_path_factory.mktemp("runs"))
+
+
+def test_the_samples_are_good(bases: list[Path]) -> None:
+    for one in bases:
+        broken_runs.read(one)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_few(seed: int, bases: list[Path], tmp_path: Path) -> None:
+    assert broken_runs.check(seed, bases, tmp_path / "broken") is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 300)
+def test_for_as_long_as_is_asked_for() -> None:
+    """What broke is left in the folder that the output names, and its seed breaks it again."""
+    command = [sys.executable, broken_runs.__file__, str(SECONDS), str(random.randrange(1 << 32))]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
