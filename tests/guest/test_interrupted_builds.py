@@ -55,7 +55,7 @@ def _gone(*words: str) -> bool:
 )
 def test_lab_root(tmp_path: Path, number: signal.Signals, status: int) -> None:
     if os.geteuid() != 0:
-        pytest.skip("needs root rights")
+        pytest.fail("the lab root needs root rights")
     mounts = Path("/proc/mounts").read_text()
     process = _start(tmp_path, "lab-root")
     deadline = time.monotonic() + 60
@@ -63,6 +63,7 @@ def test_lab_root(tmp_path: Path, number: signal.Signals, status: int) -> None:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert _running("mmdebstrap", str(tmp_path))
     process.send_signal(number)
     process.communicate(timeout=30)
     assert process.returncode == status

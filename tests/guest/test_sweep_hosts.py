@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import schema_checks
 
 from conftest import TREE, Skblab
+from retries import no_retries
 from skblab import paths
 from skblab.errors import SkblabError
 from skblab.kernel import Kernel
@@ -50,10 +52,12 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     [folder] = results.iterdir()
     run = load(folder)
     assert {row["state"] for row in run.trials} == {"good"}
+    no_retries(run)
+    schema_checks.folder_fits(folder)
     works = {one.setting: one for one in run.works()}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     [latency] = run.latency()
-    assert all(one.latency.count == 200 for one in latency.delays)
+    assert [one.latency.count for one in latency.delays] == [200] * 3
     assert latency.testers[0].latency.count == 200
     environment = run.document.environment
     assert environment is not None
