@@ -50,11 +50,20 @@ def of(document: dict[str, Any]) -> Account:
     return account(0, "ns", parse(PathlatDocument, json.dumps(document), "it"))
 
 
-def test_calls_that_kprobes_did_not_see_are_unaccounted_for() -> None:
+@pytest.mark.parametrize("cause", ["kprobes_missed", "sends_refused", "bulk_cut"])
+def test_what_hooks_did_not_see_is_unaccounted_for(cause: str) -> None:
     plain = of(hooked())
-    found = of(hooked(kprobes_missed=7))
+    found = of(hooked(**{cause: 7}))
     assert found.missing == plain.missing + 7
-    assert found.unaccounted["kprobes_missed"] == 7
+    assert found.unaccounted[cause] == 7
+
+
+def test_what_was_sent_here_began_as_well() -> None:
+    document = hooked(began=4)
+    document["hooks"]["entered"] -= 4
+    found = of(document)
+    assert found.begun == found.ended + found.merged
+    assert found.unaccounted["unbalanced"] == 0
 
 
 def test_samples_tell_only_ends() -> None:

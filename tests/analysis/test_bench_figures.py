@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -104,13 +105,21 @@ def test_faults() -> None:
 
 
 def test_polls() -> None:
-    more = {
+    more: dict[str, Any] = {
         "rows": (row("unpatched"), row("napi", group="napi")),
         "trials": (*trials("unpatched", {}), *trials("napi", {"tester": 90})),
         "polls": {"napi": 1.5},
         "against": {"napi": "unpatched"},
     }
     (one,) = bench.polls(document(**more))
+    assert (one.row.name, one.baseline, one.seeable) == ("napi", "unpatched", 0)
+    # The family that repeats worst tells what could have been seen: 3 a packet, 1.5 polls each.
+    for at, trial in enumerate(more["trials"]):
+        if (trial.row, trial.part, trial.family, trial.repeat) == ("napi", "tester", 6, 2):
+            worse = trial.model_copy(update={"instructions": trial.instructions + 3000})
+            more["trials"] = (*more["trials"][:at], worse, *more["trials"][at + 1 :])
+    (one,) = bench.polls(document(**more))
+    assert one.seeable == pytest.approx(2)
     assert one.per_poll == pytest.approx(60)
 
 

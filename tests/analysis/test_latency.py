@@ -226,6 +226,35 @@ def test_the_tables_and_the_findings(run: Run) -> None:
     assert "quick has a 99th percentile" in findings.headline(run)
 
 
+def test_what_is_shown_is_what_was_measured(run: Run) -> None:
+    found = summary(run)
+    shown = {one.setting: one for one in delays.rows(found)}
+    assert shown["baseline"].difference == "baseline"
+    # Of this setting against the baseline in three blocks, not of the baseline itself.
+    assert shown["quick"].difference.startswith("−49.3")
+    assert delays.headline([found]) is not None
+    headline = str(delays.headline([found])).replace(FIXED_SPACE, " ")
+    assert headline.startswith("quick has a 99th percentile 49.3 %")
+    assert "below that of baseline" in headline
+    late = [one for one in delays.late_rows(found) if one.setting == "slow"]
+    assert [(one.late, one.runs, one.in_runs, one.longest) for one in late] == [
+        ("135", "3", "15", "5"),
+        ("15", "3", "15", "5"),
+    ]
+    # Packets in a million; only the first threshold is compared.
+    assert [one.difference.partition(" ±")[0] for one in late] == ["+2 500.0", ""]
+
+
+def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    for boot in range(3):
+        folder.record_arrivals(trial("baseline", boot, latencies(40_000 + 500 * boot)))
+        folder.record_arrivals(trial("same", boot, latencies(40_000 + 500 * boot)))
+        folder.record_arrivals(trial("slow", boot, latencies(60_000 + 500 * boot)))
+    said = " ".join(delays.sentences([summary(load(folder.path))]))
+    assert "No difference was seen with same." in said.replace(FIXED_SPACE, " ")
+
+
 def test_the_report_has_all_of_it(run: Run) -> None:
     page = build_report(run.folder, fake_gnuplot).read_text()
     for words in (

@@ -14,8 +14,9 @@ from rich.console import Console
 from test_report import fake_gnuplot
 
 from skblab_analysis import findings, layers_by_setting, tables
+from skblab_analysis.certainty import Difference, Interval
 from skblab_analysis.errors import RefusedError
-from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Probed
+from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Probed, Setting
 from skblab_analysis.offered import behind
 from skblab_analysis.records import Run, RunFolder, load
 from skblab_analysis.report import build_report
@@ -83,6 +84,37 @@ def test_the_layer_that_a_setting_changes_is_named(run: Run) -> None:
     assert found.settings[0].layers[WHOLE].count == 3 * COUNT
     # Polls in softirqs and in ksoftirqd are one delay.
     assert found.settings[0].layers[DELAY].count > 0
+
+
+def made_up(**layers: tuple[float, float]) -> LayeringSummary:
+    """A setting's layers: what each differs by, and what could have been seen of it."""
+    changes = {
+        name: Difference(Interval(mean, seeable, 3), 1000.0, seeable)
+        for name, (mean, seeable) in layers.items()
+    }
+    settings = (Setting("baseline", (), {}), Setting("rules", (), {}))
+    return LayeringSummary(TRAFFIC, 100, "baseline", tuple(layers), settings, {"rules": changes})
+
+
+def test_only_what_was_seen_and_goes_the_same_way_has_moved() -> None:
+    layers = {WHOLE: (40.0, 5.0), "a": (10.0, 2.0), "b": (1.0, 2.0), "c": (30.0, 2.0)}
+    found = made_up(**layers, d=(-9.0, 2.0), **{DELAY: (50.0, 2.0)})
+    assert [name for name, _ in found.moved("rules")] == ["c", "a"]
+    assert found.moved("baseline") == []
+    [said] = layers_by_setting.sentences([found])
+    assert "differs by +40 ns: most of it in c +30 ns and a +10 ns." in said.replace(
+        NARROW_SPACE, " "
+    )
+    quicker = made_up(**{WHOLE: (-40.0, 5.0), "a": (-10.0, 2.0)})
+    [said] = layers_by_setting.sentences([quicker])
+    assert "differs by −40 ns: most of it in a −10 ns." in said.replace(NARROW_SPACE, " ")
+    # It could as well be none.
+    assert layers_by_setting.sentences([made_up(**{WHOLE: (4.0, 5.0), "a": (10.0, 2.0)})]) == []
+
+
+def test_the_whole_path_and_the_delay_have_the_first_columns() -> None:
+    found = made_up(a=(1.0, 2.0), **{DELAY: (1.0, 2.0), WHOLE: (1.0, 2.0)}, b=(1.0, 2.0))
+    assert layers_by_setting.names(found) == [WHOLE, DELAY, "a", "b"]
 
 
 def test_a_sweep_is_not_taken_for_a_run_of_the_probe(run: Run) -> None:
