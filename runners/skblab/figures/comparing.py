@@ -73,7 +73,7 @@ def _rows(figure: Figure, output: str) -> Iterator[Pair]:
         other = () if where is None else shown[where]
         at = at if where is None else where + 1
         if isinstance(line, str):
-            heading = line
+            heading = line.partition(" (")[0]
             continue
         now = list(other.columns) if isinstance(other, Row) else []
         for column, then in line.columns:
