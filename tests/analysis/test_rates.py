@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,6 +63,18 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
         "how often one is seen where there is none.",
         "It ended after 3 blocks: every interval is within 5.00% of its mean.",
     ]
+
+
+def test_the_smallest_differences_of_several_settings_are_a_range(tmp_path: Path) -> None:
+    rates = {
+        "baseline": [1000.0, 1001.0, 1002.0],
+        "near": [1001.0, 1001.0, 1003.0],
+        "noisy": [900.0, 1000.0, 1100.0],
+    }
+    path = searches.finished_run(tmp_path, list(searches.searches(rates)))
+    [found] = [one for one in said(path) if "No difference was seen" in one]
+    least, most = re.findall(r"([\d.]+) %", found)
+    assert 0 < float(least) < 5 < float(most)
 
 
 def test_a_single_block_tells_no_difference(tmp_path: Path) -> None:

@@ -142,6 +142,26 @@ def test_exact_picture_of_any_shape(
     assert all(name in drawn for name in per_packet)
 
 
+def test_the_exact_picture_has_what_was_counted() -> None:
+    costs = {"tester": 4, "baseline": 10, "more": 13}
+    trials = [
+        ExactTrial(
+            setting=name,
+            part="tester" if name == "tester" else "whole",
+            boot=boot,
+            packets=10,
+            delivered=10,
+            instructions=10 * cost,
+        )
+        for name, cost in costs.items()
+        for boot in range(2)
+    ]
+    _, first, second = plots.exact_picture(summarise(trials)).data.splitlines()
+    # Tester, whole, and what it differs from the first.
+    assert first == '"baseline" 4.000 10.000 0.000 "10.0" "baseline"'
+    assert second.startswith('"more" 4.000 13.000 3.000 "13.0" "+3.0 (+')
+
+
 def test_page_comes_from_the_folder_alone(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path / "here", 2_000)
     first = build_report(path, fake_gnuplot).read_text()

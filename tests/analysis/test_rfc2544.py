@@ -91,6 +91,13 @@ def test_bounds_and_what_is_none_are_said() -> None:
     ]
 
 
+def test_a_mean_with_a_bound_in_it_is_a_bound() -> None:
+    burst = Figure(test="back-to-back", repeat=0, load=2e5, seconds=1, burst=9, buffer_s=0.5)
+    bound = burst.model_copy(update={"repeat": 1, "burst": 11, "open": True})
+    [one] = of(burst, bound).settings
+    assert one.burst is not None and (one.burst.mean, one.burst.open) == (10, True)
+
+
 def test_what_is_missing_is_said_with_its_reason() -> None:
     tagged = Figure(test="latency", repeat=0, load=1e5, seconds=1, latency_ns=5_000)
     absent = tagged.model_copy(update={"repeat": 1, "latency_ns": None, "reason": "none came"})
