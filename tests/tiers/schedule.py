@@ -64,7 +64,7 @@ def ordered(tests: Iterable[str], durations: Mapping[str, Duration]) -> list[str
     totals: defaultdict[str, float] = defaultdict(float)
     tests = list(tests)
     for test in tests:
-        totals[group(test)] += _seconds(test, durations)
+        totals[group(test)] += seconds(test, durations)
     place = {test: number for number, test in enumerate(tests)}
     return sorted(tests, key=lambda test: (-totals[group(test)], group(test), place[test]))
 
@@ -77,7 +77,7 @@ def expected(
     for test in tests:
         found = durations.get(test)
         at_full = found.full_seconds if found is not None and full else None
-        totals[group(test)] += at_full or _seconds(test, durations)
+        totals[group(test)] += at_full or seconds(test, durations)
     if not totals:
         return 0.0
     return max(max(totals.values()), sum(totals.values()) / max(1, workers))
@@ -109,22 +109,22 @@ def choose(
     parts: dict[str, list[str]] = {}
     totals: defaultdict[str, float] = defaultdict(float)
     for test in tests:
-        totals[group(test)] += _seconds(test, durations)
+        totals[group(test)] += seconds(test, durations)
     for test in sorted(tests):
         long = totals[group(test)] > LONG_GROUP_SECONDS
         parts.setdefault(test.partition("[")[0] if long else group(test), []).append(test)
-    seconds = {name: sum(_seconds(one, durations) for one in some) for name, some in parts.items()}
-    whole = sum(seconds.values())
+    took = {name: sum(seconds(one, durations) for one in some) for name, some in parts.items()}
+    whole = sum(took.values())
     count = max(1, math.ceil(whole / workers / budget))
     while True:
         slices: list[list[str]] = [[] for _ in range(count)]
         loads = [0.0] * count
-        for name in sorted(parts, key=lambda one: (-seconds[one], one)):
+        for name in sorted(parts, key=lambda one: (-took[one], one)):
             least = loads.index(min(loads))
             slices[least] += parts[name]
-            loads[least] += seconds[name]
-        # Groups do not fill slices evenly; one that is too long alone stays so.
-        if max(loads) <= workers * budget or count >= len(parts):
+            loads[least] += took[name]
+        # Parts do not fill slices evenly; one that is too long alone stays so.
+        if max(loads) <= max(workers * budget, *took.values(), 0.0):
             break
         count += 1
     number = commit % count
@@ -132,6 +132,7 @@ def choose(
     return Slice(frozenset(slices[number]), number, count, share)
 
 
-def _seconds(test: str, durations: Mapping[str, Duration]) -> float:
+def seconds(test: str, durations: Mapping[str, Duration]) -> float:
+    """Return what a test takes; those that nothing is stored of are quick."""
     found = durations.get(test)
     return found.seconds if found is not None else QUICK_SECONDS

@@ -56,6 +56,11 @@ def test_each_slow_test_is_in_one_slice(took: dict[tuple[int, int], float], work
         assert sum(durations[test].seconds for test in one.tests) <= 1800 * workers
 
 
+def test_a_test_that_is_too_long_makes_no_more_slices() -> None:
+    took = {f"file{number}::test": Duration(seconds) for number, seconds in enumerate((9000, 5, 5))}
+    assert schedule.choose(took, took, commit=0, budget=1800, workers=2).count == 3
+
+
 def test_four_submissions_run_every_slow_test() -> None:
     durations = schedule.read()
     slow = [name for name, one in durations.items() if one.slow]
