@@ -93,6 +93,10 @@ test-unit: setup dev ## only the tests that need no lab root and no guest
 durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl)
 	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM)
 
+.PHONY: mutants
+mutants: dev ## break lines of each module, count what no test notices (MUTANTS_ARGS='-n 10 sweep.wall')
+	@PYTHONPATH=tests nice -n 19 $(VENV)/bin/python -m mutation $(MUTANTS_ARGS)
+
 .PHONY: lint
 lint: setup dev ## every linter, formatter and type checker, no change made
 	@sh runners/lint.sh $(VENV)

@@ -80,7 +80,9 @@ def folder_fits(path: Path) -> set[str]:
     found = {"journal-event"}
     for line in (path / "journal.jsonl").read_text().splitlines():
         schema("journal-event").validate(json.loads(line))
-    for file in (*path.glob("*.json"), *(path / "logs").glob("*.json")):
+    # The user's own file of hosts is there as it was read: its form is that of hostsfile.py.
+    files = {*path.glob("*.json"), *(path / "logs").glob("*.json")} - {path / "hosts.json"}
+    for file in sorted(files):
         document = json.loads(file.read_text())
         name = file.stem if file.stem in NAMED else said(document)
         if name == "script":

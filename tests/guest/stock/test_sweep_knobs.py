@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from skblab.probe import loads
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs.base import Device, Machine, Unable, script_inside
 from skblab.sweep.knobs.turning import Turner, Undo, turning
-from skblab.transport import Transport
+from skblab.transport import Transport, staying
 
 pytestmark = pytest.mark.guest
 
@@ -64,9 +65,11 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def router(guest: Guest) -> Transport:
+def router(guest: Guest) -> Iterator[Transport]:
     loads.prepare(guest.transport, napi=True)
-    return guest.transport
+    # As a sweep has it: each script for itself would need a connection of its own.
+    with staying(guest.transport) as transport:
+        yield transport
 
 
 def everything(transport: Transport) -> dict[str, str]:
