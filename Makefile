@@ -65,8 +65,8 @@ kselftest-compare: setup ## the kernel's own network selftests, unpatched agains
 kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLAVOUR=, SOAK_ARGS=)
 	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(SOAK_ARGS)
 
-# Guests of two workers are as much as a core each can do; TEST_ARGS is pytest's.
-WORKERS := $(or $(WORKERS),$(shell nproc))
+# Tests of guests wait for them now and then: one worker more than processors uses these better.
+WORKERS := $(or $(WORKERS),$(shell echo $$(($$(nproc) + 1))))
 PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS)
 # What test-all has done is not done again while the tree is the same.
 ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)

@@ -60,6 +60,7 @@ def shown(done: Result, results: Path) -> Run:
     return load(folder)
 
 
+@pytest.mark.slow
 def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure, heard = layers.measure, []
 

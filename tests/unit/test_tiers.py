@@ -14,7 +14,7 @@ from tiers import outcomes, schedule, store
 from tiers.schedule import Duration
 
 BUDGET_MINUTES = 30
-WORKERS = 2
+WORKERS = 3
 
 
 def test_tests_of_a_file_or_of_a_guest_are_a_group() -> None:

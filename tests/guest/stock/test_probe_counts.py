@@ -7,7 +7,7 @@ import pytest
 
 from skblab.guest import Guest
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 SCRIPT = "/skblab/tree/probes/bpf/tests/guest.sh"
 PROGRAMS = "/skblab/tools/bin"
