@@ -42,8 +42,8 @@ name = "two queues"
 knobs = { queues = 2 }
 [measure.throughput]
 [repeats]
-least = 2
-most = 2
+least = 1
+most = 1
 """
 
 SHORT = """[measure.throughput]
@@ -62,7 +62,7 @@ def resumed(stock: Kernel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     file.write_text(FILE)
     arguments = ["sweep", str(file), "--exact", "--packets", str(PACKETS)]
     folder = killed.sweep(arguments, tmp_path / "results", 4)
-    assert len(load(folder).trials) >= 4
+    assert 4 <= len(load(folder).trials) < 10
     return folder, killed.resume(folder)
 
 
@@ -70,12 +70,13 @@ def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, st
     ipv4, ipv6 = sorted(load(resumed[0]).exact(), key=lambda one: one.traffic)
     assert (ipv4.traffic, ipv6.traffic) == ("IPv4, 128 bytes, 1 flow", "IPv6, 128 bytes, 1 flow")
     [strict] = [one for one in ipv4.differences if one.setting == "strict"]
-    assert strict.seen
+    # One boot has no spread to tell it from; two are the demo's, see test_demo.py.
+    assert strict.seen is None
     # There is no rp_filter of IPv6.
     [strict] = [one for one in ipv6.differences if one.setting == "strict"]
     assert abs(strict.share) < 0.001
     for one in (ipv4, ipv6):
-        assert [cost.setting for cost in one.costs if not (cost.boots == 2 and cost.repeats)] == []
+        assert [cost.setting for cost in one.costs] == ["baseline", "baseline again", "strict"]
         [again] = [same for same in one.differences if same.setting == "baseline again"]
         assert abs(again.share) < 0.001
 
@@ -97,7 +98,7 @@ def test_instructions_per_packet_are_those_of_this_kernel(
 def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str]) -> None:
     folder, printed = resumed
     void = [row for row in load(folder).trials if row["state"] == "void"]
-    assert len(void) == 4
+    assert len(void) == 2
     reason = "not possible here: queues: r0: its driver has no combined"
     assert {(row["setting"], row["reason"]) for row in void} == {("two queues", reason)}
     assert f"two queues: left out: {reason}" in printed
@@ -108,8 +109,8 @@ def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str])
 def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[Path, str]) -> None:
     run = load(resumed[0])
     keys = [(row["setting"], row["boot"], row["traffic"]) for row in run.trials]
-    # Tester, baseline twice, and two settings, of two kinds of traffic, in two boots.
-    assert len(keys) == len(set(keys)) == 20
+    # Tester, baseline twice, and two settings, of two kinds of traffic.
+    assert len(keys) == len(set(keys)) == 10
     assert run.document.state == "finished"
     assert run.document.environment is not None
     facts = run.document.environment.more

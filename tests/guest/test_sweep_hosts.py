@@ -203,6 +203,7 @@ def test_a_port_with_something_of_its_own_is_refused(
         hosts.sh(removed.format(port))
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_refused_and_nothing_is_taken(
     skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path
 ) -> None:

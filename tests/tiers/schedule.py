@@ -24,13 +24,15 @@ LONG_GROUP_SECONDS = 600.0
 class Duration:
     """What a test took: seconds of wall time, boots of guests, and whether it is marked slow.
 
-    `full_seconds` is what it took at full scale (`make test-all`), if that was measured.
+    `full_seconds` is what it took at full scale (`make test-all`), if that was measured;
+    `estimated` are seconds that nobody has measured yet.
     """
 
     seconds: float
     boots: int = 0
     slow: bool = False
     full_seconds: float | None = None
+    estimated: bool = False
 
 
 def read(file: Path = FILE) -> dict[str, Duration]:
@@ -45,6 +47,8 @@ def write(durations: Mapping[str, Duration], file: Path = FILE) -> None:
         row = {"seconds": round(one.seconds, 1), "boots": one.boots, "slow": one.slow}
         if one.full_seconds is not None:
             row["full_seconds"] = round(one.full_seconds, 1)
+        if one.estimated:
+            row["estimated"] = True
         lines.append(f"  {json.dumps(name)}: {json.dumps(row)}")
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -25,7 +25,9 @@ def merged(
         found[name] = (
             replace(before, full_seconds=one.seconds, slow=one.slow)
             if one.full
-            else replace(before, seconds=one.seconds, boots=one.boots, slow=one.slow)
+            else replace(
+                before, seconds=one.seconds, boots=one.boots, slow=one.slow, estimated=False
+            )
         )
     return found
 

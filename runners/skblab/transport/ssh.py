@@ -67,9 +67,10 @@ class SshTransport:
                 said = self._master.stderr.read()
                 # A machine that dies takes the connection with it: its own word comes first.
                 time.sleep(POLL_SECONDS)
-                raise TransportError(
-                    self.trouble() or f"no connection to {self.destination}: {one_line(said)}"
-                )
+                refused = f"no connection to {self.destination}: {one_line(said)}"
+                # Where the machine ended because of it, its word alone would hide the cause.
+                gone = self.trouble()
+                raise TransportError(refused if gone is None else f"{gone} ({refused})")
             if self.connected():
                 return
             time.sleep(0.1)
