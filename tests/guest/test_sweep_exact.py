@@ -90,8 +90,9 @@ def test_instructions_per_packet_are_those_of_this_kernel(
         figures |= {f"{family}, {cost.setting}": cost.mean for cost in (*one.costs, *one.testers)}
         [strict] = [same for same in one.differences if same.setting == "strict"]
         if family == "IPv4":
-            # A route is looked up for the source.
-            figures[f"{family}, difference"] = strict.value
+            # A route is looked up for the source. Each figure repeats to 0.1 % of the whole, which
+            # is 2 % of what lies between two; the demo, with two boots, holds that to 1 %.
+            assert strict.value == pytest.approx(472, rel=0.1)
     hold("test_sweep_exact", figures, stock, lab)
 
 
