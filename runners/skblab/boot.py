@@ -87,10 +87,11 @@ def make_spec(
     tcg: bool = False,
     arguments: list[str] | None = None,
     flavour: str = "stock",
+    one_thread: bool = False,
 ) -> GuestSpec:
     """Return the guest's spec, with KVM where it works. Raises UsageError for a bad one.
 
-    `flavour` is that of the kernel to boot.
+    `flavour` is that of the kernel to boot; `one_thread` is GuestSpec's.
     """
     use_kvm = not tcg and not exact and kvm.verdict().works
     try:
@@ -102,6 +103,7 @@ def make_spec(
             accel="kvm" if use_kvm else "tcg",
             arguments=tuple(arguments or ()),
             patient=flavour == "debug",
+            one_thread=one_thread,
         )
     except ValidationError as error:
         raise UsageError(spec_complaint(error)) from error

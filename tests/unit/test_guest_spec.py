@@ -42,6 +42,15 @@ def test_exact_mode_counts_and_hands_out_no_host_randomness() -> None:
     assert "clocksource=tsc" in line
 
 
+def test_cpus_take_turns_where_code_is_rewritten_under_load() -> None:
+    def accel(spec: GuestSpec) -> str:
+        words = spec.machine()
+        return words[words.index("-accel") + 1]
+
+    assert accel(GuestSpec()) == "tcg,thread=multi"
+    assert accel(make_spec(tcg=True, one_thread=True)) == "tcg,thread=single"
+
+
 def test_numa_nodes_share_out_all_cpus_and_all_memory() -> None:
     arguments = GuestSpec(cpus=3, memory=1025, numa=2).qemu("/r", [], "/s")
     sizes = [a.rsplit("size=")[1] for a in arguments if a.startswith("memory-backend-ram")]

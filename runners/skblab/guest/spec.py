@@ -74,6 +74,11 @@ class GuestSpec(BaseModel):
     arguments: tuple[str, ...] = ()
     # A kernel with debugging options takes minutes to boot under emulation.
     patient: bool = False
+    # CPUs of TCG that take turns in one thread of the host. With a thread for each, QEMU (10.0) may
+    # run an instruction that the kernel has rewritten since: store_helper() drops the translation
+    # before it writes, and another CPU translates the old one again in between. The kernel then
+    # ends with "Oops: int3". Where code is rewritten under load, say so.
+    one_thread: bool = False
     # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
     plugin: str | None = None
     nics: tuple[Nic, ...] = ()
@@ -133,7 +138,8 @@ class GuestSpec(BaseModel):
             ]
         if self.accel == "kvm":
             return [*common, "-accel", "kvm", "-cpu", "host"]
-        return [*common, "-accel", "tcg,thread=multi", "-cpu", "max"]
+        threads = "single" if self.one_thread else "multi"
+        return [*common, "-accel", f"tcg,thread={threads}", "-cpu", "max"]
 
     def _processors(self) -> str:
         if self.numa == 1:

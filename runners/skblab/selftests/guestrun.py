@@ -30,9 +30,8 @@ def booter(built: Kernel, root: LabRoot, folder: tree.Tree, *more: Bind) -> Boot
 
     def boot(log: Path) -> AbstractContextManager[Guest]:
         shares = [Bind(folder.path, "src"), *more]
-        return Guest.boot(
-            make_spec(flavour=built.record.flavour), built, root, shares=shares, log=log
-        )
+        spec = make_spec(flavour=built.record.flavour, one_thread=True)
+        return Guest.boot(spec, built, root, shares=shares, log=log)
 
     return boot
 

@@ -94,7 +94,7 @@ def run(
     """Do the soak; return the guest's report and what its kernel complained of."""
     flavour = built.record.flavour
     shares = [Bind(paths.tree(), "tree"), Bind(source_tree.path, "src")]
-    spec = make_spec(memory=MEMORY[flavour], flavour=flavour)
+    spec = make_spec(memory=MEMORY[flavour], flavour=flavour, one_thread=True)
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
         guest.transport.script(f"cat >/tmp/plan.json <<'PLAN'\n{plan.json()}\nPLAN\n").check("plan")
         limit = 2 * plan.seconds + EXTRA_SECONDS[flavour]
