@@ -50,7 +50,7 @@ def test_every_setting_is_measured_or_said_to_be_impossible(
     ours.write_text(small(file.read_text(), full))
     results = tmp_path / "results"
     how = (
-        ("--testbed", "virtio") if file.stem in BETWEEN_GUESTS else ("--exact", "--packets", "500")
+        ("--testbed", "virtio") if file.stem in BETWEEN_GUESTS else ("--exact", "--packets", "1000")
     )
     done = skblab("sweep", str(ours), *how, env={"SKBLAB_RESULTS": str(results)}, timeout=5000)
     assert done.returncode == 0, done.stdout + done.stderr
