@@ -15,7 +15,7 @@ import pytest
 from skblab.errors import SkblabError
 from skblab.sweep.experiment import Value
 from skblab.sweep.knobs import turning as turners
-from skblab.sweep.knobs.base import Device, Knob, Machine, inside
+from skblab.sweep.knobs.base import Device, Knob, Machine, Unable, inside
 from skblab.sweep.knobs.turning import Turner, Undo
 from skblab.transport import LocalTransport, Transport
 from skblab.transport.base import Done
@@ -267,3 +267,15 @@ def test_what_cannot_be_set_is_told(knobs: dict[str, FileKnob], tmp_path: Path) 
     knobs["a"].restore = lambda machine, state: "echo 7 >/dev/full"  # type: ignore[method-assign]
     with pytest.raises(SkblabError, match="not set: a: the kernel refuses this value"):
         turner(Counted(), tmp_path).turn({"a": "x"})
+
+
+def test_what_a_driver_has_not_is_impossible(knobs: dict[str, FileKnob], tmp_path: Path) -> None:
+    refuses = "echo 'netlink error: Operation not supported' >&2; exit 1"
+    knobs["a"].restore = lambda machine, state: refuses  # type: ignore[method-assign]
+    with pytest.raises(Unable, match="not set: a: netlink error: Operation not supported"):
+        turner(Counted(), tmp_path).turn({"a": "x"})
+    # Beside something else that went wrong, it is an error.
+    knobs["b"].restore = lambda machine, state: "echo no >&2; exit 1"  # type: ignore[method-assign]
+    with pytest.raises(SkblabError, match="not set: ") as caught:
+        turner(Counted(), tmp_path).turn({"a": "x", "b": "y"})
+    assert not isinstance(caught.value, Unable)

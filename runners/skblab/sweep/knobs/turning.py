@@ -28,6 +28,8 @@ from skblab_analysis.errors import parse
 LONGEST = 100_000
 # What dash says of any error of a write.
 REFUSED = re.compile(r"^sh: \d+: echo: echo: I/O error$")
+# EOPNOTSUPP, as ethtool, ip and the shell say it.
+NOT_SUPPORTED = "Operation not supported"
 # Between what knobs print.
 _MARK = "skblab-knob"
 
@@ -206,7 +208,11 @@ class Turner:
     def _put_back(self) -> None:
         """Have everything be as it was first."""
         order = sorted(self._first, key=lambda name: name not in REMAKING)
-        self._change({name: self._first[name] for name in order}, {})
+        try:
+            self._change({name: self._first[name] for name in order}, {})
+        except Unable as error:
+            # What was there is possible: that it does not come back is an error.
+            raise SkblabError(str(error)) from error
         self._first.clear()
 
     def _wanted(self, settings: Mapping[str, Value], before: Mapping[str, str]) -> dict[str, str]:
@@ -231,7 +237,10 @@ class Turner:
         if scripts:
             self._seen = {}
         if wrong := _do(self._transport, scripts):
-            raise SkblabError(f"not set: {'; '.join(wrong)}")
+            said = f"not set: {'; '.join(wrong)}"
+            # Some drivers show a setting and have nothing to set it with (EOPNOTSUPP).
+            impossible = all(one.endswith(NOT_SUPPORTED) for one in wrong)
+            raise Unable(said) if impossible else SkblabError(said)
 
     def forget(self) -> None:
         """Take nothing that was read for what there is now: something went wrong since."""
