@@ -12,7 +12,8 @@ from pathlib import Path
 import broken_runs
 import pytest
 
-SECONDS = float(os.environ.get("SKBLAB_FUZZ_SECONDS", "20"))
+FULL_SECONDS = float(os.environ.get("SKBLAB_FUZZ_SECONDS", "600"))
+SLICE_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +32,11 @@ def test_a_few(seed: int, bases: list[Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 300)
-def test_for_as_long_as_is_asked_for() -> None:
+@pytest.mark.timeout(FULL_SECONDS + 300)
+def test_for_as_long_as_is_asked_for(full: bool) -> None:
     """What broke is left in the folder that the output names, and its seed breaks it again."""
-    command = [sys.executable, broken_runs.__file__, str(SECONDS), str(random.randrange(1 << 32))]
+    seconds = FULL_SECONDS if full else SLICE_SECONDS
+    command = [sys.executable, broken_runs.__file__, str(seconds), str(random.randrange(1 << 32))]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

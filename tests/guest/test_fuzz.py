@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The fuzz targets, run: each for a moment, and for SKBLAB_FUZZ_SECONDS in the slow tests."""
+"""The fuzz targets, run: each for a moment, and in the slow tests for longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from skblab import fuzz
 from skblab.errors import SkblabError
 from skblab.labroot import LabRoot
 
-SECONDS = int(os.environ.get("SKBLAB_FUZZ_SECONDS", "20"))
+FULL_SECONDS = int(os.environ.get("SKBLAB_FUZZ_SECONDS", "600"))
+SLICE_SECONDS = 20
 MOMENT = 2
 
 
@@ -27,8 +28,9 @@ def test_each_target_for_a_moment(lab: LabRoot, run_skblab: Skblab) -> None:
 @pytest.mark.labroot
 @pytest.mark.slow
 @pytest.mark.parametrize("target", fuzz.targets())
-def test_target(lab: LabRoot, run_skblab: Skblab, target: str) -> None:
-    done = run_skblab("fuzz", target, "--seconds", str(SECONDS), timeout=SECONDS + 600)
+def test_target(lab: LabRoot, run_skblab: Skblab, full: bool, target: str) -> None:
+    seconds = FULL_SECONDS if full else SLICE_SECONDS
+    done = run_skblab("fuzz", target, "--seconds", str(seconds), timeout=seconds + 600)
     assert "no failure" in done.stdout, done.stderr
     assert done.returncode == 0, done.stderr
 

@@ -141,8 +141,14 @@ def test_a_device_that_is_unplugged(
         run = sweep.run()
     assert run.document.state == "failed"
     states = {row["setting"]: (row["state"], row["reason"]) for row in run.trials}
-    assert states["NAPI threads"] == ("void", "the router failed (exit 1): no device r1 (any more)")
-    assert len([state for state, _ in states.values() if state == "good"]) == len(states) - 1
+    state, reason = states["NAPI threads"]
+    # It goes while packets are sent, or on a busy machine while settings are still looked at.
+    assert state == "void"
+    assert reason in {
+        "the router failed (exit 1): no device r1 (any more)",
+        "not possible here: r1 has no threaded",
+    }
+    assert [one for one, _ in states.values() if one != "good"] == ["void"]
     assert hosts.sh(f"cat {BUDGET}") == "300\n"
     hosts.sh(f"echo {device} >{driver}/bind")
     done = skblab("cleanup")

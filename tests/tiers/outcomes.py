@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     import pytest
 
 BOOTS, AGAIN = "guest_boots", "guests_started_again"
+SCALED = "at_full_scale"
 
 
 @dataclass
 class Outcome:
-    """How a test ended; `seconds` are those of its set-up and tear-down, too."""
+    """How a test ended; `seconds` are those of its set-up and tear-down, too.
+
+    `full` tells that it has a full scale, and was at it.
+    """
 
     seconds: float = 0.0
     boots: int = 0
@@ -38,7 +42,6 @@ class Outcomes:
     """The outcomes of a run; each is added to `file`, if there is one, when its test is over."""
 
     file: Path | None
-    full: bool = False
     found: dict[str, Outcome] = field(default_factory=lambda: defaultdict(Outcome))
 
     def __post_init__(self) -> None:
@@ -51,12 +54,13 @@ class Outcomes:
         """Take in the report of a phase of a test."""
         one = self.found[report.nodeid]
         one.seconds += report.duration
-        one.slow, one.full = "slow" in report.keywords, self.full
+        one.slow = "slow" in report.keywords
         if report.outcome != "passed" and one.result != "failed":
             one.result = report.outcome
         if report.when != "teardown":
             return
         properties: dict[str, Any] = dict(report.user_properties)
+        one.full = bool(properties.get(SCALED, False))
         one.boots, one.again = int(properties.get(BOOTS, 0)), int(properties.get(AGAIN, 0))
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,7 @@ _begun = pytest.StashKey[float]()
 _results = pytest.StashKey[outcomes.Outcomes]()
 _logs = pytest.StashKey[Path]()
 _announced = pytest.StashKey[bool]()
+_durations = pytest.StashKey[Mapping[str, schedule.Duration]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,9 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.stash[_begun] = time.time()
     if _is_controller(config):
-        config.stash[_results] = outcomes.Outcomes(
-            config.getoption("--outcomes"), config.getoption("--full")
-        )
+        config.stash[_results] = outcomes.Outcomes(config.getoption("--outcomes"))
         config.option.loadscopereorder = False
 
 
@@ -94,7 +93,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
     kept = {item.nodeid: item for item in items if item.nodeid in keep}
-    items[:] = [kept[name] for name in schedule.ordered(kept, durations)]
+    full = config.getoption("--full")
+    items[:] = [kept[name] for name in schedule.ordered(kept, durations, full=full)]
+    config.stash[_durations] = durations
 
 
 class Grouped(LoadScopeScheduling):  # type: ignore[misc]
@@ -148,7 +149,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if budget is None:
         return
     spent = time.time() - item.config.stash[_begun]
-    takes = schedule.seconds(item.nodeid, schedule.read())
+    takes = schedule.seconds(item.nodeid, item.config.stash[_durations])
     if spent + SPARE * takes > 60 * budget:
         pytest.skip(
             f"{spent / 60:.0f} of {budget:g} minutes are spent, and it takes {takes:.0f} s: "
@@ -160,8 +161,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the guests of a test to its report; a complaint of a kernel fails it."""
+    """Add a test's scale and guests to its report; a complaint of a kernel fails it."""
     report = yield
+    if call.when == "teardown" and item.config.getoption("--full"):
+        scaled = "full" in getattr(item, "fixturenames", ())
+        report.user_properties.append((outcomes.SCALED, scaled))
     if call.when != "teardown" or eventlog.VARIABLE not in os.environ:
         return report
     events = eventlog.read(Path(os.environ[eventlog.VARIABLE]))

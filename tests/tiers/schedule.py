@@ -16,6 +16,18 @@ from pathlib import Path
 
 FILE = Path(__file__).with_name("durations.json")
 QUICK_SECONDS = 0.05
+# Each test of these files has guests or builds of its own, some for many minutes: it is a group.
+APART = frozenset(
+    f"tests/guest/test_{name}.py"
+    for name in (
+        "experiments",
+        "fuzz",
+        "kernel_tests",
+        "patches_check",
+        "sweep_quick",
+        "sweep_wall",
+    )
+)
 # A group of slow tests that takes longer is cut into its functions.
 LONG_GROUP_SECONDS = 600.0
 
@@ -56,19 +68,24 @@ def write(durations: Mapping[str, Duration], file: Path = FILE) -> None:
 def group(test: str) -> str:
     """Return the group of a test: those of one run one after the other, on one worker.
 
-    It is the test's file; or its folder, below `tests/guest/`: all tests there have the same guest.
+    It is the test's file; or its folder, below `tests/guest/`: all tests there have the same guest;
+    or the test, where the file's tests share nothing.
     """
     file = test.partition("::")[0]
+    if file in APART:
+        return test
     folder, _, _ = file.rpartition("/")
     return folder if folder.startswith("tests/guest/") else file
 
 
-def ordered(tests: Iterable[str], durations: Mapping[str, Duration]) -> list[str]:
+def ordered(
+    tests: Iterable[str], durations: Mapping[str, Duration], *, full: bool = False
+) -> list[str]:
     """Return tests by groups, the longest group first: no worker is left with it in the end."""
     totals: defaultdict[str, float] = defaultdict(float)
     tests = list(tests)
     for test in tests:
-        totals[group(test)] += seconds(test, durations)
+        totals[group(test)] += seconds(test, durations, full=full)
     place = {test: number for number, test in enumerate(tests)}
     return sorted(tests, key=lambda test: (-totals[group(test)], group(test), place[test]))
 
@@ -79,9 +96,7 @@ def expected(
     """Return the seconds of wall time that tests will take: no group is on two workers."""
     totals: defaultdict[str, float] = defaultdict(float)
     for test in tests:
-        found = durations.get(test)
-        at_full = found.full_seconds if found is not None and full else None
-        totals[group(test)] += at_full or seconds(test, durations)
+        totals[group(test)] += seconds(test, durations, full=full)
     if not totals:
         return 0.0
     return max(max(totals.values()), sum(totals.values()) / max(1, workers))
@@ -136,7 +151,9 @@ def choose(
     return Slice(frozenset(slices[number]), number, count, share)
 
 
-def seconds(test: str, durations: Mapping[str, Duration]) -> float:
-    """Return what a test takes; those that nothing is stored of are quick."""
+def seconds(test: str, durations: Mapping[str, Duration], *, full: bool = False) -> float:
+    """Return what a test takes, if asked at full scale; what nothing is stored of is quick."""
     found = durations.get(test)
-    return found.seconds if found is not None else QUICK_SECONDS
+    if found is None:
+        return QUICK_SECONDS
+    return found.full_seconds or found.seconds if full else found.seconds

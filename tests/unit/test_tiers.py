@@ -20,6 +20,8 @@ WORKERS = 3
 def test_tests_of_a_file_or_of_a_guest_are_a_group() -> None:
     assert schedule.group("tests/unit/test_a.py::test_b[c/d::e]") == "tests/unit/test_a.py"
     assert schedule.group("tests/guest/test_a.py::test_b") == "tests/guest/test_a.py"
+    file = sorted(schedule.APART)[0]
+    assert schedule.group(f"{file}::test_b[1]") == f"{file}::test_b[1]"
     assert schedule.group("tests/guest/stock/test_a.py::test_b") == "tests/guest/stock"
 
 
@@ -29,7 +31,12 @@ def test_the_longest_group_comes_first_and_whole() -> None:
     assert schedule.ordered(tests, took) == ["b::2", "b::1", "c::1", "a::1"]
     assert schedule.expected(tests, took, 2) == 7
     assert schedule.expected(tests, took, 1) == 13
-    assert schedule.expected(["a::1"], {"a::1": Duration(1, full_seconds=60)}, 2, full=True) == 60
+    took["a::1"] = Duration(1, full_seconds=60)
+    assert schedule.expected(tests, took, 2, full=True) == 60
+    assert schedule.ordered(tests, took, full=True) == ["a::1", "b::2", "b::1", "c::1"]
+    # A file that has gone, or a new name of one, is no group of its own.
+    root = Path(__file__).parents[2]
+    assert {file for file in schedule.APART if not (root / file).exists()} == set()
 
 
 @given(
