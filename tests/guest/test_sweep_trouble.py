@@ -156,6 +156,7 @@ def test_a_device_that_is_unplugged(
     assert hosts.state() == before
 
 
+@pytest.mark.console("sysrq triggered crash")
 @pytest.mark.parametrize("dies", ["router", "tester"])
 def test_a_host_that_dies_is_waited_for_until_one_is_stopped(
     skblab: Skblab, stock: Kernel, lab: LabRoot, experiment: Path, tmp_path: Path, dies: str
