@@ -140,14 +140,11 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
         with subprocess.Popen(
             [program, *argv], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as running:
-            try:
-                # Guests take half of that until something is measured.
-                assert running.wait(chosen.uniform(1, 75)) == 0
-                # It came to its end; another one is killed in its turn.
+            if _ends_before(running, results, chosen, measuring=kills % 2 == 0):
+                # Another one is killed in its turn.
                 folder = None
                 continue
-            except subprocess.TimeoutExpired:
-                os.kill(running.pid, signal.SIGKILL)
+            os.kill(running.pid, signal.SIGKILL)
         kills += 1
         deadline = time.monotonic() + 10
         while left := _of_run(str(results)) or emulators() - others:
@@ -171,8 +168,33 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
     assert sorted(keys) == sorted(wanted)
     # Kills while something was measured, not only while guests came up.
     all_runs = [load(one) for one in results.iterdir()]
-    attempts = sum(event.event == "attempt" for one in all_runs for event in one.journal)
-    assert attempts > sum(len(one.trials) for one in all_runs) + (10 if full else 0)
+    lost = _attempts(results) - sum(len(one.trials) for one in all_runs)
+    assert lost > (10 if full else 0)
+
+
+def _ends_before(
+    running: subprocess.Popen[bytes], results: Path, chosen: random.Random, *, measuring: bool
+) -> bool:
+    """Wait for the moment of the next kill; return whether the run has come to its end instead.
+
+    That is any time, or, whatever guests take to come up here, when a trial has just begun.
+    """
+    delay, begun = chosen.uniform(1, 75), _attempts(results)
+    deadline = time.monotonic() + delay
+    while running.poll() is None:
+        if measuring and _attempts(results) > begun:
+            time.sleep(delay / 75)
+            return False
+        if not measuring and time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    assert running.returncode == 0
+    return True
+
+
+def _attempts(results: Path) -> int:
+    """Return how many trials were begun in all runs."""
+    return sum(file.read_text().count('"attempt"') for file in results.glob("*/journal.jsonl"))
 
 
 def _of_run(results: str) -> list[str]:
