@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     import pytest
 
 BOOTS, AGAIN = "guest_boots", "guests_started_again"
-SCALED = "at_full_scale"
+SCALED, PROCESSOR = "at_full_scale", "processor_seconds"
 
 
 @dataclass
 class Outcome:
     """How a test ended; `seconds` are those of its set-up and tear-down, too.
 
-    `full` tells that it has a full scale, and was at it.
+    `processor` are the seconds of processors of the test and of all processes that ended with it:
+    a guest that several tests share is counted with the last. `full` tells that it has a full
+    scale, and was at it.
     """
 
     seconds: float = 0.0
@@ -35,6 +37,7 @@ class Outcome:
     slow: bool = False
     full: bool = False
     result: str = "passed"
+    processor: float = 0.0
 
 
 @dataclass
@@ -61,6 +64,7 @@ class Outcomes:
             return
         properties: dict[str, Any] = dict(report.user_properties)
         one.full = bool(properties.get(SCALED, False))
+        one.processor = round(float(properties.get(PROCESSOR, 0.0)), 2)
         one.boots, one.again = int(properties.get(BOOTS, 0)), int(properties.get(AGAIN, 0))
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -69,6 +73,8 @@ class Outcomes:
 
     def summary(self) -> Iterator[str]:
         """Give lines on what the run took."""
+        processor = sum(one.processor for one in self.found.values())
+        yield f"the tests took {processor:.0f} s of processors"
         boots = sum(one.boots for one in self.found.values())
         if boots:
             seconds = sum(one.seconds for one in self.found.values() if one.boots)
@@ -80,14 +86,19 @@ class Outcomes:
     def write_table(self, file: Path) -> None:
         """Write a table of Markdown: test, result, seconds, guests; the longest first."""
         rows = table(self.file) if self.file is not None else self.found
-        lines = ["| test | result | seconds | guests |", "| --- | --- | ---: | ---: |"]
+        lines = [
+            "| test | result | seconds | processor | guests |",
+            "| --- | --- | ---: | ---: | ---: |",
+        ]
         for name, one in sorted(rows.items(), key=lambda row: -row[1].seconds):
             cell = name.replace("|", "\\|")
-            lines.append(f"| `{cell}` | {one.result} | {one.seconds:.1f} | {one.boots} |")
-        whole = sum(one.seconds for one in rows.values())
-        lines.append(
-            f"| all {len(rows)} | | {whole:.0f} | {sum(one.boots for one in rows.values())} |"
+            took = f"{one.seconds:.1f} | {one.processor:.1f}"
+            lines.append(f"| `{cell}` | {one.result} | {took} | {one.boots} |")
+        whole, processor = (
+            sum(getattr(one, name) for one in rows.values()) for name in ("seconds", "processor")
         )
+        boots = sum(one.boots for one in rows.values())
+        lines.append(f"| all {len(rows)} | | {whole:.0f} | {processor:.0f} | {boots} |")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("\n".join(lines) + "\n")
 
@@ -107,6 +118,12 @@ def table(file: Path) -> dict[str, Outcome]:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"{file}:{number}: not an outcome; remove the file") from None
     return found
+
+
+def processor_seconds() -> float:
+    """Return what this process and those of its children that have ended took of processors."""
+    now = os.times()
+    return now.user + now.system + now.children_user + now.children_system
 
 
 def passed(file: Path) -> set[str]:

@@ -25,6 +25,7 @@ _begun = pytest.StashKey[float]()
 _results = pytest.StashKey[outcomes.Outcomes]()
 _logs = pytest.StashKey[Path]()
 _announced = pytest.StashKey[bool]()
+_spent = pytest.StashKey[float]()
 _durations = pytest.StashKey[Mapping[str, schedule.Duration]]()
 
 
@@ -127,7 +128,8 @@ def pytest_xdist_node_collection_finished(node: object, ids: list[str]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Give each test with guests a log of them, also of those that its commands boot."""
+    """Note the processor time before a test; give each with guests a log of those it boots."""
+    item.stash[_spent] = outcomes.processor_seconds()
     if item.get_closest_marker("guest") is None:
         return (yield)
     folder = item.config.stash.get(_logs, None)
@@ -161,11 +163,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add a test's scale and guests to its report; a complaint of a kernel fails it."""
+    """Add a test's scale, processor time and guests; a complaint of a kernel fails it."""
     report = yield
-    if call.when == "teardown" and item.config.getoption("--full"):
-        scaled = "full" in getattr(item, "fixturenames", ())
-        report.user_properties.append((outcomes.SCALED, scaled))
+    if call.when == "teardown":
+        spent = outcomes.processor_seconds() - item.stash[_spent]
+        scaled = item.config.getoption("--full") and "full" in getattr(item, "fixturenames", ())
+        report.user_properties += [(outcomes.SCALED, scaled), (outcomes.PROCESSOR, spent)]
     if call.when != "teardown" or eventlog.VARIABLE not in os.environ:
         return report
     events = eventlog.read(Path(os.environ[eventlog.VARIABLE]))

@@ -88,7 +88,7 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
     row = (
         '{"test": "%s", "seconds": 1.5, "boots": 2, "again": 0, "slow": true, "full": false, '
-        '"result": "%s"}\n'
+        '"result": "%s", "processor": 0.5}\n'
     )
     file.write_text(row % ("a", "failed") + row % ("a", "passed") + row % ("b", "failed"))
     with file.open("a") as end:
@@ -102,9 +102,9 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
     results = outcomes.Outcomes(file)
     results.write_table(tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
-        "| `a` | passed | 1.5 | 2 |",
-        "| `b` | failed | 1.5 | 2 |",
-        "| all 2 | | 3 | 4 |",
+        "| `a` | passed | 1.5 | 0.5 | 2 |",
+        "| `b` | failed | 1.5 | 0.5 | 2 |",
+        "| all 2 | | 3 | 1 | 4 |",
     ]
     file.write_text("{\n" + row % ("a", "passed"))
     with pytest.raises(ValueError, match=r"outcomes.jsonl:1: not an outcome"):
