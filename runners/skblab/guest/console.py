@@ -54,6 +54,8 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
 )
 _COMPILED = tuple((kind, re.compile(_STAMP + f".*?((?:{text}).*)")) for kind, text in _PATTERNS)
 _INIT_FAILED = re.compile(r"^(skblab-init: failed)")
+# What init.sh says of its sshd, also when all is well.
+_SSHD_ENDED = re.compile(_STAMP + r"skblab-init: (sshd ended .*)")
 
 # These make whatever is being measured worthless; a warning alone does not.
 FATAL = frozenset(set(Kind) - {Kind.WARNING})
@@ -80,10 +82,11 @@ def classify(line: str) -> Finding | None:
 
 @dataclass
 class Console:
-    """Follows a console log as it grows; keeps the findings in order."""
+    """Follows a console log as it grows; keeps the findings in order, and what became of sshd."""
 
     path: Path
     findings: list[Finding] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
     _offset: int = 0
     _rest: bytes = b""
 
@@ -98,8 +101,11 @@ class Console:
         self._offset += len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in lines:
-            if finding := classify(line.decode(errors="replace")):
+            text = line.decode(errors="replace").rstrip("\r")
+            if finding := classify(text):
                 self.findings.append(finding)
+            elif found := _SSHD_ENDED.match(text):
+                self.ended.append(found[1])
 
     def cause(self) -> Finding | None:
         """Return the first fatal finding: what follows it is its consequence."""

@@ -56,8 +56,17 @@ done
 # From here on process 1 has nothing left to fail at: whatever ends the connection ends the guest.
 trap - EXIT
 set +e
-/usr/sbin/sshd -i -e -f /skblab/run/sshd_config <>"$device" >&0 2>/run/sshd.log
-echo "skblab-init: the connection ended"
+cr=$(printf '\r')
+/usr/sbin/sshd -i -e -f /skblab/run/sshd_config 2>/run/sshd.log <>"$device" >&0
+status=$?
+before=
+last=
+while read -r line; do
+	before=$last
+	last=${line%"$cr"}
+done </run/sshd.log
+# By the kernel's console, which has it before the power goes: what is a tty's is lost then.
+echo "<3>skblab-init: sshd ended (exit $status): ${before:+$before / }${last:-it said nothing}" >/dev/kmsg
 sync
 echo o >/proc/sysrq-trigger
 # No program can be started any more once the root's device is off, and an end would be a panic.

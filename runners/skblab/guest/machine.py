@@ -226,6 +226,8 @@ class Guest:
             return f"QEMU ended: {said[-1]}"
         if by_signal or status in (-signal.SIGKILL, 128 + signal.SIGKILL):
             return "the guest was killed (QEMU ended by a signal)"
+        if self.console.ended:
+            return f"the guest's {self.console.ended[-1]}"
         return f"the guest ended by itself (QEMU exit status {status})"
 
     def raise_if_dead(self) -> None:
