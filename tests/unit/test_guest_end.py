@@ -1,17 +1,40 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is said of a guest that ends: its sshd's last words."""
+"""What is said of a guest that ends: its sshd's last words, and the first of several causes."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from skblab.errors import SkblabWarning
 from skblab.guest import Guest, GuestSpec
 from skblab.guest.console import Console
+from skblab.transport import SshTransport, TransportError
 
 ENDED = "sshd ended (exit 255): Bad packet length"
 AGAIN = "skblab-init: sshd starts again"
+
+
+class Client(SshTransport):
+    """A connection, the first attempts of which fail, while init says these lines."""
+
+    def __init__(self, folder: Path, lines: list[str]) -> None:
+        super().__init__([], "root@guest")
+        self.folder, self.lines, self.tries = folder, lines, 0
+
+    def connect(self, seconds: float) -> None:
+        self.tries += 1
+        if self.lines:
+            say(self.folder, self.lines.pop(0), *self.lines[:1])
+            del self.lines[:1]
+            raise TransportError(self.trouble() or "no connection")
+
+    def connected(self) -> bool:
+        return False
 
 
 def say(folder: Path, *lines: str) -> None:
@@ -19,23 +42,44 @@ def say(folder: Path, *lines: str) -> None:
         log.writelines(f"[    8.783264] {line}\n" for line in lines)
 
 
-def guest(folder: Path, *, ends: bool = True) -> Guest:
+def guest(folder: Path, *lines: str, ends: bool = True) -> tuple[Guest, Client]:
     (folder / "qemu.log").touch()
     (folder / "console.log").touch()
+    (folder / "sock").mkdir()
+    (folder / "sock" / "ssh").touch()
     status = 0 if ends else None
     process = SimpleNamespace(poll=lambda: status, wait=lambda timeout: status)
+    client = Client(folder, list(lines))
     console = Console(folder / "console.log")
-    return Guest(GuestSpec(), cast(Any, None), cast(Any, None), console, folder, cast(Any, process))
+    made = Guest(GuestSpec(), cast(Any, None), client, console, folder, cast(Any, process))
+    client.trouble = made.trouble
+    return made, client
 
 
 def test_a_guest_that_ended_says_what_its_sshd_said(tmp_path: Path) -> None:
-    made = guest(tmp_path)
+    made, _ = guest(tmp_path)
     assert made.trouble() == "the guest ended by itself (QEMU exit status 0)"
     say(tmp_path, f"skblab-init: {ENDED}", "sysrq: Power Off")
     assert made.trouble() == f"the guest's {ENDED}"
 
 
 def test_the_end_of_an_sshd_is_no_trouble_while_the_guest_runs(tmp_path: Path) -> None:
-    made = guest(tmp_path, ends=False)
+    made, _ = guest(tmp_path, ends=False)
     say(tmp_path, f"skblab-init: {ENDED}", AGAIN)
     assert made.trouble() is None
+
+
+def test_a_handshake_that_failed_is_tried_again_and_told(tmp_path: Path) -> None:
+    made, client = guest(tmp_path, f"skblab-init: {ENDED}", AGAIN, ends=False)
+    with pytest.warns(SkblabWarning, match="sshd ended .exit 255.*connecting to the guest again"):
+        made.connect()
+    assert client.tries == 2
+    assert client.trouble == made.trouble
+
+
+def test_a_guest_that_ended_is_not_tried_again(tmp_path: Path) -> None:
+    made, client = guest(tmp_path, f"skblab-init: {ENDED}", "sysrq: Power Off")
+    with warnings.catch_warnings(), pytest.raises(TransportError, match="Bad packet length"):
+        warnings.simplefilter("error")
+        made.connect()
+    assert client.tries == 1

@@ -56,6 +56,7 @@ _COMPILED = tuple((kind, re.compile(_STAMP + f".*?((?:{text}).*)")) for kind, te
 _INIT_FAILED = re.compile(r"^(skblab-init: failed)")
 # What init.sh says of its sshd, also when all is well.
 _SSHD_ENDED = re.compile(_STAMP + r"skblab-init: (sshd ended .*)")
+_SSHD_AGAIN = re.compile(_STAMP + r"skblab-init: sshd starts again")
 
 # These make whatever is being measured worthless; a warning alone does not.
 FATAL = frozenset(set(Kind) - {Kind.WARNING})
@@ -87,6 +88,7 @@ class Console:
     path: Path
     findings: list[Finding] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    again: int = 0
     _offset: int = 0
     _rest: bytes = b""
 
@@ -106,6 +108,8 @@ class Console:
                 self.findings.append(finding)
             elif found := _SSHD_ENDED.match(text):
                 self.ended.append(found[1])
+            elif _SSHD_AGAIN.match(text):
+                self.again += 1
 
     def cause(self) -> Finding | None:
         """Return the first fatal finding: what follows it is its consequence."""

@@ -53,20 +53,32 @@ for port in /sys/class/virtio-ports/*; do
 		device=/dev/${port##*/}
 	fi
 done
-# From here on process 1 has nothing left to fail at: whatever ends the connection ends the guest.
+# From here on process 1 has nothing left to fail at: whatever ends the connection ends the guest,
+# once there was one.
 trap - EXIT
 set +e
 cr=$(printf '\r')
-/usr/sbin/sshd -i -e -f /skblab/run/sshd_config 2>/run/sshd.log <>"$device" >&0
-status=$?
-before=
-last=
-while read -r line; do
-	before=$last
-	last=${line%"$cr"}
-done </run/sshd.log
-# By the kernel's console, which has it before the power goes: what is a tty's is lost then.
-echo "<3>skblab-init: sshd ended (exit $status): ${before:+$before / }${last:-it said nothing}" >/dev/kmsg
+for try in 1 2 3; do
+	/usr/sbin/sshd -i -e -f /skblab/run/sshd_config 2>/run/sshd.log <>"$device" >&0
+	status=$?
+	accepted=
+	before=
+	last=
+	while read -r line; do
+		case $line in Accepted*) accepted=yes ;; esac
+		before=$last
+		last=${line%"$cr"}
+	done </run/sshd.log
+	# By the kernel's console, which has it before the power goes: what is a tty's is lost then.
+	echo "<3>skblab-init: sshd ended (exit $status): ${before:+$before / }${last:-it said nothing}" >/dev/kmsg
+	if [ "$accepted" ] || [ $try = 3 ]; then
+		break
+	fi
+	# Nobody has logged in: a handshake that failed is no reason to end. What the host still sends
+	# was for the old sshd; a read has an end once the host has let go.
+	cat <"$device" >/dev/null
+	echo "<3>skblab-init: sshd starts again" >/dev/kmsg
+done
 sync
 echo o >/proc/sysrq-trigger
 # No program can be started any more once the root's device is off, and an end would be a panic.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -25,7 +26,7 @@ from skblab.guest.console import Console
 from skblab.guest.spec import GuestSpec, init_script
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
-from skblab.transport import SshTransport
+from skblab.transport import SshTransport, TransportError
 
 # Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
 BOOT_SECONDS = 120
@@ -34,6 +35,8 @@ QEMU_ASSERTION = re.compile(r"^qemu-system-\S+: .*: Assertion .* failed", re.MUL
 # count instructions come up several at a time.
 SLOW_BOOT_SECONDS = 600
 POWEROFF_SECONDS = 15
+# For an sshd to see that its client has gone, and to end.
+AGAIN_SECONDS = 60
 KEPT_LOGS = 50
 
 # curve25519: the default post-quantum exchange takes an emulated CPU a second longer, and this
@@ -182,7 +185,39 @@ class Guest:
             if time.monotonic() > deadline:
                 raise GuestError("QEMU did not open its control socket")
             time.sleep(0.02)
-        self.transport.connect(deadline - time.monotonic())
+        while True:
+            again = self.console.again
+            # A client whose sshd has ended would wait for its answer without end.
+            self.transport.trouble = functools.partial(self._refusal, again)
+            try:
+                self.transport.connect(deadline - time.monotonic())
+                return
+            except TransportError as error:
+                self.transport.close()
+                if not self._sshd_again(again, deadline):
+                    raise
+                text = f"{one_line(str(error))}; connecting to the guest again"
+                warnings.warn(text, SkblabWarning, stacklevel=2)
+            finally:
+                self.transport.trouble = self.trouble
+
+    def _refusal(self, again: int) -> str | None:
+        """Return the guest's trouble, or how the sshd ended that was started again so often."""
+        if complaint := self.trouble():
+            return complaint
+        ended = self.console.ended[again:]
+        return f"the guest's {ended[0]}" if ended else None
+
+    def _sshd_again(self, again: int, deadline: float) -> bool:
+        """Wait until init has started sshd once more: not where the guest ended or lets us wait."""
+        until = min(deadline, time.monotonic() + AGAIN_SECONDS)
+        while time.monotonic() < until:
+            if self.trouble():
+                return False
+            if self.console.again > again:
+                return True
+            time.sleep(0.02)
+        return False
 
     def _falls_with_qemu(self) -> str | None:
         """Wait until the guest is up; return the assertion of its own that QEMU failed meanwhile.
