@@ -41,11 +41,13 @@ class UsageError(SkblabError):
 class GuestError(SkblabError):
     """A guest panicked, hung, or was killed. `log` in the message says where to read on.
 
-    `findings` are what its kernel complained of (see guest.console).
+    `findings` are what its kernel complained of (see guest.console). `told`: a guest has said in it
+    what it knows of its end.
     """
 
     exit_code = EXIT_GUEST
     findings: Sequence[Finding] = ()
+    told: bool = False
 
 
 class SkblabWarning(UserWarning):

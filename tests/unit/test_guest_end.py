@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from skblab.errors import SkblabWarning
+from skblab.errors import GuestError, SkblabWarning
 from skblab.guest import Guest, GuestSpec
 from skblab.guest.console import Console
 from skblab.transport import SshTransport, TransportError
@@ -83,3 +83,33 @@ def test_a_guest_that_ended_is_not_tried_again(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         made.connect()
     assert client.tries == 1
+
+
+def test_another_guests_cause_comes_before_this_ones(tmp_path: Path) -> None:
+    made, _ = guest(tmp_path)
+    say(tmp_path, f"skblab-init: {ENDED}")
+    log = tmp_path / "kept.log"
+    first = GuestError("guest panic: of the router; console: router.log")
+    first.told = True
+    with pytest.raises(GuestError) as said, made._explained(log):
+        raise first
+    assert str(said.value) == f"{first}; and then: the guest's {ENDED}; console: {log}"
+
+
+def test_another_guests_cause_is_not_changed_where_this_one_is_well(tmp_path: Path) -> None:
+    made, _ = guest(tmp_path, ends=False)
+    first = GuestError("guest panic: of the router; console: router.log")
+    first.told = True
+    with pytest.raises(GuestError) as said, made._explained(tmp_path / "kept.log"):
+        raise first
+    assert str(said.value) == str(first)
+
+
+def test_a_client_that_was_refused_tells_it_with_the_end_of_the_guest(tmp_path: Path) -> None:
+    made, _ = guest(tmp_path)
+    say(tmp_path, f"skblab-init: {ENDED}")
+    error = TransportError(f"the guest's {ENDED} (no connection to root@guest: closed)")
+    log = tmp_path / "kept.log"
+    with pytest.raises(GuestError) as said, made._explained(log):
+        raise error
+    assert str(said.value) == f"{error}; console: {log}"

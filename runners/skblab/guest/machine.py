@@ -288,12 +288,23 @@ class Guest:
                 self._process.wait(timeout=3)
             kept = log or _kept_log()
             self._copy_log(kept)
-            said = f"{self.trouble() or error}; console: {kept}{self._hint()}"
-            raise self._lost(said, error) from error
+            raise self._lost(self._said(error, kept), error) from error
+
+    def _said(self, error: SkblabError, kept: Path) -> str:
+        """Return what to tell of an error that ends this guest: the first cause comes first."""
+        complaint = self.trouble()
+        where = f"console: {kept}{self._hint()}"
+        if isinstance(error, GuestError) and error.told:
+            # Of another guest: what happened to this one, maybe because of it, does not replace it.
+            return str(error) if complaint is None else f"{error}; and then: {complaint}; {where}"
+        if complaint is not None and complaint not in str(error):
+            return f"{complaint}; {where}"
+        return f"{error}; {where}"
 
     def _lost(self, said: str, error: SkblabError) -> GuestError:
         """Return the error of a guest that is lost, with what its kernel complained of."""
         lost = GuestError(said)
+        lost.told = True
         self.console.poll()
         before = error.findings if isinstance(error, GuestError) else ()
         lost.findings = [*self.console.findings, *before]
