@@ -19,7 +19,7 @@ from skblab.sweep.testbeds.netns import Netns
 from skblab.transport import Transport
 from skblab_analysis.records import Run, load
 
-pytestmark = [pytest.mark.guest, pytest.mark.console(r"by_a_test\+")]
+pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.console(r"by_a_test\+")]
 
 WARNING = "WARNING: CPU: 0 PID: 1 at net/core/asked_for.c:1 by_a_test+0x1/0x2"
 FILE = """
@@ -60,7 +60,6 @@ def shown(done: Result, results: Path) -> Run:
     return load(folder)
 
 
-@pytest.mark.slow
 def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure, heard = layers.measure, []
 

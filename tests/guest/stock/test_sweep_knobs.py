@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,9 +72,9 @@ def router(guest: Guest) -> Iterator[Transport]:
         yield transport
 
 
-def everything(transport: Transport) -> dict[str, str]:
-    """What there is, read the way a run reads it."""
-    return Turner(transport, MACHINE, Undo(Path("/nonexistent")))._states(VALUES)
+def states(transport: Transport, knobs: Collection[str] = VALUES) -> dict[str, str]:
+    """What there is of some knobs, or all, read the way a run reads it."""
+    return Turner(transport, MACHINE, Undo(Path("/nonexistent")))._states(knobs)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def everything(transport: Transport) -> dict[str, str]:
 def test_every_knob_is_set_read_and_put_back(
     router: Transport, tmp_path: Path, indices: tuple[int, ...]
 ) -> None:
-    before = everything(router)
+    before = states(router)
     file = tmp_path / "undo.jsonl"
     with turning(router, MACHINE, file) as turner:
         for index in indices:
@@ -95,7 +95,7 @@ def test_every_knob_is_set_read_and_put_back(
                 changed = {one.knob for one in found if one.after != before[one.knob]}
                 assert changed == VALUES.keys()
                 assert {name for name, _ in Undo(file).scripts()} == VALUES.keys()
-    assert everything(router) == before
+    assert states(router) == before
     assert not file.exists()
 
 
@@ -115,7 +115,7 @@ def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
             wanted = made.get(value, "table inet skblab\n")
             # A table of iptables that stays would be in the way of every packet that follows.
             assert router.script(tables).stdout == before + wanted
-    assert everything(router)["netfilter"] == "none 0"
+    assert states(router, ["netfilter"]) == {"netfilter": "none 0"}
     assert router.script(tables).stdout == before
 
 
@@ -212,27 +212,30 @@ def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: P
 
 @pytest.mark.slow
 def test_a_knob_that_is_not_named_any_more_is_put_back(router: Transport, tmp_path: Path) -> None:
-    before = everything(router)
+    knobs = ("netdev_budget", "rp_filter")
+    before = states(router, knobs)
     with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
         # A veth without GRO has no NAPI that could have threads: on its own.
         assert not [one for one in turner.turn({"gro": False}) if one.void]
         turner.turn({"rp_filter": 2, "netdev_budget": 77})
         turner.turn({"rp_filter": 2})
-        now = everything(router)
+        now = states(router, knobs)
         assert now["netdev_budget"] == before["netdev_budget"]
         assert now["rp_filter"] != before["rp_filter"]
 
 
 def test_what_a_killed_run_left_is_put_back_later(router: Transport, tmp_path: Path) -> None:
-    before = everything(router)
+    killed: dict[str, Value] = {"rp_filter": 2, "netfilter": "nft-forward 10"}
+    before = states(router, killed)
     undo = Undo(tmp_path / "undo.jsonl")
     # As if it had been killed: nobody puts anything back.
-    Turner(router, MACHINE, undo).turn({"rp_filter": 2, "netfilter": "nft-forward 10"})
+    Turner(router, MACHINE, undo).turn(killed)
     with undo.file.open("a") as file:
         file.write('{"knob": "dev_weig')
-    assert everything(router) != before
+    now = states(router, killed)
+    assert [name for name in killed if now[name] == before[name]] == []
     assert undo.replay(router) == []
-    assert everything(router) == before
+    assert states(router, killed) == before
     assert not undo.file.exists()
 
 
