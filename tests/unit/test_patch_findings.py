@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from skblab.errors import UsageError
-from skblab.kernel import findings, objects
+from skblab.kernel import build, findings, objects, patchcheck
 from skblab.kernel.patchcheck import CheckRequest, Outcome, PatchResult
 
 GCC = """\
@@ -168,3 +169,10 @@ def test_what_was_not_reached_is_not_good() -> None:
     assert result(a=Outcome(verdict="ok"), b=Outcome(verdict="as off")).good
     assert not result(a=Outcome(verdict="ok"), b=Outcome(verdict="not reached")).good
     assert not result(a=Outcome(verdict="failed", found=("x",))).good
+
+
+def test_no_object_is_not_the_whole_kernel() -> None:
+    """Make without a target compiles all there is."""
+    make = Mock(spec=build.Make)
+    assert patchcheck._complaints(make, ["W=1"], []) == findings.Findings()
+    make.run.assert_not_called()

@@ -252,8 +252,8 @@ class _Run:
         choice = objects.choose(files, objects.users(make.output, files))
         self.known |= {
             "build": findings.read(output) + self._undefined("off"),
-            "W=1": _complaints(make, ["W=1", "-k", *choice.objects]),
-            "sparse": _complaints(make, [*_SPARSE, "-k", *choice.objects]),
+            "W=1": _complaints(make, ["W=1"], choice.objects),
+            "sparse": _complaints(make, _SPARSE, choice.objects),
         }
 
     def _targets(self, files: Sequence[str]) -> list[str]:
@@ -318,7 +318,7 @@ class _Run:
                 outcomes[name] = Outcome(verdict="nothing to check", notes=notes)
                 continue
             self.reporter.say(f"  {name}: {len(choice.objects)} objects")
-            said = _complaints(one, [*words, "-k", *choice.objects])
+            said = _complaints(one, words, choice.objects)
             outcomes[name] = self._added(name, said, notes, str(one.log))
         return outcomes
 
@@ -452,10 +452,13 @@ def _options(output: Path) -> dict[str, str]:
     return {option: value for option, value in values.items() if value != "n"}
 
 
-def _complaints(make: build.Make, words: Sequence[str]) -> Findings:
-    """Return what a run of make complains of; an error is a complaint like any other."""
+def _complaints(make: build.Make, words: Sequence[str], chosen: Sequence[str]) -> Findings:
+    """Return what making objects complains of; an error is a complaint like any other."""
+    if not chosen:
+        # Without a target, make would build the whole kernel.
+        return Findings()
     try:
-        output = make.run(words, f"make {words[0]}")
+        output = make.run([*words, "-k", *chosen], f"make {words[0]}")
     except SkblabError as error:
         output = make.log.read_text(errors="replace")
         said = findings.read(output)
