@@ -26,6 +26,8 @@ from skblab_analysis.records import load
 pytestmark = pytest.mark.guest
 
 PACKETS = 8000
+# What two rows of one boot that are the same may differ by: a few ticks of the timer.
+SAME = 0.003
 FILE = """
 name = "few-settings"
 question = "What does rp_filter cost, and what can veth not?"
@@ -74,11 +76,11 @@ def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, st
     assert strict.seen is None
     # There is no rp_filter of IPv6.
     [strict] = [one for one in ipv6.differences if one.setting == "strict"]
-    assert abs(strict.share) < 0.001
+    assert abs(strict.share) < SAME
     for one in (ipv4, ipv6):
         assert [cost.setting for cost in one.costs] == ["baseline", "baseline again", "strict"]
         [again] = [same for same in one.differences if same.setting == "baseline again"]
-        assert abs(again.share) < 0.001
+        assert abs(again.share) < SAME
 
 
 def test_instructions_per_packet_are_those_of_this_kernel(
