@@ -23,7 +23,7 @@ CONNECT_SECONDS = 30
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
 # A host that answers nothing for half a minute has gone.
 _OPTIONS = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
-_FOLDER = """folder=$(mktemp -d /tmp/skblab.XXXXXX)
+_FOLDER = """folder=$(mktemp -d -t skblab.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
 echo "$folder"

@@ -13,6 +13,7 @@ import os
 import pty
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -112,22 +113,26 @@ only_samples = pytest.mark.parametrize("testbed", ["samples"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+def _nothing_stays_behind(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     if "testbed" not in request.fixturenames:
         yield
         return
     testbed: Bed = request.getfixturevalue("testbed")
-    before, here = testbed.state(), _here()
-    yield
-    deadline = time.monotonic() + 20
-    while (testbed.state(), _here()) != (before, here) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert testbed.state() == before
-    assert _here() == here
-
-
-def _here() -> set[Path]:
-    return set(Path("/tmp").glob("skblab.*"))
+    before = testbed.state()
+    # Other workers' commands have folders in /tmp, too. The path of ssh's socket must be short.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="probe.") as folder:
+        here = Path(folder)
+        monkeypatch.setenv("TMPDIR", folder)
+        yield
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if testbed.state() == before and not list(here.iterdir()):
+                break
+            time.sleep(0.2)
+        assert testbed.state() == before
+        assert list(here.iterdir()) == []
 
 
 def _refused(testbed: Bed, *options: str, before: tuple[str, ...] = ()) -> str:
