@@ -13,6 +13,9 @@ from skblab.guest import Guest
 from skblab.kernel import Kernel
 from skblab.labroot import Bind, LabRoot
 
+# Some fifty programs are loaded and attached in each case; on a busy machine that takes 540 s.
+SECONDS = 1500
+
 
 @pytest.mark.labroot
 def test_unit_and_property_tests_of_the_native_code(lab: LabRoot, run_skblab: Skblab) -> None:
@@ -26,7 +29,7 @@ def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) ->
     bin_folder = "/skblab/tools/bin"
     call = ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "2003"]
     with Guest.boot(make_spec(), kernel, lab, shares=shares) as guest:
-        done = guest.transport.run([*call, *options])
+        done = guest.transport.run([*call, *options], seconds=SECONDS)
         assert guest.console.warnings() == []
     assert done.status == 0, done.stdout + done.stderr
 
@@ -35,6 +38,7 @@ def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) ->
 # Some fifty programs are loaded and attached in every case: 20 s under emulation. Hooks that count
 # are in test_probe_layers.py, hooks in trouble in test_probe_trouble.py.
 @pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("how", [[], ["--kprobes"]], ids=["fentry", "kprobe"])
 def test_the_probe_with_hooks_on_an_unpatched_kernel(
     lab: LabRoot, unpatched: Kernel, programs: Path, how: list[str]
