@@ -35,6 +35,10 @@ EXACT_ARGUMENTS = (
 )
 
 
+# Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
+TCG_ARGUMENTS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+
+
 class Nic(BaseModel):
     """A virtio network device, and the tap behind it in the network namespace that QEMU runs in.
 
@@ -122,7 +126,9 @@ class GuestSpec(BaseModel):
 
     def kernel_arguments(self) -> list[str]:
         """Return the kernel command line, word by word."""
-        return [*KERNEL_ARGUMENTS, *(EXACT_ARGUMENTS if self.exact else ()), *self.arguments]
+        slow = TCG_ARGUMENTS if self.accel == "tcg" else ()
+        mode = EXACT_ARGUMENTS if self.exact else slow
+        return [*KERNEL_ARGUMENTS, *mode, *self.arguments]
 
     def machine(self) -> list[str]:
         """Return the QEMU arguments that decide speed and clock."""
