@@ -20,6 +20,8 @@ from skblab.transport.local import LocalTransport
 from skblab.transport.ssh import SshTransport
 
 CONNECT_SECONDS = 30
+# For a script that takes a second where a machine is not busy.
+SCRIPT_SECONDS = 120
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
 # A host that answers nothing for half a minute has gone.
 _OPTIONS = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
@@ -78,12 +80,12 @@ def kept(transport: Transport, do: str, what: str, undo: str = "") -> Iterator[s
     # What waits has no lock that the shell may have taken: it would keep it if the shell is killed.
     guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null 9>&-\n{undo}"])
     try:
-        deadline = time.monotonic() + CONNECT_SECONDS
+        deadline = time.monotonic() + SCRIPT_SECONDS
         while not (said := guard.take_lines()):
             if not guard.running():
-                guard.wait(CONNECT_SECONDS).check(what)
+                guard.wait(SCRIPT_SECONDS).check(what)
             if time.monotonic() > deadline:
-                raise SkblabError(f"{what} took longer than {CONNECT_SECONDS} s")
+                raise SkblabError(f"{what} took longer than {SCRIPT_SECONDS} s")
             time.sleep(0.02)
         yield said[0].strip()
     except BaseException as error:
@@ -98,4 +100,4 @@ def kept(transport: Transport, do: str, what: str, undo: str = "") -> Iterator[s
 
 def _let_go(guard: Running, what: str) -> None:
     guard.end_input()
-    guard.wait(CONNECT_SECONDS).check(f"undoing: {what}")
+    guard.wait(SCRIPT_SECONDS).check(f"undoing: {what}")
