@@ -167,3 +167,25 @@ def test_in_the_lab_root(folder: Path, tree: Path, lab: LabRoot) -> None:
     assert "five" in (tree / "net" / "dev.c").read_text()
     with pytest.raises(SkblabError, match=r"dev\.c: hunk 1"):
         series.apply(good, tree, series.patch_in(lab), "6.12.1")
+
+
+def git(*names: str, new: str = "changed") -> str:
+    """A patch as git writes it, that changes these files."""
+    changed = (diff(name, [(2, new)]).partition("\n\n")[2] for name in names)
+    return "Subject: change\n\n---\n" + "".join(
+        f"diff --git a/{name} b/{name}\n{text}" for name, text in zip(names, changed, strict=True)
+    )
+
+
+def test_a_kernel_is_built_from_what_changes_it(folder: Path) -> None:
+    aside = ("MAINTAINERS", "Documentation/net.rst", "tools/testing/selftests/net/a.py")
+    first = make(folder, {"1.patch": git("net/dev.c", *aside), "2.patch": git(*aside)})
+    [told] = first.built_from()
+    assert told.startswith("1.patch ")
+    for patches, same in (
+        ({"1.patch": git("net/dev.c", *aside[1:]), "2.patch": git(*aside[:1])}, True),
+        ({"1.patch": git("net/dev.c", *aside, new="otherwise"), "2.patch": git(*aside)}, False),
+        ({"1.patch": git("net/dev.c", *aside), "2.patch": git("tools/objtool/check.c")}, False),
+        ({"1.patch": diff("Documentation/net.rst", [(2, "changed")])}, False),
+    ):
+        assert (make(folder, patches).built_from() == (told,)) is same

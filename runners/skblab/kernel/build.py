@@ -92,7 +92,7 @@ def plan(request: Request, labroot: LabRoot) -> Plan:
             request.flavour,
             request.local_version,
             origin.digest,
-            *(f"{r.name} {r.sha256}" for r in (series.records() if series else ())),
+            *(series.built_from() if series else ()),
             *(file.read_text() for file in fragments),
             *(f"{name} {version}" for name, version in toolchain.items()),
         ]

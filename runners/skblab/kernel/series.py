@@ -24,6 +24,10 @@ Patcher = Callable[[Path, Path], tuple[int, str]]
 PATCH = ("patch", "-p1", "-F0", "--force", "--no-backup-if-mismatch", "--reject-file=-")
 
 
+# Files that no kernel is built from, by the first line of their part of a patch.
+NOT_BUILT = re.compile(rb"diff --git a/(?:Documentation/|tools/testing/|MAINTAINERS )")
+
+
 @dataclass(frozen=True)
 class Series:
     """A folder `patches/<name>` and its patches in the order of application."""
@@ -46,6 +50,22 @@ class Series:
             PatchRecord(name=p.name, sha256=hashlib.sha256(p.read_bytes()).hexdigest())
             for p in self.patches
         )
+
+    def built_from(self) -> tuple[str, ...]:
+        """Name of each patch that changes the kernel itself, and SHA-256 of what it changes."""
+        changes = {p.name: _of_the_kernel(p.read_bytes()) for p in self.patches}
+        return tuple(
+            f"{name} {hashlib.sha256(change).hexdigest()}"
+            for name, change in changes.items()
+            if change
+        )
+
+
+def _of_the_kernel(patch: bytes) -> bytes:
+    """Return a patch without its words and without files that no kernel is built from."""
+    _, *files = re.split(rb"^(?=diff --git )", patch, flags=re.MULTILINE)
+    # As other tools than git write it: all of it may be built from.
+    return b"".join(file for file in files if not NOT_BUILT.match(file)) if files else patch
 
 
 def read(folder: Path) -> Series:
