@@ -111,7 +111,7 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
-	@$(VENV)/bin/python -m skblab.sweep.knobs.page
+	@$(VENV)/bin/python -m skblab.knobs.page
 
 .PHONY: golden
 golden: dev ## write the golden files of the tests anew; look at what changed, then commit it

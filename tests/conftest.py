@@ -17,10 +17,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import retries
-from skblab import cli, kernel, labroot, tools
-from skblab.guest import Guest
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
+from skblab import cli
+from skblab.lab import kernel, labroot, tools
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
 from tiers.plugin import (  # noqa: F401  (hooks)
     pytest_addoption,
     pytest_collection_modifyitems,

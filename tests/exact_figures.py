@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from skblab.errors import SkblabWarning
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.base.errors import SkblabWarning
 
 FILE = Path(__file__).parent / "guest" / "exact_figures.toml"
 NEAR, FAR = 0.01, 0.1

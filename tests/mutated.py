@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from skblab.errors import SkblabError
+from skblab_analysis.base.errors import SkblabError
 
 Json = Any
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import warnings
 
-from skblab.errors import SkblabWarning
-from skblab_analysis.records import Run
+from skblab_analysis.base.errors import SkblabWarning
+from skblab_analysis.runfolder import Run
 
 # Of all loads that were offered, so many may have been offered again.
 STRAYS = 0.1

@@ -10,8 +10,8 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from skblab.sweep.throughput.goals import Goal, Plan
-from skblab.sweep.throughput.trial import Trial
+from skblab.sweep.measure.throughput.goals import Goal, Plan
+from skblab.sweep.measure.throughput.trial import Trial
 
 
 @dataclass(frozen=True)

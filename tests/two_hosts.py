@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import ssh_way
-from skblab.boot import make_spec
-from skblab.guest import Guest, Nic, links
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
-from skblab.sweep.testbeds.virtio import LINKS, MAC
+from skblab.lab.guest import Nic, links
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.machine.guest import Guest
+from skblab.testbeds.virtio import LINKS, MAC
 
 EXPERIMENT = """
 name = "few-hosts"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skblab.store import write_whole
-from skblab_analysis.catalogue import (
+from skblab_analysis.base.disk import write_whole
+from skblab_analysis.formats.catalogue import (
     OLDEST,
     PROTOCOLS,
     Argument,

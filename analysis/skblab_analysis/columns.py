@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from skblab.errors import one_line
+from skblab_analysis.base.errors import one_line
 
 BY_ROW = "by column `unit`"
 NO_UNIT = ""

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
-from skblab.errors import SkblabError, one_line
-from skblab.store import write_whole
+from skblab_analysis.base.checked import Model, RecordError, parse
+from skblab_analysis.base.disk import write_whole
+from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.columns import Table
-from skblab_analysis.errors import Model, RecordError, parse
-from skblab_analysis.series import Row
+from skblab_analysis.layers.series import Row
 
 
 def now() -> datetime:

@@ -14,17 +14,17 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from skblab.store import write_whole
-from skblab_analysis.arrivals import ArrivalsDocument
-from skblab_analysis.bench import BenchDocument
-from skblab_analysis.catalogue import Catalogue
+from skblab_analysis.base.disk import write_whole
 from skblab_analysis.columns import TABLES, Table
-from skblab_analysis.cost import CostDocument
-from skblab_analysis.documents import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.cost.bench import BenchDocument
+from skblab_analysis.cost.functions import FunctionsDocument
+from skblab_analysis.cost.probe import CostDocument
 from skblab_analysis.files import Event
-from skblab_analysis.functions import FunctionsDocument
-from skblab_analysis.run import RunDocument
-from skblab_analysis.scripts import ScriptsDocument
+from skblab_analysis.formats.catalogue import Catalogue
+from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.run import RunDocument
+from skblab_analysis.formats.scripts import ScriptsDocument
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 

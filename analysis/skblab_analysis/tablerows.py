@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from skblab_analysis import columns
-from skblab_analysis.arrivals import ArrivalsDocument, Gap, LatePackets
-from skblab_analysis.errors import parse
-from skblab_analysis.exact import ExactTrial
-from skblab_analysis.latency import Arrived, Lateness
-from skblab_analysis.rfc2544 import OfTrial
-from skblab_analysis.run import Clock
-from skblab_analysis.series import Row, Series
-from skblab_analysis.throughput import Result
+from skblab_analysis.base.checked import parse
+from skblab_analysis.exact.summary import ExactTrial
+from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap, LatePackets
+from skblab_analysis.formats.run import Clock
+from skblab_analysis.latency.summary import Arrived, Lateness
+from skblab_analysis.layers.series import Row, Series
+from skblab_analysis.rfc2544.summary import OfTrial
+from skblab_analysis.throughput.summary import Result
 
 
 def exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:

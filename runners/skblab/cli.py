@@ -21,30 +21,38 @@ from typer.main import get_group
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
-from skblab import __version__, paths
-from skblab.errors import EXIT_NO, LONGEST, SkblabError, SkblabWarning, Stopped, one_line
+from skblab import __version__
+from skblab.lab import paths
+from skblab_analysis.base.errors import (
+    EXIT_NO,
+    LONGEST,
+    SkblabError,
+    SkblabWarning,
+    Stopped,
+    one_line,
+)
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # Where each command is.
 COMMANDS = {
-    "lab-root": "skblab.labroot.cli:lab_root",
-    "doctor": "skblab.doctor.cli:doctor",
-    "boot": "skblab.boot:boot",
-    "demo": "skblab.demo.cli:demo",
-    "report": "skblab.report:report",
-    "kselftest": "skblab.selftests.cli:kselftest",
-    "soak": "skblab.soak.cli:soak",
-    "sweep": "skblab.sweep.cli:sweep",
-    "resume": "skblab.sweep.cli:resume",
-    "cleanup": "skblab.sweep.cli:cleanup",
-    "kernel": "skblab.kernel.cli:kernel",
-    "bench": "skblab.bench.functions:bench",
-    "probe": "skblab.probe.cli:probe",
-    "lint": "skblab.develop:lint",
-    "format": "skblab.develop:format_",
-    "native-tests": "skblab.develop:native_tests",
-    "fuzz": "skblab.fuzz:fuzz",
+    "lab-root": "skblab.commands.lab_root:lab_root",
+    "doctor": "skblab.commands.doctor:doctor",
+    "boot": "skblab.commands.boot:boot",
+    "demo": "skblab.commands.demo:demo",
+    "report": "skblab.commands.report:report",
+    "kselftest": "skblab.commands.kselftest:kselftest",
+    "soak": "skblab.commands.soak:soak",
+    "sweep": "skblab.commands.sweep:sweep",
+    "resume": "skblab.commands.sweep:resume",
+    "cleanup": "skblab.commands.sweep:cleanup",
+    "kernel": "skblab.commands.kernel:kernel",
+    "bench": "skblab.commands.bench_functions:bench",
+    "probe": "skblab.commands.probe:probe",
+    "lint": "skblab.commands.develop:lint",
+    "format": "skblab.commands.develop:format_",
+    "native-tests": "skblab.commands.develop:native_tests",
+    "fuzz": "skblab.commands.fuzz:fuzz",
 }
 HIDDEN = {"lint", "format", "native-tests", "fuzz"}
 

@@ -32,12 +32,12 @@ from test_report import fake_gnuplot
 
 import made_up_cost
 from mutated import VALUES, Number, changed_bytes, changed_document, changed_text, one
-from skblab.errors import SkblabError
 from skblab.sweep.progress import Progress
-from skblab_analysis import cost
-from skblab_analysis.records import load
-from skblab_analysis.report import build_report
-from skblab_analysis.tables import of_run
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.cost import probe
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.terminal import of_run
+from skblab_analysis.runfolder import load
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
 # Of CPU time and of memory, for one folder; a report of these takes a tenth of a second.
@@ -52,7 +52,7 @@ def samples(folder: Path) -> list[Path]:
     few = dict(list(searches.RATES.items())[:3])
     example = shutil.copytree(EXAMPLE, folder / "example")
     known = made_up_cost.document(exact=made_up_cost.exact(), wall=made_up_cost.wall(0.9, 0.8))
-    (example / cost.FILE).write_text(known.model_dump_json(by_alias=True))
+    (example / probe.FILE).write_text(known.model_dump_json(by_alias=True))
     return [
         example,
         test_readers.finished_run(folder),

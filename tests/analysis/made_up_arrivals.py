@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
-from skblab_analysis.loglinear import Histogram
+from skblab_analysis.base.histogram import Histogram
 
 GAP_NS = 1_000_000
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from skblab_analysis.catalogue import Hook, load, version
+from skblab_analysis.formats.catalogue import Hook, load, version
 
 KERNEL = version("6.12")
 

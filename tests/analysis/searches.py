@@ -8,11 +8,11 @@ from pathlib import Path
 
 import synthetic_run
 
-from skblab_analysis.exact import Part
-from skblab_analysis.records import RunFolder
-from skblab_analysis.rfc2544 import Figure
-from skblab_analysis.run import Command, Plan
-from skblab_analysis.throughput import Found, Judgement, Load, Search
+from skblab_analysis.exact.summary import Part
+from skblab_analysis.formats.run import Command, Plan
+from skblab_analysis.rfc2544.summary import Figure
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.throughput.summary import Found, Judgement, Load, Search
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 # Strict rates by setting, a figure each block; the other goals carry more.

@@ -12,10 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from skblab_analysis.exact import ExactTrial
-from skblab_analysis.loglinear import Histogram
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Command, Environment, Guest, Host, Kernel, Plan
+from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.exact.summary import ExactTrial
+from skblab_analysis.formats.run import Command, Environment, Guest, Host, Kernel, Plan
+from skblab_analysis.runfolder import RunFolder
 
 POINTS = ("driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user")
 FORWARD_POINTS = ("driver", "stack", "ip", "route", "forward", "output", "queue", "xmit", "done")

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from synthetic_run import pathlat
 
-from skblab_analysis import series, tables
-from skblab_analysis.account import Account, account, refuse
-from skblab_analysis.documents import COUNTING, LateDocument, LatePacket, PathlatDocument
-from skblab_analysis.errors import RecordError, RefusedError, parse
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.run import Plan
+from skblab_analysis.base.checked import RecordError, RefusedError, parse
+from skblab_analysis.formats.pathlat import COUNTING, LateDocument, LatePacket, PathlatDocument
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.layers import series
+from skblab_analysis.layers.account import Account, account, refuse
+from skblab_analysis.report import terminal
+from skblab_analysis.runfolder import RunFolder, load
 
 HOOKS: dict[str, Any] = {
     "by": "fentry",
@@ -130,7 +131,7 @@ def test_a_run_of_the_probe_is_kept(tmp_path: Path) -> None:
     run = load(folder.path)
     assert run.document.accounts == (found,)
     assert run.of_trial(0)
-    titles = [str(table.title) for table in tables.of_run(folder.path)]
+    titles = [str(table.title) for table in terminal.of_run(folder.path)]
     assert titles[-1] == "Account (paths of packets)"
 
 
@@ -162,7 +163,7 @@ def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
     with pytest.raises(RecordError):
         parse(PathlatDocument, json.dumps(document), "it")
     found = parse(PathlatDocument, json.dumps(document), "it", context=COUNTING)
-    assert tables.of_series(series.from_document(0, "ns", found))
+    assert terminal.of_series(series.from_document(0, "ns", found))
 
 
 def late_packet(**more: object) -> dict[str, Any]:
@@ -256,7 +257,7 @@ def test_late_packets_in_a_table() -> None:
         "tracing_stopped": False,
         "packets": [late_packet()],
     }
-    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    table = terminal.late_table(parse(LateDocument, json.dumps(late), "it"))
     assert table.title == "Late packets (250 µs or more, 2 in a row)"
     assert table.row_count == 1
     assert table.caption == (
@@ -264,5 +265,5 @@ def test_late_packets_in_a_table() -> None:
         "1 before a run was long enough"
     )
     late |= {"packets_late": 1, "limited": 0, "lost": 0, "tracing_stopped": True}
-    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    table = terminal.late_table(parse(LateDocument, json.dumps(late), "it"))
     assert table.caption == "1 late in 1 runs: 1 recorded, tracing stopped at the first"

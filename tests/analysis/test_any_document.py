@@ -15,19 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutated import Json, documents, examples, json_texts, value_or_line
-from skblab_analysis import series
-from skblab_analysis.account import account, refuse
-from skblab_analysis.arrivals import ArrivalsDocument
-from skblab_analysis.documents import (
+from skblab_analysis.base.checked import parse
+from skblab_analysis.formats.pathlat import (
     COUNTING,
     Distribution,
     PathlatDocument,
     ReceiverDocument,
     SenderDocument,
 )
-from skblab_analysis.errors import parse
-from skblab_analysis.ledger import build_ledger
-from skblab_analysis.records import RunFolder, load
+from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.layers import series
+from skblab_analysis.layers.account import account, refuse
+from skblab_analysis.layers.ledger import build_ledger
+from skblab_analysis.runfolder import RunFolder, load
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
 FEW = 20

@@ -11,8 +11,8 @@ import made_up_arrivals
 import pytest
 import schema_checks
 
-from skblab_analysis.arrivals import ArrivalsDocument
-from skblab_analysis.errors import RecordError, parse
+from skblab_analysis.base.checked import RecordError, parse
+from skblab_analysis.formats.pktsink import ArrivalsDocument
 
 GOLDEN = Path(__file__).parent / "golden" / "pktsink.json"
 # The second run is open at its end.

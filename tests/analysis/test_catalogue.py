@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from skblab.errors import UsageError
 from skblab_analysis import catalogue_page
-from skblab_analysis.catalogue import FILE, load, version
-from skblab_analysis.errors import RecordError
+from skblab_analysis.base.checked import RecordError
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.catalogue import FILE, load, version
 
 TREE = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from skblab_analysis.certainty import (
+from skblab_analysis.base.certainty import (
     CONFIDENCE,
     Difference,
     Interval,

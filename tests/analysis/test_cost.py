@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from made_up_cost import AGAIN, HOOKS, KERNEL, document, exact, wall
-from skblab_analysis import cost
-from skblab_analysis.cost import ExactCost, Probe
-from skblab_analysis.errors import RecordError
+from skblab_analysis.base.checked import RecordError
+from skblab_analysis.cost import probe
+from skblab_analysis.cost.probe import ExactCost, Probe
 
 
 def test_instructions_are_of_the_least_trials_and_without_the_sinks_path() -> None:
@@ -20,46 +20,48 @@ def test_instructions_are_of_the_least_trials_and_without_the_sinks_path() -> No
 
 
 def test_both_figures_with_their_clocks() -> None:
-    said = cost.sentence(document(exact=exact(2950, 5040), wall=wall(0.99, 0.88, 0.93, 0.94, 0.90)))
+    said = probe.sentence(
+        document(exact=exact(2950, 5040), wall=wall(0.99, 0.88, 0.93, 0.94, 0.90))
+    )
     assert said == (
         "What the probe itself costs (hooks): +2 950 instructions per forwarded packet, +5 040 per "
         "received one (exact, IPv4, on this kernel); throughput of udp with it 0.93 of without "
-        "(wall, 0.88 to 0.99, 5 pairs, under emulation). docs/cost.md has the method."
+        "(wall, 0.88 to 0.99, 5 pairs, under emulation). docs/probe.md has the method."
     )
 
 
 def test_singular() -> None:
-    said = cost.sentence(document(exact=exact(1, 0.4), wall=wall(0.5, accel="kvm")))
+    said = probe.sentence(document(exact=exact(1, 0.4), wall=wall(0.5, accel="kvm")))
     assert "+1 instruction per forwarded packet, 0 per received one" in said
     assert "0.50 of without (wall, 1 pair, in a guest with KVM)" in said
 
 
 def test_even_numbers_of_pairs_have_a_median() -> None:
-    assert "with it 0.85 of" in cost.sentence(document(wall=wall(0.9, 0.8)))
+    assert "with it 0.85 of" in probe.sentence(document(wall=wall(0.9, 0.8)))
 
 
 def test_stamps_are_named_where_they_are_in_the_figure() -> None:
-    said = cost.sentence(document(exact=exact(stamps=True)))
+    said = probe.sentence(document(exact=exact(stamps=True)))
     assert "(exact, IPv4, on this kernel, the kernel's stamps included)" in said
     assert "wall" not in said
 
 
 def test_another_kernel_is_named() -> None:
     found = document(kernel="5.15.0-1-amd64", own=False, exact=exact(), wall=wall(0.9, 0.8, 0.7))
-    said = cost.sentence(found)
+    said = probe.sentence(found)
     assert f"on {KERNEL} in a guest)" in said
     assert f"(wall, 0.70 to 0.90, 3 pairs, on {KERNEL}, under emulation)" in said
     assert "this kernel" not in said
 
 
 def test_nothing_known_tells_how_to_know() -> None:
-    said = cost.sentence(document(kernel="5.15.0-1-amd64", own=False))
+    said = probe.sentence(document(kernel="5.15.0-1-amd64", own=False))
     assert "is not known" in said
     assert said.endswith(AGAIN)
 
 
 def test_a_refusal_is_told_instead_of_figures() -> None:
-    said = cost.sentence(document(refused="it saw 1 of 2 packets", wall=wall(0.9)))
+    said = probe.sentence(document(refused="it saw 1 of 2 packets", wall=wall(0.9)))
     assert "(hooks): it saw 1 of 2 packets; throughput of udp" in said
     assert "instruction" not in said
 
@@ -74,7 +76,7 @@ def test_the_cost_of_something_else_is_refused() -> None:
 
 def test_a_calibration_without_one_of_its_rows_is_refused() -> None:
     found = exact()
-    trials = [trial for trial in found.bench.trials if trial.row != cost.WITH]
+    trials = [trial for trial in found.bench.trials if trial.row != probe.WITH]
     half = found.bench.model_copy(update={"trials": tuple(trials)})
     with pytest.raises(ValidationError, match="have figures, expected"):
         ExactCost(probe=HOOKS, kernel=KERNEL, stamps=False, bench=half)
@@ -99,10 +101,10 @@ def test_probes_in_words(probe: Probe, words: str) -> None:
 
 
 def test_a_run_folder_keeps_it(tmp_path: Path) -> None:
-    assert cost.load(tmp_path) is None
+    assert probe.load(tmp_path) is None
     found = document(exact=exact(), wall=wall(0.9))
-    (tmp_path / cost.FILE).write_text(found.model_dump_json(by_alias=True))
-    assert cost.load(tmp_path) == found
-    (tmp_path / cost.FILE).write_text("{}")
+    (tmp_path / probe.FILE).write_text(found.model_dump_json(by_alias=True))
+    assert probe.load(tmp_path) == found
+    (tmp_path / probe.FILE).write_text("{}")
     with pytest.raises(RecordError, match=r"cost\.json"):
-        cost.load(tmp_path)
+        probe.load(tmp_path)

@@ -17,13 +17,14 @@ from rich.console import Console
 from searches import search
 from test_report import fake_gnuplot
 
-from skblab_analysis import heard, tables
-from skblab_analysis.account import account
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import RecordError, RefusedError, parse
-from skblab_analysis.heard import Heard
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.report import build_report
+from skblab_analysis.base.checked import RecordError, RefusedError, parse
+from skblab_analysis.formats import heard
+from skblab_analysis.formats.heard import Heard
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.layers.account import account
+from skblab_analysis.report import terminal
+from skblab_analysis.report.page import build_report
+from skblab_analysis.runfolder import RunFolder, load
 
 PACKETS = 2000
 WARNING = Heard("router", "warning", "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2")
@@ -135,7 +136,7 @@ def test_page_and_terminal_show_it(folder: RunFolder) -> None:
     assert f"{STALL.line} (2 times)" in page.text
     assert "What kernels complained of" in page.text
     console = Console(file=io.StringIO(), width=200)
-    for table in tables.of_run(folder.path):
+    for table in terminal.of_run(folder.path):
         console.print(table)
     assert isinstance(console.file, io.StringIO)
     lines = [" ".join(one.split()) for one in console.file.getvalue().splitlines()]

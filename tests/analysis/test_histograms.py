@@ -12,13 +12,14 @@ import pytest
 from rich.console import Console
 from synthetic_run import pathlat
 
-from skblab_analysis import series, tables
-from skblab_analysis.account import account, refuse
-from skblab_analysis.documents import COUNTING, PathlatDocument
-from skblab_analysis.errors import RecordError, RefusedError, parse
-from skblab_analysis.loglinear import Histogram
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.run import Plan
+from skblab_analysis.base.checked import RecordError, RefusedError, parse
+from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.layers import series
+from skblab_analysis.layers.account import account, refuse
+from skblab_analysis.report import terminal
+from skblab_analysis.runfolder import RunFolder, load
 
 EDGES = {0: (6, 6), 1: (6, 7), 2: (12, 13)}
 
@@ -131,7 +132,7 @@ def test_a_bound_is_shown_as_one(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
     folder.record_probe(of_kernel(), 0.1)
     console = Console(width=200, record=True, file=(tmp_path / "out").open("w"))
-    for table in tables.of_run(folder.path):
+    for table in terminal.of_run(folder.path):
         console.print(table)
     lines = console.export_text().splitlines()
     (whole, _) = [line.split("  ") for line in lines if line.startswith("whole path")]

@@ -15,17 +15,19 @@ import synthetic_run
 from rich.console import Console
 from test_report import fake_gnuplot
 
-from skblab_analysis import delays, findings, rates, tables
-from skblab_analysis.arrivals import ArrivalsDocument
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.errors import RefusedError
-from skblab_analysis.exact import Part
-from skblab_analysis.latency import COMPARED, Arrivals, LatencySummary, widest
-from skblab_analysis.offered import behind
-from skblab_analysis.records import Run, RunFolder, load
-from skblab_analysis.report import build_report
-from skblab_analysis.run import Command, Plan
-from skblab_analysis.words import FIXED_SPACE, NARROW_SPACE
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.offered import behind
+from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
+from skblab_analysis.exact.summary import Part
+from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.formats.run import Command, Plan
+from skblab_analysis.latency import view as delays
+from skblab_analysis.latency.summary import COMPARED, Arrivals, LatencySummary, widest
+from skblab_analysis.report import findings, terminal
+from skblab_analysis.report.page import build_report
+from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.throughput import view as rates
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 COUNT = 2000
@@ -209,7 +211,7 @@ def test_they_are_there_when_the_run_goes_on(run: Run) -> None:
 
 def test_the_tables_and_the_findings(run: Run) -> None:
     console = Console(width=100, record=True, highlight=False, file=io.StringIO())
-    for table in tables.of_run(run.folder):
+    for table in terminal.of_run(run.folder):
         console.print(table)
     text = console.export_text().replace(FIXED_SPACE, " ")
     for words in (

@@ -13,15 +13,16 @@ import synthetic_run
 from rich.console import Console
 from test_report import fake_gnuplot
 
-from skblab_analysis import findings, layers_by_setting, tables
-from skblab_analysis.certainty import Difference, Interval
-from skblab_analysis.errors import RefusedError
-from skblab_analysis.layering import DELAY, WHOLE, LayeringSummary, Probed, Setting
-from skblab_analysis.offered import behind
-from skblab_analysis.records import Run, RunFolder, load
-from skblab_analysis.report import build_report
-from skblab_analysis.run import Plan
-from skblab_analysis.words import FIXED_SPACE, NARROW_SPACE
+from skblab_analysis.base.certainty import Difference, Interval
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.offered import behind
+from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.layers import view as layers_by_setting
+from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Probed, Setting
+from skblab_analysis.report import findings, terminal
+from skblab_analysis.report.page import build_report
+from skblab_analysis.runfolder import Run, RunFolder, load
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 COUNT = 500
@@ -163,7 +164,7 @@ def test_a_layer_that_packets_skip_is_of_all_packets(run: Run) -> None:
 
 def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
     console = Console(width=120, record=True, highlight=False, file=io.StringIO())
-    for table in tables.of_run(run.folder):
+    for table in terminal.of_run(run.folder):
         console.print(table)
     text = console.export_text()
     assert "Layers (ns, mean, IPv4, 64 bytes, 1 flow, 100 packets/s)" in text

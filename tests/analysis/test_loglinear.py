@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skblab_analysis.loglinear import TAIL_SAMPLES, Histogram, bounds, index
+from skblab_analysis.base.histogram import TAIL_SAMPLES, Histogram, bounds, index
 
 values = st.integers(min_value=0, max_value=2**63)
 samples = st.lists(values, max_size=200)

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab_analysis.catalogue import Hook, load
+from skblab_analysis.formats.catalogue import Hook, load
 
 FOLDER = Path(__file__).resolve().parents[2] / "probes" / "bpf"
 KINDS = {"tp_btf": "tracepoint", "fentry": "entry", "fexit": "return"}

@@ -14,13 +14,14 @@ import searches
 from test_report import fake_gnuplot, normalised
 from test_tables import text
 
-from skblab.labroot import LabRoot
-from skblab.report import gnuplot
-from skblab_analysis import findings, plots, words
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.report import build_report
-from skblab_analysis.tables import of_run
-from skblab_analysis.throughput import Search
+from skblab.commands.report import gnuplot
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.base import words
+from skblab_analysis.report import findings, pictures
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.terminal import of_run
+from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.throughput.summary import Search
 
 
 def said(path: Path) -> list[str]:
@@ -190,6 +191,6 @@ MADE: dict[str, Sequence[Search]] = {
 @pytest.mark.parametrize("kind", MADE)
 def test_picture_of_any_shape(tmp_path: Path, lab: LabRoot, kind: str) -> None:
     [summary] = load(searches.finished_run(tmp_path / "runs", MADE[kind])).throughput()
-    plots.draw(plots.throughput_picture(summary), tmp_path, gnuplot(lab))
+    pictures.draw(pictures.throughput_picture(summary), tmp_path, gnuplot(lab))
     drawn = (tmp_path / "throughput.svg").read_text()
     assert all(one.setting in drawn for one in summary.main.rates)

@@ -18,11 +18,11 @@ import pytest
 import searches
 import synthetic_run
 
-from skblab_analysis.arrivals import ArrivalsDocument
 from skblab_analysis.columns import BY_ROW, TABLES, Table
-from skblab_analysis.counters import Counter
-from skblab_analysis.latency import Arrivals
-from skblab_analysis.records import RunFolder
+from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.latency.summary import Arrivals
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.work.summary import Counter
 
 FOLDER = Path(__file__).parents[2] / "results-schema"
 NAMED = "trials.parquet"

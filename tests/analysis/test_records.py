@@ -19,12 +19,12 @@ import pytest
 import synthetic_run
 
 from kills import killed_after
-from skblab.errors import SkblabError
 from skblab_analysis import columns
-from skblab_analysis.errors import RecordError, RefusedError
-from skblab_analysis.exact import ExactTrial, Part, summarise
-from skblab_analysis.loglinear import Histogram
-from skblab_analysis.records import RunFolder, load
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.exact.summary import ExactTrial, Part, summarise
+from skblab_analysis.runfolder import RunFolder, load
 
 Json = dict[str, Any]
 PACKETS = 2_000

@@ -14,15 +14,15 @@ import page_checks
 import pytest
 import synthetic_run
 
-from skblab.labroot import LabRoot
-from skblab.report import gnuplot
-from skblab_analysis import plots, svg
-from skblab_analysis.errors import RecordError, RefusedError
-from skblab_analysis.exact import ExactTrial, summarise
-from skblab_analysis.plots import GnuplotRunner
-from skblab_analysis.records import RunFolder
-from skblab_analysis.report import build_report
-from skblab_analysis.svg import VARIABLES
+from skblab.commands.report import gnuplot
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.exact.summary import ExactTrial, summarise
+from skblab_analysis.report import pictures, svg
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.pictures import GnuplotRunner
+from skblab_analysis.report.svg import VARIABLES
+from skblab_analysis.runfolder import RunFolder
 
 # What gnuplot 6 writes, in small: colours in its three spellings, shared symbols, its own title.
 DRAWN = """<?xml version="1.0" encoding="utf-8"  standalone="no"?>
@@ -137,7 +137,7 @@ def test_exact_picture_of_any_shape(
         for name, costs in per_packet.items()
         for boot, cost in enumerate(costs)
     ]
-    plots.draw(plots.exact_picture(summarise(trials)), tmp_path, real_gnuplot)
+    pictures.draw(pictures.exact_picture(summarise(trials)), tmp_path, real_gnuplot)
     drawn = (tmp_path / "exact.svg").read_text()
     assert all(name in drawn for name in per_packet)
 
@@ -156,7 +156,7 @@ def test_the_exact_picture_has_what_was_counted() -> None:
         for name, cost in costs.items()
         for boot in range(2)
     ]
-    _, first, second = plots.exact_picture(summarise(trials)).data.splitlines()
+    _, first, second = pictures.exact_picture(summarise(trials)).data.splitlines()
     # Tester, whole, and what it differs from the first.
     assert first == '"baseline" 4.000 10.000 0.000 "10.0" "baseline"'
     assert second.startswith('"more" 4.000 13.000 3.000 "13.0" "+3.0 (+')
@@ -310,4 +310,4 @@ def test_gnuplot_text_that_could_break_out_is_refused() -> None:
     trials = [ExactTrial(setting="a", boot=0, packets=1, delivered=1, instructions=9)]
     trials = [one.model_copy(update={"setting": 'a" ; system "x'}) for one in trials]
     with pytest.raises(ValueError, match="cannot stand in a gnuplot script"):
-        plots.exact_picture(summarise(trials))
+        pictures.exact_picture(summarise(trials))

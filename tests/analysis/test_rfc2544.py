@@ -9,11 +9,12 @@ import pytest
 import searches
 from test_report import fake_gnuplot
 
-from skblab_analysis import benchmarks, findings
-from skblab_analysis.records import Run, load
-from skblab_analysis.report import build_report
-from skblab_analysis.rfc2544 import Figure, OfTrial, Rfc2544Summary, summaries
-from skblab_analysis.tables import of_run, rfc2544_tables
+from skblab_analysis.report import findings
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.terminal import of_run, rfc2544_tables
+from skblab_analysis.rfc2544 import view as benchmarks
+from skblab_analysis.rfc2544.summary import Figure, OfTrial, Rfc2544Summary, summaries
+from skblab_analysis.runfolder import Run, load
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ import synthetic_run
 from schema_checks import FOLDER
 
 from skblab_analysis import schemas
-from skblab_analysis.catalogue import FILE as CATALOGUE
 from skblab_analysis.columns import TABLES
-from skblab_analysis.records import load
+from skblab_analysis.formats.catalogue import FILE as CATALOGUE
+from skblab_analysis.runfolder import load
 
 EXAMPLE = FOLDER / "example"
 OF_A_DEMO = {"run", "journal-event", "pathlat", "traffic-sender", "traffic-receiver"}

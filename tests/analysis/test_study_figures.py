@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from skblab_analysis import study
-from skblab_analysis.account import refuse
-from skblab_analysis.errors import RecordError, RefusedError
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.layers.account import refuse
 from skblab_analysis.study import Figures, Printed
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "runners/studies/published/murshed-2016.csv"

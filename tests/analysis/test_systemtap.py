@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from script_hooks import KERNEL, kernel_points, numbered, wanted
 
-from skblab_analysis.catalogue import Hook, load
+from skblab_analysis.formats.catalogue import Hook, load
 
 FOLDER = Path(__file__).resolve().parents[2] / "probes" / "systemtap"
 SCRIPTS = sorted(FOLDER.glob("*.stp"))

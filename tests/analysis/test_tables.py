@@ -11,10 +11,10 @@ import pytest
 import synthetic_run
 from rich.console import Console
 
-from skblab_analysis import words
-from skblab_analysis.exact import ExactTrial, summarise
-from skblab_analysis.records import RunFolder
-from skblab_analysis.tables import exact_table, of_run
+from skblab_analysis.base import words
+from skblab_analysis.exact.summary import ExactTrial, summarise
+from skblab_analysis.report.terminal import exact_table, of_run
+from skblab_analysis.runfolder import RunFolder
 
 
 def text(*renderables: object, width: int = 80) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import searches
 
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.errors import RecordError
-from skblab_analysis.rates import rows
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.throughput import GoalSummary, false_alarms, widest
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.checked import RecordError
+from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.throughput.summary import GoalSummary, false_alarms, widest
+from skblab_analysis.throughput.view import rows
 
 
 def goal(path: Path, name: str = "strict") -> GoalSummary:

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from skblab.kernel import Kernel
+from skblab.lab.kernel import Kernel
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

@@ -9,12 +9,12 @@ import pytest
 
 from exact_figures import hold
 from skblab.bench import measure, plan, programs
-from skblab.boot import make_spec
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
-from skblab_analysis import bench
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab_analysis.cost import bench
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE, Skblab, emulators
-from skblab.kernel import Kernel
+from skblab.lab.kernel import Kernel
 
 pytestmark = pytest.mark.guest
 

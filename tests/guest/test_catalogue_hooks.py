@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
-from skblab_analysis.catalogue import Hook, load, version
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab_analysis.formats.catalogue import Hook, load, version
 
 TYPES_TO_PASS = ("CONST", "TYPEDEF", "VOLATILE")
 

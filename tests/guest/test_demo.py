@@ -14,9 +14,9 @@ import pytest
 
 from conftest import Skblab
 from exact_figures import hold
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
-from skblab_analysis.records import Run, load
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.runfolder import Run, load
 
 pytestmark = pytest.mark.guest
 

@@ -10,9 +10,9 @@ import pytest
 
 from conftest import TREE, Skblab
 from retries import no_retries
-from skblab.kernel import Kernel
+from skblab.lab.kernel import Kernel
 from skblab.sweep import experiment
-from skblab_analysis.records import load
+from skblab_analysis.runfolder import load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(5400)]
 

@@ -10,16 +10,16 @@ import pytest
 
 from skblab.bench import measure as bench
 from skblab.bench.plan import Row
-from skblab.boot import make_spec
 from skblab.demo import forwarding as demo
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
-from skblab.sweep.experiment import Stream, Traffic
-from skblab.sweep.testbeds.base import WARM_UP
-from skblab.sweep.testbeds.netns import Netns
-from skblab.sweep.testbeds.sending import Sending
-from skblab.transport import Transport
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.machine.guest import Guest
+from skblab.machine.transport import Transport
+from skblab.testbeds.asked import Stream, Traffic
+from skblab.testbeds.base import WARM_UP
+from skblab.testbeds.netns import Netns
+from skblab.testbeds.sending import Sending
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Skblab
-from skblab import fuzz
-from skblab.errors import SkblabError
-from skblab.labroot import LabRoot
+from skblab.commands import fuzz
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.base.errors import SkblabError
 
 FULL_SECONDS = int(os.environ.get("SKBLAB_FUZZ_SECONDS", "600"))
 SLICE_SECONDS = 20

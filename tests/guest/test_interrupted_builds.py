@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE
-from skblab.labroot import LabRoot
+from skblab.lab.labroot import LabRoot
 
 pytestmark = [pytest.mark.labroot, pytest.mark.slow]
 

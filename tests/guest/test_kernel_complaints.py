@@ -11,13 +11,13 @@ from typer.testing import CliRunner, Result
 
 from skblab.cli import app
 from skblab.demo import layers
-from skblab.guest import Guest
-from skblab.guest.watch import HostLog
-from skblab.kernel import Kernel
-from skblab.sweep.counters import Values
-from skblab.sweep.testbeds.netns import Netns
-from skblab.transport import Transport
-from skblab_analysis.records import Run, load
+from skblab.lab.kernel import Kernel
+from skblab.machine.counters import Values
+from skblab.machine.guest import Guest
+from skblab.machine.transport import Transport
+from skblab.machine.watch import HostLog
+from skblab.testbeds.netns import Netns
+from skblab_analysis.runfolder import Run, load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.console(r"by_a_test\+")]
 

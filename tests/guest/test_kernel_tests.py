@@ -8,7 +8,7 @@ import json
 import pytest
 
 from conftest import Skblab
-from skblab.kernel import Kernel
+from skblab.lab.kernel import Kernel
 from skblab.soak.plan import ACTIONS
 
 pytestmark = pytest.mark.guest

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE, Skblab
-from skblab.boot import make_spec
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.machine.guest import Guest
 
 # Some fifty programs are loaded and attached in each case; on a busy machine that takes 540 s.
 SECONDS = 1500

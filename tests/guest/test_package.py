@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from conftest import Skblab
-from skblab import paths
-from skblab.boot import make_spec
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
-from skblab.labroot.sandbox import kill_with_parent
+from skblab.lab import paths
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.labroot.sandbox import kill_with_parent
+from skblab.machine.guest import Guest
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(1800)]
 

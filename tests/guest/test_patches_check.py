@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE
-from skblab.kernel import source
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
+from skblab.lab.kernel import source
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 
 pytestmark = [pytest.mark.labroot, pytest.mark.timeout(1800)]
 

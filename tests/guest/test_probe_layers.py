@@ -12,15 +12,15 @@ import pytest
 
 import retries
 from conftest import Skblab
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.probe import cost
 from skblab.probe.cost import exact, wall
 from skblab.probe.loads import Load
 from skblab.probe.verify.plan import BACKENDS
-from skblab.reporter import Reporter
-from skblab_analysis.cost import load as load_cost
-from skblab_analysis.cost import sentence
+from skblab_analysis.cost.probe import load as load_cost
+from skblab_analysis.cost.probe import sentence
 
 RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"]
 

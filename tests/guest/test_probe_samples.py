@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from skblab import traffic
-from skblab.boot import make_spec
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
 from skblab.probe.backends import attached
 from skblab.probe.request import BPF, Request
 from skblab.probe.targets import Target, stamps
 from skblab.probe.verify import agreement
-from skblab.reporter import Reporter
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import parse
-from skblab_analysis.scripts import ScriptName, ScriptsDocument
+from skblab.testbeds import traffic
+from skblab_analysis.base.checked import parse
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.formats.scripts import ScriptName, ScriptsDocument
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

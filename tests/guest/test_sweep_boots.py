@@ -10,17 +10,18 @@ from pathlib import Path
 import pytest
 
 from exact_figures import hold
-from skblab.boot import make_spec
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.knobs.base import Unable
+from skblab.knobs.boot import start
+from skblab.knobs.turning import turning
+from skblab.knobs.values import Value
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.machine.guest import Guest
 from skblab.sweep import booting
-from skblab.sweep.experiment import Stream, Traffic, Value
-from skblab.sweep.knobs.base import Unable
-from skblab.sweep.knobs.boot import start
-from skblab.sweep.knobs.turning import turning
-from skblab.sweep.testbeds.netns import Netns
-from skblab.sweep.testbeds.sending import Sending
+from skblab.testbeds.asked import Stream, Traffic
+from skblab.testbeds.netns import Netns
+from skblab.testbeds.sending import Sending
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

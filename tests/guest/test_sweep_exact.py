@@ -16,12 +16,12 @@ import pytest
 import killed
 from conftest import Skblab, emulators, links
 from exact_figures import hold
-from skblab import paths
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.lab import paths
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
 from skblab.sweep import plan as plans
 from skblab.sweep.experiment import read
-from skblab_analysis.records import load
+from skblab_analysis.runfolder import load
 
 pytestmark = pytest.mark.guest
 

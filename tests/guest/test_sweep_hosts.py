@@ -14,13 +14,13 @@ import schema_checks
 
 from conftest import TREE, Skblab
 from retries import no_retries
-from skblab import paths
-from skblab.errors import SkblabError
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
-from skblab.sweep.testbeds import hostsfile
-from skblab.sweep.testbeds.hosts import give_back, has_ports, router_taken
-from skblab_analysis.records import load
+from skblab.lab import paths
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.testbeds import hostsfile
+from skblab.testbeds.hosts import give_back, has_ports, router_taken
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.runfolder import load
 from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
 
 pytestmark = pytest.mark.guest

@@ -14,11 +14,11 @@ import pytest
 
 from conftest import Skblab
 from retries import no_retries
-from skblab.kernel import Kernel
+from skblab.commands.sweep import SHIPPED
+from skblab.lab.kernel import Kernel
 from skblab.sweep import plan
-from skblab.sweep.cli import SHIPPED
 from skblab.sweep.experiment import read
-from skblab_analysis.records import load
+from skblab_analysis.runfolder import load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

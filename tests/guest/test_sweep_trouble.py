@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE, Skblab, emulators
-from skblab.errors import GuestError
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
-from skblab_analysis.records import Run, load
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab_analysis.runfolder import Run, load
 from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]

@@ -12,16 +12,18 @@ import schema_checks
 import killed
 from conftest import links
 from retries import no_retries
-from skblab.boot import make_spec
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
-from skblab.sweep.counters import difference
-from skblab.sweep.experiment import Experiment, Stream, Value
-from skblab.sweep.knobs.turning import turning
-from skblab.sweep.testbeds import VIRTIO, Sending
-from skblab.sweep.testbeds import Testbed as Bed
-from skblab_analysis.counters import Kind
-from skblab_analysis.records import load
+from skblab.knobs.turning import turning
+from skblab.knobs.values import Value
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.machine.counters import difference
+from skblab.sweep.experiment import Experiment
+from skblab.testbeds import VIRTIO, Sending
+from skblab.testbeds import Testbed as Bed
+from skblab.testbeds.asked import Stream
+from skblab_analysis.runfolder import load
+from skblab_analysis.work.summary import Kind
 
 pytestmark = pytest.mark.guest
 

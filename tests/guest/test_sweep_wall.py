@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import Skblab
-from skblab.sweep.experiment import MIXES
-from skblab_analysis.layering import DELAY, WHOLE
-from skblab_analysis.offered import behind
-from skblab_analysis.records import load
+from skblab.testbeds.asked import MIXES
+from skblab_analysis.base.offered import behind
+from skblab_analysis.layers.summary import DELAY, WHOLE
+from skblab_analysis.runfolder import load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

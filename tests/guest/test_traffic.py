@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE, links
-from skblab import tools
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import tools
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
 
 SCRIPT = "/skblab/tree/runners/traffic/tests/netns.sh"
 # What it says of what it sent, changed; the rest is the real tool's.

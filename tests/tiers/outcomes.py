@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skblab.guest import eventlog
+from skblab.lab.guest import eventlog
 from tiers import schedule
 
 if TYPE_CHECKING:

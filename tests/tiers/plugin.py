@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from skblab.guest import eventlog
+from skblab.lab.guest import eventlog
 from tiers import outcomes, schedule
 
 # A busy machine takes longer than the one that durations are from.

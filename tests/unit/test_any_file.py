@@ -15,17 +15,18 @@ from test_sweep_hosts import GOOD as HOSTS
 from test_sweep_knob_routes import DUMP
 
 from mutated import DEEP, contents, examples, json_texts, value_or_line
-from skblab import paths
-from skblab.errors import UsageError
-from skblab.kernel import config, debian, model, ownconfig, series, source
-from skblab.labroot import LabRoot
+from skblab.knobs import routefile
+from skblab.knobs.turning import Undo
+from skblab.lab import paths
+from skblab.lab.kernel import config, debian, model, ownconfig, series, source
+from skblab.lab.labroot import LabRoot
 from skblab.probe import study as studies
 from skblab.sweep import experiment, hostbeds
-from skblab.sweep.knobs import routefile
-from skblab.sweep.knobs.registry import faults
-from skblab.sweep.knobs.turning import Undo
-from skblab.sweep.testbeds import hostsfile
-from skblab_analysis import catalogue, study
+from skblab.sweep.experiment import faults
+from skblab.testbeds import hostsfile
+from skblab_analysis import study
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats import catalogue
 
 TREE = paths.tree()
 EXPERIMENTS = [file.read_text() for file in sorted((TREE / "runners/experiments").glob("*.toml"))]

@@ -19,25 +19,25 @@ from test_probe_scripts import HOOKED, LAYERS, SAMPLED, tapped, traced
 
 from mutated import Json, contents, documents, examples, json_texts, texts, value_or_line
 from skblab.bench import measure, readers
+from skblab.bench.functions import counts as function_counts
+from skblab.bench.functions.symbols import Symbols
 from skblab.demo import forwarding
-from skblab.functions import counts as function_counts
-from skblab.functions.symbols import Symbols
-from skblab.guest import console
-from skblab.kernel import findings, objects, series
+from skblab.knobs import turning
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Value
+from skblab.lab.guest import console
+from skblab.lab.kernel import findings, objects, series
+from skblab.machine import counters
+from skblab.machine.device import Device, Machine
 from skblab.probe import loads
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures
 from skblab.probe.verify import counts as verify
 from skblab.selftests import ktap
 from skblab.soak import verdict
-from skblab.sweep import counters
-from skblab.sweep.experiment import Value
-from skblab.sweep.knobs import turning
-from skblab.sweep.knobs.base import Device, Machine
-from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import NETNS, base
+from skblab.testbeds import NETNS, base
 from skblab_analysis import study
-from skblab_analysis.scripts import ScriptName, account
+from skblab_analysis.formats.scripts import ScriptName, account
 
 MACHINE = NETNS.machine(4)
 HOST = Machine((Device("r0", beyond=("198.18.0.2",)), Device("r1", beyond=("198.19.0.2",))), cpus=4)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skblab.bench import measure, plan, readers
-from skblab.bench.cli import _alternatives
 from skblab.bench.measure import Line
-from skblab.errors import SkblabError, UsageError
+from skblab.commands.bench import _alternatives
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 SENT = {"tester": 10, "forward": 20, "queue": 30, "read": 30}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skblab.guest.console import Console, Finding, Kind, classify
+from skblab.lab.guest.console import Console, Finding, Kind, classify
 
 STAMP = "[   12.345678] "
 

@@ -19,9 +19,10 @@ from typer.testing import CliRunner
 
 from conftest import Skblab
 from skblab.cli import app
-from skblab.doctor import checks, kvm
-from skblab.labroot import root as labroot
-from skblab.labroot.root import LabRoot
+from skblab.doctor import checks
+from skblab.lab import kvm
+from skblab.lab.labroot import root as labroot
+from skblab.lab.labroot.root import LabRoot
 
 GIB = checks.GIB
 INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: fpu msr\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exact_figures import FILE, Built, Stored, hold_to, read, write
-from skblab.errors import SkblabWarning
+from skblab_analysis.base.errors import SkblabWarning
 
 BUILT = Built("6.12.117-skblab", "stock", True, "14.2.0-19", "10.0.13")
 OLDER = replace(BUILT, release="6.12.48-skblab")

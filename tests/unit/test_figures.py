@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from skblab import paths
-from skblab.errors import UsageError
 from skblab.figures import __main__ as program
 from skblab.figures import listing, printed
 from skblab.figures.comparing import compare
 from skblab.figures.listing import Figure, Within
+from skblab.lab import paths
+from skblab_analysis.base.errors import UsageError
 
 TABLE = """
 Forwarding (exact)

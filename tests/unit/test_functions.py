@@ -8,15 +8,16 @@ import io
 import pytest
 from rich.console import Console
 
-from skblab import functions as counting
-from skblab.bench import functions as command
+from skblab.bench import functions as counting
 from skblab.bench import plan
+from skblab.bench.functions import Mark, Section, Symbols
 from skblab.bench.measure import Line
-from skblab.errors import SkblabError, UsageError
-from skblab.functions import Mark, Section, Symbols
-from skblab_analysis import bench, functions, tables
-from skblab_analysis.errors import RefusedError
-from skblab_analysis.functions import Cost, Counted, Function, Run
+from skblab.commands import bench_functions as command
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.cost import bench, functions
+from skblab_analysis.cost.functions import Cost, Counted, Function, Run
+from skblab_analysis.report import terminal
 
 SYSTEM_MAP = """\
 0000000000000000 D __per_cpu_start
@@ -189,7 +190,7 @@ def test_the_table_has_others_total_and_clock() -> None:
         runs=(),
     )
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    console.print(tables.of_functions(document, 2.0))
+    console.print(terminal.of_functions(document, 2.0))
     assert isinstance(console.file, io.StringIO)
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["gone", "5.0", "0.0", "−5.0"] in lines

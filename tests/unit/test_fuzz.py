@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from conftest import TREE, Skblab
-from skblab import fuzz
+from skblab.commands import fuzz
 
 
 def test_every_target_is_built_and_has_seeds() -> None:

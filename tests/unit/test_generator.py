@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import subprocess
 
-from skblab import generator, paths
 from skblab.bench import measure, wall
 from skblab.demo import forwarding
-from skblab.sweep.testbeds import netns
+from skblab.lab import paths
+from skblab.testbeds import generator, netns
 
 OWN = "/proc/net/pktgen/"
 

@@ -10,10 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from skblab.errors import GuestError, SkblabWarning
-from skblab.guest import Guest, GuestSpec
-from skblab.guest.console import Console
-from skblab.transport import SshTransport, TransportError
+from skblab.lab.guest import GuestSpec
+from skblab.lab.guest.console import Console
+from skblab.lab.guest.errors import GuestError
+from skblab.machine.guest import Guest
+from skblab.machine.transport import SshTransport, TransportError
+from skblab_analysis.base.errors import SkblabWarning
 
 ENDED = "sshd ended (exit 255): Bad packet length"
 AGAIN = "skblab-init: sshd starts again"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skblab.errors import SkblabError
-from skblab.guest import eventlog
-from skblab.guest.console import Finding, Kind
+from skblab.lab.guest import eventlog
+from skblab.lab.guest.console import Finding, Kind
+from skblab_analysis.base.errors import SkblabError
 
 
 def test_what_is_noted_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

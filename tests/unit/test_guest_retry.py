@@ -12,9 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from skblab.errors import GuestError, SkblabError, SkblabWarning
-from skblab.guest import Guest
-from skblab.guest.console import Console
+from skblab.lab.guest.console import Console
+from skblab.lab.guest.errors import GuestError
+from skblab.machine.guest import Guest
+from skblab_analysis.base.errors import SkblabError, SkblabWarning
 
 BROKEN = "qemu-system-x86_64: physmem.c:2671: iotlb_to_section: Assertion `x' failed.\n"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from skblab.boot import make_spec, spec_complaint
-from skblab.errors import UsageError
-from skblab.guest.spec import GuestSpec, init_script
-from skblab.labroot import Bind
+from skblab.lab.guest.chosen import make_spec, spec_complaint
+from skblab.lab.guest.spec import GuestSpec, init_script
+from skblab.lab.labroot import Bind
+from skblab_analysis.base.errors import UsageError
 
 
 @pytest.mark.parametrize(

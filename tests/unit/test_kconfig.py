@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from skblab import paths
-from skblab.errors import SkblabError, UsageError
-from skblab.kernel import config, debian, source
-from skblab.kernel.debian import Reason, Reasons
-from skblab.kernel.model import FLAVOURS, Request
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import paths
+from skblab.lab.kernel import config, debian, source
+from skblab.lab.kernel.debian import Reason, Reasons
+from skblab.lab.kernel.model import FLAVOURS, Request
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 
 def write(folder: Path, name: str, text: str) -> Path:

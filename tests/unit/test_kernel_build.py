@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from conftest import Skblab
-from skblab import kernel
-from skblab.errors import SkblabError, UsageError
-from skblab.kernel import build, registry
-from skblab.kernel.model import Record
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import kernel
+from skblab.lab.kernel import build, registry
+from skblab.lab.kernel.model import Record
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 QUIET = Reporter(quiet=True)
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from conftest import Skblab
-from skblab.errors import UsageError
-from skblab.kernel import config, ownconfig, package, source
-from skblab.kernel.model import Request
-from skblab.kernel.ownconfig import Change
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
+from skblab.lab.kernel import config, ownconfig, package, source
+from skblab.lab.kernel.model import Request
+from skblab.lab.kernel.ownconfig import Change
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import UsageError
 
 OWN = """\
 #

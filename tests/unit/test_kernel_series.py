@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from skblab import labroot
-from skblab.errors import SkblabError, UsageError
-from skblab.kernel import series
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import labroot
+from skblab.lab.kernel import series
+from skblab.lab.labroot import Bind, LabRoot
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 OLD = "".join(f"line {n}\n" for n in range(1, 21))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from skblab.errors import UsageError
-from skblab.kernel import source
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
+from skblab.lab.kernel import source
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import UsageError
 
 MAKEFILE = "# SPDX\nVERSION = {}\nPATCHLEVEL = {}\nSUBLEVEL = {}\nEXTRAVERSION ={}\n"
 NO_ROOT = LabRoot(Path("/nonexistent"), "key")

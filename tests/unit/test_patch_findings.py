@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from skblab.errors import UsageError
-from skblab.kernel import build, findings, objects, patchcheck
-from skblab.kernel.patchcheck import CheckRequest, Outcome, PatchResult
+from skblab.lab.kernel import build, findings, objects, patchcheck
+from skblab.lab.kernel.patchcheck import CheckRequest, Outcome, PatchResult
+from skblab_analysis.base.errors import UsageError
 
 GCC = """\
   CC      net/core/dev.o

@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from conftest import Skblab
-from skblab import traffic
-from skblab.errors import SkblabError, UsageError
+from skblab.machine.transport import LocalTransport, Running, TransportError, host
 from skblab.probe import targets
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
-from skblab.transport import LocalTransport, Running, TransportError, host
+from skblab.testbeds import traffic
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 
 def test_what_is_not_asked_for_is_left_to_the_probe() -> None:

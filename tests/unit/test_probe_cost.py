@@ -12,16 +12,16 @@ import pytest
 from made_up_cost import HOOKS
 from made_up_cost import exact as made_up
 from made_up_cost import wall as made_up_wall
-from skblab import kernel, paths, tools
 from skblab.bench import readers
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.lab import kernel, paths, tools
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.probe.cost import calibration, exact, wall
 from skblab.probe.loads import Load
-from skblab.reporter import Reporter
-from skblab_analysis import cost
-from skblab_analysis.cost import CostDocument, Probe
-from skblab_analysis.errors import RefusedError
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.cost import probe
+from skblab_analysis.cost.probe import CostDocument, Probe
 
 SAMPLES = Probe(backend="bpf", source="samples")
 HISTOGRAMS = Probe(backend="bpf", source="histograms")
@@ -84,11 +84,11 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     paths.cache().joinpath("locks").mkdir()
     calls: list[str] = []
 
-    def count(*_: object) -> cost.ExactCost:
+    def count(*_: object) -> probe.ExactCost:
         calls.append("exact")
         return made_up()
 
-    def run_pairs(*_: object) -> cost.WallCost:
+    def run_pairs(*_: object) -> probe.WallCost:
         calls.append("wall")
         return made_up_wall(0.9)
 
@@ -129,7 +129,7 @@ def test_another_machine_has_what_is_known_of_ours(
     assert found.exact == made_up()
     assert found.wall is not None
     assert not found.own
-    assert "on 6.12.0-plain in a guest" in cost.sentence(found)
+    assert "on 6.12.0-plain in a guest" in probe.sentence(found)
     # Of samples nothing was measured.
     assert calibration.known("6.12.0", SAMPLES, LAB, reporter).exact is None
 
@@ -137,7 +137,7 @@ def test_another_machine_has_what_is_known_of_ours(
 def test_a_refusal_is_told_and_not_kept(
     measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> cost.ExactCost:
+    def refuse(*_: object) -> probe.ExactCost:
         raise RefusedError("saw too few")
 
     one, good = built(patched=False), exact.count

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from skblab.errors import UsageError
+from skblab.machine.transport import LocalTransport
 from skblab.probe import targets
 from skblab.probe.request import HISTOGRAMS, Request, check
 from skblab.probe.targets import Target
 from skblab.probe.verify.agreement import same_counts
-from skblab.transport import LocalTransport
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import parse
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.pathlat import PathlatDocument
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from skblab.errors import SkblabError
 from skblab.probe.verify.medians import WHOLE, Agreement, Layer, Measured, agreements, complaints
 from skblab.probe.verify.plan import BACKENDS, comparable
+from skblab_analysis.base.errors import SkblabError
 
 LAYERS = [Layer("receive", to) for to in ("stack", "ip", WHOLE)]
 

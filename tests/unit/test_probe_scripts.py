@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from test_probe_verify import document as seen_by_pathlat
 
-from skblab.errors import SkblabError, UsageError
 from skblab.probe import request
 from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
 from skblab.probe.verify.plan import BACKENDS, rounds
-from skblab_analysis.account import refuse
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import RefusedError, parse
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.run import Plan
-from skblab_analysis.scripts import ScriptDocument, ScriptsDocument, account, series
+from skblab_analysis.base.checked import RefusedError, parse
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, account, series
+from skblab_analysis.layers.account import refuse
+from skblab_analysis.runfolder import RunFolder, load
 
 # Options of pathlat alone that are numbers.
 NUMBERS = ("family", "port", "run", "late_max", "room")

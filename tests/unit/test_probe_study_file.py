@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE, Skblab
-from skblab.errors import EXIT_USAGE, UsageError
 from skblab.probe import study
+from skblab_analysis.base.errors import EXIT_USAGE, UsageError
 
 FOLDER = TREE / "runners" / "studies"
 FILE = FOLDER / "murshed-2016.toml"

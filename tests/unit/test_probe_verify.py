@@ -14,10 +14,11 @@ import pytest
 from rich.console import Console
 
 from retries import verified_at_once
-from skblab.errors import SkblabError, UsageError
-from skblab.guest import Guest
-from skblab.guest.console import Console as Kernel
-from skblab.labroot import LabRoot
+from skblab.lab.guest.console import Console as Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.transport import Transport
 from skblab.probe.loads import Load, Sent
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
@@ -25,10 +26,9 @@ from skblab.probe.verify import counts
 from skblab.probe.verify.counts import Counters, Verdict, complaints
 from skblab.probe.verify.plan import Backend, Case, cases, cases_of
 from skblab.probe.verify.tables import counts_table
-from skblab.reporter import Reporter
-from skblab.transport import Transport
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import parse
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.pathlat import PathlatDocument
 
 POINTS = {
     "receive": ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"],

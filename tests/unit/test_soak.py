@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skblab.errors import SkblabError
 from skblab.soak import plan, verdict
 from skblab.soak.guest.stir import Stirrer
+from skblab_analysis.base.errors import SkblabError
 
 
 def test_the_same_seed_makes_the_same_plan() -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from skblab import store
-from skblab.errors import SkblabError, UsageError
-from skblab.paths import cache
-from skblab.reporter import Reporter
+from skblab.lab import store
+from skblab.lab.paths import cache
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base import disk
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 QUIET = Reporter(quiet=True)
 
@@ -172,7 +173,7 @@ def test_what_is_written_whole_is_on_the_disk_before_it_has_its_name(
         flushed.append((target.exists(), Path(f"/proc/self/fd/{descriptor}").read_text()))
 
     monkeypatch.setattr(os, "fsync", note)
-    store.write_whole(target, "new")
+    disk.write_whole(target, "new")
     assert flushed == [(False, "new")]
     assert target.read_text() == "new"
 
@@ -181,13 +182,13 @@ def test_write_whole_leaves_the_old_file_when_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "file"
-    store.write_whole(target, "old")
+    disk.write_whole(target, "old")
 
     def fail(_: int) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="full"):
-        store.write_whole(target, "new")
+        disk.write_whole(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.glob(".*.part")) == []

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from searches import search
 
-from skblab.errors import SkblabError
-from skblab.sweep.counters import Values, difference, parse
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.counters import Counter, works
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.run import Plan
+from skblab.machine.counters import Values, difference, parse
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.work.summary import Counter, works
 
 PRINTED = """\
 == interrupts

@@ -12,28 +12,31 @@ from typing import cast
 import pytest
 from typer.testing import CliRunner
 
-from skblab import paths
 from skblab.cli import app
-from skblab.errors import GuestError, UsageError
-from skblab.guest.watch import Watch
-from skblab.reporter import Reporter
-from skblab.sweep import cli, plan
-from skblab.sweep.cli import SHIPPED
-from skblab.sweep.counters import Values
-from skblab.sweep.exact import Counting
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Stream, Value, read
-from skblab.sweep.knobs.base import Unable
-from skblab.sweep.knobs.registry import faults
-from skblab.sweep.knobs.turning import Turned, Turner
+from skblab.commands import sweep
+from skblab.commands.sweep import SHIPPED
+from skblab.knobs.base import Unable
+from skblab.knobs.turning import Turned, Turner
+from skblab.knobs.values import Value
+from skblab.lab import paths
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.reporter import Reporter
+from skblab.machine.counters import Values
+from skblab.machine.watch import Watch
+from skblab.sweep import plan
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, faults, read
+from skblab.sweep.measure.exact import Counting
 from skblab.sweep.plan import Boot, Change
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import KINDS, NETNS, Offered, Sending, netns
-from skblab.sweep.testbeds.netns import Netns
-from skblab_analysis import records
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Plan
+from skblab.testbeds import KINDS, NETNS, Offered, Sending, netns
+from skblab.testbeds.asked import Stream
+from skblab.testbeds.netns import Netns
+from skblab_analysis import runfolder
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.runfolder import RunFolder
 
 STREAM = Stream(family=4, frame=64, flows=1)
 TRIAL = plan.Trial(0, "instructions", STREAM, None)
@@ -76,14 +79,14 @@ def counting(folder: RunFolder) -> Running:
     return Running(made, method, folder, Reporter(quiet=True), Progress.read(folder.path))
 
 
-def recorded(tmp_path: Path, made: Made) -> records.Run:
+def recorded(tmp_path: Path, made: Made) -> runfolder.Run:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     run = counting(folder)
     for setting, knobs in SETTINGS.items():
         change = Change(setting, knobs, (CALIBRATION if setting == TESTER else TRIAL,))
         part = made if setting == "strict" else Made()
         run._change(Boot(0, {}, (change,)), change, cast(Netns, part), cast(Turner, part))
-    return records.load(folder.path)
+    return runfolder.load(folder.path)
 
 
 def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path) -> None:
@@ -137,7 +140,7 @@ def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
         run._begin(key, change)
         assert run._blamed(boot, death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
-    [void] = records.load(folder.path).trials
+    [void] = runfolder.load(folder.path).trials
     assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops; console: log"
 
 
@@ -317,16 +320,16 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
     run, made = counting(folder), Made()
     change = Change("busy", knobs, (TRIAL,))
     run._change(Boot(0, {}, (change,)), change, cast(Netns, made), cast(Turner, made))
-    [row] = records.load(folder.path).trials
+    [row] = runfolder.load(folder.path).trials
     if said is None:
         assert row["state"] == "good"
     else:
         assert row["reason"].startswith(f"not possible here: {said}")
     # Of a baseline there would be nothing to compare with.
     baseline = shipped("quick").model_copy(update={"baseline": knobs})
-    found = cli._unable(baseline, NETNS, exact=True)
+    found = sweep._unable(baseline, NETNS, exact=True)
     assert [one.startswith(f"baseline.{said}") for one in found] == ([True] if said else [])
-    assert not any("--exact" in one for one in cli._unable(baseline, NETNS, exact=False))
+    assert not any("--exact" in one for one in sweep._unable(baseline, NETNS, exact=False))
 
 
 def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:

@@ -12,16 +12,17 @@ import pytest
 from typer.testing import CliRunner
 
 from skblab.cli import app
-from skblab.errors import SkblabError, UsageError
-from skblab.reporter import Reporter
+from skblab.knobs.turning import Undo
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport import LocalTransport, Shell, Transport, TransportError
+from skblab.machine.transport.base import Done
 from skblab.sweep import hostbeds
-from skblab.sweep.experiment import Experiment, Stream, Traffic
+from skblab.sweep.experiment import Experiment
 from skblab.sweep.hostbeds import HostBeds, abandoned
-from skblab.sweep.knobs.turning import Undo
-from skblab.sweep.testbeds import HOSTS, Sending, hostsfile, inventory
-from skblab.sweep.testbeds.hosts import Hosts
-from skblab.transport import LocalTransport, Shell, Transport, TransportError
-from skblab.transport.base import Done
+from skblab.testbeds import HOSTS, Sending, hostsfile, inventory
+from skblab.testbeds.asked import Stream, Traffic
+from skblab.testbeds.hosts import Hosts
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 GOOD = """\
 [router]
@@ -289,7 +290,7 @@ def test_a_router_that_is_gone_for_good_can_be_forgotten(
     file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = left_on(file)
-    monkeypatch.setattr("skblab.sweep.cli.put_back", gone)
+    monkeypatch.setattr("skblab.commands.sweep.put_back", gone)
     call = CliRunner().invoke
     refused = call(app, ["cleanup"])
     assert isinstance(refused.exception, SkblabError)
@@ -305,7 +306,7 @@ def test_a_router_that_is_gone_for_good_can_be_forgotten(
         raise SkblabError("not put back on root@router: mtu")
 
     with monkeypatch.context() as there:
-        there.setattr("skblab.sweep.cli.put_back", answers)
+        there.setattr("skblab.commands.sweep.put_back", answers)
         refused = call(app, ["cleanup", "--forget", "root@router"])
         assert str(refused.exception) == "not put back on root@router: mtu"
     given: list[Path] = []

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from skblab.doctor import kvm
-from skblab.errors import UsageError
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import kvm
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
 from skblab.sweep import plan
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Experiment
 from skblab.sweep.inputs import check, inputs
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Plan
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.runfolder import RunFolder
 
 
 def boots(key: str) -> Booting:

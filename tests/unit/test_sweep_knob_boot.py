@@ -8,27 +8,29 @@ from typing import cast
 
 import pytest
 
-from skblab import kernel
-from skblab.errors import GuestError
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
-from skblab.sweep import booting, cli, plan, running
+from skblab.commands import sweep
+from skblab.knobs.base import UNABLE, Unable
+from skblab.knobs.boot import BOOTS, start
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Value
+from skblab.lab import kernel
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport import Transport
+from skblab.machine.transport.base import Done
+from skblab.sweep import booting, plan, running
 from skblab.sweep.beds import Guests
 from skblab.sweep.booting import Booting, begin
 from skblab.sweep.dryrun import commands, setting
-from skblab.sweep.exact import Counting
-from skblab.sweep.experiment import BASELINE, Experiment, Value
-from skblab.sweep.knobs.base import UNABLE, Unable
-from skblab.sweep.knobs.boot import BOOTS, start
-from skblab.sweep.knobs.registry import KNOBS
+from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.measure.exact import Counting
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import NETNS
-from skblab.transport import Transport
-from skblab.transport.base import Done
-from skblab_analysis import records
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Plan
+from skblab.testbeds import NETNS
+from skblab_analysis import runfolder
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.runfolder import RunFolder
 
 MACHINE = NETNS.machine(1)
 NAMES = [one.name for one in BOOTS]
@@ -158,15 +160,15 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     there = (boots, cast(LabRoot, None), folder, Reporter(quiet=True))
     counting.run(Guests(NETNS, found, counting.method, *there))
     assert tried.count(("isolcpus=0",)) == running.BOOTS
-    reasons = {row["setting"]: row["reason"] for row in records.load(folder.path).trials}
+    reasons = {row["setting"]: row["reason"] for row in runfolder.load(folder.path).trials}
     assert reasons["s0"] == "no testbed came up 3 times: guest panicked: no CPU is left"
     assert reasons[BASELINE] == "made up"
 
 
 def test_what_a_boot_sets_is_no_command_but_said() -> None:
-    assert cli._booting({"rp_filter": 1}) == []
+    assert sweep._booting({"rp_filter": 1}) == []
     knobs: dict[str, Value] = {"kernel": "rt", "rp_filter": 1, "patches": False}
-    assert cli._booting(knobs) == ["# boot it with kernel=rt, patches=off"]
+    assert sweep._booting(knobs) == ["# boot it with kernel=rt, patches=off"]
     assert len(setting(MACHINE, knobs)) == 1
 
 

@@ -10,10 +10,10 @@ from importlib import resources
 
 import golden_files
 
-from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Device, Machine
-from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import NETNS
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine
+from skblab.testbeds import NETNS
 
 BEYOND = ("192.0.2.2", "2001:db8::2")
 HOST = Machine((Device("eth0"), Device("eth1", beyond=BEYOND)), cpus=4)
@@ -50,7 +50,7 @@ def good(name: str) -> list[Value]:
 
 def short(text: str) -> str:
     """Put names for the files that stand in the scripts."""
-    for file in sorted(resources.files("skblab.sweep.knobs").iterdir(), key=lambda one: one.name):
+    for file in sorted(resources.files("skblab.knobs").iterdir(), key=lambda one: one.name):
         if file.name.endswith((".sh", ".py")) and (body := file.read_text().strip()):
             for form in (body, shlex.quote(body)[1:-1]):
                 text = text.replace(form, f"<{file.name}>")

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from skblab.sweep.knobs.base import UNABLE, Unable
-from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import NETNS
+from skblab.knobs.base import UNABLE, Unable
+from skblab.knobs.registry import KNOBS
+from skblab.testbeds import NETNS
 
 MACHINE = NETNS.machine(2)
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skblab.sweep.experiment import Value
-from skblab.sweep.knobs import cpus, napi_netlink
-from skblab.sweep.knobs.base import Device, Machine, Unable
-from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.knobs.rss import table_words
+from skblab.knobs import cpus, napi_netlink
+from skblab.knobs.base import Unable
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.rss import table_words
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine
 
 MACHINE = Machine((Device("eth0"),), cpus=2)
 

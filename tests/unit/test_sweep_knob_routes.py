@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skblab import paths
-from skblab.sweep.knobs import routefile, routeset
-from skblab.sweep.knobs.base import Device, Machine, Unable
-from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import NETNS, netns
+from skblab.knobs import routefile, routeset
+from skblab.knobs.base import Unable
+from skblab.knobs.registry import KNOBS
+from skblab.lab import paths
+from skblab.machine.device import Device, Machine
+from skblab.testbeds import NETNS, netns
 
 MACHINE = NETNS.machine(2)
 TESTBED = ("198.18.0.0/15", "2001:db8::/32", "2001:2::/48")

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skblab import paths
-from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import UNABLE, Device, Machine, Unable
-from skblab.sweep.knobs.page import page
-from skblab.sweep.knobs.registry import KNOBS
-from skblab.sweep.testbeds import NETNS
+from skblab.knobs.base import UNABLE, Unable
+from skblab.knobs.page import page
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Value
+from skblab.lab import paths
+from skblab.machine.device import Device, Machine
+from skblab.testbeds import NETNS
 
 MACHINE = NETNS.machine(4)
 # One of them is a value of each knob.

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulated import Device, Testbed
-from skblab.errors import SkblabError
-from skblab.sweep.throughput import limits
-from skblab.sweep.throughput.goals import STRICT, Plan
-from skblab.sweep.throughput.limits import MARGIN, Tolerances
-from skblab.sweep.throughput.result import SearchResult
-from skblab.sweep.throughput.search import search
-from skblab.sweep.throughput.trial import Trial
-from skblab_analysis.throughput import Judgement, Limit
+from skblab.sweep.measure.throughput import limits
+from skblab.sweep.measure.throughput.goals import STRICT, Plan
+from skblab.sweep.measure.throughput.limits import MARGIN, Tolerances
+from skblab.sweep.measure.throughput.result import SearchResult
+from skblab.sweep.measure.throughput.search import search
+from skblab.sweep.measure.throughput.trial import Trial
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.throughput.summary import Judgement, Limit
 
 PLAN = Plan(min_load=1000, max_load=1e6, trials=5)
 

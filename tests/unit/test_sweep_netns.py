@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from skblab.errors import SkblabError
-from skblab.sweep.experiment import FIRST_PORT, MOST_FLOWS, Stream, Traffic
-from skblab.sweep.testbeds import NETNS, Offered, Sending
-from skblab.sweep.testbeds.netns import Netns, script
-from skblab.transport import Transport
-from skblab.transport.base import Done
+from skblab.machine.transport import Transport
+from skblab.machine.transport.base import Done
+from skblab.testbeds import NETNS, Offered, Sending
+from skblab.testbeds.asked import FIRST_PORT, MOST_FLOWS, Stream, Traffic
+from skblab.testbeds.netns import Netns, script
+from skblab_analysis.base.errors import SkblabError
 
 STREAM = Stream(family=4, frame=64, flows=1)
 

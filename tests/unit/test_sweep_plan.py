@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skblab.errors import UsageError
 from skblab.sweep import plan
 from skblab.sweep.experiment import BASELINE, TESTER, Experiment, read
-from skblab_analysis.certainty import AGAIN
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.errors import UsageError
 
 FILE = """
 name = "few"

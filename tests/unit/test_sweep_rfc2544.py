@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulated import Device, Testbed
-from skblab.errors import UsageError
-from skblab.sweep.throughput import latency
-from skblab.sweep.throughput.back_to_back import applies, back_to_back
-from skblab.sweep.throughput.confirm import confirm
-from skblab.sweep.throughput.frame_loss import frame_loss
-from skblab.sweep.throughput.goals import Plan
-from skblab.sweep.throughput.recovery import Stepped, recovery
-from skblab.sweep.throughput.search import search
-from skblab.sweep.throughput.trial import Recorder
+from skblab.sweep.measure.rfc2544 import latency
+from skblab.sweep.measure.rfc2544.back_to_back import applies, back_to_back
+from skblab.sweep.measure.rfc2544.frame_loss import frame_loss
+from skblab.sweep.measure.rfc2544.recovery import Stepped, recovery
+from skblab.sweep.measure.throughput.confirm import confirm
+from skblab.sweep.measure.throughput.goals import Plan
+from skblab.sweep.measure.throughput.search import search
+from skblab.sweep.measure.throughput.trial import Recorder
+from skblab_analysis.base.errors import UsageError
 
 # 26.3
 

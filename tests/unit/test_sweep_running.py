@@ -18,30 +18,33 @@ import searches
 import synthetic_run
 
 from retries import no_retries
-from skblab.errors import GuestError, SkblabError
-from skblab.guest import Guest, GuestSpec
-from skblab.guest.console import Console, Finding, Kind
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.knobs.boot import Start
+from skblab.knobs.turning import NotPutBackError, Undo, turning
+from skblab.knobs.values import Value
+from skblab.lab.guest import GuestSpec
+from skblab.lab.guest.console import Console, Finding, Kind
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.device import Machine
+from skblab.machine.guest import Guest
+from skblab.machine.transport import Transport, TransportError
+from skblab.machine.transport.base import Done
 from skblab.sweep import beds, plan
 from skblab.sweep.beds import Guests
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Value
-from skblab.sweep.knobs.base import Machine
-from skblab.sweep.knobs.boot import Start
-from skblab.sweep.knobs.turning import NotPutBackError, Undo, turning
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment
 from skblab.sweep.plan import Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
-from skblab.sweep.testbeds import NETNS, inventory, netns
-from skblab.sweep.testbeds import Testbed as AnyTestbed
-from skblab.transport import Transport, TransportError
-from skblab.transport.base import Done
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.records import Run, RunFolder, load
-from skblab_analysis.run import Clock, Environment
-from skblab_analysis.run import Guest as GuestRecord
-from skblab_analysis.run import Plan as PlanRecord
+from skblab.testbeds import NETNS, inventory, netns
+from skblab.testbeds import Testbed as AnyTestbed
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.formats.run import Clock, Environment
+from skblab_analysis.formats.run import Guest as GuestRecord
+from skblab_analysis.formats.run import Plan as PlanRecord
+from skblab_analysis.runfolder import Run, RunFolder, load
 
 EXPERIMENT = Experiment.model_validate(
     {

@@ -22,11 +22,11 @@ from MLRsearch.target_stat import TargetStat
 from MLRsearch.trial_measurement import MeasurementResult
 
 from simulated import Device, Testbed, truth
-from skblab.errors import SkblabError, UsageError
-from skblab.sweep.throughput.goals import NDR, PDR, STRICT, Goal, Plan
-from skblab.sweep.throughput.result import GoalResult, SearchResult
-from skblab.sweep.throughput.search import search
-from skblab.sweep.throughput.trial import Recorder, Trial
+from skblab.sweep.measure.throughput.goals import NDR, PDR, STRICT, Goal, Plan
+from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
+from skblab.sweep.measure.throughput.search import search
+from skblab.sweep.measure.throughput.trial import Recorder, Trial
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 PLAN = Plan(min_load=1000, max_load=1e6)
 SEEDS = [40, pytest.param(200, marks=pytest.mark.slow)]

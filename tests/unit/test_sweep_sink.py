@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import made_up_arrivals
 import pytest
 
-from skblab.errors import SkblabError, UsageError
-from skblab.sweep.testbeds import sink
-from skblab.sweep.testbeds.sink import Place, Sink, counting
-from skblab.transport import LocalTransport, Running
-from skblab.transport.base import Done
-from skblab_analysis.errors import RecordError
+from skblab.machine.transport import LocalTransport, Running
+from skblab.machine.transport.base import Done
+from skblab.testbeds import sink
+from skblab.testbeds.sink import Place, Sink, counting
+from skblab_analysis.base.checked import RecordError
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 PROGRAM = "/tools/pktsink"
 DOCUMENT = json.dumps(made_up_arrivals.document([20_000, 30_000])) + "\n"
@@ -149,7 +149,7 @@ def test_one_that_is_never_ready_is_ended(monkeypatch: pytest.MonkeyPatch) -> No
         def said(self, text: str) -> bool:
             return False
 
-    monkeypatch.setattr("skblab.probe.reading.ATTACH_SECONDS", 0)
+    monkeypatch.setattr("skblab.machine.reading.ATTACH_SECONDS", 0)
     running = Silent(DOCUMENT)
     with (
         pytest.raises(UsageError, match="pktsink was not attached in 0 s"),

@@ -7,7 +7,7 @@ import io
 
 from rich.console import Console
 
-from skblab.reporter import Reporter
+from skblab.lab.reporter import Reporter
 from skblab.sweep.progress import Key
 from skblab.sweep.standing import Standing
 

@@ -12,13 +12,14 @@ from typing import cast
 
 import pytest
 
-from skblab.errors import SkblabError
-from skblab.sweep.experiment import Value
-from skblab.sweep.knobs import turning as turners
-from skblab.sweep.knobs.base import Device, Knob, Machine, Unable, inside
-from skblab.sweep.knobs.turning import Turner, Undo
-from skblab.transport import LocalTransport, Transport
-from skblab.transport.base import Done
+from skblab.knobs import turning as turners
+from skblab.knobs.base import Knob, Unable
+from skblab.knobs.turning import Turner, Undo
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine, inside
+from skblab.machine.transport import LocalTransport, Transport
+from skblab.machine.transport.base import Done
+from skblab_analysis.base.errors import SkblabError
 
 
 @dataclass

@@ -11,14 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 from skblab.cli import app
-from skblab.errors import SkblabError, UsageError
-from skblab.guest import GuestSpec, Nic
-from skblab.sweep.experiment import Experiment, Stream, Traffic
-from skblab.sweep.testbeds import GUESTS, VIRTIO, Offered, Sending
-from skblab.sweep.testbeds.apart import LOOKS
-from skblab.sweep.testbeds.virtio import LINKS, Virtio
-from skblab.transport import Shell, Transport
-from skblab.transport.base import Done
+from skblab.lab.guest import GuestSpec, Nic
+from skblab.machine.transport import Shell, Transport
+from skblab.machine.transport.base import Done
+from skblab.sweep.experiment import Experiment
+from skblab.testbeds import GUESTS, VIRTIO, Offered, Sending
+from skblab.testbeds.apart import LOOKS
+from skblab.testbeds.asked import Stream, Traffic
+from skblab.testbeds.virtio import LINKS, Virtio
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 STREAM = Stream(family=4, frame=64, flows=1)
 

@@ -24,32 +24,40 @@ from typer.testing import CliRunner
 
 from kills import killed_after
 from retries import no_retries
-from skblab import kernel, labroot, paths
 from skblab.cli import app
-from skblab.errors import GuestError, SkblabError, SkblabWarning, UsageError
-from skblab.guest.watch import Watch
-from skblab.reporter import Reporter
-from skblab.sweep import arriving, beds, cli, counters, inputs, plan, rfc2544, wall
+from skblab.commands import sweep
+from skblab.knobs.turning import Turned, Turner
+from skblab.knobs.values import Value
+from skblab.lab import kernel, labroot, paths
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.reporter import Reporter
+from skblab.machine import counters
+from skblab.machine.transport import TransportError
+from skblab.machine.transport.base import Done
+from skblab.machine.watch import Watch
+from skblab.sweep import beds, inputs, plan
 from skblab.sweep.beds import Beds
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting, Stream, Value
-from skblab.sweep.knobs.turning import Turned, Turner
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting
+from skblab.sweep.measure import latency as arriving
+from skblab.sweep.measure import wall
+from skblab.sweep.measure.rfc2544 import tests as rfc2544
+from skblab.sweep.measure.throughput.limits import USUAL
+from skblab.sweep.measure.throughput.trial import Trial
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
-from skblab.sweep.testbeds import NETNS, Offered, Sending
-from skblab.sweep.testbeds.netns import Netns
-from skblab.sweep.testbeds.sending import LEAST_PACKETS
-from skblab.sweep.testbeds.sink import Sink
-from skblab.sweep.throughput.limits import USUAL
-from skblab.sweep.throughput.trial import Trial
-from skblab.transport import TransportError
-from skblab.transport.base import Done
-from skblab_analysis import findings
-from skblab_analysis.arrivals import ArrivalsDocument, Gap
-from skblab_analysis.certainty import AGAIN
+from skblab.testbeds import NETNS, Offered, Sending
+from skblab.testbeds.asked import Stream
+from skblab.testbeds.netns import Netns
+from skblab.testbeds.sending import LEAST_PACKETS
+from skblab.testbeds.sink import Sink
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.errors import SkblabError, SkblabWarning, UsageError
+from skblab_analysis.base.words import FIXED_SPACE
 from skblab_analysis.files import Event
-from skblab_analysis.records import Run, RunFolder, load
-from skblab_analysis.run import Plan as PlanRecord
-from skblab_analysis.words import FIXED_SPACE
+from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap
+from skblab_analysis.formats.run import Plan as PlanRecord
+from skblab_analysis.report import findings
+from skblab_analysis.runfolder import Run, RunFolder, load
 
 STREAM = Stream(family=4, frame=64, flows=1)
 # Packets a second.
@@ -861,7 +869,7 @@ def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
 
 
 def another_may_begin() -> bool:
-    with (paths.cache() / "locks" / cli.CPUS).open("w") as lock:
+    with (paths.cache() / "locks" / sweep.CPUS).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -895,7 +903,7 @@ def as_if_booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest: object)
     monkeypatch.setattr(kernel, "ensure", lambda *_: None)
     monkeypatch.setattr(inputs, "inputs", lambda *_: {})
     monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
-    monkeypatch.setattr(cli, "gnuplot", lambda root: fake_gnuplot)
+    monkeypatch.setattr(sweep, "gnuplot", lambda root: fake_gnuplot)
     file = tmp_path / "few.toml"
     file.write_text(SLOW_BASELINE)
     return file

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skblab.guest import eventlog
+from skblab.lab.guest import eventlog
 from tiers import outcomes, schedule, store
 from tiers.schedule import Duration
 

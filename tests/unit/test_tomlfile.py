@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from skblab import tomlfile
-from skblab.errors import UsageError
+from skblab_analysis.base import tomlfile
+from skblab_analysis.base.errors import UsageError
 
 
 class Part(BaseModel):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from skblab.transport import LocalTransport, Shell, SshTransport, staying
-from skblab.transport.base import TransportError
+from skblab.machine.transport import LocalTransport, Shell, SshTransport, staying
+from skblab.machine.transport.base import TransportError
 
 
 def _local(argv: Sequence[str]) -> list[str]:

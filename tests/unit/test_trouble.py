@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE, Skblab
-from skblab import cli, labroot
-from skblab.errors import UsageError
-from skblab.reporter import Reporter
+from skblab import cli
+from skblab.lab import labroot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import UsageError
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces, needs root rights")
 # What a private mount namespace with a 64 MiB disk for the cache looks like.

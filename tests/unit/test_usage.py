@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import Skblab
-from skblab import kernel, labroot
+from skblab.lab import kernel, labroot
 
 
 @pytest.fixture(autouse=True)

@@ -12,30 +12,31 @@ from typing import Any, cast
 import pytest
 import synthetic_run
 
-from skblab import tools
-from skblab.bench import cli as bench
 from skblab.bench import measure, plan, programs, wall
-from skblab.boot import make_spec
-from skblab.demo import cli as demo
+from skblab.commands import bench as bench
+from skblab.commands import demo as demo
 from skblab.demo import forwarding, layers
-from skblab.errors import GuestError, SkblabError
-from skblab.guest import Guest
-from skblab.guest.console import Console, Finding, Kind
-from skblab.guest.watch import HostLog, Watch, heard_of
-from skblab.kernel import Kernel
-from skblab.labroot import LabRoot
+from skblab.lab import tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.guest.console import Console, Finding, Kind
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.recording import begins, watched
+from skblab.machine.transport import Transport, TransportError
+from skblab.machine.transport.base import Done
+from skblab.machine.watch import HostLog, Watch, heard_of
 from skblab.probe import loads
 from skblab.probe.cost import wall as cost
 from skblab.probe.loads import Load
-from skblab.recording import begins, watched
-from skblab.reporter import Reporter
 from skblab.selftests import guestrun
-from skblab.transport import Transport, TransportError
-from skblab.transport.base import Done
-from skblab_analysis import tables
-from skblab_analysis.cost import Probe
-from skblab_analysis.errors import RefusedError
-from skblab_analysis.records import RunFolder, load
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.cost.probe import Probe
+from skblab_analysis.report import terminal
+from skblab_analysis.runfolder import RunFolder, load
 
 WARNING = "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2"
 LATER = "NETDEV WATCHDOG: CPU: 0: transmit queue 0 timed out 5000 ms"
@@ -323,7 +324,7 @@ GOOD = "KTAP version 1\n1..1\nok 1 a\n"
 
 def test_a_table_has_no_markup(folder: RunFolder) -> None:
     folder.heard_apart(heard_of(_death("[red]BUG: x")), "before the trial")
-    [table] = tables.of_run(folder.path)
+    [table] = terminal.of_run(folder.path)
     assert list(table.columns[1].cells) == ["kernel oops (guest): \\[red]BUG: x"]
 
 

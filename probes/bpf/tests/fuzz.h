@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What libFuzzer calls with each input (runners/skblab/fuzz.py). */
+/* What libFuzzer calls with each input (runners/skblab/commands/fuzz.py). */
 #ifndef SKBLAB_FUZZ_H
 #define SKBLAB_FUZZ_H
 

@@ -11,14 +11,14 @@ from importlib import resources
 from pathlib import Path
 from typing import cast
 
-from skblab import generator
 from skblab.bench import readers
 from skblab.bench.plan import Row
-from skblab.errors import SkblabError, one_line, understood
-from skblab.guest import Guest
-from skblab_analysis import errors
-from skblab_analysis.bench import FAMILIES, PARTS, Family, Part, Proof, Trial, WallPair
-from skblab_analysis.whole import MOST_COUNTED, whole
+from skblab.machine.guest import Guest
+from skblab.testbeds import generator
+from skblab_analysis.base import checked
+from skblab_analysis.base.errors import SkblabError, one_line, understood
+from skblab_analysis.base.whole import MOST_COUNTED, whole
+from skblab_analysis.cost.bench import FAMILIES, PARTS, Family, Part, Proof, Trial, WallPair
 
 # Emulation on a loaded machine is slow and not dead.
 SECONDS = 4 * 3600
@@ -79,7 +79,7 @@ class Line:
             "delivered": self.delivered,
             "instructions": self.nanoseconds,
         }
-        return errors.parse(Trial, found, "a trial of the benchmark")
+        return checked.parse(Trial, found, "a trial of the benchmark")
 
 
 @dataclass

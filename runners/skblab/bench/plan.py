@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from skblab import kernel
-from skblab.errors import UsageError
-from skblab_analysis.bench import Group
+from skblab.lab import kernel
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.cost.bench import Group
 
 Boot = str
 # The three kernels of the series; any other name is that of an alternative.

@@ -6,9 +6,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from skblab import kernel, paths, store
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import kernel, paths, store
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
 
 FOLDERS = ("probes/bench", "probes/bpf")
 MODULE = "skblab_path"

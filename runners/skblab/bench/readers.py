@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skblab.errors import SkblabError, one_line
-from skblab_analysis.scripts import ScriptDocument
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.formats.scripts import ScriptDocument
 
 # As probes/bench/path.bpf.c counts them.
 TOOL_POINTS = (

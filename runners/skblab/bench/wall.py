@@ -6,10 +6,10 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-from skblab import generator
 from skblab.bench.measure import SECONDS, wall_pairs
-from skblab.guest import Guest
-from skblab_analysis.bench import WallPair
+from skblab.machine.guest import Guest
+from skblab.testbeds import generator
+from skblab_analysis.cost.bench import WallPair
 
 # About a second and a half under emulation.
 PACKETS = 100_000

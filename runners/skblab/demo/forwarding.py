@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from skblab import generator
-from skblab.errors import SkblabError, one_line
-from skblab.guest import Guest
-from skblab_analysis.errors import parse
-from skblab_analysis.exact import ExactTrial
-from skblab_analysis.whole import MOST_COUNTED, whole
+from skblab.machine.guest import Guest
+from skblab.testbeds import generator
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.whole import MOST_COUNTED, whole
+from skblab_analysis.exact.summary import ExactTrial
 
 FRAME_BYTES = 60
 REPEATS = 2

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from skblab import traffic
-from skblab.guest import Guest
+from skblab.machine.guest import Guest
+from skblab.testbeds import traffic
 
 # Fast enough to be over soon, slow enough that an emulated receiver keeps up: the picture is of
 # the path of a packet, not of a queue that grows.

@@ -13,9 +13,8 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict
 
-from skblab import paths
-from skblab.doctor import kvm
-from skblab.labroot import root as labroot
+from skblab.lab import kvm, paths
+from skblab.lab.labroot import root as labroot
 
 Status = Literal["good", "limited", "missing"]
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from skblab import paths
-from skblab.errors import SkblabError, UsageError
 from skblab.figures.comparing import Compared, compare
 from skblab.figures.listing import Command, Figure, Listing, read
-from skblab.reporter import Reporter, printer
+from skblab.lab import paths
+from skblab.lab.reporter import Reporter, printer
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 # With everything in the cache.
 SHORT_SECONDS = 60

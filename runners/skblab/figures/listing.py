@@ -12,8 +12,9 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
-from skblab import paths, tomlfile
 from skblab.figures import printed
+from skblab.lab import paths
+from skblab_analysis.base import tomlfile
 
 FILE = "docs/figures.toml"
 FOLDER = "docs"

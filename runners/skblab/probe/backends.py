@@ -7,11 +7,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from skblab.labroot import LabRoot
-from skblab.probe import reading, scripts
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.probe import attached as pathlat
+from skblab.probe import scripts
 from skblab.probe.request import BPF, Request
 from skblab.probe.targets import Target
-from skblab.reporter import Reporter
 
 
 class Probing(Protocol):
@@ -37,6 +38,6 @@ def attached(
     `lines` is called with each document that pathlat writes before its last; scripts write one.
     """
     if backend == BPF:
-        return reading.attached(target, request, lines)
+        return pathlat.attached(target, request, lines)
     source = request.source or "auto"
     return scripts.attached(backend, target, request.path, source, labroot, reporter)

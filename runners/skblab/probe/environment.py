@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from skblab.environment import describe as describe_built
-from skblab.environment import describe_guest, describe_host
+from skblab.machine.environment import describe as describe_built
+from skblab.machine.environment import describe_guest, describe_host
 from skblab.probe.targets import Target
-from skblab_analysis.run import Clock, Environment, Guest, Kernel
+from skblab_analysis.formats.run import Clock, Environment, Guest, Kernel
 
 ASK = """
 uname -v

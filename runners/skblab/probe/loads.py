@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeFloat
 
-from skblab import traffic
-from skblab.errors import UsageError
-from skblab.transport import Transport
-from skblab_analysis.documents import ToolDocument
-from skblab_analysis.errors import parse
-from skblab_analysis.whole import Count
+from skblab.machine.transport import Transport
+from skblab.testbeds import traffic
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.whole import Count
+from skblab_analysis.formats.pathlat import ToolDocument
 
 Protocol = Literal["udp", "tcp", "sctp"]
 Family = Literal[4, 6]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import get_args
 
-from skblab.errors import UsageError
-from skblab_analysis.documents import PathName
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.pathlat import PathName
 
 # The back end that all options are for.
 BPF = "bpf"

@@ -16,22 +16,22 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
-from skblab import tomlfile
-from skblab.errors import SkblabError
-from skblab.guest.watch import Watch
-from skblab.kernel import Flavour
-from skblab.labroot import LabRoot
+from skblab.lab.kernel import Flavour
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.recording import begins, watched
+from skblab.machine.transport.host import temporary
+from skblab.machine.watch import Watch
 from skblab.probe import loads
 from skblab.probe.loads import Load
 from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
-from skblab.recording import begins, watched
-from skblab.reporter import Reporter
-from skblab.transport.host import temporary
 from skblab_analysis import files, study
-from skblab_analysis.errors import RefusedError
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Plan, RunName
+from skblab_analysis.base import tomlfile
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.formats.run import Plan, RunName
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.study import Figures, Printed
 
 # Of output: many times what is printed between two looks of its reader.

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab import kernel, portable
-from skblab.errors import UsageError
-from skblab.guest import Guest
-from skblab.guest.watch import HostLog, Source
-from skblab.labroot import LabRoot
+from skblab.lab import kernel, portable
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.transport import LocalTransport, Transport
+from skblab.machine.transport.host import brought, connected, is_host, kept
+from skblab.machine.watch import HostLog, Source
 from skblab.probe.request import HISTOGRAMS
-from skblab.reporter import Reporter
-from skblab.transport import LocalTransport, Transport
-from skblab.transport.host import brought, connected, is_host, kept
+from skblab_analysis.base.errors import UsageError
 
 HERE = "here"
 GUEST = "guest"

@@ -15,14 +15,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from skblab import kernel, labroot, paths
-from skblab.errors import SkblabError
-from skblab.kernel import source as sources
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import kernel, labroot, paths
+from skblab.lab.kernel import source as sources
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.selftests import tree
 from skblab.selftests.guestrun import Outcome, booter, run_all
 from skblab.selftests.ktap import loose
+from skblab_analysis.base.errors import SkblabError
 
 LIST = "own-tests.toml"
 SECONDS = 90

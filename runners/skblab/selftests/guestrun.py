@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from skblab.boot import make_spec
-from skblab.errors import GuestError, SkblabError, one_line
-from skblab.guest import Guest
-from skblab.guest.watch import Watch
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.machine.guest import Guest
+from skblab.machine.watch import Watch
 from skblab.selftests import tree
 from skblab.selftests.ktap import Case, Result, parse
-from skblab_analysis.heard import reason
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.formats.heard import reason
 
 Verdict = Literal["pass", "fail", "skip"]
 Boot = Callable[[Path], AbstractContextManager[Guest]]

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab import paths, store
-from skblab.errors import SkblabError
-from skblab.kernel import source
-from skblab.kernel.series import Series
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import paths, store
+from skblab.lab.kernel import source
+from skblab.lab.kernel.series import Series
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import SkblabError
 
 KIND = "selftests"
 # Raise when the steps below make another folder from the same input.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skblab.errors import SkblabError, one_line
+from skblab_analysis.base.errors import SkblabError, one_line
 
 Count = Annotated[int, Field(ge=0)]
 # A packet from one namespace by a router to another is sent, forwarded, received.

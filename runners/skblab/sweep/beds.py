@@ -12,22 +12,24 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
-from skblab import store
-from skblab.environment import describe, describe_guest
-from skblab.errors import GuestError, SkblabError
-from skblab.guest import Guest, GuestSpec
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.knobs.boot import Start
+from skblab.lab import store
+from skblab.lab.guest import GuestSpec
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.device import Machine
+from skblab.machine.environment import describe, describe_guest
+from skblab.machine.guest import Guest
 from skblab.sweep import booting
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Experiment
-from skblab.sweep.knobs.base import Machine
-from skblab.sweep.knobs.boot import Start
 from skblab.sweep.plan import Boot
-from skblab.sweep.testbeds import GuestKind, Testbed, inventory
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Clock, Environment
-from skblab_analysis.run import Guest as GuestRecord
+from skblab.testbeds import GuestKind, Testbed, inventory
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.formats.run import Clock, Environment
+from skblab_analysis.formats.run import Guest as GuestRecord
+from skblab_analysis.runfolder import RunFolder
 
 # The journal's event that says what a boot is.
 MACHINE = "machine"

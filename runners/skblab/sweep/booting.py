@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skblab import kernel
-from skblab.errors import one_line
-from skblab.labroot import LabRoot
-from skblab.reporter import Reporter
-from skblab.sweep.knobs import boot
+from skblab.knobs import boot
+from skblab.lab import kernel
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport import Transport
 from skblab.sweep.plan import Boot, Plan
-from skblab.transport import Transport
+from skblab_analysis.base.errors import one_line
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from skblab.sweep import arriving, layering, rfc2544, wall
-from skblab.sweep.experiment import TESTER, Value
-from skblab.sweep.knobs.base import Machine
-from skblab.sweep.knobs.boot import STOCK, start
-from skblab.sweep.knobs.registry import KNOBS
+from skblab.knobs.boot import STOCK, start
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Value
+from skblab.machine.device import Machine
+from skblab.sweep.experiment import TESTER
+from skblab.sweep.measure import latency as arriving
+from skblab.sweep.measure import layers as layering
+from skblab.sweep.measure import wall
+from skblab.sweep.measure.rfc2544 import tests as rfc2544
 from skblab.sweep.plan import Plan, Trial
-from skblab.sweep.testbeds import Kind, Sending
-from skblab.sweep.testbeds.base import SHARED, WARM_UP, sink
+from skblab.testbeds import Kind, Sending
+from skblab.testbeds.base import SHARED, WARM_UP, sink
 
 
 def commands(

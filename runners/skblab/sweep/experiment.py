@@ -25,48 +25,21 @@ from pydantic import (
     model_validator,
 )
 
-from skblab import tomlfile
-from skblab.sweep.throughput import back_to_back, frame_loss, latency, recovery
-from skblab.sweep.throughput.goals import SECONDS, TRIALS
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.exact import Setting as RecordedName
-from skblab_analysis.run import RunName
-from skblab_analysis.whole import Whole
-
-Value = bool | int | float | str | tuple[int | str, ...]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Knobs = dict[Name, Value]
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Knobs, Name, Value, text
+from skblab.sweep.measure.rfc2544 import back_to_back, frame_loss, latency, recovery
+from skblab.sweep.measure.throughput.goals import SECONDS, TRIALS
+from skblab.testbeds.asked import MOST_PACKETS, Needs, Traffic
+from skblab_analysis.base import tomlfile
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.whole import Whole
+from skblab_analysis.exact.summary import Setting as RecordedName
+from skblab_analysis.formats.run import RunName
 
 BASELINE = "baseline"
 # What is measured before a boot's first setting: the tester, with nothing in between.
 TESTER = "tester"
-# Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
-FRAMES = (64, 1518)
-IPV6_LEAST = 66
-# UDP source ports of flows, see tester.sh: pktgen has the port behind the last one in 16 bits.
-FIRST_PORT = 1024
-MOST_FLOWS = 0xFFFF - FIRST_PORT
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
-Destinations = Literal["fixed", "random"]
-# Frame sizes by their share in per cent, which is all that pktgen knows; random for each packet.
-# AMS-IX: ranges of its statistics of 2015 as O. Luštický's study has them (chapter 4.3.1), each by
-# the size in its middle, and rounded so that all are 100.
-MIXES = {"ams-ix": {1518: 21, 1270: 26, 767: 3, 383: 3, 191: 4, 96: 43}}
-Frame = Annotated[int, Field(ge=FRAMES[0], le=9216)] | Literal["ams-ix"]
-
-
-def _ports(flows: int) -> int:
-    if flows > MOST_FLOWS:
-        raise ValueError(
-            f"{flows} flows: each has a port of its own from {FIRST_PORT} on; expected at most "
-            f"{MOST_FLOWS}"
-        )
-    return flows
-
-
-Flows = Annotated[int, Field(ge=1), AfterValidator(_ports)]
-# pktgen reads numbers of ten digits.
-MOST_PACKETS = 10**10
 # As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
 MOST_LATE = 4
 MOST_RUN = 1 << 20
@@ -91,57 +64,6 @@ def _countable(rates: tuple[int, ...], seconds: float) -> None:
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Needs(_Part):
-    """What a testbed has to have; one that has not says so before the run."""
-
-    queues: Annotated[int, Field(ge=1, description="receive queues of each NIC")] = 1
-    cpus: Annotated[int, Field(ge=1, description="CPUs of the device under test")] = 1
-    numa: Annotated[int, Field(ge=1, description="NUMA nodes of the device under test")] = 1
-
-
-class Traffic(_Part):
-    """What is sent: every combination is measured."""
-
-    family: tuple[Literal[4, 6], ...] = (4,)
-    frame: Annotated[
-        tuple[Frame, ...], Field(min_length=1, description="bytes with checksum, or a mix")
-    ] = (64,)
-    flows: Annotated[tuple[Flows, ...], Field(min_length=1)] = (1,)
-    destinations: Annotated[
-        tuple[Destinations, ...],
-        Field(min_length=1, description="one address, or random ones as routes of the Internet's"),
-    ] = ("fixed",)
-
-    @model_validator(mode="after")
-    def _fits(self) -> Traffic:
-        small = [one for one in self.frame if isinstance(one, int) and one < IPV6_LEAST]
-        if 6 in self.family and small:
-            raise ValueError(f"frame {small[0]}: the least of IPv6 with UDP is {IPV6_LEAST} bytes")
-        return self
-
-    def each(self) -> Iterator[Stream]:
-        """Yield every combination."""
-        kinds = product(self.family, self.frame, self.flows, self.destinations)
-        for family, frame, flows, destinations in kinds:
-            yield Stream(family=family, frame=frame, flows=flows, destinations=destinations)
-
-
-class Stream(_Part):
-    """One kind of traffic."""
-
-    family: Literal[4, 6]
-    frame: Frame
-    flows: int
-    destinations: Destinations = "fixed"
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        size = f"{self.frame} bytes" if isinstance(self.frame, int) else f"mix {self.frame}"
-        flows = f"{self.flows} flow{'s' if self.flows > 1 else ''}"
-        where = "" if self.destinations == "fixed" else f", {self.destinations} destinations"
-        return f"IPv{self.family}, {size}, {flows}{where}"
 
 
 class Throughput(_Part):
@@ -410,15 +332,6 @@ def _recordable(name: str) -> None:
         ) from None
 
 
-def text(value: Value) -> str:
-    """Return a knob's value as one types it."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value)
-
-
 def read(file: Path) -> Experiment:
     """Read an experiment file; UsageError says what is wrong in which line."""
     return tomlfile.read(Experiment, file, "the experiment")
@@ -427,3 +340,27 @@ def read(file: Path) -> Experiment:
 def knobs_of(experiment: Experiment, setting: Setting | None) -> Mapping[str, Value]:
     """Return all knobs of a setting; None is the baseline."""
     return {**experiment.baseline, **(setting.knobs if setting else {})}
+
+
+def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Yield where an experiment has a knob that there is not, or a value that it does not take."""
+    for place, name, value in _given(experiment):
+        knob = KNOBS.get(name)
+        if knob is None:
+            yield place, f"no such knob; there are {', '.join(sorted(KNOBS))}"
+            continue
+        try:
+            knob.check(value)
+        except ValueError as error:
+            yield place, str(error)
+
+
+def _given(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str, Value]]:
+    for name, value in experiment.baseline.items():
+        yield ("baseline", name), name, value
+    for number, setting in enumerate(experiment.setting):
+        for name, value in setting.knobs.items():
+            yield ("setting", number, "knobs", name), name, value
+    for name, values in experiment.matrix.items():
+        for value in values:
+            yield ("matrix", name), name, value

@@ -24,31 +24,26 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from skblab import paths, store
-from skblab.environment import describe_host
-from skblab.errors import GuestError, SkblabError, UsageError, one_line, understood
-from skblab.guest.watch import HostLog
-from skblab.reporter import Reporter
-from skblab.sweep import layering
-from skblab.sweep.experiment import Experiment, Traffic
-from skblab.sweep.knobs.base import Machine
-from skblab.sweep.knobs.turning import Undo
+from skblab.knobs.turning import Undo
+from skblab.lab import paths, store
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.reporter import Reporter
+from skblab.machine.device import Machine
+from skblab.machine.environment import describe_host
+from skblab.machine.transport import SshTransport, Transport, TransportError
+from skblab.machine.transport.host import brought, connected
+from skblab.machine.watch import HostLog
+from skblab.sweep.experiment import Experiment
+from skblab.sweep.measure import layers as layering
 from skblab.sweep.plan import Boot
-from skblab.sweep.testbeds import Testbed, base, inventory
-from skblab.sweep.testbeds.base import laying_out
-from skblab.sweep.testbeds.hosts import (
-    HOSTS,
-    PARTS,
-    Hosts,
-    give_back,
-    has_ports,
-    router_taken,
-    taken,
-)
-from skblab.sweep.testbeds.hostsfile import HostsFile
-from skblab.transport import SshTransport, Transport, TransportError
-from skblab.transport.host import brought, connected
-from skblab_analysis.run import Environment, Kernel
+from skblab.testbeds import Testbed, base, inventory
+from skblab.testbeds.asked import Traffic
+from skblab.testbeds.base import laying_out
+from skblab.testbeds.hosts import HOSTS, PARTS, Hosts, give_back, has_ports, router_taken, taken
+from skblab.testbeds.hostsfile import HostsFile
+from skblab_analysis.base import disk
+from skblab_analysis.base.errors import SkblabError, UsageError, one_line, understood
+from skblab_analysis.formats.run import Environment, Kernel
 
 # A host that went away in a run may boot: servers take minutes.
 RETURN_SECONDS = 600
@@ -65,7 +60,7 @@ def _who(place: Path) -> str:
     file = place / ID
     if not file.exists():
         # Users and machines of one name may be several.
-        store.write_whole(file, secrets.token_hex(8))
+        disk.write_whole(file, secrets.token_hex(8))
     return f"skblab of {getpass.getuser()} on {socket.gethostname()}, run {file.read_text()}"
 
 
@@ -219,7 +214,7 @@ class HostBeds:
                 both = f"{self.file.router.ssh} and {self.file.tester.ssh}"
                 raise UsageError(f"another sweep has {both}; wait until it ends")
             self.place.mkdir(parents=True, exist_ok=True)
-            store.write_whole(self.place / WAY, self.file.model_dump_json(by_alias=True))
+            disk.write_whole(self.place / WAY, self.file.model_dump_json(by_alias=True))
             try:
                 yield
             finally:
@@ -234,7 +229,7 @@ class HostBeds:
                 tester, router = stack.enter_context(self._connected())
                 self._put_back_others(booted := _boot_of(router))
                 _replay(self.place, self.file, router, self.reporter)
-                store.write_whole(self.place / BOOT, booted)
+                disk.write_whole(self.place / BOOT, booted)
                 folders = {
                     name: stack.enter_context(
                         brought(router if name == layering.PROGRAM else tester, bundle)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from skblab.doctor import kvm
-from skblab.errors import UsageError
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import kvm
+from skblab.lab.labroot import Bind, LabRoot
 from skblab.sweep.booting import Booting
 from skblab.sweep.plan import Plan
-from skblab_analysis.records import RunFolder, load
-from skblab_analysis.run import Environment
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.run import Environment
+from skblab_analysis.runfolder import RunFolder, load
 
 EVENT, MACHINES = "inputs", "machines"
 # Knobs whose value may be the name of a file.

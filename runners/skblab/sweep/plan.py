@@ -17,19 +17,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from skblab.sweep.experiment import (
-    BASELINE,
-    TESTER,
-    Experiment,
-    Rfc2544,
-    Stream,
-    Value,
-    knobs_of,
-    text,
-)
-from skblab.sweep.throughput import back_to_back
-from skblab_analysis.certainty import AGAIN
-from skblab_analysis.rfc2544 import CLEAN
+from skblab.knobs.values import Value, text
+from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Rfc2544, knobs_of
+from skblab.sweep.measure.rfc2544 import back_to_back
+from skblab.testbeds.asked import Stream
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.rfc2544.summary import CLEAN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
 

@@ -21,26 +21,28 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from skblab.errors import GuestError, SkblabError, one_line
-from skblab.guest import GuestSpec
-from skblab.guest.watch import Watch, heard_of
-from skblab.labroot import Bind
-from skblab.reporter import Reporter, Update
-from skblab.sweep import counters
+from skblab.knobs.base import Unable
+from skblab.knobs.boot import Start
+from skblab.knobs.turning import NotPutBackError, Turned, Turner, turning
+from skblab.knobs.values import Value
+from skblab.lab.guest import GuestSpec
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.labroot import Bind
+from skblab.lab.reporter import Reporter, Update
+from skblab.machine import counters
+from skblab.machine.transport import TransportError
+from skblab.machine.watch import Watch, heard_of
 from skblab.sweep.beds import Beds
-from skblab.sweep.experiment import TESTER, Value
-from skblab.sweep.knobs.base import Unable
-from skblab.sweep.knobs.boot import Start
-from skblab.sweep.knobs.turning import NotPutBackError, Turned, Turner, turning
+from skblab.sweep.experiment import TESTER
 from skblab.sweep.lanes import side_by_side
 from skblab.sweep.plan import Boot, Change, Plan, Trial
 from skblab.sweep.progress import DEATHS, Key, Progress
-from skblab.sweep.testbeds import Testbed
-from skblab.transport import TransportError
-from skblab_analysis.errors import RecordError, RefusedError
-from skblab_analysis.heard import Heard, reason
-from skblab_analysis.records import RunFolder
-from skblab_analysis.run import Clock
+from skblab.testbeds import Testbed
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.formats.heard import Heard, reason
+from skblab_analysis.formats.run import Clock
+from skblab_analysis.runfolder import RunFolder
 
 # A guest that dies before anything was attempted in it will not come up the next time either.
 BOOTS = 3

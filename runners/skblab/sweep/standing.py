@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 
 from skblab.sweep.progress import Key
-from skblab_analysis.words import number
+from skblab_analysis.base.words import number
 
 
 @dataclass

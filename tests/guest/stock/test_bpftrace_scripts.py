@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE
-from skblab.boot import make_spec
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.machine.guest import Guest
 
 SCRIPT = "/skblab/tree/tests/guest/stock/bpftrace.sh"
 TRAFFIC = "/skblab/tools/bin/skblab-traffic"

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from skblab import generator
-from skblab.errors import UsageError
-from skblab.guest import Guest
-from skblab.sweep.experiment import Stream, Traffic
-from skblab.sweep.testbeds.netns import Netns
-from skblab.sweep.testbeds.sending import Sending
-from skblab.sweep.testbeds.sink import Counting, Place, Sink, counting
-from skblab.traffic import PROGRAMS
-from skblab.transport import Transport
-from skblab_analysis.arrivals import ArrivalsDocument
+from skblab.machine.guest import Guest
+from skblab.machine.transport import Transport
+from skblab.testbeds import generator
+from skblab.testbeds.asked import Stream, Traffic
+from skblab.testbeds.netns import Netns
+from skblab.testbeds.sending import Sending
+from skblab.testbeds.sink import Counting, Place, Sink, counting
+from skblab.testbeds.traffic import PROGRAMS
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.pktsink import ArrivalsDocument
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

@@ -23,25 +23,25 @@ import pytest
 import schema_checks
 
 from conftest import TREE, Skblab, emulators, ssh_way
-from skblab import portable, tools
-from skblab.boot import make_spec
-from skblab.errors import UsageError
-from skblab.guest import Guest
-from skblab.kernel import Kernel
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import portable, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.transport import host
 from skblab.probe import loads, targets
+from skblab.probe.attached import attached
 from skblab.probe.loads import Load, Traffic
-from skblab.probe.reading import attached
 from skblab.probe.request import HISTOGRAMS, Request
 from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
 from skblab.probe.verify.agreement import same_counts
-from skblab.reporter import Reporter
-from skblab.transport import host
-from skblab_analysis.account import account
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import parse
-from skblab_analysis.records import Run, load
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.layers.account import account
+from skblab_analysis.runfolder import Run, load
 
 pytestmark = pytest.mark.guest
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from skblab.guest import Guest
+from skblab.knobs.base import Unable
+from skblab.knobs.turning import Turner, Undo, turning
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine, script_inside
+from skblab.machine.guest import Guest
+from skblab.machine.transport import Transport, staying
 from skblab.probe import loads
-from skblab.sweep.experiment import Value
-from skblab.sweep.knobs.base import Device, Machine, Unable, script_inside
-from skblab.sweep.knobs.turning import Turner, Undo, turning
-from skblab.transport import Transport, staying
 
 pytestmark = pytest.mark.guest
 

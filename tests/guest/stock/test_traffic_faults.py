@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from skblab.guest import Guest
+from skblab.machine.guest import Guest
 
 
 @pytest.mark.guest

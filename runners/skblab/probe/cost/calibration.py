@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from skblab import kernel, paths, store, tools
-from skblab.boot import make_spec
-from skblab.labroot import LabRoot
+from skblab.lab import kernel, paths, store, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.probe.cost import exact, wall
 from skblab.probe.loads import Family, Load, Protocol
 from skblab.probe.scripts import BACKENDS
 from skblab.probe.targets import Target
-from skblab.reporter import Reporter
-from skblab_analysis.cost import FILE, CostDocument, ExactCost, Probe, WallCost
-from skblab_analysis.documents import PathlatDocument
-from skblab_analysis.errors import RefusedError, read
-from skblab_analysis.scripts import ScriptsDocument
+from skblab_analysis.base import disk
+from skblab_analysis.base.checked import RefusedError, read
+from skblab_analysis.cost.probe import FILE, CostDocument, ExactCost, Probe, WallCost
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.formats.scripts import ScriptsDocument
 
 KIND = "cost"
 PROTOCOLS: tuple[Protocol, ...] = ("udp", "tcp", "sctp")
@@ -160,4 +161,4 @@ def _wall_key(built: kernel.Kernel, content: str, load: Load) -> str:
 
 
 def _write(folder: Path, found: CostDocument | ExactCost | WallCost) -> None:
-    store.write_whole(folder / FILE, found.model_dump_json(by_alias=True, indent=1) + "\n")
+    disk.write_whole(folder / FILE, found.model_dump_json(by_alias=True, indent=1) + "\n")

@@ -12,21 +12,21 @@ import tempfile
 from pathlib import Path
 from typing import Literal, cast
 
-from skblab import kernel, paths, tools
 from skblab.bench import measure, plan, programs, readers
 from skblab.bench.plan import Row
-from skblab.boot import make_spec
-from skblab.environment import describe, describe_guest
-from skblab.guest import Guest
-from skblab.guest.watch import Watch
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import kernel, paths, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.environment import describe, describe_guest
+from skblab.machine.guest import Guest
+from skblab.machine.watch import Watch
 from skblab.probe.scripts import BACKENDS, bpftrace, names, systemtap
-from skblab.reporter import Reporter
-from skblab_analysis import bench
-from skblab_analysis.cost import FAMILY, WITH, WITHOUT, ExactCost, Probe
-from skblab_analysis.errors import RefusedError
-from skblab_analysis.run import Environment
-from skblab_analysis.scripts import Tool
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.cost import bench
+from skblab_analysis.cost.probe import FAMILY, WITH, WITHOUT, ExactCost, Probe
+from skblab_analysis.formats.run import Environment
+from skblab_analysis.formats.scripts import Tool
 
 PACKETS = 2000
 # One that waited for the timer would be wrong by two thousand instructions a packet: the least of

@@ -8,19 +8,20 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from skblab import kernel, tools, traffic
-from skblab.boot import make_spec
-from skblab.errors import SkblabError
-from skblab.guest import Guest
-from skblab.guest.watch import Watch
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import kernel, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.watch import Watch
 from skblab.probe import loads, targets
 from skblab.probe.backends import attached
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
-from skblab.reporter import Reporter
-from skblab_analysis.cost import Pair, Probe, WallCost
+from skblab.testbeds import traffic
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.cost.probe import Pair, Probe, WallCost
 
 PACKETS = 10_000
 PAIRS = 5

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from skblab import paths
-from skblab.errors import SkblabError, understood
+from skblab.lab import paths
+from skblab.machine.transport import Transport
 from skblab.probe.scripts.figures import ALL_COUNTS, Figures
-from skblab.transport import Transport
-from skblab_analysis.whole import MOST_COUNTED, whole
+from skblab_analysis.base.errors import SkblabError, understood
+from skblab_analysis.base.whole import MOST_COUNTED, whole
 
 NAME = "bpftrace"
 FOLDER = "probes/bpftrace"

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
-from skblab.errors import SkblabError
-from skblab_analysis.catalogue import load
-from skblab_analysis.documents import LayerDistribution, NapiDistribution
-from skblab_analysis.loglinear import Histogram, bounds, index
-from skblab_analysis.scripts import Begun, ScriptDocument, ScriptName, Tool
-from skblab_analysis.whole import MOST_COUNTED, whole
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.histogram import Histogram, bounds, index
+from skblab_analysis.base.whole import MOST_COUNTED, whole
+from skblab_analysis.formats.catalogue import load
+from skblab_analysis.formats.pathlat import LayerDistribution, NapiDistribution
+from skblab_analysis.formats.scripts import Begun, ScriptDocument, ScriptName, Tool
 
 TOTAL = "total"
 # Ends of a sample by number, as the scripts print them, and flags by bit.

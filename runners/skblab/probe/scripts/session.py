@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol, cast
 
-from skblab.errors import SkblabError, UsageError, one_line
-from skblab.labroot import LabRoot
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport import Running, Transport
+from skblab.machine.transport.base import Done
+from skblab.machine.transport.host import temporary
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures
 from skblab.probe.targets import STAMPS, Target
-from skblab.reporter import Reporter
-from skblab.transport import Running, Transport
-from skblab.transport.base import Done
-from skblab.transport.host import temporary
-from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
+from skblab_analysis.base.errors import SkblabError, UsageError, one_line
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
 
 # Compiling on the host itself, and asking about all tracepoints, takes its time.
 ATTACH_SECONDS = 600

@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from skblab import kernel, paths, store
-from skblab.errors import SkblabError, understood
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import kernel, paths, store
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport import Transport
 from skblab.probe.scripts.figures import ALL_COUNTS, Figures
-from skblab.reporter import Reporter
-from skblab.transport import Transport
-from skblab_analysis.whole import MOST_COUNTED, whole
+from skblab_analysis.base.errors import SkblabError, understood
+from skblab_analysis.base.whole import MOST_COUNTED, whole
 
 NAME = "stap"
 FOLDER = "probes/systemtap"

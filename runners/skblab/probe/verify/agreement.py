@@ -17,8 +17,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from skblab_analysis.documents import LayerDistribution, PathlatDocument
-from skblab_analysis.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
+from skblab_analysis.formats.pathlat import LayerDistribution, PathlatDocument
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
 
 # Points that every packet of a path passes one after the other, from which on it is of that path.
 SURE: dict[ScriptName, Sequence[str]] = {

@@ -22,9 +22,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
-from skblab.errors import SkblabError, UsageError, understood
-from skblab.guest.watch import Watch
-from skblab.labroot import LabRoot
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.transport import TransportError
+from skblab.machine.watch import Watch
 from skblab.probe import loads
 from skblab.probe.backends import Probing, attached
 from skblab.probe.loads import Sent
@@ -32,13 +33,12 @@ from skblab.probe.request import BPF, HISTOGRAMS
 from skblab.probe.targets import Target
 from skblab.probe.verify import agreement
 from skblab.probe.verify.plan import Backend, Case
-from skblab.reporter import Reporter
-from skblab.transport import TransportError
-from skblab_analysis.account import account
-from skblab_analysis.documents import PathDocument, PathlatDocument
-from skblab_analysis.errors import parse
-from skblab_analysis.scripts import ScriptsDocument
-from skblab_analysis.whole import whole
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError, UsageError, understood
+from skblab_analysis.base.whole import whole
+from skblab_analysis.formats.pathlat import PathDocument, PathlatDocument
+from skblab_analysis.formats.scripts import ScriptsDocument
+from skblab_analysis.layers.account import account
 
 # Longer than a delayed acknowledgement of SCTP, which has 200 ms.
 QUIET_SECONDS = 0.5

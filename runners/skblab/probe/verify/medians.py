@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from skblab import kernel, tools, traffic
-from skblab.boot import make_spec
-from skblab.errors import SkblabError
-from skblab.guest import Guest
-from skblab.guest.watch import Watch
-from skblab.labroot import Bind, LabRoot
+from skblab.lab import kernel, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.watch import Watch
 from skblab.probe import cost, loads, targets
 from skblab.probe.backends import attached
 from skblab.probe.loads import Load
@@ -26,12 +26,13 @@ from skblab.probe.request import BPF
 from skblab.probe.targets import Target
 from skblab.probe.verify.agreement import COMMON, SURE, UDP_POINTS
 from skblab.probe.verify.plan import Backend
-from skblab.reporter import Reporter
-from skblab_analysis.cost import ExactCost, Probe
-from skblab_analysis.documents import LayerDistribution, PathDocument, PathlatDocument
-from skblab_analysis.errors import parse
-from skblab_analysis.loglinear import bounds, index
-from skblab_analysis.scripts import ScriptDocument, ScriptsDocument
+from skblab.testbeds import traffic
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.histogram import bounds, index
+from skblab_analysis.cost.probe import ExactCost, Probe
+from skblab_analysis.formats.pathlat import LayerDistribution, PathDocument, PathlatDocument
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument
 
 PACKETS = 1009
 # A second: a packet has gone before the next one comes.

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from skblab.errors import UsageError
 from skblab.probe import loads
 from skblab.probe.loads import Load
 from skblab.probe.request import BPF, HISTOGRAMS, Request
 from skblab.probe.scripts import bpftrace, systemtap
+from skblab_analysis.base.errors import UsageError
 
 # A prime, so that no batch size hides a rest.
 PACKETS = 100_003

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where the instructions of a packet go, by kernel function, in two rows of the benchmark.
+
+Each part of the work is run with few packets and with many. What lies between the two, divided by
+the packets between them, is what one more packet takes: what begins and ends a run cancels. This
+is done for the guest's clock, which counts all instructions, and for the count of each function;
+where the functions do not add up to the clock, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.whole import Positive, Whole
+from skblab_analysis.cost.bench import Family, Part, Row, RowName
+from skblab_analysis.formats.run import Environment, Timing
+
+Case = Literal["forward", "receive", "poll"]
+# The parts that a case adds up, and those that it takes off, of the same row. Receiving is with
+# its generator: a packet for the socket passes no sink, as the tester's do (see bench.py).
+CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
+    "forward": (("forward",), ("tester",)),
+    "receive": (("queue", "read"), ()),
+    "poll": (("tester",), ()),
+}
+AGREEMENT = 0.001
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Run(_Part):
+    """One run of packets in one part of the work."""
+
+    row: RowName = Field(description="the row it belongs to")
+    repeat: Whole = Field(description="number of the repeat")
+    part: Part = Field(description="what was run: tester, forward, queue or read")
+    packets: Positive = Field(description="packets sent")
+    delivered: Whole = Field(description="packets that the sink or the reader counted")
+    instructions: Positive = Field(description="guest instructions by the guest's own clock")
+    counted: Positive = Field(description="guest instructions by the counts of all functions")
+
+
+class Function(_Part):
+    """What one function executes for a packet in either row."""
+
+    name: str
+    a: float = Field(description="instructions per packet in row a")
+    b: float = Field(description="instructions per packet in row b")
+
+    @property
+    def difference(self) -> float:
+        """What row b adds, in instructions per packet."""
+        return self.b - self.a
+
+
+class FunctionsDocument(_Part):
+    """The whole of `functions.json`."""
+
+    schema_: Literal["skblab.functions/1"] = Field(default="skblab.functions/1", alias="schema")
+    again: str = Field(description="the command that runs it again")
+    case: Case = Field(description="forward, receive or poll")
+    family: Family = Field(description="4: IPv4, 6: IPv6")
+    a: Row = Field(description="the row that b is compared with")
+    b: Row
+    clock: dict[Literal["a", "b"], float] = Field(
+        description="instructions per packet by the guest's clock, by row"
+    )
+    functions: tuple[Function, ...] = Field(description="the largest difference first")
+    runs: tuple[Run, ...]
+    versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
+    environments: dict[str, Environment] = Field(
+        default_factory=dict, description="kernel, guest and host, by kernel release"
+    )
+    timings: tuple[Timing, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A run, and what each function, or each address, executed in it."""
+
+    run: Run
+    by_name: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a packet takes in one row: by the clock, and by name."""
+
+    clock: float
+    by_name: Mapping[str, float]
+
+
+def cost(found: Sequence[Counted], case: Case, agreement: float = AGREEMENT) -> Cost:
+    """Return what a packet takes by the runs of one row, those of the case's parts.
+
+    Of several runs of one size the least is taken. Raises RefusedError where a part was not run
+    with two sizes, where a packet got lost, or where functions and clock disagree.
+    """
+    plus, minus = CASES[case]
+    clock = 0.0
+    by_name: dict[str, float] = {}
+    for part in (*plus, *minus):
+        one = _slope([each for each in found if each.run.part == part], part, agreement)
+        sign = -1 if part in minus else 1
+        clock += sign * one.clock
+        for name, value in one.by_name.items():
+            by_name[name] = by_name.get(name, 0.0) + sign * value
+    return Cost(clock, by_name)
+
+
+def _slope(found: Sequence[Counted], part: Part, agreement: float) -> Cost:
+    for each in found:
+        if each.run.delivered != each.run.packets:
+            raise RefusedError(
+                f"row {each.run.row}, {part}: {each.run.delivered} of {each.run.packets} "
+                "packets arrived"
+            )
+    sizes = sorted({each.run.packets for each in found})
+    if len(sizes) != 2:
+        raise RefusedError(f"{part} was run with {len(sizes)} numbers of packets, expected 2")
+    small, large = (
+        min((one for one in found if one.run.packets == size), key=lambda one: one.run.instructions)
+        for size in sizes
+    )
+    more = sizes[1] - sizes[0]
+    names = {**small.by_name, **large.by_name}
+    by_name = {n: (large.by_name.get(n, 0) - small.by_name.get(n, 0)) / more for n in names}
+    clock = (large.run.instructions - small.run.instructions) / more
+    counted = sum(by_name.values())
+    if abs(counted - clock) > agreement * abs(clock):
+        raise RefusedError(
+            f"row {large.run.row}, {part}: the functions add up to {counted:.1f} instructions per "
+            f"packet and the guest's clock says {clock:.1f}, further apart than {agreement:.1%}; "
+            "run it again with more --packets or --repeats"
+        )
+    return Cost(clock, by_name)
+
+
+def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
+    """Return every function that either row executes, the largest difference first."""
+    names = {**a.by_name, **b.by_name}
+    found = [
+        Function(name=name, a=a.by_name.get(name, 0.0), b=b.by_name.get(name, 0.0))
+        for name in names
+    ]
+    found = [one for one in found if one.a or one.b]
+    return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.name)))
+
+
+def cut(functions: Iterable[Function], least: float) -> tuple[list[Function], list[Function]]:
+    """Return the functions that differ by `least` instructions per packet or more, and the rest."""
+    shown: list[Function] = []
+    rest: list[Function] = []
+    for one in functions:
+        (shown if abs(one.difference) >= least else rest).append(one)
+    return shown, rest
+
+
+def total(functions: Iterable[Function], name: str) -> Function:
+    """Return the sum of functions under a name of its own."""
+    listed = list(functions)
+    return Function(name=name, a=sum(one.a for one in listed), b=sum(one.b for one in listed))

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Exact figures: guest instructions per packet by setting, and what a setting adds.
+
+A trial counts the instructions of one run of packets. Part `whole` holds the tester (generator,
+links and sink) and the path under test; part `tester` is calibrated with nothing in between, so
+the path's own cost is whole - tester. Differences are taken between wholes: the tester cancels.
+A setting that another boot has than the baseline, such as one of another kernel, has a tester of
+its own: there each is taken from its whole first.
+A trial whose packets did not all reach the sink is refused: a lost packet costs less. A few more
+than were sent (STRAY_LIMIT) are let through: a kernel announces its addresses by itself.
+
+Two trials of one setting should agree; their spread is (largest - smallest) / mean. The smallest
+difference that could have been seen is stated: the sum of both settings' ranges, or where there are
+so few trials that ranges are small by chance, as much as Student's t of 95 % asks for: with two
+trials of each the ranges alone would see one in eight differences that there are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import stdev
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from skblab_analysis.base.certainty import by_chance
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.whole import Positive, Whole
+
+Part = Literal["whole", "tester"]
+Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
+
+# The project's own promise for two boots of the same setting.
+SPREAD_LIMIT = 0.001
+# Packets of other traffic at the sink, as a share of those sent.
+STRAY_LIMIT = 0.001
+
+
+class ExactTrial(BaseModel):
+    """One counted run: `instructions` guest instructions for `packets` packets.
+
+    `delivered` packets were counted by the sink. `traffic` says what was sent, if there is a
+    choice: trials of different packets are not compared with each other. `boot_knobs` says how it
+    was booted, if there is a choice.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    setting: Setting
+    part: Part = "whole"
+    boot: Whole
+    repeat: Whole = 0
+    packets: Positive
+    delivered: Whole
+    instructions: Positive
+    traffic: str = ""
+    boot_knobs: str = ""
+
+    @property
+    def per_packet(self) -> float:
+        """Instructions per packet."""
+        return self.instructions / self.packets
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Instructions per packet over the trials of one setting and part."""
+
+    setting: str
+    boot_knobs: str
+    trials: int
+    boots: int
+    mean: float
+    low: float
+    high: float
+    # The sample's standard deviation, from mean; 0 of one trial.
+    deviation: float
+
+    @property
+    def spread(self) -> float | None:
+        """(high - low) / mean; None when there is one trial only."""
+        return (self.high - self.low) / self.mean if self.trials > 1 else None
+
+    @property
+    def repeats(self) -> bool | None:
+        """Whether the spread keeps SPREAD_LIMIT; None when there is one trial only."""
+        return None if self.spread is None else self.spread <= SPREAD_LIMIT
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a setting adds to the baseline, in instructions per packet.
+
+    `seeable` is the smallest difference that could have been seen; None without repeats.
+    """
+
+    setting: str
+    value: float
+    share: float
+    seeable: float | None
+
+    @property
+    def seen(self) -> bool | None:
+        """Whether there is a difference; None without repeats."""
+        return None if self.seeable is None else abs(self.value) > self.seeable
+
+
+@dataclass(frozen=True)
+class ExactSummary:
+    """Costs by setting in the order first run; the first is the baseline.
+
+    Each way of booting has a tester of its own.
+    """
+
+    costs: tuple[Cost, ...]
+    differences: tuple[Difference, ...]
+    testers: tuple[Cost, ...]
+    traffic: str = ""
+
+    @property
+    def baseline(self) -> Cost:
+        """The setting the others are compared with."""
+        return self.costs[0]
+
+    def path(self, cost: Cost) -> float | None:
+        """The path's own instructions per packet; None without calibration."""
+        tester = self.tester(cost)
+        return None if tester is None else cost.mean - tester.mean
+
+    def tester(self, cost: Cost) -> Cost | None:
+        """Return the tester of a setting's boots; None without calibration."""
+        return _tester(cost, self.testers)
+
+
+def tester_name(boot_knobs: str) -> str:
+    """Return what the tester is called that is booted so."""
+    return f"tester alone{f', {boot_knobs}' if boot_knobs else ''}"
+
+
+def check(trial: ExactTrial) -> None:
+    """Raise RefusedError for a trial whose packets did not all reach the sink."""
+    strays = trial.delivered - trial.packets
+    if not 0 <= strays <= STRAY_LIMIT * trial.packets:
+        raise RefusedError(
+            f"{trial.setting}, {trial.part}, boot {trial.boot}, repeat {trial.repeat}: "
+            f"the sink counted {trial.delivered} packets of {trial.packets} sent"
+        )
+
+
+def summaries(trials: Sequence[ExactTrial], baseline: str | None = None) -> list[ExactSummary]:
+    """Sum up the trials of each traffic, in the order first run."""
+    return [
+        summarise([trial for trial in trials if trial.traffic == traffic], baseline)
+        for traffic in dict.fromkeys(trial.traffic for trial in trials)
+    ]
+
+
+def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> ExactSummary:
+    """Sum up exact trials of one traffic.
+
+    Raises RefusedError when there is nothing to sum up or it contradicts.
+    """
+    for trial in trials:
+        check(trial)
+    wholes = [trial for trial in trials if trial.part == "whole"]
+    if not wholes:
+        raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
+    names = list(dict.fromkeys(trial.setting for trial in wholes))
+    if baseline is not None:
+        if baseline not in names:
+            raise RefusedError(f"no exact trial has the baseline setting {baseline!r}")
+        names.sort(key=lambda name: name != baseline)
+    costs = tuple(_cost(name, [t for t in wholes if t.setting == name]) for name in names)
+    calibrations = [trial for trial in trials if trial.part == "tester"]
+    testers = tuple(
+        _cost(tester_name(knobs), [trial for trial in calibrations if trial.boot_knobs == knobs])
+        for knobs in dict.fromkeys(trial.boot_knobs for trial in calibrations)
+    )
+    summary = ExactSummary(
+        costs=costs,
+        differences=tuple(_difference(costs[0], cost, testers) for cost in costs[1:]),
+        testers=testers,
+        traffic=trials[0].traffic,
+    )
+    for cost in costs:
+        path = summary.path(cost)
+        if path is not None and path <= 0:
+            raise RefusedError(
+                f"{cost.setting}: the tester alone costs {cost.mean - path:.0f} instructions "
+                f"a packet, no less than the whole path's {cost.mean:.0f}"
+            )
+    return summary
+
+
+def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
+    figures = [trial.per_packet for trial in trials]
+    return Cost(
+        setting=name,
+        boot_knobs=trials[0].boot_knobs,
+        trials=len(trials),
+        boots=len({trial.boot for trial in trials}),
+        mean=sum(figures) / len(figures),
+        low=min(figures),
+        high=max(figures),
+        deviation=stdev(figures) if len(figures) > 1 else 0.0,
+    )
+
+
+def _tester(cost: Cost, testers: Sequence[Cost]) -> Cost | None:
+    return next((one for one in testers if one.boot_knobs == cost.boot_knobs), None)
+
+
+def _difference(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Difference:
+    value, counted = cost.mean - baseline.mean, [baseline, cost]
+    theirs, ours = _tester(baseline, testers), _tester(cost, testers)
+    if theirs is not None and ours is not None and ours is not theirs:
+        value -= ours.mean - theirs.mean
+        counted += [theirs, ours]
+    seeable = None
+    if all(one.trials > 1 for one in counted):
+        ranges = sum(one.high - one.low for one in counted)
+        seeable = max(ranges, by_chance([(one.deviation, one.trials) for one in counted]))
+    return Difference(cost.setting, value, value / baseline.mean, seeable)

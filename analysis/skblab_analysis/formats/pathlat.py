@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tools print: the JSON of `pathlat` (layers) and of `skblab-traffic` (packets).
+
+Counts are whole and never negative. A field the tools gain later is let through, so an older
+reader reads a newer tool; a field that is missing or contradicts another is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+
+from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram, bounds, index
+from skblab_analysis.base.whole import MOST, MOST_COUNTED, Count, Positive, Whole
+
+# Names travel into pictures and pages, so they are kept plain.
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
+Source = Literal["samples", "hooks", "histograms"]
+PathName = Literal["receive", "forward", "send"]
+Bucket = tuple[
+    Annotated[int, Field(ge=0, le=index(MOST))], Annotated[int, Field(gt=0, le=MOST_COUNTED)]
+]
+
+
+# Flags that are always among those of the kernel's own histograms.
+KERNEL_FLAGS = frozenset({"copy", "negative", "overflow"})
+# What a document is read with that was written while the probe counted on. Its figures are not of
+# one moment, so they may be off by the packets that came meanwhile: good enough to look at.
+COUNTING = {"counting": True}
+
+
+def _counting(info: ValidationInfo) -> bool:
+    return bool(info.context and info.context.get("counting"))
+
+
+class ToolDocument(BaseModel):
+    """A document written by another program: frozen, strict types, extra fields let through."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
+
+
+class Distribution(ToolDocument):
+    """A histogram as the tools print it: [[bucket index, count], …] with exact figures.
+
+    `negative` (below zero) and `overflow` (too long to store) count values in no bucket. With
+    `bounded` no single value is known: `min` and `max` are bounds, those of the outer buckets.
+    `edges`: smallest and largest value of each bucket where they are the kernel's own, and the
+    buckets' indices numbers from 0.
+    """
+
+    count: Count
+    sum: Whole
+    min: Whole
+    max: Whole
+    negative: Count = 0
+    overflow: Count = 0
+    bounded: bool = False
+    buckets: tuple[Bucket, ...]
+    edges: tuple[tuple[Whole, Whole], ...] | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self, info: ValidationInfo) -> Self:
+        if _counting(info):
+            return self._settled()
+        indices = [bucket for bucket, _ in self.buckets]
+        if self.edges is not None and indices != [*range(len(self.edges))]:
+            raise ValueError("the buckets are not numbered as their edges are")
+        if len(set(indices)) != len(indices):
+            raise ValueError("a bucket index is given twice")
+        held = sum(count for _, count in self.buckets)
+        if held != self.count:
+            raise ValueError(f"count is {self.count} but the buckets hold {held}")
+        self.histogram()
+        return self
+
+    def _settled(self) -> Self:
+        """Return the distribution with its figures as its buckets have them."""
+        if self.bounded:
+            return self
+        edges = {bucket: bounds(bucket) for bucket, _ in self.buckets}
+        low, high = (edges[pick(edges)] if edges else (0, 0) for pick in (min, max))
+        lower, upper = (
+            sum(edges[bucket][i] * count for bucket, count in self.buckets) for i in (0, 1)
+        )
+        return self.model_copy(
+            update={
+                "count": sum(count for _, count in self.buckets),
+                "sum": min(max(self.sum, lower), upper),
+                "min": min(max(self.min, low[0]), low[1]),
+                "max": min(max(self.max, high[0]), high[1]),
+            }
+        )
+
+    def histogram(self) -> Histogram:
+        """Return the checked histogram."""
+        if not self.buckets:
+            return Histogram({})
+        edges = None if self.edges is None else dict(enumerate(self.edges))
+        return Histogram(dict(self.buckets), self.sum, self.min, self.max, self.bounded, edges)
+
+
+class LayerDistribution(Distribution):
+    """Time from one point to another; `from` is the point before in the order of the path.
+
+    A packet that skipped that point began at an earlier one: the counts of both in `seen` show
+    how many did.
+    """
+
+    from_point: Name = Field(alias="from")
+    to_point: Name = Field(alias="to")
+
+
+class NapiDistribution(Distribution):
+    """A per-poll figure: `delay` (schedule to poll start) or `time` (in the poll).
+
+    `work` is what these polls handled in all, in packets; given with `time`.
+    """
+
+    name: Name
+    work: Count | None = None
+    context: Name
+
+
+class Ends(ToolDocument):
+    """How the packets of a path ended."""
+
+    delivered: Count
+    dropped: Count
+    transmitted: Count
+    consumed: Count
+
+
+class PathDocument(ToolDocument):
+    """The packets of one path. Histograms and `seen` are about those that came to its usual end.
+
+    `leg` is the time from the first point of `seen` to the last one that its layers reach, `total`
+    the time since the packet's first entry: longer for those that are `reentered`, which came
+    back into the stack through a virtual device. `negative` and `overflow` packets have times
+    that cannot be placed: they are in no histogram. `copies`: further copies of a packet, with
+    any end.
+
+    The kernel's own histograms hold all packets, and what is null they do not tell. Of `leg` they
+    may know no more than the sum: then it is one bucket. `unsettled`: by so many packets its counts
+    differ, for the kernel goes on counting while it is read.
+    """
+
+    path: PathName
+    usual_end: Literal["delivered", "transmitted"]
+    ends: Ends
+    seen: Mapping[Name, Count]
+    seen_dropped: Mapping[Name, Count] = Field(default_factory=dict)
+    drop_reasons: Mapping[Name, Count] = Field(default_factory=dict)
+    negative: Count | None = None
+    overflow: Count | None = None
+    reentered: Count | None = None
+    copies: Count | None = None
+    unsettled: Count | None = None
+    layers: tuple[LayerDistribution, ...]
+    leg: LayerDistribution
+    total: LayerDistribution
+
+    @property
+    def ended(self) -> int:
+        """Packets that came to the path's usual end."""
+        return int(getattr(self.ends, self.usual_end))
+
+    @model_validator(mode="after")
+    def _agrees(self, info: ValidationInfo) -> PathDocument:
+        if _counting(info):
+            return self
+        for layer in (*self.layers, self.leg, self.total):
+            for point in (layer.from_point, layer.to_point):
+                if point not in self.seen:
+                    raise ValueError(f"layer point {point!r} is not among the points of `seen`")
+        ends = [layer.to_point for layer in self.layers]
+        if len(set(ends)) != len(ends):
+            raise ValueError("two layers end at the same point")
+        if (self.negative is None) == (self.unsettled is None):
+            raise ValueError("expected either `negative` or `unsettled`")
+        slack = self.unsettled or 0
+        for point, count in self.seen.items():
+            if count > self.ended + slack:
+                raise ValueError(
+                    f"point {point} was seen by {count} of {self.ended} {self.usual_end}"
+                )
+        aside = (self.negative or 0) + (self.overflow or 0)
+        placed = self.ended - aside
+        for name, whole in (("leg", self.leg), ("total", self.total)):
+            if abs(whole.count - placed) > slack:
+                raise ValueError(
+                    f"the {name} holds {whole.count} packets of {self.ended} {self.usual_end} "
+                    f"less {aside} not placed"
+                )
+        return self
+
+
+class GroupPath(ToolDocument):
+    """The packets of one path in a group, as PathDocument has them of all."""
+
+    path: PathName
+    layers: tuple[LayerDistribution, ...]
+    leg: LayerDistribution
+    total: LayerDistribution
+
+    @property
+    def slowest(self) -> LayerDistribution | None:
+        """The layer in which these packets spent most."""
+        return max(self.layers, key=lambda layer: layer.sum, default=None)
+
+
+GroupBy = Literal["cpu", "queue", "context", "protocol"]
+
+
+class Group(ToolDocument):
+    """Packets that have something in common when their path ends; paths without any are left out.
+
+    `cpu`: on which it ended. `queue`: by which the packet was received, `none` if the driver
+    recorded none; sent or forwarded: the one that sends it. `context`: received, where the NAPI
+    instance was polled last that it came by, `backlog` if by none; else what ran at the end.
+    `protocol`: udp4, tcp6 and so on.
+    """
+
+    by: GroupBy
+    name: Name
+    paths: tuple[GroupPath, ...]
+
+    def path(self, name: PathName) -> GroupPath | None:
+        """Return one of the paths; None if it has no packets."""
+        return next((path for path in self.paths if path.path == name), None)
+
+
+class Samples(ToolDocument):
+    """Sample events that are of no path: `filtered` of other devices, `unknown` in form.
+
+    `missed`: the program was not run, because it was at work on that CPU already.
+    """
+
+    filtered: Count = 0
+    unknown: Count = 0
+    missed: Count = 0
+
+
+class StampsOn(ToolDocument):
+    """Whether the kernel stamped packets when the probe began and ended; null: not known."""
+
+    start: bool | None = None
+    end: bool | None = None
+
+
+class Hooks(ToolDocument):
+    """What hooks on a kernel without samples have to say of themselves; packets unless said.
+
+    `entered` and `began` at the first points of their paths; `continued` of the entered were on
+    their way already, in a tunnel, say; `in_flight` had no end yet when the probe stopped; at the
+    address of `replaced` another one was found; for `refused` there was no room; `filtered_late`
+    were unwanted at their end. `absent` are hooks that this kernel lacks. `kprobes_missed`: calls
+    of hooked functions that no program saw, because the kernel was at a kprobe already.
+    `frees_unseen` are such calls too, or programs that were not run, but no loss: of memory of
+    packets that had come to their end, and were freed later by another CPU; some of these, up to 64
+    for each CPU, may be calls for other packets.
+    """
+
+    by: Literal["fentry", "kprobe"]
+    attached: Count
+    absent: tuple[str, ...]
+    entered: Count
+    began: Count
+    continued: Count
+    filtered_late: Count
+    in_flight: Count
+    replaced: Count
+    refused: Count
+    sends_refused: Count
+    napis_refused: Count
+    bulk_cut: Count
+    kprobes_missed: Count = 0
+    frees_unseen: Count = 0
+
+
+class Polls(ToolDocument):
+    """NAPI polls that are in no histogram, by cause; None where the source does not tell."""
+
+    missed: Count | None = None
+    unknown_context: Count | None = None
+    contexts_refused: Count | None = None
+
+
+class KernelCounts(ToolDocument):
+    """What the kernel counts beside its own histograms: packets that drivers or sockets began.
+
+    `reentered`: that began anew, as received ones, after they were transmitted. Further copies that
+    went up in another packet are nowhere, neither here nor among the `merged` ones.
+    """
+
+    entered: Count
+    sent: Count
+    reentered: Count
+
+
+class End(ToolDocument):
+    """One end of a packet's way, by its header."""
+
+    address: str
+    port: Count | None = None
+
+
+class Deed(ToolDocument):
+    """What a CPU turned to: a task, a softirq, an interrupt's handler, or the end of these two.
+
+    `comm`: the task's name, or that of the one that is interrupted.
+    """
+
+    before_end_ns: Whole
+    kind: Literal["task", "softirq", "softirq_end", "irq", "irq_end"]
+    id: Count
+    comm: str = ""
+    name: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it was, in a word or two."""
+        return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
+
+
+class LatePacket(ToolDocument):
+    """A packet recorded whole: `times` from the point before to each point, in ns.
+
+    `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
+    did since it entered, and at that moment; `deeds_lost`: not all of it, for there is no room for
+    more. `context`: what ran there, as of NAPI polls. What waited at that moment: `backlog` packets
+    for that CPU; `socket_bytes` of memory in the socket that the packet was read from, of which
+    `socket_packets` no reader has taken out yet; `qdisc_packets` for the queue of the device that
+    it is at, of a virtual one the other side. Null: not known.
+    """
+
+    end_ns: Whole
+    total_ns: Whole
+    before_ns: Whole
+    times: Mapping[Name, Whole]
+    path: PathName
+    end: str
+    reason: str | None = None
+    run: Positive
+    cpu: Count
+    comm: str
+    pid: Count
+    ifindex: int
+    bytes: Count
+    merged: Count
+    context: Name | None = None
+    backlog: Count
+    socket_bytes: Count | None = None
+    socket_packets: Count | None = None
+    qdisc_packets: Count | None = None
+    protocol: Count | None = None
+    source: End | None = None
+    target: End | None = None
+    cpu_did: tuple[Deed, ...]
+    deeds_lost: bool = False
+
+    @property
+    def slowest(self) -> tuple[str, int]:
+        """The layer that took the most, `before` if that was an earlier path, and its ns."""
+        parts = {"before": self.before_ns, **self.times}
+        return max(parts.items(), key=lambda part: part[1])
+
+    @property
+    def deeds(self) -> dict[str, int]:
+        """What the CPU did since the packet entered, as far as is known, and its ns in all.
+
+        What is interrupted goes on when the interruption ends.
+        """
+        done: dict[str, int] = {}
+        task = softirq = irq = ""
+        starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
+        for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=False):
+            task = deed.comm or task
+            if deed.kind in ("irq", "irq_end"):
+                irq = deed.words if deed.kind == "irq" else ""
+            else:
+                irq = ""
+                softirq = deed.words if deed.kind == "softirq" else ""
+            if now := irq or softirq or task:
+                done[now] = done.get(now, 0) + start - until
+        return done
+
+    @property
+    def longest_deed(self) -> tuple[str, int] | None:
+        """What the CPU did longest since the packet entered, and its ns in all."""
+        return max(self.deeds.items(), key=lambda deed: deed[1], default=None)
+
+
+class LateDocument(ToolDocument):
+    """Packets that took at least `threshold_ns` in all, `in_a_row` of them or more.
+
+    `limited` were not recorded because there were enough, in all or in that second, `lost` for want
+    of room.
+    `tracing_stopped`: asked for, and done when the first was read.
+    """
+
+    threshold_ns: Positive
+    in_a_row: Positive
+    packets_late: Count
+    runs: Count
+    recorded: Count
+    limited: Count
+    lost: Count
+    tracing_stopped: bool
+    packets: tuple[LatePacket, ...]
+
+    @property
+    def early_in_a_row(self) -> int:
+        """Late packets before which there were too few others in a row."""
+        return max(self.packets_late - self.recorded - self.limited - self.lost, 0)
+
+
+class PathlatDocument(ToolDocument):
+    """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets.
+
+    `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
+    `histograms`: only if the source is the kernel's own, which have no `samples`.
+    """
+
+    schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
+    source: Source = "samples"
+    hooks: Hooks | None = None
+    histograms: KernelCounts | None = None
+    late: LateDocument | None = None
+    kernel: str
+    clock_unit: Literal["ns"]
+    sub_buckets: Literal[16]
+    stamps_on: StampsOn = StampsOn()
+    samples: Samples | None
+    merged: Count
+    flags: Mapping[Name, Count] = Field(default_factory=dict)
+    paths: tuple[PathDocument, ...]
+    groups: tuple[Group, ...] | None = None
+    groups_others: Count = 0
+    napi: tuple[NapiDistribution, ...] = ()
+    polls: Polls | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self, info: ValidationInfo) -> PathlatDocument:
+        names = sorted(path.path for path in self.paths)
+        if names != sorted(get_args(PathName)):
+            raise ValueError(f"the paths are {', '.join(names)}: expected each one once")
+        if (self.source == "hooks") != (self.hooks is not None):
+            raise ValueError(f"the source is {self.source}: expected hooks with it if it is hooks")
+        of_kernel = self.source == "histograms"
+        if of_kernel != (self.histograms is not None) or of_kernel != (self.samples is None):
+            raise ValueError(
+                f"the source is {self.source}: expected either histograms or samples with it"
+            )
+        if of_kernel and (missing := KERNEL_FLAGS - self.flags.keys()):
+            raise ValueError(f"the source is histograms: expected the flag {min(missing)}")
+        # While it counts, what is read of groups is later than what was read of all.
+        if self.groups is not None and not _counting(info):
+            self._check_groups(self.groups)
+        return self
+
+    def _check_groups(self, groups: tuple[Group, ...]) -> None:
+        if len({(group.by, group.name) for group in groups}) != len(groups):
+            raise ValueError("a group is given twice")
+        held = sum(path.leg.count for group in groups for path in group.paths)
+        placed = sum(path.leg.count for path in self.paths)
+        if held + self.groups_others != placed:
+            raise ValueError(
+                f"the groups hold {held} packets and {self.groups_others} are in none, of {placed}"
+            )
+
+    def path(self, name: PathName) -> PathDocument:
+        """Return one of the paths."""
+        return next(path for path in self.paths if path.path == name)
+
+
+class Late(ToolDocument):
+    """How far behind its schedule the sender was; `count` packets more than `threshold_ns`."""
+
+    threshold_ns: Whole
+    count: Count
+    mean_ns: NonNegativeFloat
+    max_ns: Whole
+
+
+class SenderDocument(ToolDocument):
+    """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused."""
+
+    schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
+    role: Literal["send"]
+    sent: Count
+    unsent: Count
+    rate_reached: NonNegativeFloat | None = None
+    late: Late | None = None
+
+
+class Foreign(ToolDocument):
+    """Datagrams that are not of this run."""
+
+    total: Count
+
+
+class ReceiverDocument(ToolDocument):
+    """What the receiver of `skblab-traffic` says, by sequence number.
+
+    received = distinct + duplicates + too_old + beyond + foreign; `lost` is expected - distinct,
+    or where nothing was expected the gaps below the highest number.
+    """
+
+    schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
+    role: Literal["receive"]
+    expected: Count | None
+    received: Count
+    distinct: Count
+    duplicates: Count
+    reordered: Count
+    lost: Count
+    too_old: Count
+    beyond: Count
+    foreign: Foreign
+    rate: NonNegativeFloat | None = None
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ReceiverDocument:
+        held = self.distinct + self.duplicates + self.other
+        if self.received != held:
+            raise ValueError(
+                f"received {self.received} is not distinct {self.distinct} + duplicates "
+                f"{self.duplicates} + others {self.other}"
+            )
+        if self.expected is not None and self.expected != self.distinct + self.lost:
+            raise ValueError(
+                f"expected {self.expected} is not distinct {self.distinct} + lost {self.lost}"
+            )
+        return self
+
+    @property
+    def other(self) -> int:
+        """Datagrams read that are neither a packet of this run nor a copy known as such."""
+        return self.too_old + self.beyond + self.foreign.total
+
+
+assert SUB_BUCKETS == 16, "PathlatDocument.sub_buckets names the histogram's own number"

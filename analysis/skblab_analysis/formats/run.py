@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`run.json`: what a run was meant to do, on what, with what, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    StringConstraints,
+)
+
+from skblab_analysis.base.whole import Positive, Whole
+from skblab_analysis.exact.summary import Setting
+from skblab_analysis.layers.account import Account
+from skblab_analysis.layers.ledger import Ledger
+
+RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=48)]
+Clock = Literal["wall", "exact"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Plan(_Part):
+    """What was asked for. Same plan, same order of trials: `seed` decides it."""
+
+    experiment: str = Field(description="name of the experiment")
+    question: str = Field(default="", description="the question in one sentence")
+    seed: Whole = Field(description="seed of the random order")
+    packets: Whole | None = Field(default=None, description="packets sent per wall trial")
+    baseline: Setting | None = Field(default=None, description="setting others are compared with")
+    settings: tuple[str, ...] = Field(
+        default=(), description="names of settings, in the order in which results are shown"
+    )
+    traffic: tuple[str, ...] = Field(default=(), description="kinds of traffic, in that order")
+    again: str = Field(default="", description="the command that runs it again")
+    parameters: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="further parameters, by name"
+    )
+
+
+class Kernel(_Part):
+    """The kernel under test."""
+
+    release: str = Field(description="as `uname -r` says")
+    version: str = Field(default="", description="as `uname -v` says")
+    flavour: str = Field(description="stock or rt")
+    source: str = Field(default="", description="where the source came from, with its version")
+    config_hash: str = Field(description="digest of the .config")
+    patches: tuple[str, ...] = Field(description="patches applied, in order; empty: none")
+
+
+class Guest(_Part):
+    """One way the guest was run."""
+
+    accel: str = Field(description="accelerator, such as kvm or tcg")
+    cpus: Positive = Field(description="virtual CPUs")
+    memory_mib: Positive = Field(description="memory in MiB")
+    command_line: str = Field(description="kernel command line, as /proc/cmdline says")
+    clocksource: str = Field(default="", description="clock source the guest's kernel chose")
+    machine: str = Field(default="", description="the emulator's own options that matter")
+
+
+class Host(_Part):
+    """The machine that ran the guest."""
+
+    system: str = Field(description="operating system and release")
+    cpu: str = Field(description="processor model")
+    cpus: Positive = Field(description="processors usable by the run")
+    memory_mib: Positive = Field(description="memory in MiB")
+
+
+class Environment(_Part):
+    """All that the numbers depend on and the plan does not say."""
+
+    kernel: Kernel
+    guests: dict[Clock, Guest] = Field(description="how the guest ran, by clock")
+    host: Host
+    more: dict[str, str] = Field(default_factory=dict, description="further facts, by name")
+
+
+class Command(_Part):
+    """A command of the measurement, as a person would type it."""
+
+    where: str = Field(description="the machine or namespace it ran in")
+    command: str
+    setting: str = Field(default="", description="the setting that it makes; empty: none")
+
+
+class Timing(_Part):
+    """Wall time of one step of the run."""
+
+    step: str
+    seconds: NonNegativeFloat
+
+
+class RunDocument(_Part):
+    """The whole of `run.json`."""
+
+    schema_: Literal["skblab.run/1"] = Field(default="skblab.run/1", alias="schema")
+    name: RunName
+    state: Literal["running", "finished", "failed"]
+    reason: str = Field(default="", description="why the run failed; empty otherwise")
+    synthetic: bool = Field(default=False, description="made-up numbers, for tests only")
+    started: AwareDatetime = Field(description="UTC")
+    finished: AwareDatetime | None = Field(default=None, description="UTC; null while it runs")
+    plan: Plan
+    trials: Whole = Field(default=0, description="trials recorded completely")
+    ledgers: tuple[Ledger, ...] = ()
+    accounts: tuple[Account, ...] = Field(
+        default=(), description="of trials in which the probe alone knows what came"
+    )
+    environment: Environment | None = None
+    versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
+    commands: tuple[Command, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    gaps: tuple[str, ...] = Field(default=(), description="what could not be seen, in sentences")

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Latency at given rates: how packets of a latency trial arrived, and by setting over all blocks.
+
+One-way latency is from a packet's stamp at the generator to its arrival at the sink, on one clock.
+Settings are compared within a traffic and a rate only, block by block: by the 99th percentile, and
+by how many packets were late. A block in which the generator did not keep the rate is in the
+figures of its setting, and in no comparison: what it tells is of another rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
+
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms
+from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
+from skblab_analysis.base.offered import AtRate, offered_rate
+from skblab_analysis.base.whole import Positive, Whole
+from skblab_analysis.exact.summary import Part, Setting, tester_name
+from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.layers.series import Series
+
+# By which settings are compared, and to what a percentile is sure: a bucket's width.
+COMPARED = 0.99
+SURE = 1 / SUB_BUCKETS
+
+
+class Arrivals(BaseModel):
+    """A latency trial: what was sent at which rate (packets per second), and how it arrived.
+
+    `sent` are packets that the generator put out, those among them that the first device refused
+    included; `took` is in seconds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    setting: Setting
+    part: Part = "whole"
+    boot: Whole
+    boot_knobs: str = ""
+    traffic: str
+    rate: Positive
+    sent: Whole
+    seconds: PositiveFloat
+    took: Annotated[float, Field(ge=0)]
+    document: ArrivalsDocument
+
+    @property
+    def offered_rate(self) -> float:
+        """Packets per second that the generator really put out."""
+        return offered_rate(self.sent, self.seconds, self.took)
+
+    @property
+    def lost(self) -> int:
+        """Packets sent that never came."""
+        return max(self.document.packets.missing(self.sent), 0)
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How many packets were late by a threshold, and in how many runs of `in_a_row` or more."""
+
+    threshold_ns: int
+    in_a_row: int
+    packets: int
+    late: int
+    runs: int
+    in_runs: int
+    longest: int
+
+    @property
+    def share(self) -> float:
+        """Late packets, of those whose latency is known."""
+        return self.late / self.packets if self.packets else 0.0
+
+
+@dataclass(frozen=True)
+class Arrived(AtRate):
+    """A good latency trial, as it was recorded."""
+
+    setting: str
+    part: Part
+    boot: int
+    boot_knobs: str
+    traffic: str
+    sent: int
+    lost: int
+    figures: Mapping[str, Series]
+    lateness: tuple[Lateness, ...]
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A setting at a rate: its trials, one in each block."""
+
+    setting: str
+    trials: tuple[Arrived, ...]
+
+    @property
+    def sent(self) -> int:
+        """Packets sent in all blocks."""
+        return sum(one.sent for one in self.trials)
+
+    @property
+    def lost(self) -> int:
+        """Packets lost in all blocks."""
+        return sum(one.lost for one in self.trials)
+
+    def histogram(self, figure: str = "latency") -> Histogram:
+        """Return a figure's histogram over all blocks."""
+        return reduce(
+            Histogram.merge, (one.figures[figure].histogram for one in self.trials), Histogram({})
+        )
+
+    @cached_property
+    def latency(self) -> Histogram:
+        """One-way latency over all blocks, in ns."""
+        return self.histogram()
+
+    @property
+    def lateness(self) -> tuple[Lateness, ...]:
+        """By threshold, over all blocks."""
+        by_threshold: dict[int, list[Lateness]] = {}
+        for trial in self.trials:
+            for one in trial.lateness:
+                by_threshold.setdefault(one.threshold_ns, []).append(one)
+        return tuple(_sum(by_threshold[threshold]) for threshold in sorted(by_threshold))
+
+    def compared(self) -> dict[int, float]:
+        """Return the percentile that settings are compared by, in ns, of blocks that have it."""
+        found = {
+            one.boot: one.figures["latency"].histogram.quantile(COMPARED)
+            for one in self.trials
+            if one.kept
+        }
+        return {block: value for block, value in found.items() if value is not None}
+
+    def late_by_block(self) -> dict[int, float]:
+        """Return the share of late packets by the first threshold, of blocks that kept the rate."""
+        return {
+            one.boot: min(one.lateness, key=lambda late: late.threshold_ns).share
+            for one in self.trials
+            if one.kept and one.lateness
+        }
+
+    def lost_by_block(self) -> dict[int, float]:
+        """Return the share of lost packets, of blocks that kept the rate."""
+        return {one.boot: one.lost / one.sent for one in self.trials if one.kept and one.sent}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a setting differs from the baseline: 99th percentile (ns), share of late and lost ones.
+
+    None where no block has both.
+    """
+
+    setting: str
+    compared: Difference | None
+    late: Difference | None
+    lost: Difference | None
+
+    @property
+    def loses(self) -> bool:
+        """Whether more is lost than with the baseline: for sure, or in the only block there is."""
+        if self.lost is None:
+            return False
+        return self.lost.seen is not False and self.lost.interval.mean > 0
+
+
+@dataclass(frozen=True)
+class LatencySummary:
+    """All settings at one rate of one traffic, the baseline first, then in the order given.
+
+    Each way of booting has a tester of its own: the floor, which is in every figure.
+    """
+
+    traffic: str
+    rate: int
+    baseline: str | None
+    delays: tuple[Delay, ...]
+    changes: tuple[Change, ...]
+    testers: tuple[Delay, ...]
+
+    def change(self, setting: str) -> Change | None:
+        """Return what a setting differs from the baseline; None of the baseline itself."""
+        return next((one for one in self.changes if one.setting == setting), None)
+
+    @property
+    def best(self) -> Change | None:
+        """The setting that lowers the 99th percentile most, for sure, and loses no more for it."""
+        if self.baseline is None:
+            return None
+        better = [
+            (one.compared.share, one)
+            for one in self.changes
+            if one.compared is not None and one.compared.seen and one.compared.interval.mean < 0
+            if one.setting != AGAIN and not one.loses
+        ]
+        return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+    @property
+    def widest(self) -> float | None:
+        """The widest interval's half of the compared percentile, as part of its mean.
+
+        None if some setting has none yet.
+        """
+        values = [list(one.compared().values()) for one in self.delays]
+        if not values or any(len(one) < 2 for one in values):
+            return None
+        shares = [certainty.interval(one).share for one in values]
+        known = [one for one in shares if one is not None]
+        return max(known) if len(known) == len(shares) else None
+
+
+def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return each traffic and rate once: traffic as it comes first, rates from the lowest."""
+    traffic = list(dict.fromkeys(name for name, _ in kinds))
+    return sorted(set(kinds), key=lambda kind: (traffic.index(kind[0]), kind[1]))
+
+
+def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:
+    """Sum up the trials of each traffic, in the order given, and of each rate."""
+    kinds = in_order([(one.traffic, one.rate) for one in trials if one.part == "whole"])
+    return [
+        _summary(
+            traffic,
+            rate,
+            [one for one in trials if (one.traffic, one.rate) == (traffic, rate)],
+            baseline,
+        )
+        for traffic, rate in kinds
+    ]
+
+
+def false_alarms(found: Sequence[LatencySummary]) -> FalseAlarms:
+    """Return how often the baseline was told from itself, by the percentile compared."""
+    again = [change for one in found if (change := one.change(AGAIN)) is not None]
+    return certainty.false_alarms([one.compared for one in again if one.compared is not None])
+
+
+def widest(found: Sequence[LatencySummary]) -> float | None:
+    """Return the widest interval's half, as part of its mean; None if one is missing."""
+    shares = [one.widest for one in found]
+    known = [one for one in shares if one is not None]
+    return max(known) if known and len(known) == len(shares) else None
+
+
+def _summary(
+    traffic: str, rate: int, trials: Sequence[Arrived], baseline: str | None
+) -> LatencySummary:
+    wholes = [one for one in trials if one.part == "whole"]
+    names = list(dict.fromkeys(one.setting for one in wholes))
+    names.sort(key=lambda name: name != baseline)
+    delays = tuple(
+        Delay(name, tuple(one for one in wholes if one.setting == name)) for name in names
+    )
+    testers = [one for one in trials if one.part == "tester"]
+    known = names[0] == baseline
+    return LatencySummary(
+        traffic=traffic,
+        rate=rate,
+        baseline=baseline if known else None,
+        delays=delays,
+        changes=tuple(_change(one, delays[0]) for one in delays[1:]) if known else (),
+        testers=tuple(
+            Delay(tester_name(knobs), tuple(one for one in testers if one.boot_knobs == knobs))
+            for knobs in dict.fromkeys(one.boot_knobs for one in testers)
+        ),
+    )
+
+
+def _change(one: Delay, baseline: Delay) -> Change:
+    return Change(
+        one.setting,
+        certainty.difference(one.compared(), baseline.compared(), SURE),
+        certainty.difference(one.late_by_block(), baseline.late_by_block()),
+        certainty.difference(one.lost_by_block(), baseline.lost_by_block()),
+    )
+
+
+def _sum(found: Sequence[Lateness]) -> Lateness:
+    first = found[0]
+    return Lateness(
+        threshold_ns=first.threshold_ns,
+        in_a_row=first.in_a_row,
+        packets=sum(one.packets for one in found),
+        late=sum(one.late for one in found),
+        runs=sum(one.runs for one in found),
+        in_runs=sum(one.in_runs for one in found),
+        longest=max(one.longest for one in found),
+    )

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where forwarded packets spend their time, by setting: the layer probe's figures of a sweep.
+
+Settings are compared within a traffic and a rate only, block by block, by what a packet spends in a
+layer on average, those that skip it included: so layers add up to the whole path, as percentiles do
+not. A layer is from one point to another, and where packets skip points, as in a flow table, there
+are others. Blocks in which the generator did not keep the rate are in the figures of their setting,
+and in no comparison. The probe's own work is in every figure, and cancels in a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.base.offered import AtRate
+from skblab_analysis.formats.pathlat import PathlatDocument, PathName
+from skblab_analysis.latency.summary import in_order
+from skblab_analysis.layers.series import Series
+
+# The path of a router's packets.
+PATH: PathName = "forward"
+WHOLE = "whole path"
+DELAY = "NAPI delay"
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a trial of the layer probe is of: packets sent and forwarded, at which rate a second."""
+
+    boot: int
+    boot_knobs: str
+    traffic: str
+    rate: int
+    sent: int
+    forwarded: int
+    offered_rate: float
+
+    def check(self, document: PathlatDocument, limit: float) -> None:
+        """Raise RefusedError if the probe saw fewer packets leave than were forwarded.
+
+        By more than `limit` per cent; those that were merged are seen as one.
+        """
+        seen = document.path(PATH).ends.transmitted + document.merged
+        if self.forwarded - seen > limit / 100 * self.forwarded:
+            raise RefusedError(f"the probe saw {seen} of {self.forwarded} forwarded packets")
+
+
+@dataclass(frozen=True)
+class Layered(AtRate):
+    """A good trial of the layer probe, as it was recorded."""
+
+    setting: str
+    boot: int
+    traffic: str
+    series: tuple[Series, ...]
+
+    def means(self) -> dict[str, float]:
+        """Return what a packet spends in each layer on average, in ns, whether it has it or not.
+
+        The delay is that of a poll.
+        """
+        found = self.histograms()
+        packets = found[WHOLE].count if WHOLE in found else 0
+        return {
+            name: one.total / (one.count if name == DELAY else packets)
+            for name, one in found.items()
+            if one.count and packets
+        }
+
+    def histograms(self) -> dict[str, Histogram]:
+        """Return the histogram of each layer, of the whole path, and of the delay before it.
+
+        The delay is in polls, and of all contexts together.
+        """
+        found: dict[str, Histogram] = {}
+        for one in self.series:
+            name = _name(one)
+            if name is not None:
+                found[name] = found.get(name, Histogram({})).merge(one.histogram)
+        return found
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting: its layers over all blocks, in the order of the path."""
+
+    name: str
+    trials: tuple[Layered, ...]
+    layers: Mapping[str, Histogram]
+
+    def mean(self, layer: str) -> float | None:
+        """Return what a packet spends in a layer on average, over all blocks; None if none has."""
+        found = self.layers.get(layer)
+        whole = found if layer == DELAY else self.layers.get(WHOLE)
+        return found.total / whole.count if found and whole else None
+
+
+@dataclass(frozen=True)
+class LayeringSummary:
+    """All settings at one rate of one traffic, the baseline first, in the order first run.
+
+    `changes` has by setting what each layer's mean differs from the baseline's, in ns.
+    """
+
+    traffic: str
+    rate: int
+    baseline: str | None
+    names: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    changes: Mapping[str, Mapping[str, Difference]]
+
+    def change(self, setting: str, layer: str) -> Difference | None:
+        """Return what a layer differs from the baseline's; None if it is not known."""
+        return self.changes.get(setting, {}).get(layer)
+
+    def moved(self, setting: str) -> list[tuple[str, Difference]]:
+        """Return the layers that differ for sure and the way the whole does, most of it first."""
+        whole = self.change(setting, WHOLE)
+        if whole is None:
+            return []
+        found = [
+            (name, one)
+            for name, one in self.changes.get(setting, {}).items()
+            if one.seen and name not in (WHOLE, DELAY)
+            if one.interval.mean * whole.interval.mean > 0
+        ]
+        return sorted(found, key=lambda pair: -abs(pair[1].interval.mean))
+
+
+def summaries(trials: Sequence[Layered], baseline: str | None) -> list[LayeringSummary]:
+    """Sum up the trials of each traffic, in the order given, and of each rate."""
+    kinds = in_order([(one.traffic, one.rate) for one in trials])
+    return [
+        _summary(*kind, [one for one in trials if (one.traffic, one.rate) == kind], baseline)
+        for kind in kinds
+    ]
+
+
+def _summary(
+    traffic: str, rate: int, trials: Sequence[Layered], baseline: str | None
+) -> LayeringSummary:
+    by_setting: dict[str, list[Layered]] = {}
+    for one in trials:
+        by_setting.setdefault(one.setting, []).append(one)
+    order = sorted(by_setting, key=lambda name: name != baseline)
+    known = order[0] == baseline
+    names = tuple(dict.fromkeys(name for one in trials for name in one.histograms()))
+    means = {name: _means(found) for name, found in by_setting.items()}
+    changes: dict[str, dict[str, Difference]] = {}
+    for name in order[1:] if known else ():
+        found = {
+            layer: certainty.difference(_of(means[name], layer), _of(means[order[0]], layer))
+            for layer in names
+        }
+        changes[name] = {layer: one for layer, one in found.items() if one is not None}
+    return LayeringSummary(
+        traffic=traffic,
+        rate=rate,
+        baseline=baseline if known else None,
+        names=names,
+        settings=tuple(_setting(name, by_setting[name], names) for name in order),
+        changes=changes,
+    )
+
+
+def _setting(name: str, trials: Sequence[Layered], names: Sequence[str]) -> Setting:
+    held = [one.histograms() for one in trials]
+    layers = {
+        layer: reduce(Histogram.merge, (one[layer] for one in held if layer in one), Histogram({}))
+        for layer in names
+    }
+    filled = {layer: one for layer, one in layers.items() if one.buckets}
+    return Setting(name, tuple(trials), filled)
+
+
+def _means(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
+    """Return what a packet spends in each layer by block, of blocks that kept the rate.
+
+    In a layer that no packet of a block has, none of its time is spent.
+    """
+    means = {trial.boot: trial.means() for trial in trials if trial.kept}
+    names = dict.fromkeys(name for one in means.values() for name in one)
+    return {
+        name: {
+            boot: one[name] if name == DELAY else one.get(name, 0.0)
+            for boot, one in means.items()
+            if name != DELAY or name in one
+        }
+        for name in names
+    }
+
+
+def _of(means: Mapping[str, Mapping[int, float]], layer: str) -> Mapping[int, float]:
+    """Return a layer's means by block; 0 in those of a setting of which no packet has it."""
+    if layer in means or layer == DELAY:
+        return means.get(layer, {})
+    return dict.fromkeys(means.get(WHOLE, {}), 0.0)
+
+
+def _name(one: Series) -> str | None:
+    """Return the name by which settings are compared; None of what is not."""
+    if one.kind == "napi" and one.layer.startswith("delay-"):
+        return DELAY
+    if one.path != PATH:
+        return None
+    if one.kind == "total":
+        return WHOLE
+    return f"{one.from_point}→{one.to_point}" if one.kind == "layer" else None

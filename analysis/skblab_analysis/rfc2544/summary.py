@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RFC 2544's other tests: latency, frame loss, back-to-back and recovery, by setting.
+
+Each is of the throughput that a search found in the same trial. Repetitions and blocks are taken
+together: of a mean there is a standard deviation, as RFC 9004 has it, and no interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat
+
+from skblab_analysis.base.whole import Whole
+from skblab_analysis.throughput.summary import Limit
+
+# Loads in a row without loss end the test of frame loss (26.3).
+CLEAN = 2
+Test = Literal["latency", "frame loss", "back-to-back", "recovery"]
+
+
+class Figure(BaseModel):
+    """One figure of a test; `load` in packets per second, `seconds` those of a trial.
+
+    `share` is the load's: of the tester's most for frame loss, of the throughput for recovery.
+    `floor_ns` is the tester's own part of the latency, and by `within_s` a recovery may be shorter.
+    `open`: the figure is a bound only. Of back-to-back no limit was met: it is at least so much; of
+    recovery frames were lost until the end. What could not be measured is None, for a `reason`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    test: Test
+    repeat: Whole
+    load: PositiveFloat
+    seconds: PositiveFloat
+    share: PositiveFloat | None = None
+    latency_ns: NonNegativeFloat | None = None
+    floor_ns: NonNegativeFloat | None = None
+    loss_percent: Annotated[float | None, Field(ge=0, le=100)] = None
+    burst: Whole | None = None
+    buffer_s: NonNegativeFloat | None = None
+    recovery_s: NonNegativeFloat | None = None
+    within_s: NonNegativeFloat | None = None
+    open: bool = False
+    limit: Limit | None = None
+    reason: str | None = None
+
+
+class OfTrial(Figure):
+    """A figure, and of what it was."""
+
+    setting: str
+    boot: Whole
+    traffic: str
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean, its standard deviation (None of a single value), of how many; `open`: a bound."""
+
+    mean: float
+    deviation: float | None
+    count: int
+    open: bool
+
+
+@dataclass(frozen=True)
+class Untold:
+    """Of a test's `of` repetitions, or loads, `count` have no figure, for these reasons."""
+
+    test: Test
+    count: int
+    of: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OfSetting:
+    """What was found with a setting; None what was not measured, or could not be.
+
+    `loss` is in per cent by share of the tester's most, the greatest first. `floor_ns` is the
+    tester's own latency, and by `within_s` the recovery may be shorter. `untold` has every test
+    of which a figure is missing.
+    """
+
+    setting: str
+    tests: frozenset[Test]
+    latency_ns: Mean | None
+    floor_ns: Mean | None
+    burst: Mean | None
+    buffer_s: Mean | None
+    recovery_s: Mean | None
+    within_s: Mean | None
+    loss: dict[float, float]
+    untold: tuple[Untold, ...]
+    # So many overloads the device did not recover from.
+    lasting: int
+
+    def missing(self, test: Test) -> Untold | None:
+        """Return what is missing of a test; None if nothing is."""
+        return next((one for one in self.untold if one.test == test), None)
+
+
+@dataclass(frozen=True)
+class Rfc2544Summary:
+    """All that was tested with one traffic."""
+
+    traffic: str
+    settings: tuple[OfSetting, ...]
+
+    def tested(self, test: Test) -> bool:
+        """Whether any setting was asked for it."""
+        return any(test in one.tests for one in self.settings)
+
+
+def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:
+    """Sum up the figures of each traffic, settings in the order given."""
+    made = []
+    for traffic in dict.fromkeys(one.traffic for one in found):
+        ours = [one for one in found if one.traffic == traffic]
+        by_setting: dict[str, list[OfTrial]] = {}
+        for one in ours:
+            by_setting.setdefault(one.setting, []).append(one)
+        settings = tuple(_setting(name, some) for name, some in by_setting.items())
+        made.append(Rfc2544Summary(traffic, settings))
+    return made
+
+
+def _setting(name: str, found: Sequence[OfTrial]) -> OfSetting:
+    tests = dict.fromkeys(one.test for one in found)
+    return OfSetting(
+        setting=name,
+        tests=frozenset(tests),
+        latency_ns=_mean((one.latency_ns, False) for one in found),
+        # It is the same one for all repetitions of a trial.
+        floor_ns=_mean((one.floor_ns, False) for one in found if one.repeat == 0),
+        burst=_mean((one.burst, one.open) for one in found),
+        buffer_s=_mean((one.buffer_s, one.open) for one in found),
+        recovery_s=_mean((one.recovery_s, False) for one in found),
+        within_s=_mean((one.within_s, False) for one in found),
+        loss=_loss([one for one in found if one.test == "frame loss"]),
+        untold=tuple(filter(None, (_untold(test, found) for test in tests))),
+        lasting=sum(one.open for one in found if one.test == "recovery"),
+    )
+
+
+def _untold(test: Test, found: Sequence[OfTrial]) -> Untold | None:
+    ours = [one for one in found if one.test == test]
+    reasons = [one.reason for one in ours if one.reason is not None]
+    return Untold(test, len(reasons), len(ours), tuple(dict.fromkeys(reasons))) if reasons else None
+
+
+def _loss(found: Sequence[OfTrial]) -> dict[float, float]:
+    """Return the mean loss at each load.
+
+    A block whose loads ended because two in a row lost nothing has none at those below, either: it
+    would be missing where another block lost something, whose mean would be of the bad ones only.
+    """
+    blocks: dict[int, dict[float, float | None]] = {}
+    for one in found:
+        if one.share is not None:
+            blocks.setdefault(one.boot, {})[round(one.share, 4)] = one.loss_percent
+    shares = sorted({share for loads in blocks.values() for share in loads}, reverse=True)
+    losses: dict[float, list[float]] = {share: [] for share in shares}
+    for loads in blocks.values():
+        least = sorted(loads)[:CLEAN]
+        clean = len(least) == CLEAN and all(loads[share] == 0 for share in least)
+        for share in shares:
+            lost = loads.get(share, 0.0 if clean and share < least[0] else None)
+            if lost is not None:
+                losses[share].append(lost)
+    return {share: mean(some) for share, some in losses.items() if some}
+
+
+def _mean(values: Iterable[tuple[float | None, bool]]) -> Mean | None:
+    known = [(value, is_open) for value, is_open in values if value is not None]
+    if not known:
+        return None
+    numbers = [value for value, _ in known]
+    return Mean(
+        mean(numbers),
+        stdev(numbers) if len(numbers) > 1 else None,
+        len(numbers),
+        any(is_open for _, is_open in known),
+    )

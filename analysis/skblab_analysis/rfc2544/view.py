@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RFC 2544's other tests in words: the rows of their tables, and what they could not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from skblab_analysis.base.words import ABSENT, joined, number, quantity, share
+from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, Test
+
+NANOSECONDS = 1e9
+COLUMNS = ("latency", "tester alone", "longest burst", "buffer", "recovery")
+# Columns of loss that a table has room for.
+MOST_LOADS = 10
+
+
+@dataclass(frozen=True)
+class TestCells:
+    """The row of a setting: a figure for each of COLUMNS."""
+
+    setting: str
+    figures: tuple[str, ...]
+
+
+def rows(summary: Rfc2544Summary, space: str = " ") -> list[TestCells]:
+    """Return a row for every setting; none if there is nothing but frame loss."""
+    if not any(summary.tested(test) for test in ("latency", "back-to-back", "recovery")):
+        return []
+
+    def time(value: float) -> str:
+        return quantity(value, "ns", space)
+
+    def seconds(value: float) -> str:
+        return quantity(value * NANOSECONDS, "ns", space)
+
+    def frames(value: float) -> str:
+        return number(value, 0, space)
+
+    return [
+        TestCells(
+            one.setting,
+            (
+                _cell(one, "latency", one.latency_ns, time),
+                _text(one.floor_ns, time),
+                _cell(one, "back-to-back", one.burst, frames),
+                _text(one.buffer_s, seconds),
+                _recovery(one, seconds),
+            ),
+        )
+        for one in summary.settings
+    ]
+
+
+def loads(summary: Rfc2544Summary) -> list[float]:
+    """Return the loads that a table of frame loss has columns for, the greatest first."""
+    found = sorted({load for one in summary.settings for load in one.loss}, reverse=True)
+    every = -(-len(found) // MOST_LOADS)
+    return found[:: every or 1]
+
+
+def load_names(summary: Rfc2544Summary) -> list[str]:
+    """Return those loads in words: shares of what the tester carries."""
+    return [share(one, 0) for one in loads(summary)]
+
+
+def loss_rows(summary: Rfc2544Summary) -> list[TestCells]:
+    """Return the frame loss rate of every setting that has one, in per cent."""
+    columns = loads(summary)
+    return [
+        TestCells(one.setting, tuple(_loss(one, load) for load in columns))
+        for one in summary.settings
+        if one.loss
+    ]
+
+
+def unseen(found: Sequence[Rfc2544Summary]) -> list[str]:
+    """Return what the tests could not tell, and why, with which settings."""
+    said = []
+    for one in found:
+        who: dict[tuple[str, str], list[str]] = {}
+        for setting in one.settings:
+            for missing in setting.untold:
+                name = f"{setting.setting} ({missing.count} of {missing.of})"
+                who.setdefault((missing.test, "; ".join(missing.reasons)), []).append(name)
+        said += [
+            f"{one.traffic}: RFC 2544's {test} is missing with {joined(names)}: {why}."
+            for (test, why), names in who.items()
+        ]
+    return said
+
+
+def note(summaries: Iterable[Rfc2544Summary]) -> str:
+    """Return what the figures are, in a sentence or two."""
+    bounded = any(
+        one.burst is not None and one.burst.open for found in summaries for one in found.settings
+    )
+    said = (
+        "Means of the repetitions that have a figure, ± one standard deviation, at the strict rate."
+    )
+    return said + (" ≥: no burst that was tried lost anything." if bounded else "")
+
+
+def _recovery(one: OfSetting, write: Callable[[float], str]) -> str:
+    if one.lasting:
+        return "not"
+    found, within = one.recovery_s, one.within_s
+    if found is not None and within is not None and found.mean <= within.mean:
+        # Not told from none.
+        return f"≤ {write(within.mean)}"
+    return _cell(one, "recovery", found, write)
+
+
+def _cell(one: OfSetting, test: Test, found: Mean | None, write: Callable[[float], str]) -> str:
+    """Return a figure, and of how many repetitions it is, if not of all; or that there is none."""
+    missing = one.missing(test)
+    if found is None:
+        return ABSENT if missing is None else "not told"
+    some = f" ({found.count} of {missing.of})" if missing else ""
+    return f"{_text(found, write)}{some}"
+
+
+def _text(found: Mean | None, write: Callable[[float], str]) -> str:
+    if found is None:
+        return ABSENT
+    least = "≥ " if found.open else ""
+    spread = "" if found.deviation is None else f" ± {write(found.deviation)}"
+    return f"{least}{write(found.mean)}{spread}"
+
+
+def _loss(one: OfSetting, load: float) -> str:
+    lost = one.loss.get(load)
+    # The generator did not keep it, or it was not tried.
+    return ABSENT if lost is None else number(lost, 1)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel counted of a trial, and by setting: which CPUs had the work.
+
+Softirqs of NET_RX and the packets that softnet processed (__netif_receive_skb_core) show where
+packets came into the stack; the CPU time of threads shows what NAPI threads took. Interrupts are of
+the devices under test only: all others are in the run folder's table, and in no summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from skblab_analysis.layers.series import Row
+
+Kind = Literal["interrupt", "softirq", "softnet", "device", "driver", "thread"]
+ByCpu = Mapping[int, int]
+
+# Counted in nanoseconds; all others are counts of what their names say.
+TIMED: Kind = "thread"
+NAPI_THREAD = "napi/"
+SOFTIRQ_THREAD = "ksoftirqd/"
+
+
+class Counter(BaseModel):
+    """By how much one counter rose; `cpu` is None of one that is of no CPU."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind
+    name: str
+    cpu: int | None
+    value: int
+
+    @property
+    def unit(self) -> str:
+        """What it counts."""
+        if self.kind == TIMED:
+            return "ns"
+        last = self.name.rpartition("_")[2]
+        return last if last in ("bytes", "packets") else ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was counted with one setting, in all its good trials together.
+
+    By CPU: interrupts of devices, softirqs of NET_RX, packets that softnet processed. `squeezed`:
+    polls that ended for want of budget or time; `dropped`: by the backlog. Threads' time is in ns.
+    """
+
+    setting: str
+    trials: int
+    interrupts: ByCpu
+    net_rx: ByCpu
+    processed: ByCpu
+    squeezed: int
+    dropped: int
+    napi_ns: int
+    ksoftirqd_ns: int
+
+
+def works(rows: Iterable[Row], settings: Mapping[int, str]) -> list[Work]:
+    """Sum up rows of `counters` by setting; `settings` has that of each trial that counts."""
+    by_setting: dict[str, list[Row]] = {name: [] for name in dict.fromkeys(settings.values())}
+    for row in rows:
+        if row["trial"] in settings:
+            by_setting[settings[row["trial"]]].append(row)
+    return [
+        _work(name, sum(one == name for one in settings.values()), found)
+        for name, found in by_setting.items()
+        if found
+    ]
+
+
+def _of_device(interrupt: str) -> bool:
+    """Whether it is of a device under test: those have the device's name first, see counters.py."""
+    return " " in interrupt and not interrupt[0].isdigit()
+
+
+def _work(setting: str, trials: int, rows: Sequence[Row]) -> Work:
+    def by_cpu(kind: Kind, name: str | None) -> ByCpu:
+        found: dict[int, int] = {}
+        for row in rows:
+            named = _of_device(row["name"]) if name is None else row["name"] == name
+            if row["kind"] == kind and named:
+                found[row["cpu"]] = found.get(row["cpu"], 0) + row["value"]
+        return dict(sorted(found.items()))
+
+    def threads(prefix: str) -> int:
+        return sum(
+            row["value"] for row in rows if row["kind"] == TIMED and row["name"].startswith(prefix)
+        )
+
+    return Work(
+        setting=setting,
+        trials=trials,
+        interrupts=by_cpu("interrupt", None),
+        net_rx=by_cpu("softirq", "NET_RX"),
+        processed=by_cpu("softnet", "processed"),
+        squeezed=sum(by_cpu("softnet", "time_squeeze").values()),
+        dropped=sum(by_cpu("softnet", "dropped").values()),
+        napi_ns=threads(NAPI_THREAD),
+        ksoftirqd_ns=threads(SOFTIRQ_THREAD),
+    )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""From addresses to names of kernel functions and back, by a System.map or /proc/kallsyms."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from skblab_analysis.base.errors import SkblabError, one_line
+
+# Lower addresses are a process's, or offsets into memory of one CPU.
+KERNEL = 1 << 63
+CODE = frozenset("tTwW")
+# The room before a function that the compiler leaves for patching.
+PREFIX = "__pfx_"
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Names by address. `names` has None where data begins: no code is there."""
+
+    addresses: tuple[int, ...]
+    names: tuple[str | None, ...]
+
+    @classmethod
+    def parse(cls, *texts: str) -> Symbols:
+        """Parse lines "address type name", with a module's name in brackets or without.
+
+        Raises SkblabError for a line that is none.
+        """
+        found: dict[int, str | None] = {}
+        for line in (line for text in texts for line in text.splitlines()):
+            try:
+                where, kind, name = line.split(maxsplit=2)
+                address = int(where, 16)
+            except ValueError:
+                raise SkblabError(
+                    f"the list of symbols has {one_line(line, 80)!r}: expected address, type, name"
+                ) from None
+            if address < KERNEL:
+                continue
+            if kind not in CODE:
+                found.setdefault(address, None)
+                continue
+            name = name.replace("\t", " ")
+            known = found.get(address)
+            # Of several names for one address always the same one, whatever their order.
+            if known is None or _rank(name) < _rank(known):
+                found[address] = name
+        ordered = sorted(found)
+        return cls(tuple(ordered), tuple(found[address] for address in ordered))
+
+    def name_of(self, address: int) -> str | None:
+        """Return the function at an address; None where the list knows none.
+
+        The pieces that a compiler makes of a function (.cold, .part.0, .isra.0) go by its name, so
+        that two kernels can be compared. Functions of one name in different files are one.
+        """
+        at = bisect_right(self.addresses, address) - 1
+        name = self.names[at] if at >= 0 else None
+        return None if name is None else _plain(name)
+
+    def offset_of(self, address: int) -> tuple[str, int] | None:
+        """Return the symbol at an address as it is written, and how far into it that is."""
+        at = bisect_right(self.addresses, address) - 1
+        name = self.names[at] if at >= 0 else None
+        return None if name is None else (name, address - self.addresses[at])
+
+    def address_of(self, function: str) -> int:
+        """Return where a function begins; SkblabError if there is none, or more than one."""
+        found = list(self._named(function))
+        if len(found) != 1:
+            raise SkblabError(
+                f"the kernel has {len(found)} functions {function}, expected 1: "
+                "it may have been inlined; see the kernel's System.map"
+            )
+        return found[0]
+
+    def _named(self, function: str) -> Iterable[int]:
+        for address, name in zip(self.addresses, self.names, strict=True):
+            if name is None or name.startswith(PREFIX) or name.endswith(".cold"):
+                continue
+            if _plain(name) == function:
+                yield address
+
+
+def _plain(name: str) -> str:
+    bare, blank, module = name.partition(" ")
+    return bare.removeprefix(PREFIX).split(".")[0] + blank + module
+
+
+def _rank(name: str) -> tuple[bool, int, int, str]:
+    # The linker's marks are no functions.
+    mark = name.endswith(("text", "text_start", "text_end"))
+    bare = name.lstrip("_")
+    return mark, len(name) - len(bare), len(bare), bare

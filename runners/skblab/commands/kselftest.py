@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab kselftest` command: the selftests of our series, or the kernel's own compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from skblab.commands.options import FlavourName
+from skblab.lab import kernel, labroot, paths
+from skblab.lab.kernel import source as sources
+from skblab.lab.kernel.series import Series
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter, printer
+from skblab.selftests import compare, tree
+from skblab.selftests.guestrun import Outcome, booter, run_all
+from skblab.selftests.ktap import Result
+from skblab_analysis.base.errors import UsageError
+
+# Far above what any test needs under emulation: for what hangs.
+LIMITS: dict[str, float] = {"stock": 600, "rt": 900, "debug": 3600}
+GUEST_NET = f"/skblab/src/{tree.NET}"
+
+
+def kselftest(
+    tests: Annotated[
+        list[str] | None, typer.Argument(help="Only these tests (names as --list prints them).")
+    ] = None,
+    flavour: FlavourName = "stock",
+    own: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Run the kernel's own networking selftests, unpatched and patched, and compare.",
+        ),
+    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Print the tests and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Run the selftests that our kernel series adds, in a guest with the patched kernel.
+
+    A test fails if a case fails, if it does not keep its plan, if the kernel warns, if it
+    leaves something behind, takes too long or loses its guest. Exit status 1 if any failed.
+    """
+    reporter = Reporter()
+    chosen = kernel.flavour(flavour)
+    if listed:
+        names = compare.tests() if own else tree.added(_series(labroot.ensure(reporter)))
+        typer.echo("\n".join(_pick(tests, names)))
+        return
+    if own:
+        raise typer.Exit(compare.run(_pick(tests, compare.tests()), chosen, reporter, as_json))
+    root = labroot.ensure(reporter)
+    names = _pick(tests, tree.added(_series(root)))
+    built = kernel.ensure(kernel.Request(flavour=chosen), root, reporter)
+    folder = tree.ensure(sources.find(None, root), _series(root), root, reporter)
+    logs = paths.cache() / "logs" / f"kselftest-{built.release}"
+    outcomes: list[Outcome] = []
+    with reporter.step("selftests in guests"):
+        for one in run_all(
+            names, booter(built, root, folder), logs, GUEST_NET, lambda _: LIMITS[chosen]
+        ):
+            reporter.say(f"{one.verdict:4}  {one.test}  {one.seconds:.0f} s")
+            outcomes.append(one)
+    if as_json:
+        typer.echo(json.dumps(document(built, outcomes), indent=1))
+    else:
+        show(outcomes, built.release)
+    if any(one.verdict == "fail" for one in outcomes):
+        raise typer.Exit(1)
+
+
+def _series(root: LabRoot) -> Series:
+    return sources.series_for(sources.find(None, root))
+
+
+def _pick(wanted: Sequence[str] | None, names: Sequence[str]) -> list[str]:
+    """Return the wanted names, or all; UsageError for an unknown one."""
+    if not names:
+        raise UsageError(
+            "the series adds no selftest: expected TEST_PROGS in a patch of net/Makefile"
+        )
+    for name in wanted or ():
+        if name not in names:
+            raise UsageError(f"unknown selftest {name!r}; known are: {', '.join(names)}")
+    return list(wanted or names)
+
+
+def show(outcomes: Sequence[Outcome], release: str) -> None:
+    """Print a table, then what failed and what was skipped, each with its reason."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("test", "result", "passed", "failed", "skipped", "expected", "seconds"):
+        table.add_column(title, no_wrap=True, justify="left" if title[0] in "tr" else "right")
+    colours = {"pass": "green", "fail": "red", "skip": "yellow"}
+    for one in outcomes:
+        counts = [str(one.count(r)) for r in (Result.PASS, Result.FAIL, Result.SKIP, Result.XFAIL)]
+        verdict = f"[{colours[one.verdict]}]{one.verdict}[/]"
+        table.add_row(escape(one.test), verdict, *counts, f"{one.seconds:.0f}")
+    console = printer()
+    console.print(f"selftests of the series on {release}")
+    console.print(table)
+    for one in outcomes:
+        if one.verdict == "fail":
+            console.print(f"[red]{escape(one.test)}[/]: {escape(one.why)}", soft_wrap=True)
+            for case in one.cases:
+                if case.result is Result.FAIL:
+                    console.print(f"  not ok  {escape(case.name)}", soft_wrap=True)
+            console.print(f"  log: {one.log}", soft_wrap=True)
+        elif one.verdict == "skip":
+            console.print(f"{escape(one.test)} skipped: {escape(one.why)}", soft_wrap=True)
+        for case in one.cases:
+            if case.result is Result.SKIP and one.verdict != "skip":
+                console.print(f"  skipped {escape(case.name)}: {escape(case.comment)}")
+    passed, failed, skipped = (
+        sum(one.count(result) for one in outcomes)
+        for result in (Result.PASS, Result.FAIL, Result.SKIP)
+    )
+    console.print(f"{passed} cases passed, {failed} failed, {skipped} skipped")
+
+
+def document(built: kernel.Kernel, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return a run as JSON has it."""
+    return {
+        "kernel": built.release,
+        "flavour": built.record.flavour,
+        "passed": not any(one.verdict == "fail" for one in outcomes),
+        "tests": [
+            {
+                "test": one.test,
+                "verdict": one.verdict,
+                "why": one.why,
+                "seconds": round(one.seconds, 1),
+                "log": str(one.log),
+                "cases": [
+                    {"name": case.name, "result": case.result.value, "comment": case.comment}
+                    for case in one.cases
+                ],
+            }
+            for one in outcomes
+        ],
+    }

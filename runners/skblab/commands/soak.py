@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab soak` command (`make kernel-soak`)."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from skblab.commands.options import FlavourName, Patches
+from skblab.lab import kernel, labroot, paths
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import source as sources
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter, printer
+from skblab.machine.guest import Guest
+from skblab.selftests import tree
+from skblab.soak import plan as planner
+from skblab.soak import verdict
+from skblab.soak.verdict import SoakResult
+from skblab_analysis.base.errors import SkblabError
+
+PROGRAM = (
+    *("env", "PYTHONPATH=/skblab/tree/runners", "python3", "-B"),
+    *("-m", "skblab.soak.guest.soak", "/tmp/plan.json", "/skblab/src"),
+)
+# Beside the plan itself: set-up, the count in peace, two leak scans, under emulation.
+EXTRA_SECONDS = {"stock": 600, "rt": 900, "debug": 2400}
+MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096}
+
+
+def soak(
+    flavour: FlavourName = "debug",
+    seconds: Annotated[
+        int, typer.Option(min=10, max=86400, help="How long to load and stir, in guest seconds.")
+    ] = 240,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the plan; the same plan again.")] = 1,
+    patches: Patches = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Load a guest with all kinds of packets while everything is switched, and look for trouble.
+
+    Good is: no kernel warning, no leak, no device or reference left, packets of every kind in
+    every phase, also while allocations are made to fail. Exit status 1 if not.
+    """
+    reporter = Reporter()
+    chosen = kernel.flavour(flavour)
+    root = labroot.ensure(reporter)
+    request = kernel.Request(flavour=chosen, patches=patches)
+    built = kernel.ensure(request, root, reporter)
+    origin = sources.find(None, root)
+    series = sources.series_for(origin) if patches else None
+    source_tree = tree.ensure(origin, series, root, reporter)
+    plan = planner.make(seed, seconds)
+    log = paths.cache() / "logs" / f"soak-{built.release}-{time.strftime('%Y%m%d-%H%M%S')}.log"
+    reporter.say(f"soak of {built.release}: {seconds} s, seed {seed}, {len(plan.steps)} steps")
+    try:
+        with reporter.step("soak"):
+            result, said = run(plan, built, root, source_tree, log, reporter)
+    except GuestError as error:
+        # That its guest died is what a soak is there to find out: a no, like any other.
+        raise SkblabError(f"trouble: {error}") from error
+    wrong = verdict.complaints(result, said, patches)
+    if as_json:
+        document = {
+            "kernel": built.release,
+            "seed": seed,
+            "seconds": seconds,
+            "good": not wrong,
+            "complaints": wrong,
+            "console": str(log),
+            "result": result.model_dump(mode="json"),
+        }
+        typer.echo(json.dumps(document, indent=1))
+    else:
+        show(result, wrong, log)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def run(
+    plan: planner.Plan,
+    built: kernel.Kernel,
+    root: LabRoot,
+    source_tree: tree.Tree,
+    log: Path,
+    reporter: Reporter,
+) -> tuple[SoakResult, list[str]]:
+    """Do the soak; return the guest's report and what its kernel complained of."""
+    flavour = built.record.flavour
+    shares = [Bind(paths.tree(), "tree"), Bind(source_tree.path, "src")]
+    spec = make_spec(memory=MEMORY[flavour], flavour=flavour, one_thread=True)
+    with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
+        guest.transport.script(f"cat >/tmp/plan.json <<'PLAN'\n{plan.json()}\nPLAN\n").check("plan")
+        limit = 2 * plan.seconds + EXTRA_SECONDS[flavour]
+        with reporter.step("guest"):
+            done = guest.transport.run(PROGRAM, seconds=limit)
+        for line in done.stderr.splitlines():
+            reporter.say(f"  {line}")
+        if done.status != 0:
+            raise SkblabError(f"the soak's program failed: {done.stderr.strip()[-300:]}")
+    # Also what it said as it went down.
+    return verdict.parse(done.stdout), [finding.text for finding in guest.console.findings]
+
+
+def show(result: SoakResult, wrong: list[str], log: Path) -> None:
+    """Print what was done, what flowed, and the verdict."""
+    console = printer()
+    console.soft_wrap = True
+    table = Table(box=None, pad_edge=False)
+    for title in ("action", "done", "refused", "not here"):
+        table.add_column(title, justify="left" if title == "action" else "right")
+    for name in sorted({*result.done, *result.refused, *result.absent}):
+        row = (counts.get(name, 0) for counts in (result.done, result.refused, result.absent))
+        table.add_row(name, *(str(count) for count in row))
+    console.print(table)
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("received of sent (errors)", no_wrap=True)
+    for phase in result.phases:
+        table.add_column(phase.name, justify="right", no_wrap=True)
+    for name in result.phases[0].loads:
+        loads = [phase.loads[name] for phase in result.phases]
+        table.add_row(name, *(f"{one.received}/{one.sent} ({one.errors})" for one in loads))
+    console.print(table)
+    for phase in result.phases:
+        faults = f"; failing: {phase.faults}" if phase.faults else ""
+        console.print(f"{phase.name}: {phase.seconds:.0f} s, {phase.steps} steps{faults}")
+    calm = result.calm
+    console.print(f"in peace: {calm.received} of {calm.sent} received, samples {calm.samples}")
+    leaks = "not looked for (no kmemleak here)" if result.leaks is None else "none"
+    console.print(f"leaks: {escape(result.leaks.strip()[:2000]) if result.leaks else leaks}")
+    for text in wrong:
+        console.print(f"[red]trouble:[/] {escape(text)}")
+    console.print(f"{'trouble' if wrong else 'good'}; console: {log}")

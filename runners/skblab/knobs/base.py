@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a knob is. It does nothing itself: it gives the scripts that do, and reads what they print.
+
+So a plan can show each command before anything is done, and what a killed run left can be put back
+from its journal by a program that knows nothing of knobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from skblab.knobs.values import Value
+from skblab.machine.device import Machine
+from skblab_analysis.base.errors import SkblabError
+
+# How a script says that the hardware, the driver or the kernel has no such thing: on a line of its
+# own, and why (see `able`). The value is then skipped and reported.
+UNABLE = "skblab-unable:"
+
+
+class Check(Protocol):
+    """Which values a knob takes; `str` says it in words."""
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value as it is used; ValueError says what is expected."""
+
+
+class Unable(SkblabError):
+    """This machine cannot do that: no failure, but no result either."""
+
+
+def able(printed: str) -> str:
+    """Return what a script printed; Unable with its words if it says that it cannot."""
+    _, said, why = printed.partition(UNABLE)
+    if said:
+        raise Unable(why.splitlines()[0].strip())
+    return printed
+
+
+def joined(values: Iterable[tuple[str, object]]) -> str:
+    """Return the state that is `name=value` words."""
+    return " ".join(f"{name}={value}" for name, value in values)
+
+
+def parted(state: str) -> dict[str, str]:
+    """Return the value of each name in a state of `name=value` words."""
+    return {name: value for name, _, value in (word.partition("=") for word in state.split())}
+
+
+class Knob(Protocol):
+    """A setting.
+
+    A state is what was found, in words that `restore` understands.
+    """
+
+    @property
+    def name(self) -> str:
+        """As experiment files have it."""
+
+    @property
+    def sentence(self) -> str:
+        """What it does."""
+
+    @property
+    def needs(self) -> str:
+        """What a machine has to have for it, in words; empty: nothing beside root."""
+
+    @property
+    def boot(self) -> bool:
+        """Only a boot sets it."""
+
+    @property
+    def check(self) -> Check:
+        """Which values it takes."""
+
+    def get(self, machine: Machine) -> str:
+        """Return a script that prints the state."""
+
+    def state(self, printed: str) -> str:
+        """Return the state that was printed; Unable says why there is none."""
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable if what `get` printed says that the hardware cannot have that value."""
+
+    def likely(self, machine: Machine) -> str:
+        """Return as much of a state as `wanted` needs, of a machine that cannot be asked."""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the state that a value is, where the state was `before`."""
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Return a script that makes it so: a state that was wanted, or one that was before."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values that are the given ones, and nothing else."""
+
+    values: Sequence[Value]
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value; ValueError if it is none of them. 1 is not true here."""
+        if any(type(one) is type(value) and one == value for one in self.values):
+            return value
+        raise ValueError(f"{value!r}: expected {self}")
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return " or ".join(map(_shown, self.values))
+
+
+@dataclass(frozen=True)
+class Between:
+    """Whole numbers from `low` to `high`."""
+
+    low: int
+    high: int
+
+    def __call__(self, value: Value) -> Value:
+        """Return the value; ValueError if it is no such number."""
+        if type(value) is int and self.low <= value <= self.high:
+            return value
+        raise ValueError(f"{value!r}: expected {self}")
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return f"a whole number from {self.low} to {self.high}"
+
+
+ON_OFF = Choice((False, True))
+
+
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs that only a boot sets: the kernel, its command line, and what its init does first.
+
+On a machine that runs they are only read: one that is not as wanted is said to be out of reach. A
+guest is booted with them: `start` tells how.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Literal
+
+from skblab.knobs import cpus
+from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Unable, able
+from skblab.knobs.values import Value, text
+from skblab.machine.device import Machine
+
+Flavour = Literal["stock", "rt"]
+STOCK: Flavour = "stock"
+RT: Flavour = "rt"
+SELINUX = ("off", "permissive", "enforcing")
+
+
+def _nothing(value: Value) -> str:
+    return ""
+
+
+def _plain(printed: str) -> str:
+    return printed.strip()
+
+
+def _list(value: Value) -> str:
+    """Return CPUs as the kernel writes them."""
+    return cpus.NONE if value == cpus.NONE else cpus.same(str(value))
+
+
+def _listed(printed: str) -> str:
+    """Return a file's CPUs; the kernel writes (null) for nohz_full without any."""
+    return _list(printed.strip().replace("(null)", "") or cpus.NONE)
+
+
+def _argument(name: str, default: str) -> Callable[[str], str]:
+    """Return what reads an argument of the kernel's: the last one counts."""
+    pattern = re.compile(rf"(?:^|\s){name}=(\S+)")
+
+    def read(printed: str) -> str:
+        found: list[str] = pattern.findall(printed)
+        return found[-1] if found else default
+
+    return read
+
+
+def _preemption(printed: str) -> str:
+    """Return the model in parentheses, as in `none (voluntary) full`."""
+    found = re.search(r"\((\w+)\)", printed)
+    if found is None:
+        raise Unable(f"the kernel does not tell its preemption model: {printed.strip()!r}")
+    return found[1]
+
+
+def _flavour(printed: str) -> str:
+    return RT if "PREEMPT_RT" in printed else STOCK
+
+
+def _patched(printed: str) -> str:
+    return text("-skblab" in printed)
+
+
+@dataclass(frozen=True)
+class BootKnob:
+    """A setting of a boot.
+
+    `show` prints what `read` makes the state of, and `means` is the state of a value. `arguments`
+    are the kernel's for a value, words with spaces between them; `first` is a script that runs
+    before anything else does.
+    """
+
+    name: str
+    sentence: str
+    check: Check
+    show: str
+    read: Callable[[str], str] = _plain
+    means: Callable[[Value], str] = text
+    arguments: Callable[[Value], str] = _nothing
+    first: Callable[[Value], str] = _nothing
+    needs: str = ""
+    boot: bool = True
+
+    def get(self, machine: Machine) -> str:
+        """Print what tells the state."""
+        return self.show
+
+    def state(self, printed: str) -> str:
+        """Return the state."""
+        return self.read(able(printed))
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable if the machine was not booted with it."""
+        if (found := self.state(printed)) != self.means(value):
+            raise Unable(f"is {found}; only a boot can make it {self.means(value)}")
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the state of a value."""
+        return self.means(value)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Return a script that fails: what `fits` has let through needs nothing."""
+        return f"echo 'only a boot can make it {state}' >&2; exit 1"
+
+
+def _cpu_argument(name: str) -> Callable[[Value], str]:
+    return lambda value: "" if value == cpus.NONE else f"{name}={_list(value)}"
+
+
+def _selinux_argument(value: Value) -> str:
+    # No such module as `none`: AppArmor, which would be there without SELinux, is not either.
+    return f"security={'none' if value == 'off' else 'selinux'}"
+
+
+def _selinux(call: str) -> str:
+    return f"(\n{(resources.files(__package__) / 'selinux.sh').read_text()}{call}\n)"
+
+
+_CPU_FOLDER = "/sys/devices/system/cpu"
+_PREEMPT = "/sys/kernel/debug/sched/preempt"
+BOOTS: tuple[BootKnob, ...] = (
+    BootKnob(
+        "kernel",
+        "Flavour of the kernel: like the distribution's, or fully preemptible (PREEMPT_RT).",
+        Choice((STOCK, RT)),
+        "uname -v",
+        _flavour,
+    ),
+    BootKnob(
+        "patches",
+        "Whether the kernel has skblab's patches.",
+        ON_OFF,
+        "uname -r",
+        _patched,
+    ),
+    BootKnob(
+        "preempt",
+        "Where a thread in the kernel gives way to others (not PREEMPT_RT).",
+        Choice(("none", "voluntary", "full")),
+        f"cat {_PREEMPT} 2>/dev/null || echo '{UNABLE} the kernel has one preemption model only'",
+        _preemption,
+        arguments=lambda value: f"preempt={value}",
+        needs="a kernel with PREEMPT_DYNAMIC, debugfs",
+    ),
+    BootKnob(
+        "mitigations",
+        "Protection against faults of processors that leak data.",
+        Choice(("auto", "off", "auto,nosmt")),
+        "cat /proc/cmdline",
+        _argument("mitigations", "auto"),
+        arguments=lambda value: f"mitigations={value}",
+    ),
+    BootKnob(
+        "isolcpus",
+        "CPUs that the scheduler gives nothing to which does not ask for them.",
+        cpus.Cpus(),
+        f"cat {_CPU_FOLDER}/isolated",
+        _listed,
+        _list,
+        _cpu_argument("isolcpus"),
+        needs="more than one CPU",
+    ),
+    BootKnob(
+        "nohz_full",
+        "CPUs without a tick while one thread runs there; their RCU callbacks move, too.",
+        cpus.Cpus(),
+        f"cat {_CPU_FOLDER}/nohz_full 2>/dev/null || echo '{UNABLE} this kernel has no nohz_full'",
+        _listed,
+        _list,
+        _cpu_argument("nohz_full"),
+        needs="more than one CPU",
+    ),
+    BootKnob(
+        "rcu_nocbs",
+        "CPUs whose RCU callbacks threads do, which may run elsewhere.",
+        cpus.Cpus(),
+        # The threads do not tell: parked ones are there for other CPUs, too.
+        "cat /proc/cmdline",
+        lambda printed: _list(_argument("rcu_nocbs", cpus.NONE)(printed)),
+        _list,
+        _cpu_argument("rcu_nocbs"),
+    ),
+    BootKnob(
+        "selinux",
+        "SELinux with the policy that is installed; off, AppArmor is off as well.",
+        Choice(SELINUX),
+        _selinux("show"),
+        arguments=_selinux_argument,
+        first=lambda value: "" if value == "off" else _selinux(f"begin {value}"),
+        needs="an SELinux policy there",
+    ),
+)
+_BY_NAME = {one.name: one for one in BOOTS}
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a guest is booted: which kernel, its further arguments, and what runs first in it."""
+
+    flavour: str = STOCK
+    patches: bool = True
+    arguments: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        kernel = f"kernel {self.flavour}, {'with' if self.patches else 'without'} patches"
+        return ", ".join([kernel, *self.arguments])
+
+
+def start(knobs: Mapping[str, Value], flavour: str = STOCK, *, patches: bool = True) -> Start:
+    """Return how to boot with these knobs; the kernel is the given one, unless one of them is."""
+    chosen = [(_BY_NAME[name], value) for name, value in knobs.items() if name in _BY_NAME]
+    return Start(
+        flavour=str(knobs.get("kernel", flavour)),
+        patches=bool(knobs.get("patches", patches)),
+        arguments=tuple(word for knob, value in chosen for word in knob.arguments(value).split()),
+        scripts=tuple(script for knob, value in chosen if (script := knob.first(value))),
+    )

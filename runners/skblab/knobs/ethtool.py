@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs of a NIC's driver: rings, queues, coalescing, offloads, by ethtool on every device.
+
+A state is JSON: for each device the parameters of the knob, as `ethtool --json` names them.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skblab.knobs.base import UNABLE, Check, Unable, able
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine, inside
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.whole import whole
+
+
+@dataclass(frozen=True)
+class Ethtool:
+    """Parameters that all get the same value, on all devices.
+
+    `show` and `change` are ethtool's options, such as -g and -G. `parameters` maps the name that
+    `change` takes to the one that `show` prints. With `-max` after it that one is the most that the
+    hardware can, if `show` prints it.
+    """
+
+    name: str
+    sentence: str
+    show: str
+    change: str
+    parameters: Mapping[str, str]
+    check: Check
+    # ethtool 6.14 prints channels as text only.
+    text: bool = False
+    needs: str = ""
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print a document for each device."""
+        return "\n".join(printing(one, self.show, text=self.text) for one in machine.devices)
+
+    def _documents(self, printed: str) -> list[dict[str, Any]]:
+        """Return every device's document; Unable if there is one that has none."""
+        return _texts(able(printed)) if self.text else documents(printed)
+
+    def state(self, printed: str) -> str:
+        """Return the parameters of each device; Unable if one has none."""
+        found: dict[str, dict[str, Any]] = {}
+        for document in self._documents(printed):
+            own = {name: _plain(document.get(shown)) for name, shown in self.parameters.items()}
+            if missing := [name for name, value in own.items() if value is None]:
+                raise Unable(f"{document['ifname']}: its driver has no {missing[0]}")
+            found[document["ifname"]] = own
+        return json.dumps(found, sort_keys=True)
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable if a device has a lower maximum, or a feature that is fixed."""
+        self.state(printed)
+        for document in self._documents(printed):
+            for shown in self.parameters.values():
+                most, now = document.get(f"{shown}-max"), document[shown]
+                where = f"{document['ifname']}: {shown}"
+                if isinstance(most, int) and isinstance(value, int) and value > most:
+                    raise Unable(f"{where} is at most {most}")
+                if isinstance(now, dict) and now.get("fixed") and now["active"] != value:
+                    raise Unable(f"{where} is fixed by the driver: {_word(now['active'])}")
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the value for each parameter of each device."""
+        own = {one.name: dict.fromkeys(self.parameters, value) for one in machine.devices}
+        return json.dumps(own, sort_keys=True)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Change parameter by parameter: a driver that lacks one of several refuses all."""
+        own = json.loads(state)
+        return "\n".join(
+            f"{command(one, self.change, parameter, _word(value))} >/dev/null"
+            for one in machine.devices
+            for parameter, value in own.get(one.name, {}).items()
+        )
+
+
+def printing(device: Device, option: str, *, text: bool = False) -> str:
+    """Return a command that prints a document of a device, or that there is none."""
+    shown = command(device, option) if text else command(device, "--json", option)
+    head = f"echo 'ifname: {device.name}'; " if text else ""
+    return f"{head}{shown} || echo '{UNABLE} {device.name}: ethtool {option} is not supported'"
+
+
+def command(device: Device, option: str, *rest: str) -> str:
+    """Return a call of ethtool for a device."""
+    words = [*rest[:1], device.name, *rest[1:]] if option.startswith("--") else [device.name, *rest]
+    return inside(device.netns, shlex.join(["ethtool", option, *words]))
+
+
+def _texts(printed: str) -> list[dict[str, Any]]:
+    """Return documents of text: what is below `Pre-set maximums:` has `-max` in its name."""
+    found: list[dict[str, Any]] = []
+    suffix = ""
+    for line in printed.splitlines():
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if name == "ifname":
+            found.append({name: value})
+        elif not value:
+            suffix = "-max" if name == "Pre-set maximums" else ""
+        elif value.isdecimal():
+            found[-1][f"{name.lower()}{suffix}"] = whole(value)
+    return found
+
+
+def documents(printed: str) -> list[dict[str, Any]]:
+    """Return every device's document; Unable if there is one that has none."""
+    able(printed)
+    decoder, at, found = json.JSONDecoder(), 0, []
+    while at < len(printed.rstrip()):
+        try:
+            some, end = decoder.raw_decode(printed[at:].lstrip())
+        except ValueError as error:
+            raise SkblabError(f"ethtool printed no JSON: {printed[at : at + 60]!r}") from error
+        at += end + len(printed[at:]) - len(printed[at:].lstrip())
+        found += some
+    return found
+
+
+def _plain(value: object) -> object:
+    """Return a parameter's value; features print more than that."""
+    return value.get("active") if isinstance(value, dict) else value
+
+
+def _word(value: Value) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs of a network device as such: its MTU, and whether packets come and go with a VLAN tag."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from dataclasses import dataclass
+from importlib import resources
+
+from skblab.knobs.base import Between, Check, Unable, able, joined, parted
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine, script_inside
+from skblab_analysis.base.whole import whole
+
+# Below, a device loses its IPv6 addresses (RFC 8200, section 5).
+LEAST_MTU, MOST_MTU = 1280, 65535
+# rtm_protocol of the routes that VLANs get; those of routes.py have another.
+PROTOCOL = 84
+MTUS, IDS = Between(LEAST_MTU, MOST_MTU), Between(0, 4094)
+
+
+@dataclass(frozen=True)
+class Mtu:
+    """The largest packet of each device, in bytes. A state is `device=MTU` words."""
+
+    name: str = "mtu"
+    sentence: str = "Bytes of the largest packet of each device, without Ethernet's header."
+    check: Check = MTUS
+    needs: str = ""
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print a document for each device."""
+        return "\n".join(
+            script_inside(one.netns, f"ip -d -j link show dev {one.name}")
+            for one in machine.devices
+        )
+
+    def state(self, printed: str) -> str:
+        """Return the MTU of each device."""
+        found = [one for line in able(printed).splitlines() for one in json.loads(line)]
+        return " ".join(f"{one['ifname']}={whole(one['mtu'])}" for one in found)
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable if a device cannot send packets as large."""
+        for line in able(printed).splitlines():
+            for one in json.loads(line):
+                # 0: the driver does not tell.
+                most = one.get("max_mtu") or MOST_MTU
+                if isinstance(value, int) and value > most:
+                    raise Unable(f"{one['ifname']}: its MTU is at most {most}")
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the MTU for each device."""
+        return joined((one.name, value) for one in machine.devices)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Set each device's."""
+        found = parted(state)
+        return "\n".join(
+            script_inside(one.netns, f"ip link set dev {one.name} mtu {found[one.name]}")
+            for one in machine.devices
+        )
+
+
+@dataclass(frozen=True)
+class Vlan:
+    """A VLAN on each device; the machines behind it are reached through it.
+
+    It has no address: routes to those machines lead out by it, and what comes in is routed as ever.
+    Routes of routes.py stay on the device itself. A state is `device=ID` words; 0: no VLAN.
+    """
+
+    name: str = "vlan"
+    sentence: str = "VLAN ID that packets come and go with; 0: untagged."
+    check: Check = IDS
+    needs: str = "a generator that sends with that tag"
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print each device, and the VLAN of ours on it."""
+        return "\n".join(
+            _vlan(one, f"show {one.name} {_name(place)}")
+            for place, one in enumerate(machine.devices)
+        )
+
+    def state(self, printed: str) -> str:
+        """Return the ID of each device."""
+        words = []
+        for line in able(printed).splitlines():
+            device, _, shown = line.partition(" ")
+            ids = [whole(one["linkinfo"]["info_data"]["id"]) for one in json.loads(shown or "[]")]
+            words.append(f"{device}={ids[0] if ids else 0}")
+        return " ".join(words)
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Any ID can be tried."""
+        self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the ID for each device."""
+        return joined((one.name, value) for one in machine.devices)
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Take ours away, with its routes and neighbours, and make that of the state."""
+        found = parted(state)
+        scripts = []
+        for place, one in enumerate(machine.devices):
+            calls = [f"clear {_name(place)}"]
+            if int(found[one.name]):
+                calls.append(f"make {one.name} {_name(place)} {found[one.name]}")
+                calls += [
+                    f"reach {one.name} {_name(place)} {address} {_whole(address)}"
+                    for address in one.beyond
+                ]
+            scripts.append(_vlan(one, "\n".join(calls)))
+        return "\n".join(scripts)
+
+
+def _name(place: int) -> str:
+    return f"skbvlan{place}"
+
+
+def _whole(address: str) -> str:
+    """Return the prefix that is this address alone."""
+    return f"{address}/{ipaddress.ip_address(address).max_prefixlen}"
+
+
+def _vlan(device: Device, call: str) -> str:
+    functions = (resources.files(__package__) / "vlan.sh").read_text()
+    return script_inside(device.netns, f"set -u\nPROTOCOL={PROTOCOL}\n{functions}{call}")

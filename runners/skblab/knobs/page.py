@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/knobs.md, made of the knobs themselves (make schemas)."""
+
+from __future__ import annotations
+
+from skblab.knobs.base import Knob
+from skblab.knobs.registry import KNOBS
+from skblab.lab import paths
+
+HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
+<!-- Made by `make schemas` from runners/skblab/knobs/: change it there. -->
+# Knobs
+
+What an experiment file of [`skblab sweep`](sweep.md) can set. Each is read before it is set, and
+before and after each trial, and put back at the end, whatever happens. What a machine cannot do
+is said, and left out.
+
+Those of a boot are set by booting the guest anew, with another kernel or other kernel arguments;
+settings that have the same share a boot. On a machine that cannot be booted they are only compared.
+
+| knob | values | what it does | needs |
+| --- | --- | --- | --- |
+"""
+
+
+def _cell(text: object) -> str:
+    return str(text).replace("|", "\\|")
+
+
+def _needs(one: Knob) -> str:
+    return ", ".join(filter(None, ["a boot" if one.boot else "", one.needs]))
+
+
+def page() -> str:
+    """Return the page."""
+    rows = [
+        f"| `{one.name}` | {_cell(one.check)} | {one.sentence} | {_needs(one)} |\n"
+        for one in sorted(KNOBS.values(), key=lambda one: one.name)
+    ]
+    return HEAD + "".join(rows)
+
+
+if __name__ == "__main__":
+    (paths.tree() / "docs" / "knobs.md").write_text(page())

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs that are kernel parameters, in /proc/sys."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from skblab.knobs.base import UNABLE, Check, able
+from skblab.knobs.values import Value
+from skblab.machine.device import Machine, script_inside
+
+_LINE = re.compile(r"(\S+)=(\S*)")
+
+
+@dataclass(frozen=True)
+class Sysctl:
+    """Parameters that all get the same value.
+
+    In `keys`, `{device}` stands for each device in turn. With `everywhere` they are those of the
+    whole machine, not of the namespace of the device under test.
+    """
+
+    name: str
+    sentence: str
+    keys: tuple[str, ...]
+    check: Check
+    everywhere: bool = False
+    needs: str = ""
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print `key=value` for each; one process reads all, as /proc/sys is read whole."""
+        paths = self._paths(machine)
+        there = [f"[ -e {path} ] || echo '{UNABLE} no {key}'" for key, path in paths]
+        keys, files = (" ".join(some) for some in zip(*paths, strict=True))
+        values = f'for one in $(cat {files} 2>/dev/null); do echo "$1=$one"; shift; done'
+        return self._run(machine, f"({'; '.join(there)}; set -- {keys}; {values})")
+
+    def state(self, printed: str) -> str:
+        """Return `key=value` words."""
+        return " ".join(able(printed).split())
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Any value that is read at all can be tried."""
+        self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the value for each."""
+        number = int(value) if isinstance(value, bool) else value
+        return " ".join(f"{key}={number}" for key, _ in self._paths(machine))
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Write each value."""
+        paths = dict(self._paths(machine))
+        words = [_LINE.fullmatch(word) for word in state.split()]
+        lines = [f"echo {shlex.quote(found[2])} >{paths[found[1]]}" for found in words if found]
+        return self._run(machine, "; ".join(lines))
+
+    def _paths(self, machine: Machine) -> list[tuple[str, str]]:
+        found = []
+        for key in self.keys:
+            for device in machine.devices if "{device}" in key else machine.devices[:1]:
+                full = key.format(device=device.name)
+                found.append((full, f"/proc/sys/{full}"))
+        return found
+
+    def _run(self, machine: Machine, script: str) -> str:
+        if self.everywhere or machine.netns is None:
+            return script
+        return script_inside(machine.netns, script)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs that are files of a device in /sys/class/net: threaded NAPI, RPS, RFS, XPS, deferral.
+
+A state is `path=value` words; a path is relative to /sys/class/net.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from skblab.knobs.base import UNABLE, Check, able, joined, parted
+from skblab.knobs.values import Value
+from skblab.machine.device import Device, Machine, script_inside
+
+CLASS = "/sys/class/net"
+# Which CPUs a queue gets: none, all of the machine, or each queue the one of its number.
+SPREADS = ("none", "all", "each")
+_QUEUE = re.compile(r"-(\d+)/")
+
+
+@dataclass(frozen=True)
+class Sysfs:
+    """A file, or one of each queue: `files` is relative to the device's folder, `*` any queue.
+
+    With `cpus` the value is one of SPREADS, and the file a mask of CPUs.
+    """
+
+    name: str
+    sentence: str
+    files: str
+    check: Check
+    cpus: bool = False
+    needs: str = ""
+    boot: bool = False
+
+    def get(self, machine: Machine) -> str:
+        """Print `path=value` for each file of each device."""
+        return "\n".join(self._print(one) for one in machine.devices)
+
+    def _print(self, device: Device) -> str:
+        script = (
+            f"cd {CLASS}; found=; "
+            f"for file in {device.name}/{self.files}; do "
+            # One that is there and cannot be read has no hardware behind it.
+            '{ read -r value <"$file"; } 2>/dev/null || continue; '
+            'found=1; echo "$file=$value"; done; '
+            f"[ \"$found\" ] || echo '{UNABLE} {device.name} has no {self.files}'"
+        )
+        return script_inside(device.netns, script)
+
+    def state(self, printed: str) -> str:
+        """Return `path=value` words."""
+        words = sorted(word.partition("=") for word in able(printed).split())
+        return " ".join(
+            f"{path}={_mask(value) if self.cpus else value}" for path, _, value in words
+        )
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Any file that is read at all can be tried."""
+        self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return the files of the first queue."""
+        return " ".join(f"{one.name}/{self.files.replace('*', '0')}=" for one in machine.devices)
+
+    def wanted(self, machine: Machine, value: Value, before: str) -> str:
+        """Return the value, or the CPUs that it means, for each file that there is."""
+        return joined((path, self._text(machine, path, value)) for path in parted(before))
+
+    def _text(self, machine: Machine, path: str, value: Value) -> str:
+        if not self.cpus:
+            return str(int(value) if isinstance(value, bool) else value)
+        queue = _QUEUE.search(path)
+        number = int(queue[1]) if queue else 0
+        each = 1 << number % machine.cpus
+        masks = {"none": 0, "all": (1 << machine.cpus) - 1, "each": each}
+        return f"{masks[str(value)]:x}"
+
+    def restore(self, machine: Machine, state: str) -> str:
+        """Write each value to its file."""
+        found = parted(state)
+        lines = []
+        for device in machine.devices:
+            writes = "; ".join(
+                f"echo {shlex.quote(self._grouped(value))} >{shlex.quote(f'{CLASS}/{path}')}"
+                for path, value in found.items()
+                if path.startswith(f"{device.name}/")
+            )
+            if writes:
+                lines.append(script_inside(device.netns, writes))
+        return "\n".join(lines)
+
+    def _grouped(self, value: str) -> str:
+        """Return a mask with commas between words of 32 bits, as the kernel wants it."""
+        if not self.cpus:
+            return value
+        number = int(value, 16)
+        words: list[str] = []
+        while number or not words:
+            words.insert(
+                0, f"{number & 0xFFFFFFFF:08x}" if number >> 32 or words else f"{number:x}"
+            )
+            number >>= 32
+        return ",".join(words)
+
+
+def _mask(printed: str) -> str:
+    """Return a mask of CPUs without the commas and zeros that depend on how many there may be."""
+    return f"{int(printed.replace(',', ''), 16):x}"

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs turned on a machine, read back, and put back whatever happens.
+
+Before a knob is turned, the script that undoes it is in the undo journal, flushed to disk. A run
+that ends undoes what it did, last first; what a killed one left, `undo` does later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from skblab.knobs.base import Unable
+from skblab.knobs.registry import KNOBS, REMAKING
+from skblab.knobs.values import Value
+from skblab.machine.device import Machine, script_inside
+from skblab.machine.transport import Transport, TransportError
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError, one_line, understood
+
+# Characters of an argument (MAX_ARG_STRLEN has 128 KiB), which a script that runs inside is.
+LONGEST = 100_000
+# What dash says of any error of a write.
+REFUSED = re.compile(r"^sh: \d+: echo: echo: I/O error$")
+# EOPNOTSUPP, as ethtool, ip and the shell say it.
+NOT_SUPPORTED = "Operation not supported"
+# Between what knobs print.
+_MARK = "skblab-knob"
+
+
+class NotPutBackError(SkblabError):
+    """All went well, but for settings that could not be put back."""
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A knob's reading in a trial: what it was before, was to be, and was found to be after."""
+
+    knob: str
+    value: Value
+    before: str
+    wanted: str
+    after: str
+
+    @property
+    def void(self) -> bool:
+        """The trial does not count: it did not have the setting."""
+        return self.after != self.wanted
+
+
+class _Entry(BaseModel):
+    """A line of the undo journal."""
+
+    knob: str
+    script: str
+
+
+class Undo:
+    """The undo journal: a file with a line for each script that puts something back."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def add(self, knob: str, script: str) -> None:
+        """Add a script, on disk before this returns."""
+        with self.file.open("a") as file:
+            file.write(json.dumps({"knob": knob, "script": script}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def scripts(self) -> list[tuple[str, str]]:
+        """Return knob and script of each, last first; what a kill cut was not acted on yet."""
+        if not self.file.exists():
+            return []
+        found = []
+        *whole, _ = self.file.read_bytes().split(b"\n")
+        for number, line in enumerate(whole, 1):
+            entry = parse(_Entry, line, f"{self.file} line {number}, what puts a setting back,")
+            found.append((entry.knob, entry.script))
+        return found[::-1]
+
+    def replay(self, transport: Transport) -> list[str]:
+        """Put everything back; return what could not be, in words. The journal goes if all was."""
+        wrong = _do(transport, self.scripts())
+        if not wrong:
+            self.file.unlink(missing_ok=True)
+        return wrong
+
+
+def _do(transport: Transport, scripts: Sequence[tuple[str, str]]) -> list[str]:
+    """Run each knob's script; return what failed, in words.
+
+    One may need another's first, as segmentation needs checksums: what fails is tried again as long
+    as something else succeeds.
+    """
+    waiting, wrong = list(scripts), [""]
+    while waiting and wrong:
+        failed, wrong = [], []
+        for knob, script in waiting:
+            done = transport.script(script)
+            if done.status != 0:
+                failed.append((knob, script))
+                said = REFUSED.sub("the kernel refuses this value", one_line(done.stderr))
+                wrong.append(f"{knob}: {said or f'exit {done.status}'}")
+        if len(failed) == len(waiting):
+            return wrong
+        waiting = failed
+    return []
+
+
+def state(name: str, machine: Machine, printed: str) -> str:
+    """Return the state in what a knob's script printed; SkblabError if there is no whole one."""
+    # What is wanted is made of what was found: a device that is not in it would keep what it has,
+    # and nobody would see it.
+    likely = KNOBS[name].likely(machine)
+    with understood(f"what the machine says of {name}", printed):
+        known = KNOBS[name].state(printed)
+        for word in (one.name for one in machine.devices):
+            if _has(likely, word) and not _has(known, word):
+                raise ValueError(f"it has nothing of {word}")
+        if not known.strip():
+            raise ValueError("it has no value")
+        return known
+
+
+def _has(text: str, word: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text) is not None
+
+
+def fitting(name: str, printed: str, value: Value) -> None:
+    """Raise Unable for a value that the machine cannot have; SkblabError if it does not say."""
+    with understood(f"what the machine says of {name}", printed):
+        KNOBS[name].fits(printed, value)
+
+
+def wanted(name: str, machine: Machine, value: Value, before: str) -> str:
+    """Return the state that a value is where it was `before`; SkblabError if that is none."""
+    with understood(f"the state of {name}", before):
+        return KNOBS[name].wanted(machine, value, before)
+
+
+def restoring(name: str, machine: Machine, known: str) -> str:
+    """Return the script that makes a state so; SkblabError if that is none."""
+    with understood(f"the state of {name}", known):
+        return KNOBS[name].restore(machine, known)
+
+
+class Turner:
+    """Turns knobs of one machine."""
+
+    def __init__(self, transport: Transport, machine: Machine, undo: Undo) -> None:
+        self._transport, self._machine, self._undo = transport, machine, undo
+        # State of each knob that was turned, before the first turn.
+        self._first: dict[str, str] = {}
+        # What `look` read last; nothing was turned since.
+        self._seen: dict[str, str] = {}
+
+    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
+        """Turn these knobs, and put back others that were turned; return what was read.
+
+        Those that have a driver make others' objects anew come first, and the others are read then.
+        Raises Unable for a value that the machine cannot have: of those that come first, before any
+        was turned. What was turned is put back by the next turn.
+        """
+        remaking = {name: one for name, one in settings.items() if name in REMAKING}
+        others = {name: one for name, one in settings.items() if name not in REMAKING}
+        before = self._fitting(remaking)
+        wanted = self._wanted(remaking, before)
+        if self._made_anew(settings, before, wanted):
+            # What the others were first is of the objects that there were then: as these are put
+            # back, and read before there are others.
+            self._put_back()
+            first = self._states(settings)
+            for name in (*others, *remaking):
+                self._note(name, first[name])
+            before = {name: first[name] for name in remaking}
+            wanted = self._wanted(remaking, before)
+            self._change(_differing(wanted, before), before)
+        before |= self._fitting(others)
+        wanted |= self._wanted(others, before)
+        gone = {name: first for name, first in self._first.items() if name not in settings}
+        asked = _differing({name: wanted[name] for name in others}, before)
+        self._change(gone | asked, before)
+        for name in gone:
+            del self._first[name]
+        self._seen = {}
+        after = self._states(settings)
+        return [
+            Turned(name, value, before[name], wanted[name], after[name])
+            for name, value in settings.items()
+        ]
+
+    def _made_anew(
+        self, settings: Mapping[str, Value], before: Mapping[str, str], wanted: Mapping[str, str]
+    ) -> bool:
+        """Return whether others' objects will be made anew, or have to be to put others back."""
+        turned = self._first.keys() & REMAKING
+        if any(wanted[name] != before[name] for name in wanted):
+            return True
+        return bool(turned) and not self._first.keys() <= settings.keys()
+
+    def _put_back(self) -> None:
+        """Have everything be as it was first."""
+        order = sorted(self._first, key=lambda name: name not in REMAKING)
+        try:
+            self._change({name: self._first[name] for name in order}, {})
+        except Unable as error:
+            # What was there is possible: that it does not come back is an error.
+            raise SkblabError(str(error)) from error
+        self._first.clear()
+
+    def _wanted(self, settings: Mapping[str, Value], before: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: wanted(name, self._machine, value, before[name])
+            for name, value in settings.items()
+        }
+
+    def _note(self, name: str, known: str) -> None:
+        """Have on disk how to undo a knob, if it was not turned yet."""
+        if name not in self._first:
+            self._undo.add(name, restoring(name, self._machine, known))
+            self._first[name] = known
+
+    def _change(self, changes: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Make each of these knobs have its state; how to undo it is on disk first."""
+        scripts = []
+        for name, known in changes.items():
+            if name not in self._first:
+                self._note(name, before[name])
+            scripts.append((name, restoring(name, self._machine, known)))
+        if scripts:
+            self._seen = {}
+        if wrong := _do(self._transport, scripts):
+            said = f"not set: {'; '.join(wrong)}"
+            # Some drivers show a setting and have nothing to set it with (EOPNOTSUPP).
+            impossible = all(one.endswith(NOT_SUPPORTED) for one in wrong)
+            raise Unable(said) if impossible else SkblabError(said)
+
+    def forget(self) -> None:
+        """Take nothing that was read for what there is now: something went wrong since."""
+        self._seen = {}
+
+    def look(self, found: Sequence[Turned]) -> list[Turned]:
+        """Return the readings with what there is now, after a trial.
+
+        It is what there was before the next turn, too.
+        """
+        self._seen = self._printed([one.knob for one in found])
+        after = {name: state(name, self._machine, text) for name, text in self._seen.items()}
+        return [replace(one, after=after[one.knob]) for one in found]
+
+    def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
+        found = {}
+        unseen = self._printed([name for name in settings if name not in self._seen])
+        for name, printed in ((name, (self._seen | unseen)[name]) for name in settings):
+            try:
+                fitting(name, printed, settings[name])
+                found[name] = state(name, self._machine, printed)
+            except Unable as reason:
+                raise Unable(f"{name}: {reason}") from reason
+        return found
+
+    def _states(self, names: Collection[str]) -> dict[str, str]:
+        return {
+            name: state(name, self._machine, text) for name, text in self._printed(names).items()
+        }
+
+    def _printed(self, names: Collection[str]) -> dict[str, str]:
+        """Return what each knob prints: all by one script, for each call takes its time.
+
+        So does entering a namespace, which is done once for all that look into it alone.
+        """
+        machine, entered = self._machine, self._machine.entered
+        if not names:
+            return {}
+        calls = {name: KNOBS[name].get(machine) for name in names}
+        within = {name: call for name in calls if (call := KNOBS[name].get(entered)) != calls[name]}
+        inside = script_inside(machine.netns, _marked(within))
+        if not within or len(inside) > LONGEST:
+            text = _marked(calls)
+        else:
+            others = {name: call for name, call in calls.items() if name not in within}
+            text = f"{_marked(others)}\n{inside}"
+        done = self._transport.script(text).check("reading settings")
+        _, *parts = done.stdout.split(f"{_MARK} ")
+        return {name: printed for name, _, printed in (one.partition("\n") for one in parts)}
+
+
+def _differing(wanted: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    return {name: known for name, known in wanted.items() if known != before[name]}
+
+
+def _marked(calls: Mapping[str, str]) -> str:
+    """Return a script of several, each with its name before what it prints."""
+    return "\n".join(f"echo {_MARK} {name}\n{call}" for name, call in calls.items())
+
+
+@contextlib.contextmanager
+def turning(transport: Transport, machine: Machine, file: Path) -> Iterator[Turner]:
+    """Give what turns knobs, and put all back at the end; NotPutBackError if something cannot be.
+
+    What went wrong before that goes first. Where nothing arrives any more nothing can be put back:
+    the scripts stay.
+    """
+    undo = Undo(file)
+    if undo.scripts():
+        raise SkblabError(f"{file} has settings of a run that was killed; put them back first")
+    # What a kill cut would be the beginning of the first line.
+    undo.file.unlink(missing_ok=True)
+    try:
+        yield Turner(transport, machine, undo)
+    except TransportError:
+        raise
+    except BaseException as error:
+        if wrong := undo.replay(transport):
+            error.add_note(_left(wrong, file))
+        raise
+    if wrong := undo.replay(transport):
+        raise NotPutBackError(_left(wrong, file))
+
+
+def _left(wrong: Sequence[str], file: Path) -> str:
+    return f"not put back: {'; '.join(wrong)}; the scripts are in {file}"

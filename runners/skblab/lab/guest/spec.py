@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a guest is made of, and the QEMU command line that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from skblab.lab.labroot import Bind
+
+Accel = Literal["kvm", "tcg"]
+
+# ttyS0 carries the kernel's messages only; commands and terminals go over SSH.
+KERNEL_ARGUMENTS = (
+    "console=ttyS0,115200",
+    "root=root",
+    "rootfstype=9p",
+    # The tree below is read-only and nobody else changes it: the guest may cache all of it.
+    "rootflags=trans=virtio,version=9p2000.L,msize=262144,cache=loose",
+    "ro",
+    "init=/skblab/bootstrap",
+    # A dead kernel ends the guest at once (with -no-reboot), so that its parent sees it.
+    "panic=-1",
+    "oops=panic",
+)
+# One instruction is one nanosecond of the guest's clock only if the clock is the TSC, and two
+# boots are alike only without random addresses.
+EXACT_ARGUMENTS = (
+    *("clocksource=tsc", "tsc=reliable", "nokaslr", "norandmaps"),
+    # The clock jumps ahead while the guest waits for the host: no time limit means anything.
+    *("sysctl.kernel.hung_task_timeout_secs=0", "rcupdate.rcu_cpu_stall_suppress=1"),
+)
+
+
+# Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
+TCG_ARGUMENTS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+
+
+class Nic(BaseModel):
+    """A virtio network device, and the tap behind it in the network namespace that QEMU runs in.
+
+    With several queues it has RSS; each queue of each direction has an interrupt of its own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tap: Annotated[str, Field(pattern=r"^[a-z0-9]{1,15}$")]
+    mac: Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+    queues: Annotated[int, Field(ge=1, le=64)] = 1
+
+    def qemu(self) -> list[str]:
+        """Return QEMU's arguments."""
+        tap = f"tap,id={self.tap},ifname={self.tap},script=no,downscript=no"
+        device = f"virtio-net-pci,netdev={self.tap},mac={self.mac}"
+        if self.queues > 1:
+            tap += f",queues={self.queues}"
+            # One for each queue of each direction, one for the control queue, one for changes.
+            device += f",mq=on,vectors={2 * self.queues + 2},rss=on"
+            # No hash=on: QEMU then spreads packets itself, not the tap by eBPF, and a queue of the
+            # tap waits for ever once it has a packet for another queue that was full
+            # (virtio_net_receive_rcu: only the queue that was full is flushed again).
+        return ["-netdev", tap, "-device", device]
+
+
+class GuestSpec(BaseModel):
+    """A guest's size and mode. Sizes in MiB; `exact` needs one CPU and no acceleration."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cpus: Annotated[int, Field(ge=1, le=64)] = 2
+    memory: Annotated[int, Field(ge=512, le=1048576)] = 2048
+    exact: bool = False
+    numa: Annotated[int, Field(ge=1, le=8)] = 1
+    accel: Accel = "tcg"
+    arguments: tuple[str, ...] = ()
+    # A kernel with debugging options takes minutes to boot under emulation.
+    patient: bool = False
+    # CPUs of TCG that take turns in one thread of the host. With a thread for each, QEMU (10.0) may
+    # run an instruction that the kernel has rewritten since: store_helper() drops the translation
+    # before it writes, and another CPU translates the old one again in between. The kernel then
+    # ends with "Oops: int3". Where code is rewritten under load, say so.
+    one_thread: bool = False
+    # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
+    plugin: str | None = None
+    nics: tuple[Nic, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.exact and self.cpus != 1:
+            raise ValueError(
+                f"--exact counts the instructions of one CPU, --cpus {self.cpus} was asked for; "
+                "leave --cpus out or give 1"
+            )
+        if self.exact and self.accel != "tcg":
+            raise ValueError("--exact counts instructions under TCG; it cannot use KVM")
+        if self.plugin is not None and self.accel != "tcg":
+            raise ValueError("a plugin sees what TCG translates; it cannot see into KVM")
+        if self.numa > self.cpus:
+            raise ValueError(
+                f"--numa {self.numa} nodes need as many CPUs, --cpus is {self.cpus}; "
+                f"add --cpus {self.numa} or more"
+            )
+        return self
+
+    def qemu(self, root_inside: str, shares: Sequence[Bind], socket: str) -> list[str]:
+        """Return the QEMU command line; paths are those inside the lab root's sandbox."""
+        return [
+            "qemu-system-x86_64",
+            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *self.machine(),
+            *(("-plugin", self.plugin) if self.plugin is not None else ()),
+            *self._numa_nodes(),
+            *("-kernel", "/skblab/kernel/bzImage", "-append", " ".join(self.kernel_arguments())),
+            *("-chardev", "file,id=console,path=/skblab/run/console.log"),
+            *("-serial", "chardev:console"),
+            *("-device", "virtio-serial-pci"),
+            *("-chardev", f"socket,id=ssh,path={socket},server=on,wait=off"),
+            *("-device", "virtserialport,chardev=ssh,name=skblab.ssh"),
+            *(argument for nic in self.nics for argument in nic.qemu()),
+            *_share("root", root_inside, writable=False),
+            *(item for s in shares for item in _share(s.point, s.inside, writable=s.writable)),
+        ]
+
+    def kernel_arguments(self) -> list[str]:
+        """Return the kernel command line, word by word."""
+        slow = TCG_ARGUMENTS if self.accel == "tcg" else ()
+        mode = EXACT_ARGUMENTS if self.exact else slow
+        return [*KERNEL_ARGUMENTS, *mode, *self.arguments]
+
+    def machine(self) -> list[str]:
+        """Return the QEMU arguments that decide speed and clock."""
+        common = ["-M", "q35", "-m", f"{self.memory}M", "-smp", self._processors()]
+        if self.exact:
+            # Virtual time is the instruction count: the real-time clock must follow it, and the
+            # CPU must not hand out host randomness.
+            return [
+                *common,
+                *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"),
+                *("-cpu", "max,rdrand=off,rdseed=off"),
+                *("-rtc", "base=2025-01-01T00:00:00,clock=vm"),
+            ]
+        if self.accel == "kvm":
+            return [*common, "-accel", "kvm", "-cpu", "host"]
+        threads = "single" if self.one_thread else "multi"
+        return [*common, "-accel", f"tcg,thread={threads}", "-cpu", "max"]
+
+    def _processors(self) -> str:
+        if self.numa == 1:
+            return str(self.cpus)
+        # Processors of one socket that are of several nodes make the kernel warn (topology_sane()).
+        even = self.cpus % self.numa == 0
+        sockets, cores = (self.numa, self.cpus // self.numa) if even else (self.cpus, 1)
+        return f"{self.cpus},sockets={sockets},cores={cores},threads=1"
+
+    def _numa_nodes(self) -> list[str]:
+        if self.numa == 1:
+            return []
+        arguments: list[str] = []
+        for node in range(self.numa):
+            # The first nodes take what does not divide evenly.
+            size = self.memory // self.numa + (node < self.memory % self.numa)
+            first = node * self.cpus // self.numa
+            last = (node + 1) * self.cpus // self.numa - 1
+            arguments += [
+                *("-object", f"memory-backend-ram,id=node{node},size={size}M"),
+                *("-numa", f"node,nodeid={node},memdev=node{node},cpus={first}-{last}"),
+            ]
+        return arguments
+
+
+def _share(tag: str, inside: str, *, writable: bool) -> list[str]:
+    mode = "off" if writable else "on"
+    return [
+        "-fsdev",
+        f"local,id={tag},path={inside},security_model=none,readonly={mode},multidevs=remap",
+        "-device",
+        f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
+    ]
+
+
+def init_script(shares: Sequence[Bind]) -> str:
+    """Return the guest's init: `init.sh` of this package after a list of the shares to mount."""
+    body = (Path(__file__).parent / "init.sh").read_text()
+    listed = " ".join(f"{s.point}:{'rw' if s.writable else 'ro'}" for s in shares)
+    return f"shares='{listed}'\n{body}"

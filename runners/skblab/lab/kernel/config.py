@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Kernel configuration: `kconfig/` fragments merged, and every option in them checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab.lab import paths
+from skblab.lab.labroot import Bind, LabRoot
+from skblab_analysis.base import textfile
+from skblab_analysis.base.errors import SkblabError, UsageError
+
+# Refused options that the error names; more of them are counted.
+NAMED = 5
+# The user's own configuration, in the output folder.
+OWN = "own.config"
+
+_SET = re.compile(r"CONFIG_(\w+)=(.+)$")
+_UNSET = re.compile(r"# CONFIG_(\w+) is not set$")
+# A line that was meant to ask for something and does not.
+_ALMOST = re.compile(r"\s*#?\s*CONFIG_\w+")
+
+# In a sandbox: fragments in /skblab/tree/kconfig, source in /skblab/src, output in
+# /skblab/build. The merge is the kernel's own; what no fragment names gets the kernel's
+# default (alldefconfig), never a tiny kernel's value.
+_MERGE = """
+cd /tmp
+sh /skblab/src/scripts/kconfig/merge_config.sh -Q -m -O /tmp "$@"
+"""
+_FROM_DEFAULTS = "make -C /skblab/src O=/skblab/build KCONFIG_ALLCONFIG=/tmp/.config alldefconfig"
+# A whole configuration of the user's: what it does not name is new in this kernel.
+_FROM_OWN = """
+cp /tmp/.config /skblab/build/.config
+make -C /skblab/src O=/skblab/build olddefconfig
+"""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One line of a fragment: option (without CONFIG_), its value ('n' for unset), and place."""
+
+    option: str
+    value: str
+    where: str
+
+
+def fragment(name: str) -> Path:
+    """Return the path of the fragment `name` in the tree; UsageError if it is not there."""
+    file = paths.tree() / "kconfig" / f"{name}.config"
+    if not file.is_file():
+        raise UsageError(f"{file} does not exist: expected the kernel configuration fragment")
+    return file
+
+
+def read_fragment(file: Path) -> list[Ask]:
+    """Return what `file` asks for; UsageError naming the line that cannot be understood."""
+    asks: dict[str, Ask] = {}
+    for number, line in enumerate(textfile.read(file, "the configuration").splitlines(), 1):
+        where = f"{file.name}:{number}"
+        text = line.rstrip()
+        if found := _SET.match(text):
+            ask = Ask(found[1], found[2], where)
+        elif found := _UNSET.match(text):
+            ask = Ask(found[1], "n", where)
+        elif _ALMOST.match(text) or (text and not text.startswith("#")):
+            raise UsageError(
+                f"{where}: {text!r} is not understood; expected CONFIG_NAME=value, "
+                "'# CONFIG_NAME is not set', or a comment"
+            )
+        else:
+            continue
+        if ask.option in asks:
+            raise UsageError(f"{where}: CONFIG_{ask.option} is in {asks[ask.option].where} already")
+        asks[ask.option] = ask
+    return list(asks.values())
+
+
+def wanted(files: Iterable[Path]) -> dict[str, Ask]:
+    """Return the last ask for each option, in the order of the fragments."""
+    return {ask.option: ask for file in files for ask in read_fragment(file)}
+
+
+def parse(text: str) -> dict[str, str]:
+    """Return option -> value of a complete `.config`; unset options are 'n'."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        if found := _SET.match(line):
+            values[found[1]] = found[2]
+        elif found := _UNSET.match(line):
+            values[found[1]] = "n"
+    return values
+
+
+def merge(
+    names: Sequence[str],
+    tree: Path,
+    output: Path,
+    labroot: LabRoot,
+    log: Path,
+    *,
+    own: str | None = None,
+    half_applied: bool = False,
+) -> None:
+    """Write `output/.config` for `tree` from the named fragments, and check it.
+
+    With `own`, the text of a whole configuration, the fragments change that one. With
+    `half_applied`, `tree` has a part of our series: options that it lacks are let go.
+    Raises SkblabError naming each option that the kernel refused.
+    """
+    files = [fragment(name) for name in names]
+    asked = wanted(files)
+    inside = [f"/skblab/tree/kconfig/{file.name}" for file in files]
+    if own is not None:
+        (output / OWN).write_text(own)
+        inside.insert(0, f"/skblab/build/{OWN}")
+    labroot.run(
+        ["sh", "-ec", _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN), "merge", *inside],
+        binds=[
+            Bind(paths.tree(), "tree"),
+            Bind(tree, "src"),
+            Bind(output, "build", writable=True),
+        ],
+        what="configuring the kernel",
+        log=log,
+    )
+    if half_applied:
+        known = _defined(set(asked), tree)
+        asked = {option: ask for option, ask in asked.items() if option in known}
+    check(asked, parse((output / ".config").read_text()), tree)
+
+
+def check(asked: Mapping[str, Ask], got: Mapping[str, str], tree: Path) -> None:
+    """Raise SkblabError when an option came out other than its fragment asks."""
+    refused = [ask for ask in asked.values() if got.get(ask.option, "n") != ask.value]
+    if not refused:
+        return
+    known = _defined({ask.option for ask in refused}, tree)
+    told = []
+    for ask in refused[:NAMED]:
+        why = "" if ask.option in known else " (this kernel has no such option)"
+        value = got.get(ask.option, "n")
+        told.append(f"CONFIG_{ask.option} of {ask.where}: wanted {ask.value}, got {value}{why}")
+    more = f"; and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
+    raise SkblabError(
+        f"the kernel refused {'; '.join(told)}{more}; "
+        "a dependency is missing or another option forces it (see its Kconfig entry)"
+    )
+
+
+def _defined(options: set[str], tree: Path) -> set[str]:
+    """Return those of `options` that some Kconfig file of `tree` defines."""
+    found: set[str] = set()
+    for file in tree.rglob("Kconfig*"):
+        if file.is_file():
+            names = re.findall(
+                r"^\s*(?:menu)?config\s+(\w+)", file.read_text(errors="replace"), re.M
+            )
+            found |= options & set(names)
+    return found

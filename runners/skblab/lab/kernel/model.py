@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is asked of the kernel builder, and what it hands back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skblab_analysis.base.errors import SkblabError, UsageError, one_line
+
+Flavour = Literal["stock", "rt", "debug"]
+FLAVOURS: tuple[Flavour, ...] = get_args(Flavour)
+
+RECORD = "kernel.json"
+SCHEMA: Literal["skblab.kernel/1"] = "skblab.kernel/1"
+
+
+def flavour(name: str) -> Flavour:
+    """Return `name` as a flavour; UsageError with the known ones when it is none."""
+    for known in FLAVOURS:
+        if name == known:
+            return known
+    raise UsageError(f"unknown kernel flavour {name!r}; known are: {', '.join(FLAVOURS)}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The kernel somebody wants. `source` None means Debian's from the lab root.
+
+    `trace` False: with the series, but its option off in the configuration.
+    `alternative`: one more patch after the series, another way of doing a thing.
+    `jobs` compilers run at once; it has no influence on the result.
+    """
+
+    flavour: Flavour = "stock"
+    source: Path | None = None
+    patches: bool = True
+    trace: bool = True
+    alternative: Path | None = None
+    jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+    def __post_init__(self) -> None:
+        if self.flavour not in FLAVOURS:
+            flavour(self.flavour)
+        if self.source is not None and not self.source.expanduser().is_dir():
+            raise UsageError(
+                f"--source {self.source}: no such folder; expected a Linux source tree"
+            )
+        if self.alternative is not None and not (self.patches and self.alternative.is_file()):
+            raise UsageError(f"{self.alternative}: expected a patch to apply after our series")
+        if self.jobs < 1:
+            raise UsageError(f"--jobs {self.jobs}: at least 1 is needed")
+
+    @property
+    def local_version(self) -> str:
+        """What `uname -r` adds: -skblab, -skblab-rt, -skblab-off, -plain, -plain-debug …"""
+        base = ("-skblab" if self.trace else "-skblab-off") if self.patches else "-plain"
+        if self.alternative is not None:
+            base += f"-{self.alternative.stem}"
+        return base if self.flavour == "stock" else f"{base}-{self.flavour}"
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        """The names of the `kconfig/` fragments, in the order they are merged."""
+        names = ["base"]
+        if self.flavour != "stock":
+            names.append(self.flavour)
+        if self.patches and self.trace:
+            names.append("skblab")
+        return tuple(names)
+
+
+class PatchRecord(BaseModel):
+    """One applied patch: its file name and the sha256 of its text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    sha256: str
+
+
+class Record(BaseModel):
+    """`kernel.json`: how a cached kernel came about. `seconds` is wall time of its build."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_name: Literal["skblab.kernel/1"] = SCHEMA
+    key: str
+    release: str
+    flavour: Flavour
+    patched: bool
+    series: str | None
+    patches: tuple[PatchRecord, ...]
+    source: str
+    source_version: str
+    source_digest: str
+    toolchain: dict[str, str]
+    fragments: tuple[str, ...]
+    config_sha256: str
+    image_sha256: str
+    made: str
+    seconds: float
+    output_lines: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A finished kernel: `path` is its folder in the cache, `key` names its content."""
+
+    path: Path
+    key: str
+
+    @property
+    def image(self) -> Path:
+        """The bootable bzImage."""
+        return self.path / "bzImage"
+
+    @property
+    def vmlinux(self) -> Path:
+        """The ELF image with DWARF and BTF."""
+        return self.path / "vmlinux"
+
+    @property
+    def config(self) -> Path:
+        """The complete configuration, as in `.config`."""
+        return self.path / "config"
+
+    @property
+    def build_dir(self) -> Path:
+        """What modules are compiled against: Makefiles, headers, scripts, Module.symvers."""
+        return self.path / "build"
+
+    @cached_property
+    def record(self) -> Record:
+        """How this kernel came about; SkblabError when its record cannot be read."""
+        file = self.path / RECORD
+        try:
+            return Record.model_validate_json(file.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise SkblabError(
+                f"{file} is missing or damaged ({one_line(str(error), 120)}); "
+                f"remove {self.path} and build that kernel again"
+            ) from error
+
+    @property
+    def release(self) -> str:
+        """What `uname -r` prints in a guest with this kernel."""
+        return self.record.release

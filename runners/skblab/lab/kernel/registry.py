@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernels that are in the cache."""
+
+from __future__ import annotations
+
+from skblab.lab import paths
+from skblab.lab.kernel.model import Flavour, Kernel, Record
+
+KIND = "kernels"
+
+
+def kernels() -> list[Kernel]:
+    """Return the finished kernels, the newest first; SkblabError for a damaged one."""
+    folder = paths.cache() / KIND
+    if not folder.is_dir():
+        return []
+    found = [
+        Kernel(entry, entry.name)
+        for entry in folder.iterdir()
+        if entry.is_dir() and entry.suffix != ".part"
+    ]
+    return sorted(found, key=lambda kernel: kernel.record.made, reverse=True)
+
+
+def last_build(flavour: Flavour) -> Record | None:
+    """Return the record of the newest build of `flavour`, if there is one."""
+    return next((k.record for k in kernels() if k.record.flavour == flavour), None)

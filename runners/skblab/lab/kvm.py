@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whether KVM really runs a guest: tried once with a time limit, and remembered.
+
+/dev/kvm may exist where guests hang or QEMU aborts (a virtual machine without nested
+virtualisation), so its being there proves nothing. The trial runs QEMU's own firmware, which
+passes through real and protected mode and then says so on its debug port.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skblab.lab import paths
+from skblab.lab.labroot import root as labroot
+from skblab.lab.labroot.root import LabRoot
+from skblab_analysis.base import disk
+from skblab_analysis.base.errors import one_line
+
+DEVICE = Path("/dev/kvm")
+TRIAL_SECONDS = 10
+# SeaBIOS prints this once its set-up is over and it looks for something to boot.
+FIRMWARE_UP = "Booting from"
+
+
+class Verdict(BaseModel):
+    """Whether KVM works, and how we know. `tried` is false when no trial could be made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    works: bool
+    tried: bool
+    why: str
+
+
+def verdict(*, again: bool = False) -> Verdict:
+    """Return the remembered verdict, making the trial first if there is none for this boot."""
+    if not DEVICE.exists():
+        return Verdict(works=False, tried=True, why=f"no {DEVICE}")
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return Verdict(works=False, tried=False, why=f"{DEVICE} is not ours to open; use sudo")
+    memory = _memory()
+    if not again:
+        try:
+            return Verdict.model_validate_json(memory.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            pass
+    root = labroot.existing()
+    if root is None or os.geteuid() != 0:
+        return Verdict(
+            works=False, tried=False, why=f"{DEVICE} exists; not tried yet (needs the lab root)"
+        )
+    found = _trial(root)
+    disk.write_whole(memory, found.model_dump_json())
+    return found
+
+
+def remember_failure(why: str) -> None:
+    """Note that a real guest did not come up under KVM, so that the next one uses TCG."""
+    failed = Verdict(works=False, tried=True, why=f"a guest did not boot: {one_line(why, 120)}")
+    disk.write_whole(_memory(), failed.model_dump_json())
+
+
+def _memory() -> Path:
+    # A reboot, or a move of the virtual machine, may change the answer.
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    folder = paths.cache() / "kvm"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{boot}.json"
+
+
+def _trial(root: LabRoot) -> Verdict:
+    call = root.command(
+        [
+            "qemu-system-x86_64",
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+            *("-M", "q35,accel=kvm", "-cpu", "host", "-m", "64M", "-net", "none"),
+            *("-chardev", "stdio,id=debug", "-device", "isa-debugcon,iobase=0x402,chardev=debug"),
+        ]
+    )
+    try:
+        done = subprocess.run(
+            call,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TRIAL_SECONDS,
+            start_new_session=True,
+            check=False,
+        )
+        said, err, ended = done.stdout, done.stderr, f"QEMU ended with status {done.returncode}"
+    except subprocess.TimeoutExpired as late:
+        # The firmware finds no disk and waits for ever: the time limit is the normal end.
+        said, err = late.stdout or b"", late.stderr or b""
+        ended = f"nothing ran within {TRIAL_SECONDS} s"
+    if FIRMWARE_UP in said.decode(errors="replace"):
+        return Verdict(works=True, tried=True, why="a trial guest ran")
+    last = err.decode(errors="replace").strip().splitlines()
+    why = one_line(last[-1].removeprefix("qemu-system-x86_64: "), 120) if last else ended
+    return Verdict(works=False, tried=True, why=f"a trial guest failed ({why})")

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Native tools of this tree, compiled in the lab root and cached by their content."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from skblab.lab import kernel, paths, store
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+
+# What the Rust workspace is made of, from the top of the tree.
+RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
+RUST_PROGRAMS = ("skblab-traffic",)
+BPF = ("probes/bpf",)
+BPF_PROGRAMS = ("pathlat", "pktsink")
+
+
+def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
+    """Return a folder with `bin/` holding every native tool, the probes checked against `built`."""
+    rust, bpf = _rust_key(labroot), _bpf_key(labroot)
+
+    def gather(folder: Path) -> None:
+        (folder / "bin").mkdir()
+        for name in RUST_PROGRAMS:
+            shutil.copy2(_rust(labroot, rust, reporter) / name, folder / "bin" / name)
+        for name in BPF_PROGRAMS:
+            shutil.copy2(_bpf(labroot, bpf, reporter) / name, folder / "bin" / name)
+        labroot.run(
+            ["/skblab/tools/pathlat", "--check", "--btf", "/skblab/kernel/vmlinux"],
+            binds=[Bind(folder / "bin", "tools"), Bind(built.path, "kernel")],
+            what="checking the probe against the kernel",
+        )
+
+    return store.ensure("tools", store.digest([rust, bpf, built.key]), reporter, gather)
+
+
+def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the probe, for whatever kernel."""
+    return _bpf(labroot, _bpf_key(labroot), reporter)
+
+
+def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the traffic tools, for whatever kernel."""
+    return _rust(labroot, _rust_key(labroot), reporter)
+
+
+def _rust_key(labroot: LabRoot) -> str:
+    return store.digest(["rust", labroot.key, *contents(RUST)])
+
+
+def _bpf_key(labroot: LabRoot) -> str:
+    return store.digest(["bpf", labroot.key, *contents(BPF)])
+
+
+def contents(sources: Sequence[str]) -> Iterator[str | bytes]:
+    """Yield name and content of every source file, in a fixed order."""
+    tree = paths.tree()
+    for source in sources:
+        top = tree / source
+        files = [top] if top.is_file() else sorted(p for p in top.rglob("*") if p.is_file())
+        for file in files:
+            yield str(file.relative_to(tree))
+            yield file.read_bytes()
+
+
+def _rust(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
+    def build(folder: Path) -> None:
+        reporter.say("compiling the traffic tools")
+        registry = paths.cache() / "develop" / "cargo"
+        registry.mkdir(parents=True, exist_ok=True)
+        with reporter.step("traffic tools"):
+            labroot.run(
+                ["cargo", "build", "--release", "--locked", "--target-dir", "/skblab/out/target"],
+                binds=[
+                    Bind(paths.tree(), "tree"),
+                    Bind(folder, "out", writable=True),
+                    Bind(registry, "cargo", writable=True),
+                ],
+                workdir="/skblab/tree",
+                env={"CARGO_HOME": "/skblab/cargo", "CARGO_TERM_COLOR": "never"},
+                network=True,
+                log=paths.cache() / "logs" / f"rust-{key}.log",
+                what="cargo build",
+            )
+        for name in RUST_PROGRAMS:
+            shutil.move(folder / "target" / "release" / name, folder / name)
+        shutil.rmtree(folder / "target")
+
+    return store.ensure("rust", key, reporter, build)
+
+
+def _bpf(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
+    def build(folder: Path) -> None:
+        reporter.say("compiling the probes")
+        with reporter.step("probes"):
+            labroot.run(
+                ["make", "-C", "/skblab/tree/probes/bpf", "OUT=/skblab/out"],
+                binds=[Bind(paths.tree(), "tree"), Bind(folder, "out", writable=True)],
+                log=paths.cache() / "logs" / f"bpf-{key}.log",
+                what="compiling the probes",
+            )
+
+    return store.ensure("bpf", key, reporter, build)

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""The lab root: one Debian tree that is both the toolchain and the guests' file system."""
-
-from skblab.labroot.root import LabRoot, ensure, existing, packages
-from skblab.labroot.sandbox import Bind
-
-__all__ = ["Bind", "LabRoot", "ensure", "existing", "packages"]

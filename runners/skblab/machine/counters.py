@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel counts by itself of the device under test, read before and after each trial.
+
+Interrupts and softirqs by CPU, the softnet backlog's figures, those of the devices and of their
+drivers, and the time that threads of NAPI and of softirqs had on a CPU. They say whether a setting
+did what its name says: which CPUs were interrupted, which polled, where packets were dropped.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+
+from skblab.machine.device import Machine
+from skblab.machine.transport import Transport
+from skblab_analysis.base.errors import SkblabError, one_line, understood
+from skblab_analysis.base.whole import MOST, whole
+from skblab_analysis.work.summary import Counter, Kind
+
+Values = Mapping[tuple[Kind, str, int | None], int]
+
+# Columns of /proc/net/softnet_stat (softnet_seq_show): what they are, by their place.
+SOFTNET = {
+    0: "processed",
+    1: "dropped",
+    2: "time_squeeze",
+    9: "received_rps",
+    10: "flow_limit_count",
+}
+SOFTNET_CPU = 12
+NEW: tuple[Kind, ...] = ("thread", "driver")
+# Those that the kernel keeps in 32 bits; a greater rise than half of that is none.
+WRAPPING: tuple[Kind, ...] = ("interrupt", "softirq", "softnet")
+WRAPPED = 1 << 32
+MOST_UNSIGNED = (1 << 64) - 1
+MOST_CPUS = 1 << 16
+# Rows of /proc/interrupts (arch_show_interrupts).
+OF_NONE = frozenset({"ERR", "Err", "MIS"})
+
+
+def read(transport: Transport, machine: Machine) -> Values:
+    """Return all counters as they are now."""
+    text = (resources.files(__package__) / "counters.sh").read_text()
+    call = ["count", machine.netns or "", *(one.name for one in machine.devices)]
+    done = transport.script(f"set -eu\n{text}\n{shlex.join(call)}\n")
+    printed = done.check("reading the kernel's counters").stdout
+    return parse(printed, [one.name for one in machine.devices])
+
+
+def parse(printed: str, devices: Sequence[str]) -> Values:
+    """Return the counters in what counters.sh printed; SkblabError if they are not whole.
+
+    Interrupts of the devices under test have the device's name before their own.
+    """
+    with understood("what the kernel's counters say", printed):
+        return _parse(printed, devices)
+
+
+def _parse(printed: str, devices: Sequence[str]) -> Values:
+    values: dict[tuple[Kind, str, int | None], int] = {}
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in printed.splitlines():
+        if line.startswith("== "):
+            lines = sections.setdefault(line.removeprefix("== "), [])
+        else:
+            lines.append(line)
+    for name in ("interrupts", "softirqs", "softnet", *(f"device {one}" for one in devices)):
+        if not sections.get(name):
+            raise SkblabError(f"the kernel's counters have no {name}")
+    owners = {irq: device for device, irq in map(str.split, sections.pop("owners", []))}
+    for (_, irq, cpu), count in _by_cpu("interrupt", sections.pop("interrupts")):
+        owner = owners.get(irq.partition(" ")[0])
+        values["interrupt", f"{owner} {irq}" if owner else irq, cpu] = count
+    values.update(_by_cpu("softirq", sections.pop("softirqs")))
+    values.update(_softnet(sections.pop("softnet")))
+    for line in sections.pop("threads", []):
+        name, _, nanoseconds = line.rpartition(" ")
+        values["thread", name, None] = whole(nanoseconds)
+    for section, rest in sections.items():
+        word, device = section.split()
+        kind: Kind = "driver" if word == "driver" else "device"
+        for line in rest:
+            name, _, value = line.rpartition(" ")
+            values[kind, f"{device} {name}", None] = whole(value, MOST_UNSIGNED)
+    return values
+
+
+def difference(before: Values, after: Values) -> list[Counter]:
+    """Return what was counted from one reading to the other, without what was not.
+
+    SkblabError if a counter of the kernel's has fallen: nobody knows then what it counted.
+    """
+    found = []
+    for (kind, name, cpu), now in after.items():
+        # A thread and a queue may be new; all else was there, or it would be no difference.
+        since = before.get((kind, name, cpu), 0 if kind in NEW else now)
+        if value := _rise(kind, f"{name} of CPU {cpu}" if cpu is not None else name, since, now):
+            found.append(Counter(kind=kind, name=name, cpu=cpu, value=value))
+    return found
+
+
+def _rise(kind: Kind, name: str, since: int, now: int) -> int:
+    if kind == "thread" and now < since:
+        # Another one of that name, whose time began anew.
+        return now
+    rise = now - since
+    if rise < 0 and kind in WRAPPING:
+        rise += WRAPPED
+    # A driver has what it likes among its own, a queue's length, too.
+    if kind != "driver" and not 0 <= rise < (WRAPPED // 2 if kind in WRAPPING else MOST):
+        raise SkblabError(
+            f"the kernel's counter of {kind} {name} fell from {since} to {now} in the trial: what "
+            "it counted is not known"
+        )
+    return max(min(rise, MOST), -MOST)
+
+
+def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:
+    """Yield the values of a table whose head names CPUs and whose rows begin with a name."""
+    cpus = [whole(word.removeprefix("CPU"), MOST_CPUS) for word in lines[0].split()]
+    if not cpus:
+        raise ValueError(f"{kind}s of no CPU")
+    for line in lines[1:]:
+        head, _, rest = line.partition(":")
+        name, words = head.strip(), rest.split()
+        # They are of no CPU, and have one number.
+        if name in OF_NONE:
+            continue
+        if len(words) < len(cpus):
+            raise ValueError(f"{kind} {name} has {len(words)} numbers for {len(cpus)} CPUs")
+        # Of an interrupt what follows is its chip and its device: the last word tells it apart.
+        handler = f" {words[-1]}" if name.isdecimal() and len(words) > len(cpus) else ""
+        for cpu, value in zip(cpus, words, strict=False):
+            yield (kind, f"{name}{handler}", cpu), whole(value)
+
+
+def _softnet(lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:
+    for number, line in enumerate(lines):
+        words = [_hexadecimal(word) for word in line.split()]
+        if len(words) <= max(SOFTNET):
+            raise ValueError(f"softnet_stat has {len(words)} columns")
+        # Kernels before 5.10 have no such column.
+        cpu = words[SOFTNET_CPU] if len(words) > SOFTNET_CPU else number
+        for place, name in SOFTNET.items():
+            yield ("softnet", name, cpu), words[place]
+
+
+def _hexadecimal(word: str) -> int:
+    if re.fullmatch("[0-9a-f]{1,8}", word) is None:
+        raise ValueError(f"{one_line(word, 40)!r}: expected up to 8 hexadecimal digits")
+    return int(word, 16)

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A running guest: started, connected to, watched, and ended with its parent."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from skblab.lab import kvm, paths
+from skblab.lab.guest import eventlog
+from skblab.lab.guest.console import Console
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.guest.spec import GuestSpec, init_script
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.machine.transport import SshTransport, TransportError
+from skblab_analysis.base.errors import SkblabError, SkblabWarning, one_line
+
+# Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
+BOOT_SECONDS = 120
+QEMU_ASSERTION = re.compile(r"^qemu-system-\S+: .*: Assertion .* failed", re.MULTILINE)
+# The debug flavour looks at each access to memory, a plugin at each instruction; guests that
+# count instructions come up several at a time.
+SLOW_BOOT_SECONDS = 600
+POWEROFF_SECONDS = 15
+# For an sshd to see that its client has gone, and to end.
+AGAIN_SECONDS = 60
+KEPT_LOGS = 50
+
+# curve25519: the default post-quantum exchange takes an emulated CPU a second longer, and this
+# connection never leaves the machine. No grace time: a guest in exact mode that waits for the host
+# sees minutes of its own clock pass in an instant.
+SSHD_CONFIG = """\
+HostKey /skblab/run/host_key
+AuthorizedKeysFile /skblab/run/client_key.pub
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+KexAlgorithms curve25519-sha256
+MaxSessions 100
+LoginGraceTime 0
+PrintMotd no
+PrintLastLog no
+PidFile none
+SetEnv PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/skblab/tools/bin
+AcceptEnv LANG LC_* TERM COLORTERM
+"""
+
+
+@dataclass
+class Guest:
+    """A guest that runs; make one with `Guest.boot`."""
+
+    spec: GuestSpec
+    kernel: Kernel
+    transport: SshTransport
+    console: Console
+    folder: Path
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _connected: bool = field(default=False, repr=False)
+    _refused: SkblabError | None = field(default=None, repr=False)
+    # Those of this process that run, in all its threads.
+    _running: ClassVar[set[subprocess.Popen[bytes]]] = set()
+
+    @classmethod
+    @contextlib.contextmanager
+    def boot(
+        cls,
+        spec: GuestSpec,
+        kernel: Kernel,
+        labroot: LabRoot,
+        *,
+        shares: Sequence[Bind] = (),
+        log: Path | None = None,
+        wait: bool = True,
+        place: Path | None = None,
+    ) -> Iterator[Guest]:
+        """Boot a guest for the length of a `with` block.
+
+        Without `wait`, the block begins as soon as QEMU runs: several guests can boot at once,
+        and `connect` waits for each.
+
+        `place` is the network namespace in which the taps of its devices are (see links).
+
+        `shares` appear in the guest at their /skblab folders. The console is copied to `log`
+        (default: `<cache>/logs/`) if the guest fails, and when `log` is given. Raises
+        GuestError with the cause in one line when the guest panics, hangs or is killed.
+        """
+        folder = _make_folder()
+        try:
+            guest = cls._start(spec, kernel, labroot, shares, folder, place)
+            try:
+                if wait and (said := guest._falls_with_qemu()):
+                    text = f"QEMU failed an assertion of its own: {one_line(said)}"
+                    warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
+                    guest._end()
+                    eventlog.note(eventlog.AGAIN, kernel.key)
+                    shutil.rmtree(folder)
+                    folder.mkdir()
+                    guest = cls._start(spec, kernel, labroot, shares, folder, place)
+                with guest._explained(log):
+                    if wait:
+                        guest._be_connected()
+                    yield guest
+                    guest.raise_if_dead()
+                guest._power_off()
+            finally:
+                guest._end()
+                if log is not None:
+                    guest._copy_log(log)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @classmethod
+    def _start(
+        cls,
+        spec: GuestSpec,
+        kernel: Kernel,
+        labroot: LabRoot,
+        shares: Sequence[Bind],
+        folder: Path,
+        place: Path | None,
+    ) -> Guest:
+        run = Bind(folder, "run", writable=True)
+        inside = [Bind(kernel.path, "kernel"), run]
+        shared = [run, *shares]
+        (folder / "init").write_text(init_script(shared))
+        (folder / "sshd_config").write_text(SSHD_CONFIG)
+        sock = Bind(folder / "sock", "sock", writable=True)
+        sock.source.mkdir(mode=0o700)
+        _make_keys(labroot, run)
+        console = Console(folder / "console.log")
+        console.path.touch()
+        # The guest sees the lab root itself, without the sandbox's /proc and /dev.
+        root = Bind(labroot.path, "root")
+        qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh")
+        where = [] if place is None else ["nsenter", f"--net={place}", "--"]
+        process = subprocess.Popen(
+            [*where, *labroot.command(qemu, binds=[*inside, sock, root, *shares])],
+            stdin=subprocess.DEVNULL,
+            stdout=(folder / "qemu.log").open("wb"),
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for skblab, which then ends the guest in order.
+            start_new_session=True,
+        )
+        cls._running.add(process)
+        eventlog.note(eventlog.STARTED, kernel.key)
+        transport = SshTransport(
+            options=_ssh_options(f"{sock.inside}/ssh"),
+            destination="root@guest",
+            wrap=lambda argv: labroot.command(
+                argv, binds=[run, sock], env={"TERM": os.environ.get("TERM", "dumb")}
+            ),
+        )
+        guest = cls(spec, kernel, transport, console, folder, _process=process)
+        transport.trouble = guest.trouble
+        return guest
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Have all guests of this process end at once, whatever waits for them in its threads."""
+        for process in list(cls._running):
+            process.kill()
+
+    def connect(self) -> None:
+        """Wait until the guest is up and its connection open."""
+        slow = self.spec.patient or self.spec.exact or self.spec.plugin is not None
+        deadline = time.monotonic() + (SLOW_BOOT_SECONDS if slow else BOOT_SECONDS)
+        while not (self.folder / "sock" / "ssh").exists():
+            self.raise_if_dead()
+            if time.monotonic() > deadline:
+                raise GuestError("QEMU did not open its control socket")
+            time.sleep(0.02)
+        while True:
+            again = self.console.again
+            # A client whose sshd has ended would wait for its answer without end.
+            self.transport.trouble = functools.partial(self._refusal, again)
+            try:
+                self.transport.connect(deadline - time.monotonic())
+                return
+            except TransportError as error:
+                self.transport.close()
+                if not self._sshd_again(again, deadline):
+                    raise
+                text = f"{one_line(str(error))}; connecting to the guest again"
+                warnings.warn(text, SkblabWarning, stacklevel=2)
+            finally:
+                self.transport.trouble = self.trouble
+
+    def _refusal(self, again: int) -> str | None:
+        """Return the guest's trouble, or how the sshd ended that was started again so often."""
+        if complaint := self.trouble():
+            return complaint
+        ended = self.console.ended[again:]
+        return f"the guest's {ended[0]}" if ended else None
+
+    def _sshd_again(self, again: int, deadline: float) -> bool:
+        """Wait until init has started sshd once more: not where the guest ended or lets us wait."""
+        until = min(deadline, time.monotonic() + AGAIN_SECONDS)
+        while time.monotonic() < until:
+            if self.trouble():
+                return False
+            if self.console.again > again:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def _falls_with_qemu(self) -> str | None:
+        """Wait until the guest is up; return the assertion of its own that QEMU failed meanwhile.
+
+        With two emulated CPUs QEMU 10.0 does, once in some hundred boots, while the guest's kernel
+        moves its devices' memory (iotlb_to_section): that is no word on the guest.
+        """
+        try:
+            self.connect()
+        except SkblabError as error:
+            self._refused = error
+            log = (self.folder / "qemu.log").read_text(errors="replace")
+            failed = QEMU_ASSERTION.search(log)
+            return failed[0] if failed and self.console.cause() is None else None
+        self._connected = True
+        return None
+
+    def _be_connected(self) -> None:
+        """Raise what kept the guest from coming up; connect if nobody has tried."""
+        if self._refused is not None:
+            raise self._refused
+        if not self._connected:
+            self.connect()
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with the guest in one line, or None while it is well."""
+        if cause := self.console.cause():
+            return f"guest {cause.kind.value}: {cause.text}"
+        assert self._process is not None
+        status = self._process.poll()
+        if status is None:
+            return None
+        # The last words may have come after the look above.
+        if cause := self.console.cause():
+            return f"guest {cause.kind.value}: {cause.text}"
+        lines = (self.folder / "qemu.log").read_text(errors="replace").splitlines()
+        # unshare (util-linux 2.38) stumbles over its own clean-up when its child was killed.
+        by_signal = any(line.startswith("unshare: sigprocmask") for line in lines)
+        said = [line for line in lines if line.strip() and not line.startswith("unshare: ")]
+        if said:
+            return f"QEMU ended: {said[-1]}"
+        if by_signal or status in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return "the guest was killed (QEMU ended by a signal)"
+        if self.console.ended:
+            return f"the guest's {self.console.ended[-1]}"
+        return f"the guest ended by itself (QEMU exit status {status})"
+
+    def raise_if_dead(self) -> None:
+        """Raise GuestError if the guest is in trouble."""
+        if complaint := self.trouble():
+            raise GuestError(complaint)
+
+    @contextlib.contextmanager
+    def _explained(self, log: Path | None) -> Iterator[None]:
+        """Turn what happens to a guest in trouble into one GuestError that names the log."""
+        try:
+            yield
+        except SkblabError as error:
+            if self.trouble() is None and not isinstance(error, GuestError):
+                if not self.transport.connected():
+                    kept = log or _kept_log()
+                    self._copy_log(kept)
+                    raise self._lost(f"{error}; console: {kept}", error) from error
+                raise
+            # A panic prints its first line before its trace: let it finish, for the log.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                assert self._process is not None
+                self._process.wait(timeout=3)
+            kept = log or _kept_log()
+            self._copy_log(kept)
+            raise self._lost(self._said(error, kept), error) from error
+
+    def _said(self, error: SkblabError, kept: Path) -> str:
+        """Return what to tell of an error that ends this guest: the first cause comes first."""
+        complaint = self.trouble()
+        where = f"console: {kept}{self._hint()}"
+        if isinstance(error, GuestError) and error.told:
+            # Of another guest: what happened to this one, maybe because of it, does not replace it.
+            return str(error) if complaint is None else f"{error}; and then: {complaint}; {where}"
+        if complaint is not None and complaint not in str(error):
+            return f"{complaint}; {where}"
+        return f"{error}; {where}"
+
+    def _lost(self, said: str, error: SkblabError) -> GuestError:
+        """Return the error of a guest that is lost, with what its kernel complained of."""
+        lost = GuestError(said)
+        lost.told = True
+        self.console.poll()
+        before = error.findings if isinstance(error, GuestError) else ()
+        lost.findings = [*self.console.findings, *before]
+        return lost
+
+    def _hint(self) -> str:
+        """Return what to do next, where we know; a KVM that runs nothing is not tried again."""
+        if self.spec.accel == "kvm" and self.console.empty():
+            kvm.remember_failure(self.trouble() or "the kernel said nothing")
+            return "; KVM does not work here, run the command again and it will use TCG"
+        return ""
+
+    def _copy_log(self, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.console.path, target)
+
+    def _power_off(self) -> None:
+        """Let the guest end by itself: it does when its connection is closed."""
+        assert self._process is not None
+        self.transport.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=POWEROFF_SECONDS)
+
+    def _end(self) -> None:
+        """Leave nothing running. A guest has nothing to lose: its writes are with the host."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._running.discard(self._process)
+        self.transport.close()
+        self.console.poll()
+        eventlog.note(eventlog.ENDED, self.kernel.key, self.console.findings)
+
+
+def _make_folder() -> Path:
+    base = paths.cache() / "guests"
+    base.mkdir(exist_ok=True)
+    _sweep(base)
+    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))
+    return folder
+
+
+def _sweep(base: Path) -> None:
+    """Remove the folders of guests whose parent was killed and could not."""
+    for old in base.iterdir():
+        parent = old.name.partition("-")[0]
+        if parent.isdigit() and not Path("/proc", parent).exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _kept_log() -> Path:
+    base = paths.cache() / "logs"
+    base.mkdir(exist_ok=True)
+    for old in sorted(base.glob("guest-*.log"))[: -KEPT_LOGS + 1]:
+        old.unlink(missing_ok=True)
+    return base / f"guest-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+
+
+def _make_keys(labroot: LabRoot, run: Bind) -> None:
+    """Make a host key and a client key for this guest alone."""
+    make = "for k in host client; do ssh-keygen -q -t ed25519 -N '' -C skblab -f $k'_key'; done"
+    labroot.run(["sh", "-ec", make], binds=[run], workdir=run.inside, what="ssh-keygen")
+    host = (run.source / "host_key.pub").read_text()
+    (run.source / "known_hosts").write_text(f"guest {host}")
+
+
+def _ssh_options(socket: str) -> list[str]:
+    options = {
+        "ControlPath": f"{socket}.ctl",
+        "ProxyCommand": f"nc -U {socket}",
+        "IdentityFile": "/skblab/run/client_key",
+        "IdentitiesOnly": "yes",
+        "UserKnownHostsFile": "/skblab/run/known_hosts",
+        "StrictHostKeyChecking": "yes",
+        "KexAlgorithms": "curve25519-sha256",
+        "LogLevel": "ERROR",
+        "ConnectTimeout": str(SLOW_BOOT_SECONDS),
+        # A guest that answers nothing for two minutes hangs.
+        "ServerAliveInterval": "20",
+        "ServerAliveCountMax": "6",
+    }
+    return ["-F", "none", *(f"-o{name}={value}" for name, value in options.items())]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The transport to this machine itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from skblab.machine.transport.base import Done, Running
+from skblab.machine.transport.process import Background, no_trouble, popen, run
+
+
+class LocalTransport:
+    """Commands on this machine, as whoever runs skblab."""
+
+    def run(self, argv: Sequence[str], *, stdin: str = "", seconds: float = 600) -> Done:
+        """Run one command to its end. Raises TransportError if it takes too long."""
+        return run(argv, argv, stdin, seconds, no_trouble)
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        """Run a shell script given as text, with `set -eu`."""
+        return self.run(["sh", "-eu", "-s"], stdin=text, seconds=seconds)
+
+    def start(self, argv: Sequence[str]) -> Running:
+        """Start a command in the background; it can be interrupted and waited for."""
+        return Background(popen(argv), argv)
+
+    def attach(self, argv: Sequence[str], *, tty: bool) -> int:
+        """Run a command, or a shell, on our own terminal; return its exit status."""
+        del tty
+        return subprocess.run(argv or ["sh"], check=False).returncode
+
+    def put(self, source: Path, target: str) -> None:
+        """Copy a file."""
+        shutil.copy2(source, target)
+
+    def get(self, source: str, target: Path) -> None:
+        """Copy a file."""
+        shutil.copy2(source, target)

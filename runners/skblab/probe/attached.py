@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The probe, attached to a target."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from skblab.machine.reading import Reading, started
+from skblab.probe.request import Request
+from skblab.probe.targets import Target
+
+# In a guest that counts instructions each of some fifty kprobes waits for every thread to have had
+# its turn, on one CPU whose time goes on with its work only.
+EXACT_PATIENCE = 5
+
+
+@contextlib.contextmanager
+def attached(target: Target, request: Request, lines: Callable[[str], None]) -> Iterator[Reading]:
+    """Have the probe attached; UsageError with its own words if it refuses."""
+    argv = [target.program, *request.options()]
+    late = f"the probe did not attach on {target.name}"
+    exact = target.guest is not None and target.guest.spec.exact
+    patience = EXACT_PATIENCE if exact else 1
+    with started(target.transport, argv, late, patience) as running:
+        yield Reading(running, lines, patience=patience)

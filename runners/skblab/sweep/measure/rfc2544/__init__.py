@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""RFC 2544's other tests: latency, frame loss, back-to-back, recovery."""

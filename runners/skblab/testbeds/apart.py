@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A testbed whose router and tester are machines of their own, guests or hosts.
+
+Each counts for itself: what the router handed over and what came to the sink are read one after the
+other, until both stand still.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from skblab.machine import counters
+from skblab.machine.device import Machine
+from skblab.machine.transport import Shell, Transport
+from skblab.machine.watch import Watch
+from skblab.testbeds import base
+from skblab.testbeds.base import SECONDS, SENT, Offered, calling, counts
+from skblab.testbeds.sending import Sending
+from skblab_analysis.base.errors import SkblabError
+
+# At what has been sent, until nothing of it comes any more.
+LOOKS = 50
+Whose = Literal["router", "tester"]
+
+
+@dataclass
+class Apart:
+    """Two machines that run: `parts` are the router's scripts, `cpu` of the tester generates.
+
+    `names`: what the scripts take from their environment, such as the addresses of ports. `still`:
+    seconds for which counters that do not agree have to be the same to be believed, where a driver
+    updates them only now and then.
+    """
+
+    transport: Transport
+    tester: Transport
+    machine: Machine
+    cpu: int
+    parts: tuple[str, ...]
+    names: dict[str, str] = field(default_factory=dict)
+    still: float = field(default=0.0, kw_only=True)
+    opens: Callable[[Transport, str], Shell] = field(default=Shell, kw_only=True)
+    watch: Watch = field(default_factory=Watch, init=False)
+    _shells: dict[Whose, Shell] = field(default_factory=dict, init=False)
+
+    def offer(self, sending: Sending) -> Offered:
+        """Send packets, see Testbed."""
+        tag, before = "", 0
+        if not sending.tester:
+            ask = 'tag=$(tag) && handed=$(handed_over r1) && echo "$tag $handed"'
+            tag, _, handed = self.router(ask).rpartition(" ")
+            [before] = counts("the router", handed, ["packets forwarded"])
+        call = f"TAG={tag.strip()}\n{calling('send', sending, self.cpu)}"
+        printed = self.sender(call, "the generator", sending.seconds)
+        sent, refused, took, received, whole = counts("the generator", printed, SENT)
+        if sending.tester:
+            if self.still and received != sent:
+                _, now = self._settled(sent, whole, lambda: sent)
+                received += now - whole
+            return Offered(sent, sent, received, took, refused)
+        after, now = self._handed_over(), whole
+        late = self.still > 0 and received != sent
+        if after - before != received or late:
+            after, now = self._settled(after, whole, self._handed_over)
+        return Offered(sent, after - before, received + now - whole, took, refused)
+
+    def counters(self) -> counters.Values:
+        """Return what the router's kernel has counted until now."""
+        return counters.read(self.transport, self.machine)
+
+    def router(self, call: str) -> str:
+        """Return what a call of the router's scripts printed."""
+        return self._run("router", call, "the router")
+
+    def sender(self, call: str, what: str, seconds: float = 0.0) -> str:
+        """Return what a call of the tester's scripts printed."""
+        return self._run("tester", call, what, seconds)
+
+    def end(self) -> None:
+        """Have nothing of it run on its machines any more."""
+        for shell in self._shells.values():
+            shell.end()
+        self._shells.clear()
+
+    def _settled(self, handed: int, seen: int, handed_over: Callable[[], int]) -> tuple[int, int]:
+        """Return what the router handed over and what came to the sink, both in all.
+
+        The two stand still by clocks of their own: where they do not agree, something is lost or
+        still on its way, and each is looked at until both are what they were.
+        """
+        since = time.monotonic()
+        for _ in range(LOOKS):
+            after = handed_over()
+            [now] = counts("the sink", self.sender("settled s0", "the sink"), ["packets received"])
+            if (after, now) != (handed, seen):
+                handed, seen, since = after, now, time.monotonic()
+            elif time.monotonic() - since >= self.still:
+                return after, now
+        raise SkblabError(f"packets still come after {LOOKS} looks: the sink has {seen} by now")
+
+    def _handed_over(self) -> int:
+        [packets] = counts("the router", self.router("handed_over r1"), ["packets forwarded"])
+        return packets
+
+    def _run(self, whose: Whose, call: str, what: str, seconds: float = 0.0) -> str:
+        named = [f"{name}={value}" for name, value in self.names.items()]
+        text = "\n".join([*named, call])
+        return self._shell(whose).script(text, seconds=SECONDS + seconds).check(what).stdout
+
+    def _shell(self, whose: Whose) -> Shell:
+        """Return the shell of a machine, which begins with the first call there."""
+        if whose not in self._shells:
+            transport = self.transport if whose == "router" else self.tester
+            parts = self.parts if whose == "router" else ("tester",)
+            self._shells[whose] = self.opens(transport, base.functions(*parts))
+        return self._shells[whose]

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A testbed of real machines over SSH: a router, and a tester that is generator and sink.
+
+Their ports are taken into network namespaces for as long as the sweep lasts (hosts.sh), so that
+nothing of what a machine else is set up for is measured, or changed. A shell on each machine gives
+them back, also if this process or the connection ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from skblab.knobs import cpus as lists
+from skblab.machine.device import Machine
+from skblab.machine.transport import Transport, staying
+from skblab.machine.transport.host import kept
+from skblab.testbeds import base
+from skblab.testbeds.apart import Apart
+from skblab.testbeds.asked import Asked, Stream, Traffic
+from skblab.testbeds.base import Offered, calling
+from skblab.testbeds.hostsfile import HostsFile
+from skblab.testbeds.sending import Sending
+from skblab_analysis.base.errors import SkblabError
+
+NAMESPACE = "router"
+PARTS = ("tester", "router", "hosts")
+# They tell whether the machines are joined as the hosts file has it.
+GREETING = 100
+# Some drivers fetch their card's counters once a second, or every other one.
+DRIVER_SECONDS = 2.5
+GREETING_RATE = 1000.0
+MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "S1_MAC")
+NO_LOOP = (
+    "the tester has no loop: without two ports joined to each other ([tester] loop in the hosts "
+    "file) nobody knows what it can do alone"
+)
+
+
+@dataclass(frozen=True)
+class OnHosts:
+    """The Kind."""
+
+    name: str = "hosts"
+    where: str = "machines over SSH"
+    exact: bool = False
+    boots: bool = False
+    gaps: tuple[str, ...] = (
+        "The router's ports were in a network namespace: nothing of how the machine is set up "
+        "otherwise, such as its own firewall rules and routes, was measured.",
+        "Hosts are not booted between blocks: what a block left in a kernel is there in the next.",
+    )
+
+    def unable(self, experiment: Asked) -> list[str]:
+        """Return what of an experiment it cannot do, in words; more is known once it is up."""
+        return base.unable(experiment)
+
+    def cpus(self, experiment: Asked) -> int:
+        """Return the CPUs that the router has to have; how many it has, it tells when it is up."""
+        return experiment.needs.cpus
+
+    def machine(self, cpus: int) -> Machine:
+        """Return the router with so many CPUs."""
+        return base.machine(cpus, NAMESPACE)
+
+    def commands(self, traffic: Traffic) -> Iterator[str]:
+        """Yield how the ports are taken, on the tester and on the router."""
+        for call in ("take_tester", "take_router", base.laying_out("be_router", traffic)):
+            yield base.script(call, *PARTS)
+
+    def offering(self, sending: Sending, cpus: int) -> str:
+        """Return the tester's call that sends packets; its first CPU is as good as any here."""
+        return calling("send", sending, 0)
+
+
+HOSTS = OnHosts()
+
+
+@dataclass
+class Hosts(Apart):
+    """Two machines whose ports were taken; `programs`: the folders with ours, on router and tester.
+
+    `ports` are their names in the hosts file, to speak of: generator, in, out, sink.
+    """
+
+    programs: dict[str, str] = field(default_factory=dict)
+    ports: tuple[str, str, str, str] = ("g0", "r0", "r1", "s0")
+    loop: bool = False
+    nodes: int = 1
+
+    def prepare(self, traffic: Traffic) -> None:
+        """Lay out addresses and neighbours; SkblabError if packets do not come to the sink."""
+        self.router(base.laying_out("be_router", traffic))
+        self._greet(next(traffic.each()))
+
+    def offer(self, sending: Sending) -> Offered:
+        """Send packets, see Testbed; SkblabError for the tester alone if it has no loop."""
+        if sending.tester and not self.loop:
+            raise SkblabError(NO_LOOP)
+        return super().offer(sending)
+
+    def program(self, name: str) -> str:
+        """Return where a program of ours is on the machine that it is for."""
+        return f"{self.programs[name]}/{name}"
+
+    def _greet(self, stream: Stream) -> None:
+        generator, port_in, port_out, sink = self.ports
+        found = self.offer(Sending(stream, GREETING, GREETING_RATE))
+        if found.forwarded == 0:
+            raise SkblabError(
+                f"the router forwarded none of {found.tried} packets: is the tester's {generator} "
+                f"joined to the router's {port_in}?"
+            )
+        if found.received == 0:
+            raise SkblabError(
+                f"none of {found.forwarded} packets that the router forwarded came to the sink: is "
+                f"the router's {port_out} joined to the tester's {sink}?"
+            )
+
+
+@contextlib.contextmanager
+def taken(
+    file: HostsFile,
+    tester: Transport,
+    router: Transport,
+    who: str,
+    programs: Mapping[str, str] | None = None,
+) -> Iterator[Hosts]:
+    """Have the ports of both machines in namespaces; SkblabError says why one cannot be taken.
+
+    `who` has them, in words for others who would.
+    """
+    with (
+        _taken(tester, ["take_tester", who, *file.tester.ports], file.tester.ssh) as near,
+        router_taken(file, router, who) as far,
+        staying(router) as one_shell,
+    ):
+        for transport, host, ports in (
+            (tester, file.tester.ssh, ["g0:generator", "s0:sink"]),
+            (router, file.router.ssh, ["r0:router", "r1:router"]),
+        ):
+            text = base.script(shlex.join(["linked", *ports]), *PARTS)
+            transport.script(text).check(f"waiting for the links of {host}")
+        macs = {name: near.get(name) or far.get(name) or "" for name in MACS}
+        local = lists.parse(near["near"])
+        made = Hosts(
+            one_shell,
+            tester,
+            HOSTS.machine(int(far["cpus"])),
+            local[-1] if local else int(near["cpus"]) - 1,
+            PARTS,
+            {name: mac for name, mac in macs.items() if mac},
+            programs={**(programs or {})},
+            ports=(file.tester.generator, *file.router.ports, file.tester.sink),
+            loop=file.tester.loop is not None,
+            still=DRIVER_SECONDS,
+            nodes=int(far["nodes"]) or 1,
+        )
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def router_taken(
+    file: HostsFile, router: Transport, who: str
+) -> AbstractContextManager[dict[str, str]]:
+    """Have the ports of the router alone; what a killed shell left was given back before."""
+    return _taken(router, ["take_router", who, *file.router.ports], file.router.ssh)
+
+
+def has_ports(transport: Transport) -> bool:
+    """Whether ports of a machine are in namespaces of a sweep."""
+    return transport.run(["test", "-e", "/run/skblab-sweep.taken"]).status == 0
+
+
+def give_back(transport: Transport, host: str, who: str) -> None:
+    """Have a machine's ports given back that shells of ours left; SkblabError if they cannot be."""
+    text = base.script(shlex.join(["alone", who]), *PARTS)
+    transport.script(text).check(f"giving back the ports of {host}")
+
+
+@contextlib.contextmanager
+def _taken(transport: Transport, call: Sequence[str], host: str) -> Iterator[dict[str, str]]:
+    """Have one machine's ports taken; yields what it said of them, by name."""
+    text = base.script(shlex.join(call), *PARTS)
+    with kept(transport, text, f"taking the ports of {host}") as said:
+        yield {name: value for name, _, value in (word.partition("=") for word in said.split())}

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The hosts file: which machines a testbed of hosts is, and which of their ports are cabled how.
+
+[router]                        the device under test
+ssh = "root@router"             as `ssh` takes it: its keys, known hosts and configuration
+in = "enp3s0f0"                 joined to the tester's generator
+out = "enp3s0f1"                joined to the tester's sink
+
+[tester]                        generator and sink, on one clock
+ssh = "root@tester"
+generator = "enp3s0f0"
+sink = "enp3s0f1"
+loop = ["enp4s0f0", "enp4s0f1"] optional: two more ports, joined to each other
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from skblab.lab import store
+from skblab.machine.transport.host import is_host
+from skblab_analysis.base import tomlfile
+
+# IFNAMSIZ, and what dev_valid_name refuses; nor what a shell or a command would take for more.
+_PORT = re.compile(r"(?!-|\.{1,2}$)[^\s/:*?\[\]\\]{1,15}")
+
+
+def _is_port(name: str) -> str:
+    if _PORT.fullmatch(name) is None:
+        raise ValueError(f"{name!r}: expected the name of a network device")
+    return name
+
+
+Port = Annotated[str, AfterValidator(_is_port)]
+
+
+class _Host(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    ssh: Annotated[str, Field(description="the machine, as ssh takes it, such as root@router")]
+
+    @field_validator("ssh")
+    @classmethod
+    def _is_host(cls, name: str) -> str:
+        if not is_host(name):
+            raise ValueError(f"{name!r}: expected a host such as root@router")
+        return name
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """All ports that the testbed takes."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Self:
+        if len(set(self.ports)) < len(self.ports):
+            raise ValueError(f"{', '.join(self.ports)}: expected ports that differ")
+        return self
+
+
+class Router(_Host):
+    """The device under test."""
+
+    port_in: Annotated[Port, Field(alias="in", description="port joined to the generator")]
+    port_out: Annotated[Port, Field(alias="out", description="port joined to the sink")]
+
+    @property
+    def ports(self) -> tuple[str, str]:
+        """In, and out."""
+        return self.port_in, self.port_out
+
+
+class Tester(_Host):
+    """Generator and sink: one machine, so that both ends of a packet are timed by one clock."""
+
+    generator: Annotated[Port, Field(description="port that sends")]
+    sink: Annotated[Port, Field(description="port that receives")]
+    loop: Annotated[
+        tuple[Port, Port] | None,
+        Field(description="two more ports, joined to each other: what the tester can do alone"),
+    ] = None
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Generator, sink, and the loop's if there is one."""
+        return self.generator, self.sink, *(self.loop or ())
+
+
+class HostsFile(BaseModel):
+    """The machines of a testbed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ssh_config: Annotated[
+        str | None, Field(description="a configuration file of ssh's, instead of the user's")
+    ] = None
+    router: Router
+    tester: Tester
+
+    @field_validator("ssh_config")
+    @classmethod
+    def _is_file(cls, name: str | None) -> str | None:
+        if name is not None and not Path(name).is_file():
+            raise ValueError(f"{name}: no such file")
+        return name
+
+    @model_validator(mode="after")
+    def _hosts_differ(self) -> Self:
+        if self.router.ssh == self.tester.ssh:
+            raise ValueError(
+                f"{self.router.ssh} is router and tester: expected two machines; for one, there "
+                "is --testbed netns"
+            )
+        return self
+
+    @property
+    def config(self) -> Path | None:
+        """The configuration file of ssh's."""
+        return Path(self.ssh_config).resolve() if self.ssh_config else None
+
+    @property
+    def key(self) -> str:
+        """What tells this testbed from others: its machines and ports."""
+        hosts = (self.router, self.tester)
+        named = [word for host in hosts for word in (host.ssh, *host.ports)]
+        return store.digest([self.ssh_config or "", *named])
+
+
+def read(file: Path) -> HostsFile:
+    """Return a hosts file; UsageError says what is wrong with it, and in which line."""
+    found = tomlfile.read(HostsFile, file, "the hosts file")
+    # Wherever it is used from later, by `skblab cleanup` too.
+    config = str(Path(found.ssh_config).resolve()) if found.ssh_config else None
+    return found.model_copy(update={"ssh_config": config})

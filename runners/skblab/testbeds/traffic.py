@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Known packets between two namespaces of a guest: both ends' commands, and one exchange."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+
+from skblab.machine.transport import Running, Transport
+from skblab.machine.transport.base import Done
+from skblab_analysis.base.errors import SkblabError
+
+PROGRAMS = "/skblab/tools/bin"
+# Holds every packet, so that a loss is the stack's and not ours.
+RECEIVE_BUFFER_BYTES = 128 << 20
+READY_SECONDS = 60
+# After the last packet, how long the receiver waits for late ones.
+IDLE_SECONDS = 2
+LOOK_SECONDS = 0.1
+
+
+def udp(
+    reader: str, where: str, *, count: int, rate: int, size: int, seconds: int, flows: int = 1
+) -> tuple[list[str], list[str]]:
+    """Return receiver and sender of `count` datagrams from the namespace source to `reader`.
+
+    `where` is the receiver's ADDRESS:PORT, `rate` a second (0: as fast as it goes), `size` in
+    bytes of payload, `flows` how many source ports take turns; both end after `seconds`.
+    """
+    receiver = [
+        *("ip", "netns", "exec", reader, f"{PROGRAMS}/skblab-traffic", "receive"),
+        *("--bind", where, "--expect", str(count)),
+        *("--idle", str(IDLE_SECONDS), "--seconds", str(seconds)),
+        *("--rcvbuf", str(RECEIVE_BUFFER_BYTES)),
+    ]
+    sender = [
+        *("ip", "netns", "exec", "source", f"{PROGRAMS}/skblab-traffic", "send"),
+        *("--to", where, "--count", str(count), "--size", str(size)),
+        *("--rate", str(rate), "--seconds", str(seconds), "--flows", str(flows)),
+    ]
+    return receiver, sender
+
+
+def exchange(
+    transport: Transport,
+    receiver: Sequence[str],
+    sender: Sequence[str],
+    seconds: int,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> tuple[Done, Done]:
+    """Start the receiver, send, wait for both; return what the sender and the receiver said.
+
+    `meanwhile` is called again and again; both are told to end if it raises something.
+    """
+    started = [transport.start(receiver)]
+    try:
+        started[0].wait_for("ready", READY_SECONDS)
+        started.append(transport.start(sender))
+        sent, received = (
+            _end(one, name, 2 * seconds, meanwhile)
+            for one, name in zip(reversed(started), ("the sender", "the receiver"), strict=True)
+        )
+    except BaseException:
+        for one in started:
+            # The machine may be what is in trouble.
+            with contextlib.suppress(SkblabError):
+                if one.running():
+                    one.interrupt()
+        raise
+    return sent, received
+
+
+def _end(one: Running, name: str, seconds: float, meanwhile: Callable[[], object]) -> Done:
+    deadline = time.monotonic() + seconds
+    while one.running():
+        if time.monotonic() > deadline:
+            raise SkblabError(f"{name} did not end within {seconds:.0f} s")
+        meanwhile()
+        time.sleep(LOOK_SECONDS)
+    return one.wait(1).check(name)
