@@ -343,11 +343,11 @@ def test_failing_patch_leaves_nothing_behind(
 CHILD = """
 import sys
 from pathlib import Path
-from skblab import kernel
-from skblab.errors import SkblabError
-from skblab.kernel import build
-from skblab.labroot import Bind, LabRoot
-from skblab.reporter import Reporter
+from skblab.lab import kernel
+from skblab_analysis.base.errors import SkblabError
+from skblab.lab.kernel import build
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
 
 build.MIN_FREE_GIB = float(sys.argv[3])
 lab = LabRoot(Path(sys.argv[1]), "key")

@@ -121,7 +121,7 @@ def test_what_was_done_to_a_machine_is_undone(tmp_path: Path) -> None:
 
 KEEPS = """
 import sys, time
-from skblab.transport import LocalTransport, host
+from skblab.machine.transport import LocalTransport, host
 with host.kept(LocalTransport(), f"touch {sys.argv[1]}; echo", "marking", f"rm {sys.argv[1]}"):
     print("ready", flush=True)
     time.sleep(30)
