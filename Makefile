@@ -71,17 +71,24 @@ PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS)
 # What test-all has done is not done again while the tree is the same.
 ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 
+# Before the tests, not in one of them: with an empty cache two compiles take a quarter of an hour, the
+# time of a test is limited, and workers that wait for a lock would take turns with the compiler.
+.PHONY: kernels
+kernels: setup ## build the kernels that most tests boot, patched and as Debian has it (cached)
+	@$(SKBLAB) kernel build
+	@$(SKBLAB) kernel build --no-patches
+
 .PHONY: test
-test: setup dev lint ## before every commit: linters, unit and golden tests, main jobs on real guests
+test: setup dev lint kernels ## before every commit: linters, unit and golden tests, main jobs on real guests
 	@$(PYTEST) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice
-test-slice: setup dev ## of the slow tests, this commit's part (BUDGET=30 minutes); four commits have all
+test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=30 minutes); four commits have all
 	@$(PYTEST) -m slow --slice-of "$$(git rev-list --count HEAD)" --budget $(or $(BUDGET),30) \
 		$(TEST_ARGS)
 
 .PHONY: test-all
-test-all: setup dev lint ## every test there is, at full scale; goes on where it was stopped
+test-all: setup dev lint kernels ## every test there is, at full scale; goes on where it was stopped
 	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes $(ALL)/outcomes.jsonl \
 		--table $(ALL)/table.md --junit-xml $(ALL)/junit.xml $(TEST_ARGS)
 
