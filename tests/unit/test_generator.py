@@ -8,7 +8,7 @@ import subprocess
 from skblab.bench import measure, wall
 from skblab.demo import forwarding
 from skblab.lab import paths
-from skblab.testbeds import generator, netns
+from skblab.testbeds import base, netns
 
 OWN = "/proc/net/pktgen/"
 
@@ -32,6 +32,6 @@ def test_all_that_send_have_it_once() -> None:
 def test_a_word_that_is_none_is_refused() -> None:
     here = 'nsenter() { shift; "$@"; }\n'
     call = "generate device=g0 cuont=1"
-    argv = ["sh", "-euc", f"{here}{generator.functions()}\n{call}"]
+    argv = ["sh", "-euc", f"{here}{base.functions('generator')}\n{call}"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "generate: cuont=1: no such word\n")

@@ -39,6 +39,7 @@ from skblab_analysis.formats.run import Plan
 from skblab_analysis.runfolder import RunFolder
 
 STREAM = Stream(family=4, frame=64, flows=1)
+UDP = "family=4 size=60 flows=1"
 TRIAL = plan.Trial(0, "instructions", STREAM, None)
 CALIBRATION = plan.Trial(0, "tester", STREAM, None)
 SETTINGS: dict[str, dict[str, Value]] = {TESTER: {}, BASELINE: {}, "strict": {"rp_filter": 1}}
@@ -228,7 +229,8 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
         "15 settings beside the baseline, 2 boots, 36 trials, about ",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
         "ip netns exec router sh -ec 'echo 1 >/sys/class/net/r0/queues/rx-0/rps_cpus'",
-        "offer tester 4 60 1 2000 0 0 0  # fills the caches\noffer tester 4 60 1 20000 0 0 0",
+        f"offer tester {UDP} count=2000 cpu=0  # fills the caches\n"
+        f"offer tester {UDP} count=20000 cpu=0\n",
     ):
         assert words in done.stdout
     # Each trial fills the caches for itself.
@@ -292,7 +294,7 @@ def test_random_destinations_have_a_way_and_a_name() -> None:
         "IPv4, 64 bytes, 1 flow, random destinations",
     ]
     fixed, random = (NETNS.offering(Sending(one, 10), 1) for one in streams)
-    assert random == f"DESTINATIONS=random\n{fixed}"
+    assert random == f"{fixed} destinations=random"
     assert netns.laying_out(shipped("quick").traffic) == "lay_out"
     assert netns.laying_out(shipped("routes").traffic).endswith("\nlead_all_to_the_sink")
 

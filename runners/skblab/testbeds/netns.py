@@ -27,7 +27,7 @@ from skblab.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, count
 from skblab.testbeds.sending import Sending
 
 ROUTER = "router"
-PARTS = ("tester", "router", "netns")
+PARTS = (*base.LIBRARY, "netns")
 # Knobs of what veth has not: where the baseline has one, nothing could be compared.
 OF_NICS = frozenset(
     (

@@ -34,7 +34,7 @@ MAC = "02:00:00:00:00:{:02x}"
 # Numbers of addresses, as tester.sh, router.sh and virtio.sh have them.
 G0, R0, R1, S0, C0, S1 = range(1, 7)
 LINKS = ((G0, R0), (R1, S0), (C0, S1))
-ROUTER = ("tester", "router", "virtio")
+ROUTER = (*base.LIBRARY, "virtio")
 
 
 class Virtio(Apart):
