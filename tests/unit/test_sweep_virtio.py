@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from typer.testing import CliRunner
 
+from skblab import testbeds
 from skblab.cli import app
 from skblab.lab.guest import GuestSpec, Nic
 from skblab.machine.transport import Shell, Transport
 from skblab.machine.transport.base import Done
 from skblab.sweep.experiment import Experiment
-from skblab.testbeds import GUESTS, VIRTIO, Offered, Sending
+from skblab.testbeds import GUESTS, KINDS, VIRTIO, Offered, Sending
 from skblab.testbeds.apart import LOOKS
 from skblab.testbeds.asked import Stream, Traffic
 from skblab.testbeds.virtio import LINKS, Virtio
@@ -163,6 +166,22 @@ def test_instructions_are_counted_in_one_guest_only() -> None:
     done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "virtio", "--exact"])
     assert isinstance(done.exception, UsageError)
     assert "expected --testbed netns" in str(done.exception)
+
+
+def test_a_file_is_all_that_a_new_testbed_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+from dataclasses import replace
+from skblab.testbeds.virtio import VIRTIO
+KIND = replace(VIRTIO, name="moon")
+"""
+    (tmp_path / "a_moon.py").write_text(text)
+    monkeypatch.setattr(testbeds, "__path__", [*testbeds.__path__, str(tmp_path)])
+    found = testbeds.kinds()
+    del sys.modules["skblab.testbeds.a_moon"]
+    assert list(KINDS) == ["netns", "virtio", "hosts"]
+    assert list(found) == ["netns", "virtio", "moon", "hosts"]
 
 
 def test_every_testbed_can_be_chosen() -> None:

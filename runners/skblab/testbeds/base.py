@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from skblab.lab.guest import GuestSpec
 from skblab.lab.kernel import Kernel
@@ -99,11 +99,15 @@ class Testbed(Protocol):
 
 
 class Kind(Protocol):
-    """A kind of testbed."""
+    """A kind of testbed: KIND in its module."""
 
     @property
     def name(self) -> str:
         """As it is asked for."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is, for --help, after its name."""
 
     @property
     def where(self) -> str:
@@ -137,6 +141,7 @@ class Kind(Protocol):
         """Return the call that sends packets, where the device under test has so many CPUs."""
 
 
+@runtime_checkable
 class GuestKind(Kind, Protocol):
     """A kind of testbed in guests, which are booted for it."""
 

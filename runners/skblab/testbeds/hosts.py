@@ -45,6 +45,7 @@ class OnHosts:
     """The Kind."""
 
     name: str = "hosts"
+    sentence: str = "real machines, see --hosts."
     where: str = "machines over SSH"
     exact: bool = False
     boots: bool = False
@@ -76,7 +77,7 @@ class OnHosts:
         return calling("send", sending, 0)
 
 
-HOSTS = OnHosts()
+KIND = HOSTS = OnHosts()
 
 
 @dataclass

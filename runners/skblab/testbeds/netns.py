@@ -75,6 +75,7 @@ class InOneGuest:
     """The Kind."""
 
     name: str = "netns"
+    sentence: str = "namespaces of one guest."
     where: str = "namespaces of one guest"
     exact: bool = True
     boots: bool = True
@@ -137,7 +138,7 @@ class InOneGuest:
             yield guest, made
 
 
-NETNS = InOneGuest()
+KIND = NETNS = InOneGuest()
 
 
 def laying_out(traffic: Traffic) -> str:

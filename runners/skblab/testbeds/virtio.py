@@ -59,6 +59,9 @@ class TwoGuests:
     """The Kind."""
 
     name: str = "virtio"
+    sentence: str = (
+        "a router with network cards of several queues, and its tester in another guest."
+    )
     where: str = "two guests with virtio devices"
     exact: bool = False
     boots: bool = True
@@ -134,7 +137,7 @@ class TwoGuests:
                 made.end()
 
 
-VIRTIO = TwoGuests()
+KIND = VIRTIO = TwoGuests()
 
 
 def _nic(number: int, queues: int = 1) -> Nic:
