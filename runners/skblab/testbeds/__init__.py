@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a sweep measures: where packets come from, the router under test, and where they end.
 
-A new testbed is one module here, with a KIND, and its script.
+A new testbed is one module here, with a KIND, and its script, which goes on from the library that
+demo, benchmark and probe use as well:
+
+net.sh        quiet namespaces, veth pairs, addresses, neighbours, sinks
+generator.sh  pktgen, asked by name=value words
+tester.sh     generator and sink together: what is sent, and what came
+router.sh     the device under test: its addresses, and what it handed over
 """
 
 from importlib import import_module
