@@ -39,7 +39,6 @@ from skblab_analysis.formats.run import Plan
 from skblab_analysis.runfolder import RunFolder
 
 STREAM = Stream(family=4, frame=64, flows=1)
-UDP = "family=4 size=60 flows=1"
 TRIAL = plan.Trial(0, "instructions", STREAM, None)
 CALIBRATION = plan.Trial(0, "tester", STREAM, None)
 SETTINGS: dict[str, dict[str, Value]] = {TESTER: {}, BASELINE: {}, "strict": {"rp_filter": 1}}
@@ -223,14 +222,15 @@ def test_bad_usage_is_one_line(options: list[str], words: str) -> None:
 
 
 def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
+    udp = "family=4 size=60 flows=1"
     done = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
     assert done.exit_code == 0
     for words in (
         "15 settings beside the baseline, 2 boots, 36 trials, about ",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
         "ip netns exec router sh -ec 'echo 1 >/sys/class/net/r0/queues/rx-0/rps_cpus'",
-        f"offer tester {UDP} count=2000 cpu=0  # fills the caches\n"
-        f"offer tester {UDP} count=20000 cpu=0\n",
+        f"offer tester {udp} count=2000 cpu=0  # fills the caches\n"
+        f"offer tester {udp} count=20000 cpu=0\n",
     ):
         assert words in done.stdout
     # Each trial fills the caches for itself.

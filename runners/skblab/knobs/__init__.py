@@ -16,5 +16,5 @@ processor.py governor, SMT
 load.py      load beside packets
 boot.py      what only a boot sets: kernel, its arguments, SELinux
 turning.py   all of that turned on a machine, read back, and put back
-registry.py  all of them, by name: a new knob is in a family's file, and nowhere else
+registry.py  all of them, by name
 """

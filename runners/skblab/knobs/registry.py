@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every knob by name: those of all modules of this package that have a FAMILY."""
+"""Every knob by name: those of all modules of this package that have a FAMILY.
+
+A new knob is in one of these, or in a module of its own, and takes no other file.
+"""
 
 from __future__ import annotations
 
