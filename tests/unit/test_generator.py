@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""One generator for all: what sends by pktgen does it by generator.sh."""
+"""One generator and one topology for all: what sends by pktgen does it by generator.sh."""
 
 from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from skblab.bench import measure, wall
 from skblab.demo import forwarding
 from skblab.lab import paths
-from skblab.testbeds import generator, netns
+from skblab.testbeds import base, netns
 
-OWN = "/proc/net/pktgen/"
+# Of traffic/tests, which is of the traffic tools alone.
+APART = "tests"
 
 
-def test_no_other_script_sets_pktgen_up() -> None:
+@pytest.mark.parametrize(
+    ("own", "script"),
+    [
+        ("/proc/net/pktgen/", "generator.sh"),
+        ("ip netns add ", "net.sh"),
+        (" type veth peer ", "net.sh"),
+        (" clsact", "net.sh"),
+    ],
+)
+def test_no_other_script_does_it(own: str, script: str) -> None:
     runners = paths.tree() / "runners"
-    files = [*runners.rglob("*.sh"), *runners.rglob("*.py")]
-    assert [file.name for file in files if OWN in file.read_text()] == ["generator.sh"]
+    files = [file for file in runners.rglob("*.sh") if APART not in file.parts]
+    files += (runners / "skblab").rglob("*.py")
+    assert [file.name for file in files if own in file.read_text()] == [script]
 
 
 def test_all_that_send_have_it_once() -> None:
@@ -32,6 +45,6 @@ def test_all_that_send_have_it_once() -> None:
 def test_a_word_that_is_none_is_refused() -> None:
     here = 'nsenter() { shift; "$@"; }\n'
     call = "generate device=g0 cuont=1"
-    argv = ["sh", "-euc", f"{here}{generator.functions()}\n{call}"]
+    argv = ["sh", "-euc", f"{here}{base.functions('generator')}\n{call}"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "generate: cuont=1: no such word\n")

@@ -222,13 +222,15 @@ def test_bad_usage_is_one_line(options: list[str], words: str) -> None:
 
 
 def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
+    udp = "family=4 size=60 flows=1"
     done = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
     assert done.exit_code == 0
     for words in (
         "15 settings beside the baseline, 2 boots, 36 trials, about ",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
         "ip netns exec router sh -ec 'echo 1 >/sys/class/net/r0/queues/rx-0/rps_cpus'",
-        "offer tester 4 60 1 2000 0 0 0  # fills the caches\noffer tester 4 60 1 20000 0 0 0",
+        f"offer tester {udp} count=2000 cpu=0  # fills the caches\n"
+        f"offer tester {udp} count=20000 cpu=0\n",
     ):
         assert words in done.stdout
     # Each trial fills the caches for itself.
@@ -292,7 +294,7 @@ def test_random_destinations_have_a_way_and_a_name() -> None:
         "IPv4, 64 bytes, 1 flow, random destinations",
     ]
     fixed, random = (NETNS.offering(Sending(one, 10), 1) for one in streams)
-    assert random == f"DESTINATIONS=random\n{fixed}"
+    assert random == f"{fixed} destinations=random"
     assert netns.laying_out(shipped("quick").traffic) == "lay_out"
     assert netns.laying_out(shipped("routes").traffic).endswith("\nlead_all_to_the_sink")
 

@@ -6,11 +6,15 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skblab import knobs
+from skblab.knobs import registry
 from skblab.knobs.base import UNABLE, Unable
 from skblab.knobs.page import page
 from skblab.knobs.registry import KNOBS
@@ -221,6 +225,27 @@ def test_parameters_of_the_whole_machine_are_not_of_its_namespace() -> None:
     assert KNOBS["rp_filter"].get(MACHINE).startswith("ip netns exec router sh -ec ")
     state = "net/ipv4/conf/all/rp_filter=0 net/ipv4/conf/r0/rp_filter=1"
     assert KNOBS["rp_filter"].state(state.replace(" ", "\n")) == state
+
+
+NEW = """
+from dataclasses import replace
+from skblab.knobs.base import Family
+from skblab.knobs.registry import KNOBS
+FAMILY = Family(15, (replace(KNOBS["ip_forward"], name="new"),), remaking=frozenset({"new"}))
+"""
+
+
+def test_a_file_is_all_that_a_new_knob_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_new_one.py").write_text(NEW)
+    monkeypatch.setattr(knobs, "__path__", [*knobs.__path__, str(tmp_path)])
+    found = registry.families()
+    del sys.modules["skblab.knobs.a_new_one"]
+    names = [knob.name for family in found for knob in family.knobs]
+    assert [name for name in names if name != "new"] == list(KNOBS)
+    assert names.index("new") == names.index("ring_rx") - 1
+    assert set().union(*(family.remaking for family in found)) == {"queues", "new"}
 
 
 def test_the_page_of_knobs_is_of_now() -> None:

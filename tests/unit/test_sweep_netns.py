@@ -16,6 +16,7 @@ from skblab.testbeds.netns import Netns, script
 from skblab_analysis.base.errors import SkblabError
 
 STREAM = Stream(family=4, frame=64, flows=1)
+UDP = "family=4 size=60 flows=1"
 
 
 class Says:
@@ -31,11 +32,12 @@ class Says:
 
 
 def test_a_rate_is_a_gap_and_a_time_a_limit() -> None:
-    assert NETNS.offering(Sending(STREAM, 5000), 2) == "offer whole 4 60 1 5000 0 0 1"
+    assert NETNS.offering(Sending(STREAM, 5000), 2) == f"offer whole {UDP} count=5000 cpu=1"
     sending = Sending(STREAM, 5000, rate=90_001.5, seconds=1.5, tester=True)
-    assert NETNS.offering(sending, 2) == "offer tester 4 60 1 5000 11111 1.5 1"
+    call = f"offer tester {UDP} count=5000 gap=11111 limit=1.5 cpu=1"
+    assert NETNS.offering(sending, 2) == call
     # The slowest: one every two seconds, in a number that pktgen reads.
-    assert NETNS.offering(Sending(STREAM, 2, rate=0.5), 1).split()[6] == "2000000000"
+    assert NETNS.offering(Sending(STREAM, 2, rate=0.5), 1).split()[6] == "gap=2000000000"
 
 
 def test_a_timed_trial_has_its_packets_and_an_end() -> None:

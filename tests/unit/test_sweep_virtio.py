@@ -3,25 +3,29 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from typer.testing import CliRunner
 
+from skblab import testbeds
 from skblab.cli import app
 from skblab.lab.guest import GuestSpec, Nic
 from skblab.machine.transport import Shell, Transport
 from skblab.machine.transport.base import Done
 from skblab.sweep.experiment import Experiment
-from skblab.testbeds import GUESTS, VIRTIO, Offered, Sending
+from skblab.testbeds import GUESTS, KINDS, VIRTIO, Offered, Sending
 from skblab.testbeds.apart import LOOKS
 from skblab.testbeds.asked import Stream, Traffic
 from skblab.testbeds.virtio import LINKS, Virtio
 from skblab_analysis.base.errors import SkblabError, UsageError
 
 STREAM = Stream(family=4, frame=64, flows=1)
+UDP = "family=4 size=60 flows=1"
 
 
 class Says:
@@ -59,9 +63,8 @@ def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
     tester = Says("990 10 1000123 970 5970\n", "5970\n")
     offered = bed(router, tester).offer(Sending(STREAM, 1000, rate=1000, seconds=2))
     assert offered == Offered(990, 980, 970, 1_000_123, 10)
-    assert tester.calls[0] == "send whole 4 60 1 1000 1000000 2 1"
     # Frames are in the router's VLAN.
-    assert "\nTAG=7\n" in tester.scripts[0]
+    assert tester.calls[0] == f"send whole {UDP} count=1000 gap=1000000 limit=2 cpu=1 tag=7"
     assert router.calls[1] == "handed_over r1"
 
 
@@ -109,14 +112,14 @@ def test_without_a_router_none_is_asked() -> None:
     offered = bed(router, tester).offer(Sending(STREAM, 1000, tester=True, by_queue=True))
     assert (offered.sent, offered.forwarded, offered.received) == (1000, 1000, 1000)
     assert router.calls == []
-    assert "\nXMIT=queue_xmit\nsend tester 4" in tester.last
+    assert tester.calls == [f"send tester {UDP} count=1000 cpu=1 xmit=queue_xmit"]
 
 
 def test_a_router_without_a_vlan_has_no_tag() -> None:
     # All that it handed over has come: nobody is asked again.
     router, tester = Says("100\n", "1100\n"), Says("1000 0 1000123 1000 1000\n")
     assert bed(router, tester).offer(Sending(STREAM, 1000)).forwarded == 1000
-    assert "\nTAG=\n" in tester.scripts[0]
+    assert tester.calls == [f"send whole {UDP} count=1000 cpu=1"]
 
 
 @pytest.mark.parametrize("said", ["", "a", "7 a"])
@@ -163,6 +166,22 @@ def test_instructions_are_counted_in_one_guest_only() -> None:
     done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "virtio", "--exact"])
     assert isinstance(done.exception, UsageError)
     assert "expected --testbed netns" in str(done.exception)
+
+
+def test_a_file_is_all_that_a_new_testbed_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+from dataclasses import replace
+from skblab.testbeds.virtio import VIRTIO
+KIND = replace(VIRTIO, name="moon")
+"""
+    (tmp_path / "a_moon.py").write_text(text)
+    monkeypatch.setattr(testbeds, "__path__", [*testbeds.__path__, str(tmp_path)])
+    found = testbeds.kinds()
+    del sys.modules["skblab.testbeds.a_moon"]
+    assert list(KINDS) == ["netns", "virtio", "hosts"]
+    assert list(found) == ["netns", "virtio", "moon", "hosts"]
 
 
 def test_every_testbed_can_be_chosen() -> None:

@@ -60,6 +60,7 @@ from skblab_analysis.report import findings
 from skblab_analysis.runfolder import Run, RunFolder, load
 
 STREAM = Stream(family=4, frame=64, flows=1)
+UDP = "family=4 size=60 flows=1"
 # Packets a second.
 GENERATOR, ROUTER, SLOW = 200_000.0, 90_000.0, 60_000.0
 # Until the generator is stopped, at most.
@@ -730,8 +731,8 @@ def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
         "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --first 5000000 "
         "--last 5199999 --pass\n",
         "# RFC 2544, back-to-back, here as if 1e+07 packets/s were the throughput\n"
-        "offer whole 4 60 1 5000000 100 1 1\n",
-        "THEN='2 182'\noffer whole 4 60 1 33000000 91 4.5 1",
+        f"offer whole {UDP} count=5000000 gap=100 limit=1 cpu=1\n",
+        f"offer whole {UDP} count=33000000 gap=91 limit=4.5 cpu=1 'step=2 182'\n",
     ):
         assert words in done.stdout
 
@@ -812,7 +813,7 @@ def test_the_search_is_asked_for_what_the_file_says() -> None:
     # pktgen reads a gap of ten digits.
     found = wall.asked(throughput.model_copy(update={"seconds": 3600.0}))
     call = NETNS.offering(Sending(STREAM, 3600, rate=found.min_load), 2)
-    assert call.split()[6] == "1000000000"
+    assert call.split()[6] == "gap=1000000000"
 
 
 FILE = """
@@ -834,11 +835,11 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
     for words in (
         "1 settings beside the baseline, 3 boots, 12 trials, about ",
         "    0: tester, IPv4, 64 bytes, 1 flow",
-        "# warming up\noffer whole 4 60 1 20000000 0 2 1\n",
-        "offer tester 4 60 1 2000 0 0 1  # fills the caches\n",
-        "  # fills the caches\noffer tester 4 60 1 10000000 100 1.5 1",
-        "offer whole 4 60 1 2000 0 0 1  # fills the caches\n",
-        "  # fills the caches\noffer whole 4 60 1 10000000 100 1.5 1",
+        f"# warming up\noffer whole {UDP} count=20000000 limit=2 cpu=1\n",
+        f"offer tester {UDP} count=2000 cpu=1  # fills the caches\n",
+        f"  # fills the caches\noffer tester {UDP} count=10000000 gap=100 limit=1.5 cpu=1",
+        f"offer whole {UDP} count=2000 cpu=1  # fills the caches\n",
+        f"  # fills the caches\noffer whole {UDP} count=10000000 gap=100 limit=1.5 cpu=1",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
     ):
         assert words in done.stdout
@@ -850,7 +851,7 @@ def test_a_dry_run_warms_up_only_if_a_run_does(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
     assert done.exit_code == 0, done.exception
     assert "# warming up" not in done.stdout
-    assert "2000 0 0 1  # fills the caches" in done.stdout
+    assert "count=2000 cpu=1  # fills the caches" in done.stdout
 
 
 def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
@@ -863,7 +864,7 @@ def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
         "    0: tester at 100/s, IPv4, 64 bytes, 1 flow",
         "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --late 250us ",
         "--late 750us --run 2 --pass",
-        "XMIT=queue_xmit\noffer whole 4 60 1 200 10000000 2.5 1",
+        f"offer whole {UDP} count=200 gap=10000000 limit=2.5 cpu=1 xmit=queue_xmit\n",
     ):
         assert words in done.stdout
 

@@ -3,34 +3,16 @@
 # Instructions per packet with and without a reader of the path, in `exact` mode, where the
 # guest's clock counts instructions.
 #
-#   generator:g0 ─ rtr:r0  (router)  rtr:r1 ─ sink:s0     forward
-#   generator:u0 ──────────────────────────── rcv:v0      receive: into a socket's queue; then read
-#   generator:c0 ──────────────────────────── sink:s1     tester: generator, veth, sink
+#   generator:g0 ─ router:r0  router:r1 ─ sink:s0     forward
+#   generator:u0 ─────────────────── receiver:v0      receive: into a socket's queue; then read
+#   generator:c0 ─────────────────────── sink:s1      tester: generator, veth, sink
 #
-# The sink drops at tc ingress: it answers nothing, and it counts. One CPU, never idle between
-# pktgen's first and last packet, so pktgen's elapsed time is instructions / 1000. It goes on from
-# generator.sh.
+# One CPU, never idle between pktgen's first and last packet, so pktgen's elapsed time is
+# instructions / 1000. It goes on from netns.sh.
 # Prints a line a trial: row repeat part family packets delivered nanoseconds
 # those outside the counts after a word that says what they are for. What a row's reader saw is in
 # files of $out.
 set -eu
-
-pair() { # name namespace mac  peer namespace mac
-	ip link add "$1" netns "$2" address "$3" type veth peer name "$4" netns "$5" address "$6"
-	ip -n "$2" link set "$1" up
-	ip -n "$5" link set "$4" up
-}
-
-sink() { # device
-	tc -n sink qdisc add dev "$1" clsact
-	tc -n sink filter add dev "$1" ingress matchall action drop
-}
-
-# Packets that the sink's filter dropped so far.
-dropped() { # device
-	tc -n sink -s -j filter show dev "$1" ingress |
-		sed -n 's/.*"stats":{"bytes":[0-9]*,"packets":\([0-9]*\),.*/\1/p' | head -n 1
-}
 
 # The smallest frame; with IPv6 it has to hold the generator's own header. Prints elapsed microseconds.
 timed() { # family device destination-mac packets [destination-address]
@@ -41,9 +23,9 @@ timed() { # family device destination-mac packets [destination-address]
 }
 
 through() { # part family device destination-mac sink-device
-	before=$(dropped "$5")
+	before=$(came "$5")
 	elapsed=$(timed "$2" "$3" "$4" "$packets")
-	echo "$row $repeat $1 $2 $packets $(($(dropped "$5") - before)) $((elapsed * 1000))"
+	echo "$row $repeat $1 $2 $packets $(($(came "$5") - before)) $((elapsed * 1000))"
 }
 
 # In batches ($batch, or 1000): a queue that grows without end would measure how memory is found
@@ -51,7 +33,7 @@ through() { # part family device destination-mac sink-device
 receive() { # family destination-address
 	rm -f /tmp/ask /tmp/answer
 	mkfifo /tmp/ask /tmp/answer
-	ip netns exec rcv "$programs/drain" "$2" 1024 </tmp/ask >/tmp/answer &
+	ip netns exec receiver "$programs/drain" "$2" 1024 </tmp/ask >/tmp/answer &
 	exec 8>/tmp/ask 9</tmp/answer
 	read -r answer <&9
 	[ "$answer" = ready ]
@@ -76,8 +58,8 @@ round() {
 		if [ "$family" = 4 ]; then here=198.20.0.1; else here=2001:db8:0:3::1; fi
 		for part in $parts; do
 			case $part in
-			tester) through tester "$family" c0 02:00:00:00:00:06 s1 ;;
-			forward) through forward "$family" g0 02:00:00:00:00:02 s0 ;;
+			tester) through tester "$family" c0 "$S1_MAC" s1 ;;
+			forward) through forward "$family" g0 "$R0_MAC" s0 ;;
 			receive) receive "$family" "$here" ;;
 			esac
 		done
@@ -229,33 +211,14 @@ run() { # row trace reader proof parts...
 	[ "$trace" = none ] || sysctl -q -w net.core.path_trace=0
 }
 
-for name in generator rtr rcv sink; do
-	ip netns add "$name"
-	# Nothing but the generator may send: no router solicitation, no detection of duplicates.
-	ip netns exec "$name" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
-		net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.default.accept_ra=0 \
-		net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.addr_gen_mode=1
-done
-pair g0 generator 02:00:00:00:00:01 r0 rtr 02:00:00:00:00:02
-pair r1 rtr 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
-pair c0 generator 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06
-pair u0 generator 02:00:00:00:00:07 v0 rcv 02:00:00:00:00:08
-for device in rtr:r0 rtr:r1 rcv:v0; do
-	ip netns exec "${device%:*}" sysctl -q -w "net.ipv6.conf.${device#*:}.disable_ipv6=0"
-done
-ip -n rtr address add 198.18.0.1/24 dev r0
-ip -n rtr address add 198.19.0.1/24 dev r1
-ip -n rtr address add 2001:db8:0:1::1/64 dev r0 nodad
-ip -n rtr address add 2001:db8:0:2::1/64 dev r1 nodad
-ip -n rcv address add 198.20.0.1/24 dev v0
-ip -n rcv address add 2001:db8:0:3::1/64 dev v0 nodad
-ip -n rcv route add 198.18.0.0/24 dev v0
-ip -n rcv route add 2001:db8:0:1::/64 dev v0
-ip -n rtr neighbour replace 198.19.0.2 lladdr 02:00:00:00:00:04 nud permanent dev r1
-ip -n rtr neighbour replace 2001:db8:0:2::2 lladdr 02:00:00:00:00:04 nud permanent dev r1
-ip netns exec rtr sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-ip netns exec rcv sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
-sink s0
-sink s1
-# Multicast reports of the new addresses go out by and by; an idle guest's clock jumps there.
-sleep 60
+lay_out_plain
+quiet receiver
+pair u0 generator 02:00:00:00:00:07 v0 receiver 02:00:00:00:00:08
+speak "$IN/receiver" v0
+ip -n receiver address add 198.20.0.1/24 dev v0
+ip -n receiver address add 2001:db8:0:3::1/64 dev v0 nodad
+ip -n receiver route add 198.18.0.0/24 dev v0
+ip -n receiver route add 2001:db8:0:1::/64 dev v0
+ip netns exec receiver sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
+# Multicast reports of the new addresses go out; an idle guest's clock jumps there.
+sleep 2

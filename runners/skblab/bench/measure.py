@@ -14,7 +14,7 @@ from typing import cast
 from skblab.bench import readers
 from skblab.bench.plan import Row
 from skblab.machine.guest import Guest
-from skblab.testbeds import generator
+from skblab.testbeds import base, netns
 from skblab_analysis.base import checked
 from skblab_analysis.base.errors import SkblabError, one_line, understood
 from skblab_analysis.base.whole import MOST_COUNTED, whole
@@ -115,8 +115,8 @@ def head(boot: int, packets: int, **more: str) -> list[str]:
         **more,
     }
     lines = ["#!/bin/sh", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())]
-    body = resources.files(__package__).joinpath("bench.sh").read_text()
-    return [*lines, generator.functions(), body]
+    body = (resources.files(__package__) / "bench.sh").read_text()
+    return [*lines, base.functions(*netns.PARTS), body]
 
 
 def measure(

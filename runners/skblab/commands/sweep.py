@@ -56,8 +56,13 @@ EXPERIMENT = "experiment.toml"
 MACHINES = "hosts.json"
 # The lock of sweeps in guests: side by side they would share CPUs, and both look good.
 CPUS = "sweep-in-guests"
-TestbedName = Literal["netns", "virtio", "hosts"]
 SHIPPED = paths.tree() / "runners" / "experiments"
+
+
+def _is_testbed(name: str) -> str:
+    if name not in KINDS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, KINDS))}.")
+    return name
 
 
 def sweep(
@@ -78,12 +83,13 @@ def sweep(
         ),
     ] = None,
     testbed: Annotated[
-        TestbedName,
+        str,
         typer.Option(
-            help="netns: namespaces of one guest. virtio: a router with network cards of several "
-            "queues, and its tester in another guest. hosts: real machines, see --hosts."
+            metavar=f"<{'|'.join(KINDS)}>",
+            callback=_is_testbed,
+            help=" ".join(f"{kind.name}: {kind.sentence}" for kind in KINDS.values()),
         ),
-    ] = "netns",
+    ] = NETNS.name,
     hosts: Annotated[
         Path | None,
         typer.Option(

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from skblab.machine.guest import Guest
-from skblab.testbeds import generator
+from skblab.testbeds import base, netns
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.base.whole import MOST_COUNTED, whole
@@ -65,9 +65,9 @@ class Line:
 
 def script(packets: int, repeats: int = REPEATS, frame: int = FRAME_BYTES) -> str:
     """Return the script, with its parameters at the top."""
-    body = resources.files(__package__).joinpath("forwarding.sh").read_text()
+    body = (resources.files(__package__) / "forwarding.sh").read_text()
     settings = f"packets={packets}\nrepeats={repeats}\nframe={frame}\n"
-    return f"#!/bin/sh\n{settings}{generator.functions()}{body}"
+    return f"#!/bin/sh\n{settings}{base.functions(*netns.PARTS)}\n{body}"
 
 
 def measure(guests: Sequence[Guest], packets: int, logs: Path) -> list[ExactTrial]:

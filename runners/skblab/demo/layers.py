@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The receive experiment: UDP packets between two namespaces, timed layer by layer at both."""
+"""The receive experiment: UDP packets between two namespaces, timed layer by layer at both.
+
+They are those of the probe's own loads, from the source to the router, which receives them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from skblab.machine.guest import Guest
+from skblab.probe import loads
 from skblab.testbeds import traffic
 
 # Fast enough to be over soon, slow enough that an emulated receiver keeps up: the picture is of
@@ -15,6 +18,10 @@ from skblab.testbeds import traffic
 RATE_PPS = 10_000
 PAYLOAD_BYTES = 64
 ATTACH_SECONDS = 60
+LOAD = loads.Load("udp")
+STAMPS = """sysctl -q -w net.core.path_trace=1
+[ "$(sysctl -n net.core.path_trace)" = 1 ]
+"""
 
 
 @dataclass(frozen=True)
@@ -28,11 +35,11 @@ class Documents:
 
 def measure(guest: Guest, packets: int, rate: int, scripts: Path) -> Documents:
     """Send `packets` at `rate` packets/s (0: unpaced); what was run is kept in `scripts`."""
-    topology = resources.files(__package__).joinpath("layers.sh").read_text()
+    topology = loads.topology() + STAMPS
     seconds = max(60, int(10 * packets / (rate or RATE_PPS)))
     probe = [f"{traffic.PROGRAMS}/pathlat", "--seconds", str(2 * seconds)]
     receiver, sender = traffic.udp(
-        *("target", "198.18.0.2:5001"),
+        *(LOAD.reader, f"{LOAD.address}:{loads.PORT}"),
         count=packets,
         rate=rate,
         size=PAYLOAD_BYTES,

@@ -95,6 +95,19 @@ class Knob(Protocol):
 
 
 @dataclass(frozen=True)
+class Family:
+    """The knobs of a module, which has it as FAMILY: `registry` finds it there.
+
+    `place` is its place among families. `remaking` are names of knobs that make anew what others
+    set: they are set first, and put back first.
+    """
+
+    place: int
+    knobs: Sequence[Knob]
+    remaking: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Choice:
     """Values that are the given ones, and nothing else."""
 

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Literal
 
 from skblab.knobs import cpus
-from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Unable, able
+from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Family, Unable, able
 from skblab.knobs.values import Value, text
 from skblab.machine.device import Machine
 
@@ -202,6 +202,7 @@ BOOTS: tuple[BootKnob, ...] = (
         needs="an SELinux policy there",
     ),
 )
+FAMILY = Family(130, BOOTS)
 _BY_NAME = {one.name: one for one in BOOTS}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skblab.knobs.base import UNABLE, Check, Unable, able
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Family, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 from skblab_analysis.base.errors import SkblabError
@@ -137,3 +137,75 @@ def _plain(value: object) -> object:
 
 def _word(value: Value) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+_MANY = 1 << 31
+_RING, _CHANNELS, _COALESCING, _FEATURES = ("-g", "-G"), ("-l", "-L"), ("-c", "-C"), ("-k", "-K")
+_NUMBER = Between(0, _MANY - 1)
+_ETHTOOLS = (
+    *(
+        Ethtool(
+            *(name, sentence, *_RING, {side: side}, Between(1, _MANY - 1)),
+            needs="a NIC with rings",
+        )
+        for name, side, sentence in (
+            ("ring_rx", "rx", "Descriptors in each receive ring."),
+            ("ring_tx", "tx", "Descriptors in each transmit ring."),
+        )
+    ),
+    Ethtool(
+        "queues",
+        "Queues of the NIC, each with an interrupt of its own; RSS spreads flows over them.",
+        *_CHANNELS,
+        {"combined": "combined"},
+        Between(1, 4096),
+        text=True,
+        needs="a NIC with several queues",
+    ),
+    *(
+        Ethtool(
+            *(name, sentence, *_COALESCING, {shown: shown}, check),
+            needs="a NIC whose interrupts can wait",
+        )
+        for name, shown, sentence, check in (
+            (
+                "rx_usecs",
+                "rx-usecs",
+                "Microseconds that the NIC waits before its interrupt.",
+                _NUMBER,
+            ),
+            ("rx_frames", "rx-frames", "Packets after which the NIC interrupts anyway.", _NUMBER),
+            ("adaptive_rx", "adaptive-rx", "The driver chooses how long the NIC waits.", ON_OFF),
+            (
+                "tx_usecs",
+                "tx-usecs",
+                "Microseconds that the NIC waits before it tells what it has sent.",
+                _NUMBER,
+            ),
+            ("tx_frames", "tx-frames", "Sent packets after which the NIC tells anyway.", _NUMBER),
+            ("adaptive_tx", "adaptive-tx", "The driver chooses how long that is.", ON_OFF),
+        )
+    ),
+    *(
+        Ethtool(name, sentence, *_FEATURES, {word: shown}, ON_OFF)
+        for name, word, shown, sentence in (
+            ("gro", "gro", "generic-receive-offload", "Packets of a flow are merged as they come."),
+            ("gso", "gso", "generic-segmentation-offload", "The stack cuts large packets last."),
+            ("tso", "tso", "tcp-segmentation-offload", "The NIC cuts large TCP packets."),
+            ("rx_checksum", "rx", "rx-checksumming", "The NIC checks checksums."),
+            ("tx_checksum", "tx", "tx-checksumming", "The NIC makes checksums."),
+            (
+                *("gro_list", "rx-gro-list", "rx-gro-list"),
+                "GRO chains packets of a flow as they are, which is less work to undo.",
+            ),
+            (
+                *("udp_gro", "rx-udp-gro-forwarding", "rx-udp-gro-forwarding"),
+                "GRO merges UDP packets that are forwarded, too.",
+            ),
+            ("gro_hw", "rx-gro-hw", "rx-gro-hw", "The NIC itself does GRO."),
+            ("lro", "lro", "large-receive-offload", "The NIC merges packets, not to be forwarded."),
+        )
+    ),
+)
+# With another number of queues a driver makes interrupts, NAPI instances and the RSS table anew.
+FAMILY = Family(20, _ETHTOOLS, remaking=frozenset({"queues"}))

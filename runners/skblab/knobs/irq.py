@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from skblab.knobs import cpus
-from skblab.knobs.base import Check, Unable, able
+from skblab.knobs.base import Check, Family, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab_analysis.base.whole import whole
@@ -148,3 +148,6 @@ def functions() -> str:
 
 def _script(device: Device, call: str) -> str:
     return script_inside(device.netns, f"set -u\n{functions()}{call}")
+
+
+FAMILY = Family(60, (IrqAffinity(),))

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Between, Check, Unable, able, joined, parted
+from skblab.knobs.base import Between, Check, Family, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab_analysis.base.whole import whole
@@ -138,3 +138,6 @@ def _whole(address: str) -> str:
 def _vlan(device: Device, call: str) -> str:
     functions = (resources.files(__package__) / "vlan.sh").read_text()
     return script_inside(device.netns, f"set -u\nPROTOCOL={PROTOCOL}\n{functions}{call}")
+
+
+FAMILY = Family(80, (Mtu(), Vlan()))

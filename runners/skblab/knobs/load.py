@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Between, Check, able
+from skblab.knobs.base import Between, Check, Family, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 from skblab_analysis.base.whole import whole
@@ -57,3 +57,6 @@ class Load:
 def _script(call: str) -> str:
     # In a shell of its own: others have functions of the same names.
     return f"(\n{(resources.files(__package__) / 'load.sh').read_text()}{call}\n)"
+
+
+FAMILY = Family(120, (Load(),))

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any
 
 from skblab.knobs import cpus
-from skblab.knobs.base import UNABLE, Check, Unable, able
+from skblab.knobs.base import UNABLE, Check, Family, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 
@@ -178,7 +178,7 @@ def _program(device: Device, words: list[str], after: str) -> str:
 
 
 _PATCHED = "skblab's kernel patches"
-NAPIS = (
+_NAPIS = (
     Napi(
         "napi_threaded",
         "Which NAPI instances have a thread of their own, and which of these poll without pause "
@@ -205,3 +205,4 @@ NAPIS = (
         _PATCHED,
     ),
 )
+FAMILY = Family(50, _NAPIS)

@@ -13,7 +13,7 @@ import shlex
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Check, Unable
+from skblab.knobs.base import Check, Family, Unable
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -118,3 +118,6 @@ def _make(machine: Machine, value: str) -> str:
 def _script(machine: Machine, call: str) -> str:
     functions = (resources.files(__package__) / "netfilter.sh").read_text()
     return script_inside(machine.netns, f"set -u\n{functions}{call}")
+
+
+FAMILY = Family(90, (Netfilter(),))

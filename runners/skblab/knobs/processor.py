@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Unable, able, joined, parted
+from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Family, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 
@@ -78,7 +78,7 @@ class Processor:
 
 
 _GOVERNORS = ("performance", "powersave", "schedutil", "ondemand", "conservative")
-PROCESSORS = (
+_PROCESSORS = (
     Processor(
         "governor",
         "What chooses the frequency of each CPU.",
@@ -99,3 +99,4 @@ PROCESSORS = (
         needs="CPUs with SMT",
     ),
 )
+FAMILY = Family(110, _PROCESSORS)

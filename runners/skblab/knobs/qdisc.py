@@ -11,7 +11,7 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import Check, Choice, Unable, able, joined, parted
+from skblab.knobs.base import Check, Choice, Family, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 
@@ -85,3 +85,6 @@ def _set(device: Device, kind: str) -> str:
     if kind != DEFAULT:
         script += f"; tc qdisc add dev {device.name} root handle {OURS} {shlex.quote(kind)}"
     return script_inside(device.netns, script)
+
+
+FAMILY = Family(70, (Qdisc(),))

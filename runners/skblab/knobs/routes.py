@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 
 from skblab.knobs import link, routefile, routeset
-from skblab.knobs.base import UNABLE, Check, Unable, able
+from skblab.knobs.base import UNABLE, Check, Family, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 from skblab_analysis.base.errors import UsageError, one_line
@@ -159,7 +159,7 @@ def _parts(state: str) -> tuple[str, int, int]:
     return found[1], int(found[2]), int(found[3])
 
 
-ROUTES = tuple(
+_ROUTES = tuple(
     Routes(
         family,
         name,
@@ -168,3 +168,4 @@ ROUTES = tuple(
     )
     for family, name in ((4, "routes"), (6, "routes6"))
 )
+FAMILY = Family(100, _ROUTES)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from skblab.knobs.base import Check, Unable
+from skblab.knobs.base import Check, Family, Unable
 from skblab.knobs.ethtool import command, documents, printing
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside, script_inside
@@ -174,7 +174,7 @@ class Rss:
         return "\n".join(_set(one, own[one.name]) for one in machine.devices if one.name in own)
 
 
-RSS = (
+_RSS = (
     Rss(
         "rss",
         "Receive queues that RSS spreads flows over, in turn through its indirection table.",
@@ -192,3 +192,4 @@ RSS = (
         _wanted_key,
     ),
 )
+FAMILY = Family(30, _RSS)

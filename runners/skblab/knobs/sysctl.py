@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import UNABLE, Check, able
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -74,3 +74,52 @@ class Sysctl:
         if self.everywhere or machine.netns is None:
             return script
         return script_inside(machine.netns, script)
+
+
+_MANY = 1 << 31
+_SYSCTLS = (
+    Sysctl(
+        "rp_filter",
+        "Reverse path filter: a route back to the source is looked up for each packet.",
+        # The greater of the two counts.
+        ("net/ipv4/conf/all/rp_filter", "net/ipv4/conf/{device}/rp_filter"),
+        Choice((0, 1, 2)),
+    ),
+    Sysctl(
+        "ip_forward",
+        "Packets for others are forwarded.",
+        ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"),
+        ON_OFF,
+    ),
+    *(
+        Sysctl(name, sentence, (f"net/core/{key or name}",), Between(least, most), everywhere=True)
+        for name, key, least, most, sentence in (
+            (
+                *("netdev_budget", "", 1, _MANY - 1),
+                "Packets that one softirq takes from all NAPI instances before it lets others run.",
+            ),
+            (
+                *("netdev_budget_usecs", "", 1, _MANY - 1),
+                "Microseconds that one softirq polls before it lets others run; two ticks of the "
+                "kernel's at least (8000 at 250 Hz).",
+            ),
+            (
+                *("dev_weight", "", 1, 65535),
+                "Packets that the backlog, where RPS puts them, is polled for at a time.",
+            ),
+            (
+                *("busy_poll", "", 0, _MANY - 1),
+                "Microseconds that poll() and select() themselves look at the NIC's queue.",
+            ),
+            (
+                *("busy_read", "", 0, _MANY - 1),
+                "Microseconds that a read of a socket itself looks at the NIC's queue.",
+            ),
+            (
+                *("rfs_entries", "rps_sock_flow_entries", 0, 1 << 29),
+                "Flows that receive flow steering remembers for the whole machine; 0: it is off.",
+            ),
+        )
+    ),
+)
+FAMILY = Family(10, _SYSCTLS)

@@ -10,7 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import UNABLE, Check, able, joined, parted
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 
@@ -109,3 +109,47 @@ class Sysfs:
 def _mask(printed: str) -> str:
     """Return a mask of CPUs without the commas and zeros that depend on how many there may be."""
     return f"{int(printed.replace(',', ''), 16):x}"
+
+
+_SYSFS = (
+    Sysfs(
+        "threaded",
+        "Each NAPI instance is polled by a kernel thread of its own instead of softirqs.",
+        "threaded",
+        ON_OFF,
+    ),
+    Sysfs(
+        "gro_flush_timeout",
+        "Nanoseconds after which a timer polls a NAPI instance whose interrupt is put off.",
+        "gro_flush_timeout",
+        Between(0, 1_000_000_000),
+    ),
+    Sysfs(
+        "napi_defer_hard_irqs",
+        "Empty polls before a NAPI instance's interrupt is enabled again.",
+        "napi_defer_hard_irqs",
+        Between(0, (1 << 31) - 1),
+    ),
+    Sysfs(
+        "rps",
+        "CPUs that packets of a receive queue are handed on to.",
+        "queues/rx-*/rps_cpus",
+        Choice(SPREADS),
+        cpus=True,
+    ),
+    Sysfs(
+        "rfs_flows",
+        "Flows of a receive queue that are handed to the CPU of their reader.",
+        "queues/rx-*/rps_flow_cnt",
+        Between(0, 1 << 29),
+    ),
+    Sysfs(
+        "xps",
+        "CPUs that use a transmit queue.",
+        "queues/tx-*/xps_cpus",
+        Choice(SPREADS),
+        cpus=True,
+        needs="a NIC with several queues",
+    ),
+)
+FAMILY = Family(40, _SYSFS)

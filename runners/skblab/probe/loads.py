@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat
 
 from skblab.machine.transport import Transport
-from skblab.testbeds import traffic
+from skblab.testbeds import base, traffic
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.whole import Count
@@ -80,11 +80,15 @@ class Sent:
     rate: float | None = None
 
 
+def topology(*, napi: bool = False) -> str:
+    """Return the script that makes the namespaces."""
+    text = (resources.files(__package__) / "guest" / "topology.sh").read_text()
+    return f"NAPI={'yes' if napi else 'no'}\n{base.functions('net')}\n{text}"
+
+
 def prepare(transport: Transport, *, napi: bool = False) -> None:
     """Make the namespaces, and bring what the loads need."""
-    text = (resources.files(__package__) / "guest" / "topology.sh").read_text()
-    head = f"NAPI={'yes' if napi else 'no'}\n"
-    transport.script(head + text).check("setting up the namespaces")
+    transport.script(topology(napi=napi)).check("setting up the namespaces")
     program = resources.files(__package__) / "guest" / "messages.py"
     with resources.as_file(program) as path:
         transport.put(path, MESSAGES)

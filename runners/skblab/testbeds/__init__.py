@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a sweep measures: where packets come from, the router under test, and where they end."""
+"""What a sweep measures: where packets come from, the router under test, and where they end.
+
+A new testbed is one module here, with a KIND, and its script, which goes on from the library that
+demo, benchmark and probe use as well:
+
+net.sh        quiet namespaces, veth pairs, addresses, neighbours, sinks
+generator.sh  pktgen, asked by name=value words
+tester.sh     generator and sink together: what is sent, and what came
+router.sh     the device under test: its addresses, and what it handed over
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from skblab.testbeds.base import GuestKind, Kind, Offered, Testbed
 from skblab.testbeds.hosts import HOSTS
@@ -7,9 +19,17 @@ from skblab.testbeds.netns import NETNS
 from skblab.testbeds.sending import Sending
 from skblab.testbeds.virtio import VIRTIO
 
+
+def kinds() -> dict[str, Kind]:
+    """Return the kinds of all modules here by name, those that are booted first."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    found: list[Kind] = [module.KIND for module in modules if hasattr(module, "KIND")]
+    return {kind.name: kind for kind in sorted(found, key=lambda kind: not kind.boots)}
+
+
+KINDS = kinds()
 # Those that skblab boots by itself.
-GUESTS: dict[str, GuestKind] = {one.name: one for one in (NETNS, VIRTIO)}
-KINDS: dict[str, Kind] = {**GUESTS, HOSTS.name: HOSTS}
+GUESTS = {name: kind for name, kind in KINDS.items() if isinstance(kind, GuestKind)}
 
 __all__ = [
     "GUESTS",

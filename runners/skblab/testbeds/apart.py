@@ -53,7 +53,7 @@ class Apart:
             ask = 'tag=$(tag) && handed=$(handed_over r1) && echo "$tag $handed"'
             tag, _, handed = self.router(ask).rpartition(" ")
             [before] = counts("the router", handed, ["packets forwarded"])
-        call = f"TAG={tag.strip()}\n{calling('send', sending, self.cpu)}"
+        call = calling("send", sending, self.cpu, tag.strip())
         printed = self.sender(call, "the generator", sending.seconds)
         sent, refused, took, received, whole = counts("the generator", printed, SENT)
         if sending.tester:
@@ -114,6 +114,6 @@ class Apart:
         """Return the shell of a machine, which begins with the first call there."""
         if whose not in self._shells:
             transport = self.transport if whose == "router" else self.tester
-            parts = self.parts if whose == "router" else ("tester",)
+            parts = self.parts if whose == "router" else base.TESTER
             self._shells[whose] = self.opens(transport, base.functions(*parts))
         return self._shells[whose]

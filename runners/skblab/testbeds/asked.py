@@ -14,7 +14,7 @@ from skblab.knobs.values import Value
 # Untagged Ethernet frames with their checksum, as RFC 2544 counts; IPv6's least is 66.
 FRAMES = (64, 1518)
 IPV6_LEAST = 66
-# UDP source ports of flows, see tester.sh: pktgen has the port behind the last one in 16 bits.
+# UDP source ports of flows, see generator.sh: pktgen has the port behind the last one in 16 bits.
 FIRST_PORT = 1024
 MOST_FLOWS = 0xFFFF - FIRST_PORT
 Destinations = Literal["fixed", "random"]

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from skblab.lab.guest import GuestSpec
 from skblab.lab.kernel import Kernel
@@ -23,7 +23,6 @@ from skblab.machine.device import Device, Machine
 from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport
 from skblab.machine.watch import Watch
-from skblab.testbeds import generator
 from skblab.testbeds.asked import MIXES, MOST_PACKETS, Asked, Frame, Traffic
 from skblab.testbeds.sending import Sending
 from skblab.testbeds.sink import Place, Sink
@@ -41,6 +40,9 @@ WARM_UP = 2_000
 NANOSECONDS = 1_000_000_000
 # Where guests have programs of ours.
 SHARED = "/skblab/tools"
+# What all testbeds' scripts go on from; the tester's part of it, which has no router.
+TESTER = ("net", "generator", "tester")
+LIBRARY = (*TESTER, "router")
 # What `send` of tester.sh prints.
 SENT = ("packets sent", "refused", "microseconds", "packets received", "in all")
 
@@ -97,11 +99,15 @@ class Testbed(Protocol):
 
 
 class Kind(Protocol):
-    """A kind of testbed."""
+    """A kind of testbed: KIND in its module."""
 
     @property
     def name(self) -> str:
         """As it is asked for."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is, for --help, after its name."""
 
     @property
     def where(self) -> str:
@@ -135,6 +141,7 @@ class Kind(Protocol):
         """Return the call that sends packets, where the device under test has so many CPUs."""
 
 
+@runtime_checkable
 class GuestKind(Kind, Protocol):
     """A kind of testbed in guests, which are booted for it."""
 
@@ -151,24 +158,35 @@ class GuestKind(Kind, Protocol):
         """Have it up, with these kernels in the device under test and in a tester of its own."""
 
 
-def calling(verb: str, sending: Sending, cpu: int) -> str:
-    """Return a call of a testbed's script that sends packets; `cpu` has the generator."""
+def calling(verb: str, sending: Sending, cpu: int, tag: str = "") -> str:
+    """Return a call of a testbed's script that sends packets, in the words of generator.sh.
+
+    `cpu` has the generator; `tag` is the ID of the VLAN that the router is in, or empty.
+    """
     stream, packets = sending.stream, sending.packets
     if packets >= MOST_PACKETS:
         # Until the time is up: no generator comes so far in it.
         assert sending.seconds
         packets = 0
-    gap = round(NANOSECONDS / sending.rate) if sending.rate else 0
-    words = [
-        *(verb, "tester" if sending.tester else "whole"),
-        *(stream.family, _sizes(stream.frame), stream.flows),
-        *(packets, gap, f"{sending.seconds:g}", cpu),
-    ]
-    how = [] if stream.destinations == "fixed" else [f"DESTINATIONS={stream.destinations}"]
-    how += ["XMIT=queue_xmit"] if sending.by_queue else []
-    if sending.then:
-        how.append(f"THEN='{sending.after:g} {round(NANOSECONDS / sending.then)}'")
-    return "\n".join([*how, shlex.join(map(str, words))])
+    words = {
+        "family": stream.family,
+        "size": _sizes(stream.frame),
+        "flows": stream.flows,
+        "count": packets,
+        "gap": round(NANOSECONDS / sending.rate) if sending.rate else None,
+        "limit": f"{sending.seconds:g}" if sending.seconds else None,
+        "cpu": cpu,
+        "destinations": None if stream.destinations == "fixed" else stream.destinations,
+        "xmit": "queue_xmit" if sending.by_queue else None,
+        "step": _step(sending),
+        "tag": tag or None,
+    }
+    named = (f"{name}={value}" for name, value in words.items() if value is not None)
+    return shlex.join([verb, "tester" if sending.tester else "whole", *named])
+
+
+def _step(sending: Sending) -> str | None:
+    return f"{sending.after:g} {round(NANOSECONDS / sending.then)}" if sending.then else None
 
 
 def _sizes(frame: Frame) -> str:
@@ -179,9 +197,8 @@ def _sizes(frame: Frame) -> str:
 
 
 def functions(*parts: str) -> str:
-    """Return these files of this package, which define functions, and those of the generator."""
-    own = ((resources.files(__package__) / f"{part}.sh").read_text() for part in parts)
-    return "\n".join([*([generator.functions()] if "tester" in parts else []), *own])
+    """Return these files of this package, which define functions: those that go on come later."""
+    return "\n".join((resources.files(__package__) / f"{part}.sh").read_text() for part in parts)
 
 
 def script(call: str, *parts: str) -> str:

@@ -27,7 +27,7 @@ from skblab.testbeds.sending import Sending
 from skblab_analysis.base.errors import SkblabError
 
 NAMESPACE = "router"
-PARTS = ("tester", "router", "hosts")
+PARTS = (*base.LIBRARY, "hosts")
 # They tell whether the machines are joined as the hosts file has it.
 GREETING = 100
 # Some drivers fetch their card's counters once a second, or every other one.
@@ -45,6 +45,7 @@ class OnHosts:
     """The Kind."""
 
     name: str = "hosts"
+    sentence: str = "real machines, see --hosts."
     where: str = "machines over SSH"
     exact: bool = False
     boots: bool = False
@@ -76,7 +77,7 @@ class OnHosts:
         return calling("send", sending, 0)
 
 
-HOSTS = OnHosts()
+KIND = HOSTS = OnHosts()
 
 
 @dataclass

@@ -7,9 +7,9 @@
 #   tester generator:g0 ─ router:r0  router:r1 ─ tester sink:s0     through the router
 #   tester generator:c0 ──────────────────────── tester sink:s1     the tester alone, if so joined
 #
-# It goes on from tester.sh and router.sh.
+# It goes on from net.sh, generator.sh, tester.sh and router.sh.
 
-export IN_ROUTER='nsenter --net=/run/netns/router'
+export IN_ROUTER="$IN/router"
 # Who has the ports of this machine, and what was taken: it goes with a reboot, as they come back by one.
 LOCK=/run/skblab-sweep.lock TAKEN=/run/skblab-sweep.taken
 
@@ -231,9 +231,6 @@ take_router() { # who in out
 	room router
 	take "$2" router r0
 	take "$3" router r1
-	for device in r0 r1; do
-		$IN_ROUTER sysctl -q -w "net.ipv6.conf.$device.disable_ipv6=0"
-	done
 	facts r0:router r1:router
 }
 

@@ -27,7 +27,7 @@ from skblab.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, count
 from skblab.testbeds.sending import Sending
 
 ROUTER = "router"
-PARTS = ("tester", "router", "netns")
+PARTS = (*base.LIBRARY, "netns")
 # Knobs of what veth has not: where the baseline has one, nothing could be compared.
 OF_NICS = frozenset(
     (
@@ -75,6 +75,7 @@ class InOneGuest:
     """The Kind."""
 
     name: str = "netns"
+    sentence: str = "namespaces of one guest."
     where: str = "namespaces of one guest"
     exact: bool = True
     boots: bool = True
@@ -137,7 +138,7 @@ class InOneGuest:
             yield guest, made
 
 
-NETNS = InOneGuest()
+KIND = NETNS = InOneGuest()
 
 
 def laying_out(traffic: Traffic) -> str:

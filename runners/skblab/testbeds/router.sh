@@ -1,30 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
-# The device under test, a router with the devices r0 and r1: IN_ROUTER is what a command there
-# begins with, such as `nsenter --net=/run/netns/router`; nothing where it is the whole machine.
+# The device under test, a router with the devices r0 and r1, that IN_ROUTER is the way to: see WHERE
+# in net.sh.
 
 # Addresses of the tester's ports behind it.
 G0_MAC=02:00:00:00:00:01 S0_MAC=02:00:00:00:00:04
 
 # Both ways: what a router sends back, such as an error, must not wait for an answer.
 be_router() {
-	# What it repeats of the groups that its addresses are in comes at once, not up to a second later,
-	# when packets are counted.
-	$IN_ROUTER sysctl -q -w net.ipv6.conf.r0.mldv2_unsolicited_report_interval=1 \
-		net.ipv6.conf.r1.mldv2_unsolicited_report_interval=1
-	$IN_ROUTER ip address add 198.18.0.1/24 dev r0
-	$IN_ROUTER ip address add 198.19.0.1/24 dev r1
-	$IN_ROUTER ip address add 2001:db8:0:1::1/64 dev r0 nodad
-	$IN_ROUTER ip address add 2001:db8:0:2::1/64 dev r1 nodad
-	beyond 198.18.0.2 "$G0_MAC" r0
-	beyond 198.19.0.2 "$S0_MAC" r1
-	beyond 2001:db8:0:1::2 "$G0_MAC" r0
-	beyond 2001:db8:0:2::2 "$S0_MAC" r1
+	speak "$IN_ROUTER" r0 r1
+	give_address "$IN_ROUTER" r0 198.18.0.1/24 198.18.0.2 "$G0_MAC"
+	give_address "$IN_ROUTER" r1 198.19.0.1/24 198.19.0.2 "$S0_MAC"
+	give_address "$IN_ROUTER" r0 2001:db8:0:1::1/64 2001:db8:0:1::2 "$G0_MAC"
+	give_address "$IN_ROUTER" r1 2001:db8:0:2::1/64 2001:db8:0:2::2 "$S0_MAC"
 	$IN_ROUTER sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-}
-
-beyond() { # address mac device
-	$IN_ROUTER ip neighbour replace "$1" lladdr "$2" nud permanent dev "$3"
 }
 
 # Where no route of the router's own leads: random destinations need one.

@@ -34,7 +34,7 @@ MAC = "02:00:00:00:00:{:02x}"
 # Numbers of addresses, as tester.sh, router.sh and virtio.sh have them.
 G0, R0, R1, S0, C0, S1 = range(1, 7)
 LINKS = ((G0, R0), (R1, S0), (C0, S1))
-ROUTER = ("tester", "router", "virtio")
+ROUTER = (*base.LIBRARY, "virtio")
 
 
 class Virtio(Apart):
@@ -59,6 +59,9 @@ class TwoGuests:
     """The Kind."""
 
     name: str = "virtio"
+    sentence: str = (
+        "a router with network cards of several queues, and its tester in another guest."
+    )
     where: str = "two guests with virtio devices"
     exact: bool = False
     boots: bool = True
@@ -134,7 +137,7 @@ class TwoGuests:
                 made.end()
 
 
-VIRTIO = TwoGuests()
+KIND = VIRTIO = TwoGuests()
 
 
 def _nic(number: int, queues: int = 1) -> Nic:

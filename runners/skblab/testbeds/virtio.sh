@@ -6,7 +6,7 @@
 #   generator:g0 ─ r0  r1 ─ sink:s0     through the router
 #   generator:c0 ───────── sink:s1      the tester alone
 #
-# It goes on from tester.sh and router.sh.
+# It goes on from net.sh, generator.sh, tester.sh and router.sh.
 
 export IN_ROUTER=''
 
@@ -24,7 +24,7 @@ adopt() { # mac name [namespace]
 }
 
 be_tester() {
-	for name in generator sink; do quiet "$name"; done
+	quiet generator sink
 	adopt 02:00:00:00:00:01 g0 generator
 	adopt 02:00:00:00:00:04 s0 sink
 	adopt 02:00:00:00:00:05 c0 generator
@@ -38,10 +38,5 @@ be_guest_router() {
 	$SILENT
 	adopt 02:00:00:00:00:02 r0
 	adopt 02:00:00:00:00:03 r1
-	# They have been there since the boot: what is the default now is for others.
-	for device in r0 r1; do
-		sysctl -q -w "net.ipv6.conf.$device.accept_ra=0" "net.ipv6.conf.$device.accept_dad=0" \
-			"net.ipv6.conf.$device.addr_gen_mode=1" "net.ipv6.conf.$device.disable_ipv6=0"
-	done
 	be_router
 }

@@ -6,6 +6,8 @@ set -eu
 tree=$1 traffic=$2 packets=$3 suffix=$4
 bt=$tree/probes/bpftrace
 # shellcheck source=/dev/null
+. "$tree/runners/skblab/testbeds/net.sh"
+# shellcheck source=/dev/null
 . "$tree/runners/skblab/probe/guest/topology.sh"
 [ -n "$suffix" ] || sysctl -q -w net.core.path_trace=1
 

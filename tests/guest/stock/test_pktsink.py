@@ -12,7 +12,7 @@ import pytest
 
 from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport
-from skblab.testbeds import generator
+from skblab.testbeds import base
 from skblab.testbeds.asked import Stream, Traffic
 from skblab.testbeds.netns import Netns
 from skblab.testbeds.sending import Sending
@@ -45,7 +45,7 @@ def sh(transport: Transport, text: str) -> str:
 def send(transport: Transport, *words: str) -> None:
     """Send as netns.sh does, but through what is attached to g0, and to whichever address."""
     own = "device=g0 mac=02:00:00:00:00:02 size=124 xmit=queue_xmit"
-    sh(transport, f"{generator.functions()}\ngenerate {own} {shlex.join(words)}")
+    sh(transport, f"{base.functions('generator')}\ngenerate {own} {shlex.join(words)}")
 
 
 def settled(sink: Counting) -> ArrivalsDocument:

@@ -79,6 +79,3 @@ class Transport(Protocol):
 
     def put(self, source: Path, target: str) -> None:
         """Copy a file to the machine."""
-
-    def get(self, source: str, target: Path) -> None:
-        """Copy a file from the machine."""

@@ -35,7 +35,3 @@ class LocalTransport:
     def put(self, source: Path, target: str) -> None:
         """Copy a file."""
         shutil.copy2(source, target)
-
-    def get(self, source: str, target: Path) -> None:
-        """Copy a file."""
-        shutil.copy2(source, target)

@@ -109,10 +109,6 @@ class Staying:
         """Copy a file to the machine."""
         self._below.put(source, target)
 
-    def get(self, source: str, target: Path) -> None:
-        """Copy a file from the machine."""
-        self._below.get(source, target)
-
     def end(self) -> None:
         """Have its shell end, if it has one."""
         if self._shell is not None:

@@ -146,13 +146,6 @@ class SshTransport:
             done = subprocess.run(call, stdin=data, capture_output=True, text=True, check=False)
         Done(done.returncode, "", done.stderr).check(f"copying {source} to {target}")
 
-    def get(self, source: str, target: Path) -> None:
-        """Copy a file from the machine."""
-        with target.open("wb") as data:
-            call = self._session(["cat", source], "-T")
-            done = subprocess.run(call, stdout=data, stderr=subprocess.PIPE, text=True, check=False)
-        Done(done.returncode, "", done.stderr).check(f"copying {source} from the machine")
-
     def raise_if_gone(self, status: int) -> None:
         """Raise TransportError if a client's exit status means that the machine has gone."""
         if complaint := self.trouble():
