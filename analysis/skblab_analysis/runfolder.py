@@ -23,183 +23,40 @@ run that stopped; `load` gives everything a report needs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from pydantic import JsonValue
 
 from skblab_analysis import columns, files, tablerows
-from skblab_analysis.base.checked import RecordError, RefusedError, parse, read
+from skblab_analysis.base.checked import RefusedError, parse, read
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.exact.summary import ExactSummary, ExactTrial, check, summaries, summarise
+from skblab_analysis.exact.rows import ExactTrial, check
+from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
-from skblab_analysis.formats.heard import Complaint, Heard
+from skblab_analysis.formats.heard import Heard
 from skblab_analysis.formats.pathlat import (
     PathlatDocument,
-    PathName,
     ReceiverDocument,
     SenderDocument,
 )
 from skblab_analysis.formats.run import Clock, Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.formats.scripts import ScriptDocument
-from skblab_analysis.latency.summary import Arrivals, LatencySummary
-from skblab_analysis.latency.summary import summaries as latency_summaries
+from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import Account, account, refuse
-from skblab_analysis.layers.ledger import Ledger, Unit, build_ledger
+from skblab_analysis.layers.ledger import Ledger, build_ledger
+from skblab_analysis.layers.rows import Probed
 from skblab_analysis.layers.series import Row, Series
-from skblab_analysis.layers.summary import Layered, LayeringSummary, Probed
-from skblab_analysis.layers.summary import summaries as layering_summaries
-from skblab_analysis.rfc2544.summary import Figure, Rfc2544Summary
-from skblab_analysis.rfc2544.summary import summaries as rfc2544_summaries
-from skblab_analysis.throughput.summary import Result, Search, ThroughputSummary
-from skblab_analysis.throughput.summary import summaries as throughput_summaries
-from skblab_analysis.work.summary import Counter, Work, works
+from skblab_analysis.load import OF_TRIAL, UNIT_OF_CLOCK, load
+from skblab_analysis.rfc2544.rows import Figure
+from skblab_analysis.throughput.rows import Result, Search
+from skblab_analysis.work.rows import Counter
 
 Document = Mapping[str, Any] | str | bytes
 
-UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
 FOLDERS = ("logs", "report")
-# Of a trial, what tables of a sweep repeat.
-_OF_TRIAL = ("setting", "part", "boot", "boot_knobs", "traffic")
-
-
-class _OfSetting(Protocol):
-    @property
-    def setting(self) -> str: ...
-    @property
-    def traffic(self) -> str: ...
-
-
-OfSetting = TypeVar("OfSetting", bound=_OfSetting)
-
-
-@dataclass(frozen=True)
-class Run:
-    """All that a run folder holds, checked."""
-
-    folder: Path
-    document: RunDocument
-    trials: tuple[Row, ...]
-    series: tuple[Series, ...]
-    loads: tuple[Row, ...]
-    found: tuple[Row, ...]
-    tested: tuple[Row, ...]
-    late: tuple[Row, ...]
-    anomalies: tuple[Row, ...]
-    counters: tuple[Row, ...]
-    journal: tuple[files.Event, ...]
-
-    def ledger(self, clock: Clock = "wall") -> Ledger | None:
-        """Return the last good ledger of a clock."""
-        unit = UNIT_OF_CLOCK[clock]
-        found = [ledger for ledger in self.document.ledgers if ledger.unit == unit]
-        return found[-1] if found else None
-
-    def accounts(self, clock: Clock = "wall") -> list[Account]:
-        """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
-        alone = {row["trial"] for row in self.trials if row["measure"] is None}
-        return [
-            one
-            for one in self.document.accounts
-            if one.unit == UNIT_OF_CLOCK[clock] and one.trial in alone
-        ]
-
-    def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
-        """Return the last good timed trial of a clock; with `path`, that saw packets of it."""
-        ledger = self.ledger(clock)
-        if ledger is not None:
-            return ledger.trial
-        seen = {one.trial for one in self.series if path in (None, one.path)}
-        found = [one.trial for one in self.accounts(clock) if one.trial in seen]
-        return found[-1] if found else None
-
-    def of_trial(self, trial: int) -> list[Series]:
-        """Return the histograms of one trial, in the order of the path."""
-        return self._series_of.get(trial, [])
-
-    @cached_property
-    def _series_of(self) -> Mapping[int, list[Series]]:
-        # A sweep asks for every trial, of thousands.
-        found: dict[int, list[Series]] = {}
-        for one in self.series:
-            found.setdefault(one.trial, []).append(one)
-        return found
-
-    def exact_trials(self) -> list[ExactTrial]:
-        """Return the good exact trials that count instructions."""
-        return tablerows.exact_trials(self.trials)
-
-    def exact(self) -> list[ExactSummary]:
-        """Return the exact figures, of each traffic; none when the run has none."""
-        return summaries(self._sorted(self.exact_trials()), self.document.plan.baseline)
-
-    def throughput(self) -> list[ThroughputSummary]:
-        """Return what searches for throughput found, of each traffic; none if there are none."""
-        found = self._sorted(tablerows.results(self.found))
-        return throughput_summaries(found, self.document.plan.baseline)
-
-    def rfc2544(self) -> list[Rfc2544Summary]:
-        """Return what RFC 2544's other tests found, of each traffic; none if there are none."""
-        return rfc2544_summaries(self._sorted(tablerows.tested(self.tested)))
-
-    def works(self) -> list[Work]:
-        """Return what the kernel counted, by setting; none if nothing was."""
-        settings = {
-            row["trial"]: row["setting"]
-            for row in self.trials
-            if row["state"] == "good" and row["part"] == "whole"
-        }
-        place = _places(self.document.plan.settings)
-        ordered = sorted(settings.items(), key=lambda item: place(item[1]))
-        return works(self.counters, dict(ordered))
-
-    def layering(self) -> list[LayeringSummary]:
-        """Return where packets spent their time, by setting, of each traffic and rate."""
-        trials = [
-            Layered(
-                setting=row["setting"],
-                boot=row["boot"],
-                traffic=row["traffic"],
-                rate=row["rate"],
-                offered_rate=row["send_rate"],
-                series=tuple(self.of_trial(row["trial"])),
-            )
-            for row in self.trials
-            if row["measure"] == "layers" and row["state"] == "good"
-        ]
-        return layering_summaries(self._sorted(trials), self.document.plan.baseline)
-
-    def latency(self) -> list[LatencySummary]:
-        """Return how packets arrived at given rates, of each traffic and rate."""
-        late: dict[int, list[Row]] = {}
-        for row in self.late:
-            late.setdefault(row["trial"], []).append(row)
-        arrived = [
-            tablerows.arrived(row, figures, late.get(row["trial"], []))
-            for row in self.trials
-            if (figures := [one for one in self.of_trial(row["trial"]) if one.kind == "arrival"])
-        ]
-        return latency_summaries(self._sorted(arrived), self.document.plan.baseline)
-
-    def complaints(self) -> list[Complaint]:
-        """Return what kernels complained of, trial by trial and outside of trials."""
-        told = [one for one in self.journal if one.event == heard.EVENT]
-        return heard.complaints(one.model_extra or {} for one in told)
-
-    def _sorted(self, found: Iterable[OfSetting]) -> list[OfSetting]:
-        """Return them in the order of the plan; what it does not name is last, as first run."""
-        plan = self.document.plan
-        settings, traffic = _places(plan.settings), _places(plan.traffic)
-        return sorted(found, key=lambda one: (traffic(one.traffic), settings(one.setting)))
-
-
-def _places(names: Sequence[str]) -> Callable[[str], int]:
-    numbers = {name: number for number, name in enumerate(names)}
-    return lambda name: numbers.get(name, len(numbers))
 
 
 class RunFolder:
@@ -444,7 +301,7 @@ class RunFolder:
             "lost": sent - received,
             "packets": sent,
         }
-        head = {"trial": number} | {name: row[name] for name in _OF_TRIAL}
+        head = {"trial": number} | {name: row[name] for name in OF_TRIAL}
         loads = [
             head | {"number": place, "offered_rate": one.offered_rate} | one.model_dump()
             for place, one in enumerate(search.loads)
@@ -479,7 +336,7 @@ class RunFolder:
             refusal = RefusedError(f"the times are not to be trusted: {'; '.join(doubts)}")
             self._refused([row], refusal)
             raise refusal
-        head = {"trial": number} | {name: row[name] for name in _OF_TRIAL}
+        head = {"trial": number} | {name: row[name] for name in OF_TRIAL}
         self._append(
             [row | {"packets": packets.distinct}],
             series.from_arrivals(number, document),
@@ -689,61 +546,6 @@ class RunFolder:
     def _write_document(self) -> None:
         text = self._document.model_dump_json(by_alias=True, indent=2)
         files.write(self.path / "run.json", text + "\n")
-
-
-def load(path: Path) -> Run:
-    """Read and check the run folder at `path`; RecordError says what is wrong where."""
-    document = read(RunDocument, path / "run.json", "the run document")
-    rows = {
-        table.file: [
-            row
-            for row in files.read_table(path / f"{table.file}.parquet", table)
-            if row["trial"] < document.trials
-        ]
-        for table in columns.TABLES
-    }
-    if [row["trial"] for row in rows["trials"]] != list(range(document.trials)):
-        raise RecordError(
-            f"{path / 'trials.parquet'} holds {len(rows['trials'])} trials "
-            f"but run.json lists {document.trials}"
-        )
-    for name, some in rows.items():
-        _check_trials(path / f"{name}.parquet", some, rows["trials"])
-    try:
-        found = series.from_rows(rows["layers_summary"], rows["layers"])
-    except ValueError as error:
-        raise RecordError(f"{path / 'layers.parquet'}: {error}") from error
-    run = Run(
-        folder=path,
-        document=document,
-        trials=tuple(rows["trials"]),
-        series=tuple(found),
-        loads=tuple(rows["loads"]),
-        found=tuple(rows["throughput"]),
-        tested=tuple(rows["rfc2544"]),
-        late=tuple(rows["late"]),
-        anomalies=tuple(rows["anomalies"]),
-        counters=tuple(rows["counters"]),
-        journal=tuple(files.Journal(path / "journal.jsonl").read()),
-    )
-    # What is made of rows of a sweep is checked with them, and not first in a report.
-    run.exact_trials()
-    tablerows.results(run.found)
-    tablerows.tested(run.tested)
-    return run
-
-
-def _check_trials(file: Path, rows: Sequence[Row], trials: Sequence[Row]) -> None:
-    """Raise RecordError if rows say of their trial what the trial itself does not."""
-    for number, row in enumerate(rows):
-        trial = trials[row["trial"]]
-        for name in (*_OF_TRIAL, "rate"):
-            # A row of counters, or of a histogram, repeats none of it.
-            if name in row and row[name] != trial[name]:
-                raise RecordError(
-                    f"{file} row {number}: {name} is {row[name]!r}, but its trial "
-                    f"{row['trial']} has {trial[name]!r}"
-                )
 
 
 def _make(results: Path, name: str) -> Path:

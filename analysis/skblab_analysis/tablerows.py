@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from skblab_analysis import columns
 from skblab_analysis.base.checked import parse
-from skblab_analysis.exact.summary import ExactTrial
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap, LatePackets
 from skblab_analysis.formats.run import Clock
-from skblab_analysis.latency.summary import Arrived, Lateness
-from skblab_analysis.layers.series import Row, Series
-from skblab_analysis.rfc2544.summary import OfTrial
-from skblab_analysis.throughput.summary import Result
+from skblab_analysis.layers.series import Row
+from skblab_analysis.rfc2544.rows import OfTrial
+from skblab_analysis.throughput.rows import Result
 
 
 def exact_trials(rows: Sequence[Row]) -> list[ExactTrial]:
@@ -50,30 +49,6 @@ def tested(rows: Sequence[Row]) -> list[OfTrial]:
         parse(OfTrial, {name: row[name] for name in OfTrial.model_fields}, "a row of rfc2544")
         for row in rows
     ]
-
-
-def arrived(row: Row, figures: Sequence[Series], late: Iterable[Row]) -> Arrived:
-    """Return a latency trial: its row, its histograms, and its rows of `late`."""
-    return Arrived(
-        **{name: row[name] for name in ("setting", "part", "boot", "traffic", "rate")},
-        boot_knobs=row["boot_knobs"] or "",
-        sent=row["sent"],
-        lost=row["lost"],
-        offered_rate=row["send_rate"],
-        figures={one.layer: one for one in figures},
-        lateness=tuple(
-            Lateness(
-                threshold_ns=one["threshold"],
-                in_a_row=one["in_a_row"],
-                packets=one["packets"],
-                late=one["late"],
-                runs=one["anomalies"],
-                in_runs=one["in_anomalies"],
-                longest=one["longest"],
-            )
-            for one in late
-        ),
-    )
 
 
 def of_late(one: LatePackets, packets: int) -> Row:

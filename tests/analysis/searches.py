@@ -8,11 +8,11 @@ from pathlib import Path
 
 import synthetic_run
 
-from skblab_analysis.exact.summary import Part
+from skblab_analysis.exact.rows import Part
 from skblab_analysis.formats.run import Command, Plan
-from skblab_analysis.rfc2544.summary import Figure
+from skblab_analysis.rfc2544.rows import Figure
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.throughput.summary import Found, Judgement, Load, Search
+from skblab_analysis.throughput.rows import Found, Judgement, Load, Search
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 # Strict rates by setting, a figure each block; the other goals carry more.

@@ -16,8 +16,9 @@ from skblab_analysis.formats.pathlat import COUNTING, LateDocument, LatePacket, 
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import Account, account, refuse
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 HOOKS: dict[str, Any] = {
     "by": "fentry",

@@ -27,7 +27,8 @@ from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import account, refuse
 from skblab_analysis.layers.ledger import build_ledger
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
 FEW = 20

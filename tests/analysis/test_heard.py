@@ -18,13 +18,15 @@ from searches import search
 from test_report import fake_gnuplot
 
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
+from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.formats import heard
 from skblab_analysis.formats.heard import Heard
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.layers.account import account
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.report.page import build_report
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 PACKETS = 2000
 WARNING = Heard("router", "warning", "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2")
@@ -76,7 +78,7 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     assert not run.found
     assert not run.document.ledgers
     assert not run.document.accounts
-    assert not run.exact()
+    assert not exact_summary.of(run)
     [complaint] = run.complaints()
     assert list(complaint.trials) == [row["trial"] for row in run.trials]
     assert [(one.machine, one.line, one.count) for one in complaint.lines] == [

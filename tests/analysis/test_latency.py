@@ -19,14 +19,17 @@ from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
-from skblab_analysis.exact.summary import Part
+from skblab_analysis.exact.rows import Part
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import Command, Plan
+from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
-from skblab_analysis.latency.summary import COMPARED, Arrivals, LatencySummary, widest
+from skblab_analysis.latency.rows import Arrivals
+from skblab_analysis.latency.summary import COMPARED, LatencySummary, widest
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import view as rates
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
@@ -97,7 +100,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def summary(run: Run) -> LatencySummary:
-    [found] = run.latency()
+    [found] = latency_summary.of(run)
     return found
 
 
@@ -197,7 +200,7 @@ def test_times_that_cannot_be_trusted_are_void(
         folder.record_arrivals(trial("baseline", 0, values, lost=5, **more))
     run = load(folder.path)
     assert [row["state"] for row in run.trials] == ["void"]
-    assert (run.latency(), run.late, run.anomalies) == ([], (), ())
+    assert (latency_summary.of(run), run.late, run.anomalies) == ([], (), ())
 
 
 def test_they_are_there_when_the_run_goes_on(run: Run) -> None:

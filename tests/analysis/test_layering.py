@@ -18,11 +18,14 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
 from skblab_analysis.formats.run import Plan
+from skblab_analysis.layers import summary as layers_summary
 from skblab_analysis.layers import view as layers_by_setting
-from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Probed, Setting
+from skblab_analysis.layers.rows import Probed
+from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 COUNT = 500
@@ -69,7 +72,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def summary(run: Run) -> LayeringSummary:
-    [found] = run.layering()
+    [found] = layers_summary.of(run)
     return found
 
 
@@ -133,7 +136,7 @@ def test_packets_that_the_probe_did_not_see_make_it_void(tmp_path: Path) -> None
     layers = [1000] * (len(POINTS) - 1)
     with pytest.raises(RefusedError, match="saw 500 of 502 forwarded packets"):
         folder.record_probe(document(layers), 0.1, setting="baseline", of=of(0, COUNT + 2))
-    assert load(folder.path).layering() == []
+    assert layers_summary.of(load(folder.path)) == []
 
 
 def test_a_rate_that_was_not_kept_is_compared_with_nothing(run: Run) -> None:

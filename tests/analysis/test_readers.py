@@ -20,9 +20,9 @@ import synthetic_run
 
 from skblab_analysis.columns import BY_ROW, TABLES, Table
 from skblab_analysis.formats.pktsink import ArrivalsDocument
-from skblab_analysis.latency.summary import Arrivals
+from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.work.summary import Counter
+from skblab_analysis.work.rows import Counter
 
 FOLDER = Path(__file__).parents[2] / "results-schema"
 NAMED = "trials.parquet"

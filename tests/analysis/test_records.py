@@ -19,12 +19,14 @@ import pytest
 import synthetic_run
 
 from kills import killed_after
-from skblab_analysis import columns
+from skblab_analysis import columns, tablerows
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import Histogram
-from skblab_analysis.exact.summary import ExactTrial, Part, summarise
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.exact.rows import ExactTrial, Part
+from skblab_analysis.exact.summary import summarise
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
 
 Json = dict[str, Any]
 PACKETS = 2_000
@@ -74,7 +76,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     for one, layer in zip(run.of_trial(0), written, strict=True):
         assert sorted(one.histogram.buckets.items()) == [tuple(pair) for pair in layer["buckets"]]
         assert one.histogram.total == layer["sum"]
-    assert run.exact_trials() == synthetic_run.exact_trials()
+    assert tablerows.exact_trials(run.trials) == synthetic_run.exact_trials()
     assert [event.event for event in run.journal] == [
         "created",
         "attempt",
@@ -580,7 +582,7 @@ def test_full_disk_keeps_what_was_recorded(
     with pytest.raises(SkblabError, match="the disk is full"):
         folder.record_exact(synthetic_run.exact_trials())
     monkeypatch.undo()
-    assert load(folder.path).exact_trials() == synthetic_run.exact_trials()
+    assert tablerows.exact_trials(load(folder.path).trials) == synthetic_run.exact_trials()
     assert not list(folder.path.rglob("*.part"))
 
 

@@ -17,7 +17,8 @@ import synthetic_run
 from skblab.commands.report import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.checked import RecordError, RefusedError
-from skblab_analysis.exact.summary import ExactTrial, summarise
+from skblab_analysis.exact.rows import ExactTrial
+from skblab_analysis.exact.summary import summarise
 from skblab_analysis.report import pictures, svg
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.pictures import GnuplotRunner

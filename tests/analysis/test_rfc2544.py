@@ -9,12 +9,14 @@ import pytest
 import searches
 from test_report import fake_gnuplot
 
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run, rfc2544_tables
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
-from skblab_analysis.rfc2544.summary import Figure, OfTrial, Rfc2544Summary, summaries
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.rfc2544.rows import Figure, OfTrial
+from skblab_analysis.rfc2544.summary import Rfc2544Summary, summaries
 
 
 @pytest.fixture
@@ -153,7 +155,7 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
     made = searches.search("baseline", 0, 80_000.0)
     folder = searches.finished_run(tmp_path, [made], list(searches.tested(80_000.0, 200_000.0)))
     run = load(folder)
-    assert len(run.rfc2544()) == 1
+    assert len(rfc2544_summary.of(run)) == 1
     titles = [str(one.title) for one in of_run(folder)]
     assert any(title.startswith("RFC 2544 (") for title in titles)
     page = build_report(folder, fake_gnuplot).read_text()
@@ -163,5 +165,5 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
 
 
 def test_a_run_without_them_shows_none(run: Run) -> None:
-    assert run.rfc2544() == []
+    assert rfc2544_summary.of(run) == []
     assert "other tests" not in build_report(run.folder, fake_gnuplot).read_text()

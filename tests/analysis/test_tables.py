@@ -12,7 +12,8 @@ import synthetic_run
 from rich.console import Console
 
 from skblab_analysis.base import words
-from skblab_analysis.exact.summary import ExactTrial, summarise
+from skblab_analysis.exact.rows import ExactTrial
+from skblab_analysis.exact.summary import summarise
 from skblab_analysis.report.terminal import exact_table, of_run
 from skblab_analysis.runfolder import RunFolder
 

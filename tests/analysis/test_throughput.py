@@ -10,13 +10,15 @@ import searches
 
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RecordError
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput.summary import GoalSummary, false_alarms, widest
 from skblab_analysis.throughput.view import rows
 
 
 def goal(path: Path, name: str = "strict") -> GoalSummary:
-    [summary] = load(path).throughput()
+    [summary] = throughput_summary.of(load(path))
     return next(one for one in summary.goals if one.goal == name)
 
 
@@ -55,11 +57,13 @@ def test_settings_are_compared_with_the_baseline_block_by_block(tmp_path: Path) 
 
 
 def test_the_baseline_against_itself_tells_the_false_alarms(tmp_path: Path) -> None:
-    found = load(searches.finished_run(tmp_path)).throughput()
+    found = throughput_summary.of(load(searches.finished_run(tmp_path)))
     alarms = false_alarms(found)
     assert (alarms.comparisons, alarms.alarms) == (1, 0)
     wrong = dict(searches.RATES) | {AGAIN: [1.1 * one for one in searches.RATES["baseline"]]}
-    found = load(searches.finished_run(tmp_path, list(searches.searches(wrong)))).throughput()
+    found = throughput_summary.of(
+        load(searches.finished_run(tmp_path, list(searches.searches(wrong))))
+    )
     assert false_alarms(found).alarms == 1
     # It is no setting that one could choose.
     assert found[0].main.best is not None
@@ -67,7 +71,7 @@ def test_the_baseline_against_itself_tells_the_false_alarms(tmp_path: Path) -> N
 
 
 def test_the_widest_interval_is_of_all_settings_and_goals(tmp_path: Path) -> None:
-    found = load(searches.finished_run(tmp_path)).throughput()
+    found = throughput_summary.of(load(searches.finished_run(tmp_path)))
     shares = [
         one.interval.share
         for summary in found
@@ -77,7 +81,7 @@ def test_the_widest_interval_is_of_all_settings_and_goals(tmp_path: Path) -> Non
     ]
     assert widest(found) == max(shares)
     single = [*searches.searches(), searches.search("more", 0, 1000.0)]
-    assert widest(load(searches.finished_run(tmp_path, single)).throughput()) is None
+    assert widest(throughput_summary.of(load(searches.finished_run(tmp_path, single)))) is None
     assert widest([]) is None
 
 
@@ -88,7 +92,7 @@ def test_a_setting_without_a_good_load_has_no_rate(tmp_path: Path) -> None:
     assert none is not None
     assert (none.interval, none.none, none.blocks) == (None, 1, {})
     assert strict.changes == ()
-    assert widest(load(searches.finished_run(tmp_path, made)).throughput()) is None
+    assert widest(throughput_summary.of(load(searches.finished_run(tmp_path, made)))) is None
 
 
 def test_a_setting_that_carries_nothing_in_some_block_is_not_the_best(tmp_path: Path) -> None:
@@ -124,7 +128,7 @@ def test_a_run_without_searches_has_no_tables_of_them(tmp_path: Path) -> None:
     names = {file.stem for file in path.glob("*.parquet")}
     assert names == {"trials", "layers", "layers_summary"}
     run = load(path)
-    assert (run.loads, run.found, run.throughput()) == ((), (), [])
+    assert (run.loads, run.found, throughput_summary.of(run)) == ((), (), [])
 
 
 def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
@@ -133,4 +137,4 @@ def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
     strange = made.goals[0].model_copy(update={"outcome": "strange"})
     folder.record_search(made.model_copy(update={"goals": (strange,)}))
     with pytest.raises(RecordError, match="row 0: outcome is 'strange', expected one of regular"):
-        load(folder.path).throughput()
+        throughput_summary.of(load(folder.path))

@@ -12,7 +12,7 @@ from conftest import TREE, Skblab
 from retries import no_retries
 from skblab.lab.kernel import Kernel
 from skblab.sweep import experiment
-from skblab_analysis.runfolder import load
+from skblab_analysis.load import load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(5400)]
 

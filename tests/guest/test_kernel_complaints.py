@@ -17,7 +17,8 @@ from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport
 from skblab.machine.watch import HostLog
 from skblab.testbeds.netns import Netns
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.load import Run, load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.console(r"by_a_test\+")]
 
@@ -109,5 +110,5 @@ def test_a_sweep(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     [complaint] = run.complaints()
     assert complaint.trials == (1,)
     assert [(one.line, one.count) for one in complaint.lines] == [(WARNING, 1)]
-    [summary] = run.exact()
+    [summary] = exact_summary.of(run)
     assert run.trials[1]["setting"] not in {one.setting for one in summary.costs}

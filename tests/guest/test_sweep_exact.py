@@ -21,7 +21,8 @@ from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab.sweep import plan as plans
 from skblab.sweep.experiment import read
-from skblab_analysis.runfolder import load
+from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.load import load
 
 pytestmark = pytest.mark.guest
 
@@ -69,7 +70,7 @@ def resumed(stock: Kernel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, str]) -> None:
-    ipv4, ipv6 = sorted(load(resumed[0]).exact(), key=lambda one: one.traffic)
+    ipv4, ipv6 = sorted(exact_summary.of(load(resumed[0])), key=lambda one: one.traffic)
     assert (ipv4.traffic, ipv6.traffic) == ("IPv4, 128 bytes, 1 flow", "IPv6, 128 bytes, 1 flow")
     [strict] = [one for one in ipv4.differences if one.setting == "strict"]
     # One boot has no spread to tell it from; two are the demo's, see test_demo.py.
@@ -87,7 +88,7 @@ def test_instructions_per_packet_are_those_of_this_kernel(
     resumed: tuple[Path, str], stock: Kernel, lab: LabRoot
 ) -> None:
     figures: dict[str, float] = {}
-    for one in load(resumed[0]).exact():
+    for one in exact_summary.of(load(resumed[0])):
         family = one.traffic.partition(",")[0]
         figures |= {f"{family}, {cost.setting}": cost.mean for cost in (*one.costs, *one.testers)}
         [strict] = [same for same in one.differences if same.setting == "strict"]

@@ -17,7 +17,8 @@ from conftest import TREE, Skblab, emulators
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.load import Run, load
 from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
@@ -117,7 +118,7 @@ def test_a_clock_that_is_set_back_is_in_no_figure(
             machine.transport.script("date -s @$(($(date +%s) - 3600))").check("setting a clock")
         sweep.ends(0)
         run = sweep.run()
-    [latency] = run.latency()
+    [latency] = latency_summary.of(run)
     assert len(latency.delays) == 3
     assert {row["state"] for row in run.trials} == {"good"}
     for one in (*latency.delays, *latency.testers):

@@ -10,8 +10,13 @@ import pytest
 from conftest import Skblab
 from skblab.testbeds.asked import MIXES
 from skblab_analysis.base.offered import behind
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.layers import summary as layers_summary
 from skblab_analysis.layers.summary import DELAY, WHOLE
-from skblab_analysis.runfolder import load
+from skblab_analysis.load import load
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
+from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.work import summary as work_summary
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -55,8 +60,10 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     run = load(folder)
     assert run.document.state == "finished"
     assert {row["state"] for row in run.trials} == {"good"}
-    assert [one.traffic for one in run.throughput()] == [f"IPv{family}, 128 bytes, 1 flow"]
-    for summary in run.throughput():
+    assert [one.traffic for one in throughput_summary.of(run)] == [
+        f"IPv{family}, 128 bytes, 1 flow"
+    ]
+    for summary in throughput_summary.of(run):
         goal = summary.main
         [tester] = goal.testers
         assert tester.interval is not None
@@ -64,7 +71,7 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
             # Emulated and busy, it is thousands; the tester has less to do.
             assert rate.interval is not None
             assert 500 < rate.interval.mean < 1.5 * tester.interval.mean
-    for late in run.latency():
+    for late in latency_summary.of(run):
         [floor] = late.testers
         for delay in (*late.delays, floor):
             assert (delay.sent, delay.lost, behind(delay.trials)) == (600, 0, 0)
@@ -75,14 +82,14 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
         whole, alone = late.delays[0].latency.mean, floor.latency.mean
         assert whole is not None and alone is not None and whole > alone
     assert all(row["open_begin"] and row["open_end"] for row in run.anomalies)
-    for layers in run.layering():
+    for layers in layers_summary.of(run):
         for setting in layers.settings:
             assert setting.layers[WHOLE].count == 300
             # Means of layers add up to it; the delay of polls is no part of it.
             parts = [setting.mean(name) or 0.0 for name in layers.names if name != DELAY]
             assert sum(parts) == pytest.approx(2 * (setting.mean(WHOLE) or 0.0), rel=1e-3)
-    assert len(run.latency()) == len(run.layering()) == 1
-    for work in run.works():
+    assert len(latency_summary.of(run)) == len(layers_summary.of(run)) == 1
+    for work in work_summary.of(run):
         # Each packet comes into the stack at the router and at the sink.
         assert sum(work.processed.values()) > 2 * 600
         assert sum(work.net_rx.values()) > 0
@@ -130,7 +137,7 @@ def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
     [folder] = results.iterdir()
     run = load(folder)
     assert {row["state"] for row in run.trials} == {"good"}, [row["reason"] for row in run.trials]
-    [summary] = run.rfc2544()
+    [summary] = rfc2544_summary.of(run)
     assert [one.setting for one in summary.settings] == ["baseline", "baseline again"]
     for one in summary.settings:
         # More than no time, and less than a second.

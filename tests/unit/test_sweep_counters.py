@@ -12,8 +12,11 @@ from skblab.machine.counters import Values, difference, parse
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.run import Plan
-from skblab_analysis.runfolder import RunFolder, load
-from skblab_analysis.work.summary import Counter, works
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.work import summary as work_summary
+from skblab_analysis.work.rows import Counter
+from skblab_analysis.work.summary import works
 
 PRINTED = """\
 == interrupts
@@ -134,7 +137,7 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
     run = load(folder.path)
     assert {row["trial"] for row in run.counters} == {1, 2}
     assert {row["unit"] for row in run.counters if row["kind"] == "device"} == {"packets"}
-    [work] = run.works()
+    [work] = work_summary.of(run)
     assert (work.setting, work.trials) == ("baseline", 2)
     assert work.interrupts == {0: 10, 1: 11}
     assert work.net_rx == {0: 7, 1: 7}

@@ -32,10 +32,11 @@ from skblab.sweep.running import Running
 from skblab.testbeds import KINDS, NETNS, Offered, Sending, netns
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.netns import Netns
-from skblab_analysis import runfolder
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import UsageError
+from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.formats.run import Plan
+from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
 
 STREAM = Stream(family=4, frame=64, flows=1)
@@ -79,19 +80,19 @@ def counting(folder: RunFolder) -> Running:
     return Running(made, method, folder, Reporter(quiet=True), Progress.read(folder.path))
 
 
-def recorded(tmp_path: Path, made: Made) -> runfolder.Run:
+def recorded(tmp_path: Path, made: Made) -> Run:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     run = counting(folder)
     for setting, knobs in SETTINGS.items():
         change = Change(setting, knobs, (CALIBRATION if setting == TESTER else TRIAL,))
         part = made if setting == "strict" else Made()
         run._change(Boot(0, {}, (change,)), change, cast(Netns, part), cast(Turner, part))
-    return runfolder.load(folder.path)
+    return load(folder.path)
 
 
 def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path) -> None:
     run = recorded(tmp_path, Made())
-    [summary] = run.exact()
+    [summary] = exact_summary.of(run)
     assert summary.traffic == "IPv4, 64 bytes, 1 flow"
     [tester] = summary.testers
     assert tester.mean == 3000
@@ -123,7 +124,7 @@ def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason
     assert void["setting"] == "strict"
     assert void["reason"].endswith(reason)
     # What was counted before stays.
-    [summary] = run.exact()
+    [summary] = exact_summary.of(run)
     assert [one.setting for one in summary.costs] == [BASELINE]
 
 
@@ -140,7 +141,7 @@ def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
         run._begin(key, change)
         assert run._blamed(boot, death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
-    [void] = runfolder.load(folder.path).trials
+    [void] = load(folder.path).trials
     assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops; console: log"
 
 
@@ -320,7 +321,7 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
     run, made = counting(folder), Made()
     change = Change("busy", knobs, (TRIAL,))
     run._change(Boot(0, {}, (change,)), change, cast(Netns, made), cast(Turner, made))
-    [row] = runfolder.load(folder.path).trials
+    [row] = load(folder.path).trials
     if said is None:
         assert row["state"] == "good"
     else:

@@ -44,7 +44,8 @@ from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.run import Clock, Environment
 from skblab_analysis.formats.run import Guest as GuestRecord
 from skblab_analysis.formats.run import Plan as PlanRecord
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.load import Run, load
+from skblab_analysis.runfolder import RunFolder
 
 EXPERIMENT = Experiment.model_validate(
     {

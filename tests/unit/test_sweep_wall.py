@@ -56,8 +56,12 @@ from skblab_analysis.base.words import FIXED_SPACE
 from skblab_analysis.files import Event
 from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap
 from skblab_analysis.formats.run import Plan as PlanRecord
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.throughput import summary as throughput_summary
 
 STREAM = Stream(family=4, frame=64, flows=1)
 # Packets a second.
@@ -198,7 +202,7 @@ def test_rates_are_found_and_the_device_is_the_limit(
         ]
     )
     assert run.trials[0]["setting"] == TESTER
-    [summary] = run.throughput()
+    [summary] = throughput_summary.of(run)
     assert summary.traffic == str(STREAM)
     assert [goal.goal for goal in summary.goals] == ["strict", "NDR", "PDR"]
     for goal in summary.goals:
@@ -222,7 +226,7 @@ def test_a_generator_that_shares_the_routers_cpu_is_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Sweep.begin(tmp_path, experiment(), Guest(shared=True)).run(monkeypatch)
-    [summary] = run.throughput()
+    [summary] = throughput_summary.of(run)
     rate = summary.main.rate(BASELINE)
     assert rate is not None and rate.interval is not None
     # It is no less found, but for whose sake is not known.
@@ -235,7 +239,7 @@ def test_near_the_ceiling_the_tester_is_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Sweep.begin(tmp_path, experiment(), Guest(generator=92_000.0)).run(monkeypatch)
-    [summary] = run.throughput()
+    [summary] = throughput_summary.of(run)
     judged = {one.setting: one.judgement for one in summary.main.rates}
     assert judged == {BASELINE: "tester", AGAIN: "tester", "strict": "device"}
 
@@ -247,7 +251,7 @@ def test_a_setting_that_was_not_there_to_the_end_is_void(
     [void] = [row for row in run.trials if row["state"] == "void"]
     assert (void["setting"], void["measure"]) == ("strict", "throughput")
     assert void["reason"] == "rp_filter: is 0, expected 1"
-    [summary] = run.throughput()
+    [summary] = throughput_summary.of(run)
     assert "strict" not in {one.setting for one in summary.main.rates}
     assert {row["trial"] for row in run.loads} == {
         row["trial"] for row in run.trials if row["state"] == "good"
@@ -292,8 +296,8 @@ def test_killed_at_many_moments_it_has_each_trial_once(
     run = sweep.run(monkeypatch)
     assert keys(run) == keys(whole)
     assert set(keys(run).values()) == {1}
-    assert [one.main.rates for one in run.throughput()] == [
-        one.main.rates for one in whole.throughput()
+    assert [one.main.rates for one in throughput_summary.of(run)] == [
+        one.main.rates for one in throughput_summary.of(whole)
     ]
 
 
@@ -304,7 +308,7 @@ def test_a_guest_that_dies_is_followed_by_another(
     run = sweep.run(monkeypatch)
     assert {row["state"] for row in run.trials} == {"good"}
     # The tester of before is the ceiling of what another guest goes on with.
-    [summary] = run.throughput()
+    [summary] = throughput_summary.of(run)
     assert {one.judgement for one in summary.main.rates} == {"device"}
 
 
@@ -336,7 +340,7 @@ def test_each_boot_of_a_block_has_a_tester_and_a_ceiling(
         (row["boot"], row["boot_knobs"]) for row in run.trials if row["part"] != "whole"
     )
     assert testers == Counter([(0, None), (0, "kernel=rt"), (1, None), (1, "kernel=rt")])
-    [summary] = run.throughput()
+    [summary] = throughput_summary.of(run)
     judged = {one.setting: one.judgement for one in summary.main.rates}
     assert judged == {BASELINE: "device", AGAIN: "device", "strict": "device", "rt": "tester"}
     named = {one.setting: one for one in summary.main.testers}
@@ -568,9 +572,9 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
     monkeypatch.setattr(rfc2544, "counting", counting)
     run = Sweep.begin(tmp_path, rfc2544_experiment(), guest).run(monkeypatch)
     assert {row["state"] for row in run.trials} == {"good"}
-    [summary] = run.rfc2544()
+    [summary] = rfc2544_summary.of(run)
     assert {one.setting for one in summary.settings} == {BASELINE, AGAIN, "strict"}
-    [throughput] = run.throughput()
+    [throughput] = throughput_summary.of(run)
     for one in summary.settings:
         truth = SLOW if one.setting == "strict" else ROUTER
         rate = throughput.main.rate(one.setting)
@@ -603,7 +607,7 @@ def test_a_router_as_fast_as_the_tester_has_no_longest_burst(
 ) -> None:
     wanted = rfc2544_experiment(burst_seconds=0.5)
     run = Sweep.begin(tmp_path, wanted, Guest(generator=SLOW)).run(monkeypatch)
-    [summary] = run.rfc2544()
+    [summary] = rfc2544_summary.of(run)
     assert [one.missing("back-to-back") is None for one in summary.settings] == [False] * 3
     assert any("is not faster than the router" in said for said in findings.unseen(run))
 
@@ -694,7 +698,7 @@ def test_what_goes_wrong_in_one_test_ends_no_other(
     wanted = rfc2544_experiment(latency_seconds=1, frame_loss_seconds=1)
     run = Sweep.begin(tmp_path, wanted, Buffered()).run(monkeypatch)
     assert {row["state"] for row in run.trials} == {"good"}
-    [summary] = run.rfc2544()
+    [summary] = rfc2544_summary.of(run)
     for one in summary.settings:
         assert one.loss
         missing = one.missing("latency")
@@ -713,7 +717,7 @@ def test_without_a_ceiling_the_most_is_what_the_tester_was_seen_to_send(
 
     wanted = rfc2544_experiment(frame_loss_seconds=1)
     run = Sweep.begin(tmp_path, wanted, NoLoop()).run(monkeypatch)
-    [summary] = run.rfc2544()
+    [summary] = rfc2544_summary.of(run)
     for one in summary.settings:
         assert one.loss[1.0] > 10
         found = [row for row in run.tested if row["setting"] == one.setting]
@@ -755,7 +759,7 @@ def test_latency_is_measured_at_each_rate_of_each_setting_and_the_tester(
         for setting in (TESTER, BASELINE, AGAIN, "strict")
         for rate in (50, 100)
     )
-    assert [(one.rate, len(one.delays), len(one.testers)) for one in run.latency()] == [
+    assert [(one.rate, len(one.delays), len(one.testers)) for one in latency_summary.of(run)] == [
         (50, 3, 1),
         (100, 3, 1),
     ]
@@ -773,7 +777,7 @@ def test_both_are_measured_where_both_are_asked_for(
     run = sweep.run(monkeypatch)
     measures = Counter(row["measure"] for row in run.trials)
     assert measures == Counter({"tester": 3, "latency": 6, "throughput": 3})
-    assert len(run.throughput()) == 1 and len(run.latency()) == 2
+    assert len(throughput_summary.of(run)) == 1 and len(latency_summary.of(run)) == 2
     assert Progress.read(sweep.path).left(plan.make(wanted, ["kernel"]).boots[0]) == []
 
 

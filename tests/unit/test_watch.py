@@ -35,8 +35,9 @@ from skblab.selftests import guestrun
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.cost.probe import Probe
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 WARNING = "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2"
 LATER = "NETDEV WATCHDOG: CPU: 0: transmit queue 0 timed out 5000 ms"

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.exact.summary import Setting
+from skblab_analysis.exact.rows import Setting
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import Ledger
 

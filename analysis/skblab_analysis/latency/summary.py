@@ -12,53 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
-from skblab_analysis.base.offered import AtRate, offered_rate
-from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.exact.summary import Part, Setting, tester_name
-from skblab_analysis.formats.pktsink import ArrivalsDocument
-from skblab_analysis.layers.series import Series
+from skblab_analysis.base.offered import AtRate
+from skblab_analysis.exact.rows import Part
+from skblab_analysis.exact.summary import tester_name
+from skblab_analysis.layers.series import Row, Series
+from skblab_analysis.load import Run
 
 # By which settings are compared, and to what a percentile is sure: a bucket's width.
 COMPARED = 0.99
 SURE = 1 / SUB_BUCKETS
-
-
-class Arrivals(BaseModel):
-    """A latency trial: what was sent at which rate (packets per second), and how it arrived.
-
-    `sent` are packets that the generator put out, those among them that the first device refused
-    included; `took` is in seconds.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    setting: Setting
-    part: Part = "whole"
-    boot: Whole
-    boot_knobs: str = ""
-    traffic: str
-    rate: Positive
-    sent: Whole
-    seconds: PositiveFloat
-    took: Annotated[float, Field(ge=0)]
-    document: ArrivalsDocument
-
-    @property
-    def offered_rate(self) -> float:
-        """Packets per second that the generator really put out."""
-        return offered_rate(self.sent, self.seconds, self.took)
-
-    @property
-    def lost(self) -> int:
-        """Packets sent that never came."""
-        return max(self.document.packets.missing(self.sent), 0)
 
 
 @dataclass(frozen=True)
@@ -222,6 +188,43 @@ def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return each traffic and rate once: traffic as it comes first, rates from the lowest."""
     traffic = list(dict.fromkeys(name for name, _ in kinds))
     return sorted(set(kinds), key=lambda kind: (traffic.index(kind[0]), kind[1]))
+
+
+def of(run: Run) -> list[LatencySummary]:
+    """Return how a run's packets arrived at given rates, of each traffic and rate."""
+    late: dict[int, list[Row]] = {}
+    for row in run.late:
+        late.setdefault(row["trial"], []).append(row)
+    arrived = [
+        _arrived(row, figures, late.get(row["trial"], []))
+        for row in run.trials
+        if (figures := [one for one in run.of_trial(row["trial"]) if one.kind == "arrival"])
+    ]
+    return summaries(run.in_order(arrived), run.document.plan.baseline)
+
+
+def _arrived(row: Row, figures: Sequence[Series], late: Sequence[Row]) -> Arrived:
+    """Return a latency trial: its row, its histograms, and its rows of `late`."""
+    return Arrived(
+        **{name: row[name] for name in ("setting", "part", "boot", "traffic", "rate")},
+        boot_knobs=row["boot_knobs"] or "",
+        sent=row["sent"],
+        lost=row["lost"],
+        offered_rate=row["send_rate"],
+        figures={one.layer: one for one in figures},
+        lateness=tuple(
+            Lateness(
+                threshold_ns=one["threshold"],
+                in_a_row=one["in_a_row"],
+                packets=one["packets"],
+                late=one["late"],
+                runs=one["anomalies"],
+                in_runs=one["in_anomalies"],
+                longest=one["longest"],
+            )
+            for one in late
+        ),
+    )
 
 
 def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:

@@ -16,39 +16,15 @@ from functools import reduce
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Difference
-from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import AtRate
-from skblab_analysis.formats.pathlat import PathlatDocument, PathName
 from skblab_analysis.latency.summary import in_order
+from skblab_analysis.layers.rows import PATH
 from skblab_analysis.layers.series import Series
+from skblab_analysis.load import Run
 
-# The path of a router's packets.
-PATH: PathName = "forward"
 WHOLE = "whole path"
 DELAY = "NAPI delay"
-
-
-@dataclass(frozen=True)
-class Probed:
-    """What a trial of the layer probe is of: packets sent and forwarded, at which rate a second."""
-
-    boot: int
-    boot_knobs: str
-    traffic: str
-    rate: int
-    sent: int
-    forwarded: int
-    offered_rate: float
-
-    def check(self, document: PathlatDocument, limit: float) -> None:
-        """Raise RefusedError if the probe saw fewer packets leave than were forwarded.
-
-        By more than `limit` per cent; those that were merged are seen as one.
-        """
-        seen = document.path(PATH).ends.transmitted + document.merged
-        if self.forwarded - seen > limit / 100 * self.forwarded:
-            raise RefusedError(f"the probe saw {seen} of {self.forwarded} forwarded packets")
 
 
 @dataclass(frozen=True)
@@ -131,6 +107,23 @@ class LayeringSummary:
             if one.interval.mean * whole.interval.mean > 0
         ]
         return sorted(found, key=lambda pair: -abs(pair[1].interval.mean))
+
+
+def of(run: Run) -> list[LayeringSummary]:
+    """Return where a run's packets spent their time, by setting, of each traffic and rate."""
+    trials = [
+        Layered(
+            setting=row["setting"],
+            boot=row["boot"],
+            traffic=row["traffic"],
+            rate=row["rate"],
+            offered_rate=row["send_rate"],
+            series=tuple(run.of_trial(row["trial"])),
+        )
+        for row in run.trials
+        if row["measure"] == "layers" and row["state"] == "good"
+    ]
+    return summaries(run.in_order(trials), run.document.plan.baseline)
 
 
 def summaries(trials: Sequence[Layered], baseline: str | None) -> list[LayeringSummary]:

@@ -10,52 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat
-
-from skblab_analysis.base.whole import Whole
-from skblab_analysis.throughput.summary import Limit
-
-# Loads in a row without loss end the test of frame loss (26.3).
-CLEAN = 2
-Test = Literal["latency", "frame loss", "back-to-back", "recovery"]
-
-
-class Figure(BaseModel):
-    """One figure of a test; `load` in packets per second, `seconds` those of a trial.
-
-    `share` is the load's: of the tester's most for frame loss, of the throughput for recovery.
-    `floor_ns` is the tester's own part of the latency, and by `within_s` a recovery may be shorter.
-    `open`: the figure is a bound only. Of back-to-back no limit was met: it is at least so much; of
-    recovery frames were lost until the end. What could not be measured is None, for a `reason`.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    test: Test
-    repeat: Whole
-    load: PositiveFloat
-    seconds: PositiveFloat
-    share: PositiveFloat | None = None
-    latency_ns: NonNegativeFloat | None = None
-    floor_ns: NonNegativeFloat | None = None
-    loss_percent: Annotated[float | None, Field(ge=0, le=100)] = None
-    burst: Whole | None = None
-    buffer_s: NonNegativeFloat | None = None
-    recovery_s: NonNegativeFloat | None = None
-    within_s: NonNegativeFloat | None = None
-    open: bool = False
-    limit: Limit | None = None
-    reason: str | None = None
-
-
-class OfTrial(Figure):
-    """A figure, and of what it was."""
-
-    setting: str
-    boot: Whole
-    traffic: str
+from skblab_analysis import tablerows
+from skblab_analysis.load import Run
+from skblab_analysis.rfc2544.rows import CLEAN, OfTrial, Test
 
 
 @dataclass(frozen=True)
@@ -115,6 +73,11 @@ class Rfc2544Summary:
     def tested(self, test: Test) -> bool:
         """Whether any setting was asked for it."""
         return any(test in one.tests for one in self.settings)
+
+
+def of(run: Run) -> list[Rfc2544Summary]:
+    """Return what RFC 2544's other tests found in a run, of each traffic; none if it has none."""
+    return summaries(run.in_order(tablerows.tested(run.tested)))
 
 
 def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:

@@ -14,11 +14,13 @@ from pydantic import BaseModel
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import ABSENT, NARROW_SPACE, joined, number, share, small_share
-from skblab_analysis.runfolder import Run
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.load import Run
+from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.rows import Judgement
 from skblab_analysis.throughput.summary import (
     Change,
     GoalSummary,
-    Judgement,
     Rate,
     ThroughputSummary,
     false_alarms,
@@ -110,14 +112,14 @@ def headline(found: Sequence[ThroughputSummary]) -> str | None:
 
 def sentences(run: Run) -> list[str]:
     """Return the findings of a run's searches."""
-    found = run.throughput()
+    found = throughput_summary.of(run)
     said = [sentence for one in found for sentence in _of_traffic(run, one)]
     return [*said, *_alarms(found), *_confirmed(run), *_ended(run)]
 
 
 def unseen(run: Run) -> list[str]:
     """Return what the searches could not tell."""
-    found = run.throughput()
+    found = throughput_summary.of(run)
     said = []
     for one in found:
         goal = one.main
@@ -158,8 +160,8 @@ def commands(run: Run) -> list[tuple[str, tuple[str, ...]]]:
 def best(run: Run) -> list[str]:
     """Return the settings that forward most, then those with the shortest delays, each once."""
     changes = [
-        *(one.main.best for one in run.throughput()),
-        *(one.best for one in run.latency()),
+        *(one.main.best for one in throughput_summary.of(run)),
+        *(one.best for one in latency_summary.of(run)),
     ]
     return list(dict.fromkeys(one.setting for one in changes if one is not None))
 

@@ -10,38 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict
 
 from skblab_analysis.layers.series import Row
+from skblab_analysis.load import Run
+from skblab_analysis.work.rows import TIMED, Kind
 
-Kind = Literal["interrupt", "softirq", "softnet", "device", "driver", "thread"]
 ByCpu = Mapping[int, int]
 
-# Counted in nanoseconds; all others are counts of what their names say.
-TIMED: Kind = "thread"
 NAPI_THREAD = "napi/"
 SOFTIRQ_THREAD = "ksoftirqd/"
-
-
-class Counter(BaseModel):
-    """By how much one counter rose; `cpu` is None of one that is of no CPU."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Kind
-    name: str
-    cpu: int | None
-    value: int
-
-    @property
-    def unit(self) -> str:
-        """What it counts."""
-        if self.kind == TIMED:
-            return "ns"
-        last = self.name.rpartition("_")[2]
-        return last if last in ("bytes", "packets") else ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +38,19 @@ class Work:
     dropped: int
     napi_ns: int
     ksoftirqd_ns: int
+
+
+def of(run: Run) -> list[Work]:
+    """Return what the kernel counted in a run, by setting; none if nothing was."""
+    settings = {
+        row["trial"]: row["setting"]
+        for row in run.trials
+        if row["state"] == "good" and row["part"] == "whole"
+    }
+    ordered = run.setting_order(dict.fromkeys(settings.values()))
+    return works(
+        run.counters, dict(sorted(settings.items(), key=lambda item: ordered.index(item[1])))
+    )
 
 
 def works(rows: Iterable[Row], settings: Mapping[int, str]) -> list[Work]:

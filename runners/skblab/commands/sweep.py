@@ -45,9 +45,10 @@ from skblab_analysis.base.tomlfile import complaint
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.run import Command, Environment
 from skblab_analysis.formats.run import Plan as PlanRecord
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import terminal
 from skblab_analysis.report.page import build_report
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import view as rates
 
 # The experiment file of a run, in its folder.

@@ -17,7 +17,7 @@ from skblab.machine.device import Machine
 from skblab.machine.transport import Transport
 from skblab_analysis.base.errors import SkblabError, one_line, understood
 from skblab_analysis.base.whole import MOST, whole
-from skblab_analysis.work.summary import Counter, Kind
+from skblab_analysis.work.rows import Counter, Kind
 
 Values = Mapping[tuple[Kind, str, int | None], int]
 

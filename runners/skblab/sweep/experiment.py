@@ -33,7 +33,7 @@ from skblab.testbeds.asked import MOST_PACKETS, Needs, Traffic
 from skblab_analysis.base import tomlfile
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.whole import Whole
-from skblab_analysis.exact.summary import Setting as RecordedName
+from skblab_analysis.exact.rows import Setting as RecordedName
 from skblab_analysis.formats.run import RunName
 
 BASELINE = "baseline"

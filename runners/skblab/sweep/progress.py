@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue
 
 from skblab.sweep.plan import Boot, Change, Trial
 from skblab_analysis.layers.series import Row
-from skblab_analysis.runfolder import load
+from skblab_analysis.load import load
 
 # Deaths of its guest after which a trial is not tried again.
 DEATHS = 2

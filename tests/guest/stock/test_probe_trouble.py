@@ -41,7 +41,7 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.layers.account import account
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.load import Run, load
 
 pytestmark = pytest.mark.guest
 

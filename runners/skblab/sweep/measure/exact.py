@@ -21,7 +21,7 @@ from skblab.sweep.progress import Key
 from skblab.sweep.standing import Standing
 from skblab.testbeds.base import WARM_UP, Testbed
 from skblab.testbeds.sending import Sending
-from skblab_analysis.exact.summary import ExactTrial
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.formats.run import Clock
 from skblab_analysis.runfolder import RunFolder
 

@@ -13,7 +13,7 @@ from skblab.sweep.progress import Key
 from skblab.testbeds import Sending, Testbed
 from skblab.testbeds.base import sink
 from skblab.testbeds.sink import counting
-from skblab_analysis.latency.summary import Arrivals
+from skblab_analysis.latency.rows import Arrivals
 
 PROGRAM = "pktsink"
 

@@ -12,7 +12,7 @@ from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.testbeds import Sending, Testbed
 from skblab_analysis.base.offered import offered_rate
-from skblab_analysis.layers.summary import PATH, Probed
+from skblab_analysis.layers.rows import PATH, Probed
 
 PROGRAM = "pathlat"
 # Per cent of the packets of which it is not known what became of them, at most.

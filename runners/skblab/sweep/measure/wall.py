@@ -40,12 +40,15 @@ from skblab_analysis.base.words import quantity
 from skblab_analysis.files import Event
 from skblab_analysis.formats.run import Clock
 from skblab_analysis.latency import summary as latency
-from skblab_analysis.latency.summary import Arrivals
-from skblab_analysis.layers.summary import Probed
-from skblab_analysis.rfc2544.summary import Figure
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.latency.rows import Arrivals
+from skblab_analysis.layers.rows import Probed
+from skblab_analysis.load import Run, load
+from skblab_analysis.rfc2544.rows import Figure
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput
-from skblab_analysis.throughput.summary import Found, Load, Purpose, Search
+from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.rows import Found, Load, Purpose, Search
 
 GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
 # More than a veth pair has carried anywhere; the search goes on from what really comes.
@@ -305,7 +308,7 @@ def _most(trials: Sequence[LoadTrial]) -> float:
 
 def _widest(run: Run) -> float | None:
     """Return the widest interval's half of all that was measured; None if one is missing."""
-    rates, delays = run.throughput(), run.latency()
+    rates, delays = throughput_summary.of(run), latency_summary.of(run)
     shares = [throughput.widest(rates)] if rates else []
     shares += [latency.widest(delays)] if delays else []
     known = [one for one in shares if one is not None]
