@@ -21,10 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import stdev
 
-from skblab_analysis import tablerows
 from skblab_analysis.base.certainty import by_chance
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.exact.rows import ExactTrial, check
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.load import Run
 
 # The project's own promise for two boots of the same setting.
@@ -108,7 +107,7 @@ def tester_name(boot_knobs: str) -> str:
 
 def of(run: Run) -> list[ExactSummary]:
     """Return the exact figures of a run, of each traffic; none when it has none."""
-    trials = tablerows.exact_trials(run.trials)
+    trials = [ExactTrial.of_row(row) for row in run.trials if row.counted]
     return summaries(run.in_order(trials), run.document.plan.baseline)
 
 
@@ -126,7 +125,7 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
     Raises RefusedError when there is nothing to sum up or it contradicts.
     """
     for trial in trials:
-        check(trial)
+        trial.check()
     wholes = [trial for trial in trials if trial.part == "whole"]
     if not wholes:
         raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
@@ -163,7 +162,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
         setting=name,
         boot_knobs=trials[0].boot_knobs,
         trials=len(trials),
-        boots=len({trial.boot for trial in trials}),
+        boots=len({trial.block for trial in trials}),
         mean=sum(figures) / len(figures),
         low=min(figures),
         high=max(figures),

@@ -20,7 +20,6 @@ from skblab_analysis.base.words import (
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Difference, ExactSummary
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
 from skblab_analysis.layers import summary as layers_summary
@@ -34,6 +33,7 @@ from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
 from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput import view as rates
+from skblab_analysis.trials.rows import Clock
 
 # Above this share of late packets the traffic is not what was asked for.
 LATE_SHARE = 0.01
@@ -304,11 +304,11 @@ def dominant(found: Sequence[Series]) -> Series | None:
 def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
     said = []
     trial = run.trials[ledger.trial]
-    if trial["late"] and trial["late"] > LATE_SHARE * ledger.sent:
+    if trial.late and trial.late > LATE_SHARE * ledger.sent:
         said.append(
-            f"The sender could not keep its rate: {_count(trial['late'])} packets left more than "
-            f"{quantity(trial['late_threshold'], 'ns')} late (mean "
-            f"{quantity(trial['late_mean'], 'ns')}, worst {quantity(trial['late_max'], 'ns')}). "
+            f"The sender could not keep its rate: {_count(trial.late)} packets left more than "
+            f"{quantity(trial.late_threshold, 'ns')} late (mean "
+            f"{quantity(trial.late_mean, 'ns')}, worst {quantity(trial.late_max, 'ns')}). "
             "They came in bursts, so part of the time in a queue is waiting for each other."
         )
     if ledger.unsampled:

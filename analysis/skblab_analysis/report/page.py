@@ -35,7 +35,6 @@ from skblab_analysis.cost.probe import sentence as cost_sentence
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.exact.summary import SPREAD_LIMIT, ExactSummary
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
 from skblab_analysis.latency.summary import LatencySummary
@@ -63,6 +62,7 @@ from skblab_analysis.rfc2544.summary import Rfc2544Summary
 from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput import view as rates
 from skblab_analysis.throughput.summary import ThroughputSummary
+from skblab_analysis.trials.rows import Clock
 from skblab_analysis.work import summary as work_summary
 from skblab_analysis.work.summary import ByCpu, Work
 
@@ -213,7 +213,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
             headline=findings.headline(run),
             findings=[*findings.sentences(run), *([cost_sentence(known)] if known else [])],
             unseen=findings.unseen(run),
-            void=[row for row in run.trials if row["state"] == "void"],
+            void=[row for row in run.trials if row.state == "void"],
             complaints=run.complaints(),
             timed=timed,
             exacts=[
@@ -289,7 +289,7 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     rates = ""
     if ledger is not None:
         trial = run.trials[ledger.trial]
-        rates = _rates(trial["send_rate"], trial["receive_rate"])
+        rates = _rates(trial.send_rate, trial.receive_rate)
     return Timed(
         clock=clock,
         ledger=ledger,

@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from skblab_analysis import tablerows
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms, Interval
 from skblab_analysis.exact.summary import tester_name
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.rows import (
+    FoundRow,
     Judgement,
-    Result,
 )
 
 
@@ -107,10 +106,10 @@ class ThroughputSummary:
 
 def of(run: Run) -> list[ThroughputSummary]:
     """Return what a run's searches for throughput found, of each traffic; none if it has none."""
-    return summaries(run.in_order(tablerows.results(run.found)), run.document.plan.baseline)
+    return summaries(run.in_order(run.rows(FoundRow)), run.document.plan.baseline)
 
 
-def summaries(results: Sequence[Result], baseline: str | None) -> list[ThroughputSummary]:
+def summaries(results: Sequence[FoundRow], baseline: str | None) -> list[ThroughputSummary]:
     """Sum up the results of each traffic, in the order given."""
     found = []
     for traffic in dict.fromkeys(one.traffic for one in results if one.part == "whole"):
@@ -141,7 +140,7 @@ def widest(found: Sequence[ThroughputSummary]) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
-def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
+def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
     wholes = [one for one in results if one.part == "whole"]
     names = list(dict.fromkeys(one.setting for one in wholes))
     names.sort(key=lambda name: name != baseline)
@@ -170,8 +169,8 @@ def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     )
 
 
-def _rate(setting: str, results: Sequence[Result]) -> Rate:
-    blocks = {one.boot: one.throughput for one in results if one.throughput is not None}
+def _rate(setting: str, results: Sequence[FoundRow]) -> Rate:
+    blocks = {one.block: one.throughput for one in results if one.throughput is not None}
     judged = Counter(one.judgement for one in results if one.judgement is not None)
     return Rate(
         setting=setting,

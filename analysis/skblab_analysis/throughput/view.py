@@ -17,7 +17,7 @@ from skblab_analysis.base.words import ABSENT, NARROW_SPACE, joined, number, sha
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import Run
 from skblab_analysis.throughput import summary as throughput_summary
-from skblab_analysis.throughput.rows import Judgement
+from skblab_analysis.throughput.rows import FoundRow, Judgement
 from skblab_analysis.throughput.summary import (
     Change,
     GoalSummary,
@@ -145,7 +145,7 @@ def unseen(run: Run) -> list[str]:
             said.append(
                 f"{one.traffic}: with {joined(none)} no load at all was good in some block."
             )
-    wide = [row for row in run.found if row["outcome"] == "regular" and not row["reached"]]
+    wide = [row for row in run.rows(FoundRow) if row.outcome == "regular" and not row.reached]
     if wide:
         said.append(f"{len(wide)} searches ended wider than was asked.")
     return said
@@ -256,11 +256,11 @@ def _alarms(found: Sequence[ThroughputSummary]) -> list[str]:
 
 
 def _confirmed(run: Run) -> list[str]:
-    tried = [row for row in run.found if row["confirmed"] is not None]
+    tried = [row for row in run.rows(FoundRow) if row.confirmed is not None]
     if not tried:
         return []
-    held = sum(row["confirmed"] for row in tried)
-    seconds = min(row["confirm_seconds"] for row in tried)
+    held = sum(bool(row.confirmed) for row in tried)
+    seconds = min(row.confirm_seconds or 0.0 for row in tried)
     said = f"Of {len(tried)} strict rates {held} held in a trial of {seconds:g} s"
     short = f", which RFC 2544 wants to be {FULL_SECONDS:g} s" if seconds < FULL_SECONDS else ""
     return [f"{said}{short}."]
