@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 
 from skblab_analysis.base.errors import SkblabWarning
-from skblab_analysis.runfolder import Run
+from skblab_analysis.load import Run
 
 # Of all loads that were offered, so many may have been offered again.
 STRAYS = 0.1

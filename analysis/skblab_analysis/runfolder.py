@@ -1,205 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The run folder `results/<name>-<time>/`: made while a run goes on, read by every report.
+"""Writing a run folder `results/<name>-<time>/` while its run goes on; load.py reads it.
 
     folder = RunFolder.create(results_dir, "demo", Plan(experiment="demo", seed=1, …))
     folder.journal("attempt", trial=0)                  # flushed before the trial starts
     folder.record_wall(pathlat_json, sender_json, receiver_json)
-    folder.record_exact([ExactTrial(setting="rp_filter=0", boot=0, packets=…, …), …])
+    folder.record(ExactTrial(setting="rp_filter=0", block=0, packets=…, …))
     folder.finish(environment, reporter.timings, versions=…, commands=…, gaps=…)
 
-The documents are dicts, or the JSON text as the tool printed it. `record_wall` and
-`record_exact` raise RefusedError (exit code 1) when the numbers contradict each other, and
-RecordError (exit code 2) when a document is not as the contract says; the trial is then kept as
-void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
+`record` takes whatever a measure's rows.py hands over. The documents are dicts, or the JSON text as
+the tool printed it. All of them raise RefusedError (exit code 1) when the numbers contradict each
+other, and RecordError (exit code 2) when a document is not as the contract says; the trial is then
+kept as void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
 
 What kernels complained of during a trial is told by `heard` before the trial is recorded: that is
 refused then, whatever it is. Complaints outside of trials are for `heard_apart`.
 
-`run.json` is written last: its `trials` says how many trials are complete, and rows of a later
-trial, left by a kill between two files, are left out by `load`. `RunFolder.open` goes on with a
-run that stopped; `load` gives everything a report needs.
+Each record is a file of its own, there whole or not at all; the tables are made of them at the end
+(tables.py). `RunFolder.open` goes on with a run that stopped.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from skblab_analysis import columns, files, tablerows
-from skblab_analysis.base.checked import RecordError, RefusedError, parse, read
+from skblab_analysis import files, tables
+from skblab_analysis.base.checked import RecordError, RefusedError, faults, parse, read
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.exact.summary import ExactSummary, ExactTrial, check, summaries, summarise
+from skblab_analysis.base.rows import Numbered, by_table
+from skblab_analysis.exact.rows import ExactTrial
+from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
-from skblab_analysis.formats.heard import Complaint, Heard
-from skblab_analysis.formats.pathlat import (
-    PathlatDocument,
-    PathName,
-    ReceiverDocument,
-    SenderDocument,
-)
-from skblab_analysis.formats.run import Clock, Command, Environment, Plan, RunDocument, Timing
+from skblab_analysis.formats.heard import Heard
+from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.formats.scripts import ScriptDocument
-from skblab_analysis.latency.summary import Arrivals, LatencySummary
-from skblab_analysis.latency.summary import summaries as latency_summaries
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import Account, account, refuse
-from skblab_analysis.layers.ledger import Ledger, Unit, build_ledger
-from skblab_analysis.layers.series import Row, Series
-from skblab_analysis.layers.summary import Layered, LayeringSummary, Probed
-from skblab_analysis.layers.summary import summaries as layering_summaries
-from skblab_analysis.rfc2544.summary import Figure, Rfc2544Summary
-from skblab_analysis.rfc2544.summary import summaries as rfc2544_summaries
-from skblab_analysis.throughput.summary import Result, Search, ThroughputSummary
-from skblab_analysis.throughput.summary import summaries as throughput_summaries
-from skblab_analysis.work.summary import Counter, Work, works
+from skblab_analysis.layers.ledger import Ledger, build_ledger
+from skblab_analysis.layers.rows import Probed
+from skblab_analysis.layers.series import Series
+from skblab_analysis.load import UNIT_OF_CLOCK, Model, load
+from skblab_analysis.tables import Part, Sums
+from skblab_analysis.trials.rows import Clock, Known, Measured, TrialRow
 
 Document = Mapping[str, Any] | str | bytes
 
-UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
 FOLDERS = ("logs", "report")
-# Of a trial, what tables of a sweep repeat.
-_OF_TRIAL = ("setting", "part", "boot", "boot_knobs", "traffic")
-
-
-class _OfSetting(Protocol):
-    @property
-    def setting(self) -> str: ...
-    @property
-    def traffic(self) -> str: ...
-
-
-OfSetting = TypeVar("OfSetting", bound=_OfSetting)
-
-
-@dataclass(frozen=True)
-class Run:
-    """All that a run folder holds, checked."""
-
-    folder: Path
-    document: RunDocument
-    trials: tuple[Row, ...]
-    series: tuple[Series, ...]
-    loads: tuple[Row, ...]
-    found: tuple[Row, ...]
-    tested: tuple[Row, ...]
-    late: tuple[Row, ...]
-    anomalies: tuple[Row, ...]
-    counters: tuple[Row, ...]
-    journal: tuple[files.Event, ...]
-
-    def ledger(self, clock: Clock = "wall") -> Ledger | None:
-        """Return the last good ledger of a clock."""
-        unit = UNIT_OF_CLOCK[clock]
-        found = [ledger for ledger in self.document.ledgers if ledger.unit == unit]
-        return found[-1] if found else None
-
-    def accounts(self, clock: Clock = "wall") -> list[Account]:
-        """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
-        alone = {row["trial"] for row in self.trials if row["measure"] is None}
-        return [
-            one
-            for one in self.document.accounts
-            if one.unit == UNIT_OF_CLOCK[clock] and one.trial in alone
-        ]
-
-    def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
-        """Return the last good timed trial of a clock; with `path`, that saw packets of it."""
-        ledger = self.ledger(clock)
-        if ledger is not None:
-            return ledger.trial
-        seen = {one.trial for one in self.series if path in (None, one.path)}
-        found = [one.trial for one in self.accounts(clock) if one.trial in seen]
-        return found[-1] if found else None
-
-    def of_trial(self, trial: int) -> list[Series]:
-        """Return the histograms of one trial, in the order of the path."""
-        return self._series_of.get(trial, [])
-
-    @cached_property
-    def _series_of(self) -> Mapping[int, list[Series]]:
-        # A sweep asks for every trial, of thousands.
-        found: dict[int, list[Series]] = {}
-        for one in self.series:
-            found.setdefault(one.trial, []).append(one)
-        return found
-
-    def exact_trials(self) -> list[ExactTrial]:
-        """Return the good exact trials that count instructions."""
-        return tablerows.exact_trials(self.trials)
-
-    def exact(self) -> list[ExactSummary]:
-        """Return the exact figures, of each traffic; none when the run has none."""
-        return summaries(self._sorted(self.exact_trials()), self.document.plan.baseline)
-
-    def throughput(self) -> list[ThroughputSummary]:
-        """Return what searches for throughput found, of each traffic; none if there are none."""
-        found = self._sorted(tablerows.results(self.found))
-        return throughput_summaries(found, self.document.plan.baseline)
-
-    def rfc2544(self) -> list[Rfc2544Summary]:
-        """Return what RFC 2544's other tests found, of each traffic; none if there are none."""
-        return rfc2544_summaries(self._sorted(tablerows.tested(self.tested)))
-
-    def works(self) -> list[Work]:
-        """Return what the kernel counted, by setting; none if nothing was."""
-        settings = {
-            row["trial"]: row["setting"]
-            for row in self.trials
-            if row["state"] == "good" and row["part"] == "whole"
-        }
-        place = _places(self.document.plan.settings)
-        ordered = sorted(settings.items(), key=lambda item: place(item[1]))
-        return works(self.counters, dict(ordered))
-
-    def layering(self) -> list[LayeringSummary]:
-        """Return where packets spent their time, by setting, of each traffic and rate."""
-        trials = [
-            Layered(
-                setting=row["setting"],
-                boot=row["boot"],
-                traffic=row["traffic"],
-                rate=row["rate"],
-                offered_rate=row["send_rate"],
-                series=tuple(self.of_trial(row["trial"])),
-            )
-            for row in self.trials
-            if row["measure"] == "layers" and row["state"] == "good"
-        ]
-        return layering_summaries(self._sorted(trials), self.document.plan.baseline)
-
-    def latency(self) -> list[LatencySummary]:
-        """Return how packets arrived at given rates, of each traffic and rate."""
-        late: dict[int, list[Row]] = {}
-        for row in self.late:
-            late.setdefault(row["trial"], []).append(row)
-        arrived = [
-            tablerows.arrived(row, figures, late.get(row["trial"], []))
-            for row in self.trials
-            if (figures := [one for one in self.of_trial(row["trial"]) if one.kind == "arrival"])
-        ]
-        return latency_summaries(self._sorted(arrived), self.document.plan.baseline)
-
-    def complaints(self) -> list[Complaint]:
-        """Return what kernels complained of, trial by trial and outside of trials."""
-        told = [one for one in self.journal if one.event == heard.EVENT]
-        return heard.complaints(one.model_extra or {} for one in told)
-
-    def _sorted(self, found: Iterable[OfSetting]) -> list[OfSetting]:
-        """Return them in the order of the plan; what it does not name is last, as first run."""
-        plan = self.document.plan
-        settings, traffic = _places(plan.settings), _places(plan.traffic)
-        return sorted(found, key=lambda one: (traffic(one.traffic), settings(one.setting)))
-
-
-def _places(names: Sequence[str]) -> Callable[[str], int]:
-    numbers = {name: number for number, name in enumerate(names)}
-    return lambda name: numbers.get(name, len(numbers))
+# Tables whose rows are asked for again while a run goes on.
+_AGAIN = {table.model for table in tables.TABLES if table.again}
 
 
 class RunFolder:
@@ -209,11 +62,10 @@ class RunFolder:
         self.path = path
         self._document = document
         self._journal = files.Journal(path / "journal.jsonl")
-        self._tables = {table.file: files.GrowingTable(path, table) for table in columns.TABLES}
-        # What is read again while the run goes on.
-        self._trials: list[Row] = []
-        self._found: list[Row] = []
-        self._counted: list[Counter] = []
+        self._trials = 0
+        self._again: dict[type[Numbered], list[Numbered]] = {model: [] for model in _AGAIN}
+        # What is known of the next trial before it is recorded.
+        self._known: list[Known] = []
         self._heard: list[Heard] = []
 
     @classmethod
@@ -236,7 +88,8 @@ class RunFolder:
         )
         path = _make(results, f"{name}-{started:%Y%m%d-%H%M%S}")
         folder = cls(path, document)
-        folder._write_tables()
+        for table in tables.TABLES:
+            tables.write_table(path, table, table.schema.empty_table())
         folder._write_document()
         folder.journal("created", name=name, seed=plan.seed)
         return folder
@@ -247,22 +100,15 @@ class RunFolder:
         folder = cls(path, read(RunDocument, path / "run.json", "the run document"))
         folder._journal.mend()
         run = load(path)
-        folder._add(
-            run.trials,
-            run.series,
-            loads=run.loads,
-            throughput=run.found,
-            rfc2544=run.tested,
-            late=run.late,
-            anomalies=run.anomalies,
-            counters=run.counters,
-        )
+        folder._trials = len(run.trials)
+        for model, rows in folder._again.items():
+            rows += run.rows(model)
         return folder
 
     def resume(self) -> None:
         """Have a run that broke off be one that goes on."""
         self._document = self._document.model_copy(
-            update={"state": "running", "reason": "", "finished": None}
+            update={"schema_": "skblab.run/2", "state": "running", "reason": "", "finished": None}
         )
         self._write_document()
         self.journal("resumed")
@@ -292,11 +138,11 @@ class RunFolder:
         receiver: Document,
         *,
         setting: str = "default",
-        boot: int = 0,
+        block: int = 0,
         repeat: int = 0,
     ) -> Ledger:
         """Record one trial timed on the wall clock; returns its ledger. Unit: ns."""
-        return self._record_layers("wall", pathlat, sender, receiver, setting, boot, repeat)
+        return self._record_layers("wall", pathlat, sender, receiver, setting, block, repeat)
 
     def record_exact_layers(
         self,
@@ -305,11 +151,11 @@ class RunFolder:
         receiver: Document,
         *,
         setting: str = "default",
-        boot: int = 0,
+        block: int = 0,
         repeat: int = 0,
     ) -> Ledger:
         """Record one trial timed by the instruction counter. Unit: instructions."""
-        return self._record_layers("exact", pathlat, sender, receiver, setting, boot, repeat)
+        return self._record_layers("exact", pathlat, sender, receiver, setting, block, repeat)
 
     def record_probe(
         self,
@@ -317,26 +163,14 @@ class RunFolder:
         max_unaccounted: float,
         *,
         clock: Clock = "wall",
-        setting: str = "default",
         of: Probed | None = None,
     ) -> Account:
         """Record what the probe saw; returns its account. `of` says what of, in a sweep.
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
-        trial, unit = len(self._trials), UNIT_OF_CLOCK[clock]
-        row = tablerows.of_trial(trial, clock, setting, of.boot if of else 0, 0)
-        if of is not None:
-            row |= {
-                "measure": "layers",
-                "boot_knobs": of.boot_knobs or None,
-                "traffic": of.traffic,
-                "rate": of.rate,
-                "sent": of.sent,
-                "received": of.forwarded,
-                "lost": max(of.sent - of.forwarded, 0),
-                "send_rate": of.offered_rate,
-            }
+        trial, unit = self._trials, UNIT_OF_CLOCK[clock]
+        row = of.row(trial) if of else _row(trial, clock)
         files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
@@ -348,9 +182,9 @@ class RunFolder:
             self._refused([row], refusal)
             raise
         self._append(
-            [row | {"packets": found.ended}],
-            series.from_document(trial, unit, document),
-            accounts=[found],
+            [_over(row, found.ended)],
+            _rows(series.from_document(trial, unit, document)),
+            Sums(accounts=(found,)),
         )
         self.journal("recorded", trials=[trial], clock=clock)
         return found
@@ -363,7 +197,7 @@ class RunFolder:
         NAPI's figures are the first trial's. RefusedError if more than `max_unaccounted` per cent
         of the packets of any are unaccounted for.
         """
-        first = len(self._trials)
+        first = self._trials
         # All of them, before one is refused.
         for number, document in enumerate(documents, first):
             name = f"{document.backend}-{document.script}-{number}.json"
@@ -372,7 +206,7 @@ class RunFolder:
         accounts: list[Account] = []
         for document, found in scripts.accounts(first, "ns", documents):
             trial = found.trial
-            row = tablerows.of_trial(trial, "wall", document.backend, 0, 0)
+            row = _row(trial, "wall", document.backend)
             try:
                 refuse(found, max_unaccounted)
             except SkblabError as refusal:
@@ -380,7 +214,9 @@ class RunFolder:
                 raise
             napi = [] if accounts else [series.of_napi(trial, "ns", one) for one in polls]
             layers = scripts.series(trial, "ns", document)
-            self._append([row | {"packets": found.ended}], [*napi, *layers], accounts=[found])
+            self._append(
+                [_over(row, found.ended)], _rows([*napi, *layers]), Sums(accounts=(found,))
+            )
             self.journal("recorded", trials=[trial], clock="wall")
             accounts.append(found)
         return accounts
@@ -390,110 +226,47 @@ class RunFolder:
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
-        row = tablerows.of_trial(found.trial, "wall", setting, 0, 0)
+        row = _row(found.trial, "wall", setting)
         try:
             refuse(found, max_unaccounted)
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        self._append([row | {"packets": found.ended}], [], accounts=[found])
+        self._append([_over(row, found.ended)], (), Sums(accounts=(found,)))
         self.journal("recorded", trials=[found.trial], clock="wall")
 
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""
-        first = len(self._trials)
-        rows = [tablerows.of_exact(number, trial) for number, trial in enumerate(trials, first)]
+        rows = [trial.row(number) for number, trial in enumerate(trials, self._trials)]
+        before = [ExactTrial.of_row(row) for row in self.again(TrialRow) if row.counted]
         try:
-            summary = summarise(
-                [*tablerows.exact_trials(self._trials), *trials], self._document.plan.baseline
-            )
+            summary = summarise([*before, *trials], self._document.plan.baseline)
         except RefusedError as refusal:
             self._refused(rows, refusal)
             raise
-        self._append(rows, [])
-        self.journal("recorded", trials=[row["trial"] for row in rows], clock="exact")
+        self._append(rows)
+        self.journal("recorded", trials=[row.trial for row in rows], clock="exact")
         return summary
 
-    def record_counted(self, trial: ExactTrial) -> None:
-        """Record one counted trial of many; RefusedError if its packets did not all come."""
-        number = len(self._trials)
-        row = tablerows.of_exact(number, trial)
+    def record(self, measured: Measured) -> None:
+        """Record a trial; RefusedError or RecordError, and void, if its numbers cannot be."""
+        number = self._trials
+        row = measured.row(number)
         try:
-            check(trial)
+            rows = list(measured.rows(number))
+        except ValidationError as error:
+            refusal = RecordError(f"what was measured is not as expected: {faults(error)}")
+            self._refused([row], refusal)
+            raise refusal from error
         except RefusedError as refusal:
             self._refused([row], refusal)
             raise
-        self._append([row], [])
-        self.journal("recorded", trials=[number], clock="exact")
+        self._append([row], rows)
+        self.journal("recorded", trials=[number], clock=row.clock)
 
-    def record_search(self, search: Search, tested: Sequence[Figure] = ()) -> None:
-        """Record a search for throughput: a trial, with every load that was tried in it.
-
-        `tested` is what RFC 2544's other tests found in it.
-        """
-        number = len(self._trials)
-        sent = sum(one.sent for one in search.loads)
-        received = sum(one.received for one in search.loads)
-        row = tablerows.of_trial(number, "wall", search.setting, search.boot, 0) | {
-            "part": search.part,
-            "boot_knobs": search.boot_knobs or None,
-            "traffic": search.traffic,
-            "measure": "tester" if search.part == "tester" else "throughput",
-            "sent": sent,
-            "received": received,
-            "lost": sent - received,
-            "packets": sent,
-        }
-        head = {"trial": number} | {name: row[name] for name in _OF_TRIAL}
-        loads = [
-            head | {"number": place, "offered_rate": one.offered_rate} | one.model_dump()
-            for place, one in enumerate(search.loads)
-        ]
-        found = [head | one.model_dump() for one in search.goals]
-        more = [head | one.model_dump() for one in tested]
-        self._append([row], [], loads=loads, throughput=found, rfc2544=more)
-        self.journal("recorded", trials=[number], clock="wall")
-
-    def record_arrivals(self, arrivals: Arrivals) -> None:
-        """Record a latency trial; RefusedError if its times are not to be trusted."""
-        number = len(self._trials)
-        document = arrivals.document
-        packets = document.packets
-        row = tablerows.of_trial(number, "wall", arrivals.setting, arrivals.boot, 0) | {
-            "part": arrivals.part,
-            "boot_knobs": arrivals.boot_knobs or None,
-            "traffic": arrivals.traffic,
-            "measure": "tester" if arrivals.part == "tester" else "latency",
-            "rate": arrivals.rate,
-            "sent": arrivals.sent,
-            "received": packets.distinct,
-            "lost": arrivals.lost,
-            "duplicates": packets.duplicates,
-            "reordered": packets.reordered,
-            "send_rate": arrivals.offered_rate,
-        }
-        doubts = list(document.doubts())
-        if not packets.distinct:
-            doubts.append(f"of {arrivals.sent} packets none came")
-        if doubts:
-            refusal = RefusedError(f"the times are not to be trusted: {'; '.join(doubts)}")
-            self._refused([row], refusal)
-            raise refusal
-        head = {"trial": number} | {name: row[name] for name in _OF_TRIAL}
-        self._append(
-            [row | {"packets": packets.distinct}],
-            series.from_arrivals(number, document),
-            late=[
-                head | {"rate": arrivals.rate} | tablerows.of_late(one, document.latency.count)
-                for one in document.late
-            ],
-            anomalies=list(tablerows.of_anomalies(number, document)),
-        )
-        self.journal("recorded", trials=[number], clock="wall")
-
-    def record_counters(self, counters: Sequence[Counter]) -> None:
-        """Keep what the kernel counted of the trial that is recorded next."""
-        self._counted = list(counters)
+    def known(self, found: Iterable[Known]) -> None:
+        """Keep what else is known of the trial that is recorded next, whatever becomes of it."""
+        self._known += found
 
     def heard(self, found: Sequence[Heard]) -> None:
         """Keep what kernels complained of during the trial that is recorded next.
@@ -510,9 +283,9 @@ class RunFolder:
         if found:
             self.journal(heard.EVENT, **heard.data(found, when=when, setting=setting))
 
-    def results(self) -> list[Result]:
-        """Return what searches for throughput have found until now."""
-        return tablerows.results(self._found)
+    def again(self, model: type[Model]) -> Sequence[Model]:
+        """Return the rows recorded until now of a table whose rows are asked for again."""
+        return cast(list[Model], self._again[model])
 
     def record_void(
         self,
@@ -520,20 +293,27 @@ class RunFolder:
         setting: str,
         reason: str,
         *,
-        boot: int = 0,
+        block: int = 0,
         boot_knobs: str = "",
         traffic: str = "",
         measure: str | None = None,
         rate: int | None = None,
     ) -> None:
         """Record a trial that was not run, or that did not have its setting."""
-        number = len(self._trials)
-        row = tablerows.of_trial(number, clock, setting, boot, 0)
-        row |= {"boot_knobs": boot_knobs or None, "traffic": traffic or None}
-        row |= {"measure": measure, "rate": rate}
-        row |= {"part": "tester"} if measure == "tester" else {}
-        self._append([row | {"state": "void", "reason": reason}], [])
-        self.journal("void", trials=[number], reason=reason)
+        row = {
+            "trial": self._trials,
+            "clock": clock,
+            "setting": setting,
+            "part": "tester" if measure == "tester" else "whole",
+            "block": block,
+            "boot_knobs": boot_knobs,
+            "traffic": traffic,
+            "measure": measure,
+            "rate": rate,
+        }
+        void = parse(TrialRow, row, "a void trial").void(reason)
+        self._append([void])
+        self.journal("void", trials=[void.trial], reason=reason)
 
     def finish(
         self,
@@ -581,7 +361,10 @@ class RunFolder:
                 "gaps": tuple(gaps),
             }
         )
-        self._write_document()
+        if state == "failed":
+            # It says so even if the disk has no room for more.
+            self._write_document()
+        self._compact()
         self.journal(state, **({"reason": reason} if reason else {}))
 
     def _record_layers(
@@ -591,11 +374,11 @@ class RunFolder:
         sender: Document,
         receiver: Document,
         setting: str,
-        boot: int,
+        block: int,
         repeat: int,
     ) -> Ledger:
-        trial = len(self._trials)
-        row = tablerows.of_trial(trial, clock, setting, boot, repeat)
+        trial = self._trials
+        row = _row(trial, clock, setting, block, repeat)
         documents = {"pathlat": pathlat, "sender": sender, "receiver": receiver}
         for name, document in documents.items():
             files.write(self.logs / f"{name}-{trial}.json", _text(document))
@@ -607,7 +390,7 @@ class RunFolder:
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        figures: Row = {
+        figures: dict[str, Any] = {
             name: getattr(ledger, name)
             for name in ("sent", "received", "lost", "duplicates", "reordered")
         }
@@ -620,130 +403,58 @@ class RunFolder:
                 "late_max": sent.late.max_ns,
             }
         found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
-        self._append([row | figures | {"packets": ledger.delivered}], found, ledgers=[ledger])
+        self._append(
+            [_over(row, ledger.delivered, **figures)], _rows(found), Sums(ledgers=(ledger,))
+        )
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
 
-    def _refused(self, rows: Sequence[Row], refusal: Exception) -> None:
+    def _refused(self, rows: Sequence[TrialRow], refusal: Exception) -> None:
         """Keep trials as void, with what was refused."""
-        self._append([row | _void(refusal) for row in rows], [])
-        self.journal("refused", trials=[row["trial"] for row in rows], reason=str(refusal))
+        self._append([row.void(str(refusal)) for row in rows])
+        self.journal("refused", trials=[row.trial for row in rows], reason=str(refusal))
 
     def _append(
-        self,
-        trials: Sequence[Row],
-        layers: Sequence[Series],
-        *,
-        ledgers: Sequence[Ledger] = (),
-        accounts: Sequence[Account] = (),
-        **more: Sequence[Row],
+        self, trials: Sequence[TrialRow], rows: Iterable[Numbered] = (), sums: Sums | None = None
     ) -> None:
-        """Write the tables, then run.json, which makes the new trials count.
+        """Write a record, whole or not at all.
 
-        RefusedError once they are written, as void ones, if kernels complained during them.
+        RefusedError once it is written, as void, if kernels complained during it.
         """
         complaints, self._heard = self._heard, []
+        known, self._known = self._known, []
         reason = heard.reason(complaints) if complaints else ""
-        good = any(row["state"] == "good" for row in trials)
+        good = any(row.state == "good" for row in trials)
         if complaints:
-            trials = [_spoiled(row, reason) for row in trials]
-            layers, ledgers, accounts, more = (), (), (), {}
-        counters = [
-            one.model_dump() | {"trial": trials[0]["trial"], "unit": one.unit}
-            for one in self._counted
-        ]
-        self._counted = []
-        self._add(trials, layers, counters=counters, **more)
-        self._write_tables()
-        self._document = self._document.model_copy(
-            update={
-                "trials": len(self._trials),
-                "ledgers": (*self._document.ledgers, *ledgers),
-                "accounts": (*self._document.accounts, *accounts),
-            }
-        )
-        self._write_document()
+            trials = [row.void(reason) for row in trials]
+            rows, sums = (), None
+        first = trials[0].trial
+        every = [*trials, *rows, *(one.row(first) for one in known)]
+        part = Part(first, by_table(every, tables.TABLES), sums or Sums())
+        tables.write_part(self.path, part)
+        self._trials += len(trials)
+        for row in every:
+            if type(row) in self._again:
+                self._again[type(row)].append(row)
         if complaints:
-            numbers = [row["trial"] for row in trials]
+            numbers = [row.trial for row in trials]
             self.journal(heard.EVENT, **heard.data(complaints, numbers))
             if good:
                 raise RefusedError(f"invalid, for a kernel complained during the trial: {reason}")
 
-    def _add(self, trials: Sequence[Row], layers: Sequence[Series], **more: Sequence[Row]) -> None:
-        """Have new rows in the tables; `more` are those of tables by their names."""
-        self._trials += trials
-        self._found += more.get(columns.THROUGHPUT.file, ())
-        found = {
-            columns.TRIALS.file: trials,
-            columns.LAYERS.file: [row for one in layers for row in one.bucket_rows()],
-            columns.SUMMARY.file: [one.summary_row() for one in layers],
-        }
-        for name, rows in (found | more).items():
-            self._tables[name].add(rows)
-
-    def _write_tables(self) -> None:
-        # The one that says how many there are comes last.
-        for name in sorted(self._tables, key=lambda name: name == columns.TRIALS.file):
-            self._tables[name].write()
+    def _compact(self) -> None:
+        """Have all parts in the tables: then run.json counts their trials, then they go."""
+        parts = list(tables.read_parts(self.path, self._document.trials))
+        for table in tables.TABLES:
+            whole = tables.read_table(self.path, table, self._document.trials)
+            tables.write_table(self.path, table, tables.join(table, whole, parts))
+        self._document = tables.add_up(self._document, parts)
+        self._write_document()
+        tables.drop_parts(self.path)
 
     def _write_document(self) -> None:
         text = self._document.model_dump_json(by_alias=True, indent=2)
         files.write(self.path / "run.json", text + "\n")
-
-
-def load(path: Path) -> Run:
-    """Read and check the run folder at `path`; RecordError says what is wrong where."""
-    document = read(RunDocument, path / "run.json", "the run document")
-    rows = {
-        table.file: [
-            row
-            for row in files.read_table(path / f"{table.file}.parquet", table)
-            if row["trial"] < document.trials
-        ]
-        for table in columns.TABLES
-    }
-    if [row["trial"] for row in rows["trials"]] != list(range(document.trials)):
-        raise RecordError(
-            f"{path / 'trials.parquet'} holds {len(rows['trials'])} trials "
-            f"but run.json lists {document.trials}"
-        )
-    for name, some in rows.items():
-        _check_trials(path / f"{name}.parquet", some, rows["trials"])
-    try:
-        found = series.from_rows(rows["layers_summary"], rows["layers"])
-    except ValueError as error:
-        raise RecordError(f"{path / 'layers.parquet'}: {error}") from error
-    run = Run(
-        folder=path,
-        document=document,
-        trials=tuple(rows["trials"]),
-        series=tuple(found),
-        loads=tuple(rows["loads"]),
-        found=tuple(rows["throughput"]),
-        tested=tuple(rows["rfc2544"]),
-        late=tuple(rows["late"]),
-        anomalies=tuple(rows["anomalies"]),
-        counters=tuple(rows["counters"]),
-        journal=tuple(files.Journal(path / "journal.jsonl").read()),
-    )
-    # What is made of rows of a sweep is checked with them, and not first in a report.
-    run.exact_trials()
-    tablerows.results(run.found)
-    tablerows.tested(run.tested)
-    return run
-
-
-def _check_trials(file: Path, rows: Sequence[Row], trials: Sequence[Row]) -> None:
-    """Raise RecordError if rows say of their trial what the trial itself does not."""
-    for number, row in enumerate(rows):
-        trial = trials[row["trial"]]
-        for name in (*_OF_TRIAL, "rate"):
-            # A row of counters, or of a histogram, repeats none of it.
-            if name in row and row[name] != trial[name]:
-                raise RecordError(
-                    f"{file} row {number}: {name} is {row[name]!r}, but its trial "
-                    f"{row['trial']} has {trial[name]!r}"
-                )
 
 
 def _make(results: Path, name: str) -> Path:
@@ -768,15 +479,19 @@ def _make(results: Path, name: str) -> Path:
     return path
 
 
-def _void(refusal: Exception) -> Row:
-    return {"state": "void", "reason": str(refusal)}
+def _row(
+    trial: int, clock: Clock, setting: str = "default", block: int = 0, repeat: int = 0
+) -> TrialRow:
+    return TrialRow(trial=trial, clock=clock, setting=setting, block=block, repeat=repeat)
 
 
-def _spoiled(row: Row, reason: str) -> Row:
-    """Return a trial during which kernels complained, with what else is said against it."""
-    if row["state"] == "good":
-        return row | {"state": "void", "reason": reason}
-    return row | {"reason": f"{row['reason']}; {reason}"}
+def _over(row: TrialRow, packets: int, **figures: object) -> TrialRow:
+    """Return the row of a trial whose figures are taken over so many packets."""
+    return TrialRow.model_validate(row.model_dump() | {"packets": packets} | figures)
+
+
+def _rows(found: Iterable[Series]) -> list[Numbered]:
+    return [row for one in found for row in one.rows()]
 
 
 def _plain(document: Document) -> object:

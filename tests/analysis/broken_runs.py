@@ -35,9 +35,9 @@ from mutated import VALUES, Number, changed_bytes, changed_document, changed_tex
 from skblab.sweep.progress import Progress
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.cost import probe
+from skblab_analysis.load import load
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
-from skblab_analysis.runfolder import load
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
 # Of CPU time and of memory, for one folder; a report of these takes a tenth of a second.

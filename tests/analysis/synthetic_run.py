@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skblab_analysis.base.histogram import Histogram
-from skblab_analysis.exact.summary import ExactTrial
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.formats.run import Command, Environment, Guest, Host, Kernel, Plan
 from skblab_analysis.runfolder import RunFolder
 
@@ -186,7 +186,7 @@ def exact_trials() -> list[ExactTrial]:
             {
                 "setting": setting,
                 "part": part,
-                "boot": boot,
+                "block": boot,
                 "repeat": repeat,
                 "packets": 2_000,
                 "delivered": 2_000,

@@ -16,8 +16,9 @@ from skblab_analysis.formats.pathlat import COUNTING, LateDocument, LatePacket, 
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import Account, account, refuse
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 HOOKS: dict[str, Any] = {
     "by": "fentry",
@@ -142,7 +143,7 @@ def test_a_refused_run_is_void_and_keeps_the_document(tmp_path: Path) -> None:
     with pytest.raises(RefusedError):
         folder.record_probe(document, 0.1)
     run = load(folder.path)
-    assert [row["state"] for row in run.trials] == ["void"]
+    assert [row.state for row in run.trials] == ["void"]
     assert run.document.accounts == ()
     assert (folder.logs / "pathlat-0.json").exists()
 

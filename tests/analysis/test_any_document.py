@@ -27,7 +27,8 @@ from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import account, refuse
 from skblab_analysis.layers.ledger import build_ledger
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
 FEW = 20
@@ -166,7 +167,7 @@ def test_a_trial_is_recorded_or_void(
     folder.record_exact(synthetic_run.exact_trials())
     run = load(folder.path)
     assert len(run.trials) == 1 + len(synthetic_run.exact_trials())
-    assert run.trials[0]["state"] == ("void" if ledger is None else "good")
+    assert run.trials[0].state == ("void" if ledger is None else "good")
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,9 @@ from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import account, refuse
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 EDGES = {0: (6, 6), 1: (6, 7), 2: (12, 13)}
 

@@ -17,11 +17,13 @@ from test_tables import text
 from skblab.commands.report import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base import words
+from skblab_analysis.load import load
 from skblab_analysis.report import findings, pictures
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
-from skblab_analysis.runfolder import RunFolder, load
-from skblab_analysis.throughput.summary import Search
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.rows import Search
 
 
 def said(path: Path) -> list[str]:
@@ -141,7 +143,7 @@ def test_confirmations_are_said(tmp_path: Path, seconds: float, held: bool, word
 
 def test_a_run_that_was_killed_is_readable(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
-    folder.record_search(searches.search("other", 0, 1000.0))
+    folder.record(searches.search("other", 0, 1000.0))
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert "This run has not ended" in page.text
     assert "other forwards" in page.text
@@ -166,8 +168,8 @@ def test_settings_and_traffic_are_in_the_order_of_the_plan(tmp_path: Path) -> No
     for name in ("of no plan", "baseline", *reversed(order[:2])):
         for one in reversed(traffic):
             row = searches.search(name, 0, 1000.0)
-            folder.record_search(row.model_copy(update={"traffic": one}))
-    found = load(folder.path).throughput()
+            folder.record(row.model_copy(update={"traffic": one}))
+    found = throughput_summary.of(load(folder.path))
     assert tuple(one.traffic for one in found) == traffic
     assert [one.setting for one in found[0].main.rates] == [
         *("baseline", "filter", "NAPI threads", "of no plan"),
@@ -190,7 +192,7 @@ MADE: dict[str, Sequence[Search]] = {
 @pytest.mark.labroot
 @pytest.mark.parametrize("kind", MADE)
 def test_picture_of_any_shape(tmp_path: Path, lab: LabRoot, kind: str) -> None:
-    [summary] = load(searches.finished_run(tmp_path / "runs", MADE[kind])).throughput()
+    [summary] = throughput_summary.of(load(searches.finished_run(tmp_path / "runs", MADE[kind])))
     pictures.draw(pictures.throughput_picture(summary), tmp_path, gnuplot(lab))
     drawn = (tmp_path / "throughput.svg").read_text()
     assert all(one.setting in drawn for one in summary.main.rates)

@@ -9,12 +9,14 @@ import pytest
 import searches
 from test_report import fake_gnuplot
 
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run, rfc2544_tables
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
-from skblab_analysis.rfc2544.summary import Figure, OfTrial, Rfc2544Summary, summaries
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.rfc2544.rows import Figure, FigureRow
+from skblab_analysis.rfc2544.summary import Rfc2544Summary, summaries
 
 
 @pytest.fixture
@@ -26,7 +28,9 @@ def run(tmp_path: Path) -> Run:
 
 def of(*figures: Figure) -> Rfc2544Summary:
     found = [
-        OfTrial(setting="baseline", boot=0, traffic=searches.TRAFFIC, **one.model_dump())
+        FigureRow(
+            trial=0, setting="baseline", block=0, traffic=searches.TRAFFIC, **one.model_dump()
+        )
         for one in figures
     ]
     [summary] = summaries(found)
@@ -131,10 +135,11 @@ def test_a_recovery_as_short_as_can_be_told_is_a_bound() -> None:
 def test_a_block_without_loss_counts_at_loads_below_where_it_ended() -> None:
     """Four blocks: three end at 80 %, and one loses at 70 %, and of one the load was not kept."""
 
-    def block(boot: int, *losses: float | None) -> list[OfTrial]:
+    def block(boot: int, *losses: float | None) -> list[FigureRow]:
         return [
-            OfTrial(
-                **{"setting": "baseline", "boot": boot, "traffic": "IPv4", "test": "frame loss"},
+            FigureRow(
+                trial=0,
+                **{"setting": "baseline", "block": boot, "traffic": "IPv4", "test": "frame loss"},
                 **{"repeat": at, "load": 1e5, "seconds": 1, "share": 1 - at / 10},
                 loss_percent=lost,
             )
@@ -153,7 +158,7 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
     made = searches.search("baseline", 0, 80_000.0)
     folder = searches.finished_run(tmp_path, [made], list(searches.tested(80_000.0, 200_000.0)))
     run = load(folder)
-    assert len(run.rfc2544()) == 1
+    assert len(rfc2544_summary.of(run)) == 1
     titles = [str(one.title) for one in of_run(folder)]
     assert any(title.startswith("RFC 2544 (") for title in titles)
     page = build_report(folder, fake_gnuplot).read_text()
@@ -163,5 +168,5 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
 
 
 def test_a_run_without_them_shows_none(run: Run) -> None:
-    assert run.rfc2544() == []
+    assert rfc2544_summary.of(run) == []
     assert "other tests" not in build_report(run.folder, fake_gnuplot).read_text()

@@ -12,7 +12,8 @@ import synthetic_run
 from rich.console import Console
 
 from skblab_analysis.base import words
-from skblab_analysis.exact.summary import ExactTrial, summarise
+from skblab_analysis.exact.rows import ExactTrial
+from skblab_analysis.exact.summary import summarise
 from skblab_analysis.report.terminal import exact_table, of_run
 from skblab_analysis.runfolder import RunFolder
 
@@ -49,7 +50,7 @@ def test_percentile_without_enough_samples_is_a_dash(tmp_path: Path) -> None:
 def test_spread_over_the_limit_and_unseen_difference_are_said() -> None:
     trials = [
         ExactTrial(
-            setting=setting, boot=boot, packets=10, delivered=10, instructions=10_000 + 40 * boot
+            setting=setting, block=boot, packets=10, delivered=10, instructions=10_000 + 40 * boot
         )
         for setting in ("a", "b")
         for boot in range(2)

@@ -16,7 +16,8 @@ from conftest import Skblab
 from exact_figures import hold
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.load import Run, load
 
 pytestmark = pytest.mark.guest
 
@@ -78,7 +79,7 @@ def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
 
 
 def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
-    [exact] = outcome.run.exact()
+    [exact] = exact_summary.of(outcome.run)
     assert [cost.setting for cost in exact.costs] == ["rp_filter=0", "rp_filter=1"]
     for cost in exact.costs:
         assert cost.boots == 2
@@ -90,7 +91,7 @@ def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
 def test_instructions_per_packet_are_those_of_this_kernel(
     outcome: Outcome, stock: Kernel, lab: LabRoot
 ) -> None:
-    [exact] = outcome.run.exact()
+    [exact] = exact_summary.of(outcome.run)
     figures = {cost.setting: cost.mean for cost in (*exact.costs, *exact.testers)}
     # rp_filter=1 looks a route up for the source.
     figures["difference"] = exact.differences[0].value

@@ -21,7 +21,8 @@ from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab.sweep import plan as plans
 from skblab.sweep.experiment import read
-from skblab_analysis.runfolder import load
+from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.load import load
 
 pytestmark = pytest.mark.guest
 
@@ -69,7 +70,7 @@ def resumed(stock: Kernel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 
 def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, str]) -> None:
-    ipv4, ipv6 = sorted(load(resumed[0]).exact(), key=lambda one: one.traffic)
+    ipv4, ipv6 = sorted(exact_summary.of(load(resumed[0])), key=lambda one: one.traffic)
     assert (ipv4.traffic, ipv6.traffic) == ("IPv4, 128 bytes, 1 flow", "IPv6, 128 bytes, 1 flow")
     [strict] = [one for one in ipv4.differences if one.setting == "strict"]
     # One boot has no spread to tell it from; two are the demo's, see test_demo.py.
@@ -87,7 +88,7 @@ def test_instructions_per_packet_are_those_of_this_kernel(
     resumed: tuple[Path, str], stock: Kernel, lab: LabRoot
 ) -> None:
     figures: dict[str, float] = {}
-    for one in load(resumed[0]).exact():
+    for one in exact_summary.of(load(resumed[0])):
         family = one.traffic.partition(",")[0]
         figures |= {f"{family}, {cost.setting}": cost.mean for cost in (*one.costs, *one.testers)}
         [strict] = [same for same in one.differences if same.setting == "strict"]
@@ -100,10 +101,10 @@ def test_instructions_per_packet_are_those_of_this_kernel(
 
 def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str]) -> None:
     folder, printed = resumed
-    void = [row for row in load(folder).trials if row["state"] == "void"]
+    void = [row for row in load(folder).trials if row.state == "void"]
     assert len(void) == 2
     reason = "not possible here: queues: r0: its driver has no combined"
-    assert {(row["setting"], row["reason"]) for row in void} == {("two queues", reason)}
+    assert {(row.setting, row.reason) for row in void} == {("two queues", reason)}
     assert f"two queues: left out: {reason}" in printed
     assert (folder / "report" / "index.html").exists()
     assert not list(folder.glob("undo*"))
@@ -111,7 +112,7 @@ def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str])
 
 def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[Path, str]) -> None:
     run = load(resumed[0])
-    keys = [(row["setting"], row["boot"], row["traffic"]) for row in run.trials]
+    keys = [(row.setting, row.block, row.traffic) for row in run.trials]
     # Tester, baseline twice, and two settings, of two kinds of traffic.
     assert len(keys) == len(set(keys)) == 10
     assert run.document.state == "finished"
@@ -161,7 +162,7 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
         subprocess.run([program, *argv], env=env, check=True, capture_output=True)
         folder = sorted(results.iterdir())[-1]
     run = load(folder)
-    keys = [(row["setting"], row["boot"], row["traffic"], row["measure"]) for row in run.trials]
+    keys = [(row.setting, row.block, row.traffic, row.measure) for row in run.trials]
     plan = plans.make(read(file), exact="--exact" in how)
     wanted = [
         (change.setting, boot.block, str(trial.stream), trial.what)

@@ -20,7 +20,9 @@ from skblab.lab.labroot import LabRoot
 from skblab.testbeds import hostsfile
 from skblab.testbeds.hosts import give_back, has_ports, router_taken
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.runfolder import load
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.load import load
+from skblab_analysis.work import summary as work_summary
 from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
 
 pytestmark = pytest.mark.guest
@@ -51,12 +53,12 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert hosts.state() == before
     [folder] = results.iterdir()
     run = load(folder)
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     no_retries(run)
     schema_checks.folder_fits(folder)
-    works = {one.setting: one for one in run.works()}
+    works = {one.setting: one for one in work_summary.of(run)}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
-    [latency] = run.latency()
+    [latency] = latency_summary.of(run)
     assert [one.latency.count for one in latency.delays] == [200] * 3
     assert latency.testers[0].latency.count == 200
     environment = run.document.environment
@@ -102,11 +104,11 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     assert again.returncode == 0, again.stdout + again.stderr
     assert hosts.state() == before
     trials = load(folder).trials
-    keys = [(row["setting"], row["boot_knobs"], row["measure"]) for row in trials]
+    keys = [(row.setting, row.boot_knobs, row.measure) for row in trials]
     # What another boot has, has a tester of its own.
     assert len(keys) == len(set(keys)) == 6
-    [void] = [row for row in trials if row["state"] == "void"]
-    assert "only a boot can make it rt" in void["reason"]
+    [void] = [row for row in trials if row.state == "void"]
+    assert "only a boot can make it rt" in void.reason
 
 
 @pytest.mark.slow

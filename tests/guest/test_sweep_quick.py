@@ -18,7 +18,7 @@ from skblab.commands.sweep import SHIPPED
 from skblab.lab.kernel import Kernel
 from skblab.sweep import plan
 from skblab.sweep.experiment import read
-from skblab_analysis.runfolder import load
+from skblab_analysis.load import load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

@@ -22,8 +22,10 @@ from skblab.sweep.experiment import Experiment
 from skblab.testbeds import VIRTIO, Sending
 from skblab.testbeds import Testbed as Bed
 from skblab.testbeds.asked import Stream
-from skblab_analysis.runfolder import load
-from skblab_analysis.work.summary import Kind
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.load import load
+from skblab_analysis.work import summary as work_summary
+from skblab_analysis.work.rows import Kind
 
 pytestmark = pytest.mark.guest
 
@@ -172,12 +174,12 @@ def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_pat
     assert links() == before
     run = load(folder)
     assert run.document.state == "finished"
-    assert {row["state"] for row in run.trials} == {"good"}
-    keys = [(row["setting"], row["measure"]) for row in run.trials]
+    assert {row.state for row in run.trials} == {"good"}
+    keys = [(row.setting, row.measure) for row in run.trials]
     # Each boot has its tester; baseline twice and two settings are each measured in two ways, once.
     assert keys.count(("tester", "tester")) == 2
     assert len(keys) - 2 == len(set(keys)) - 1 == 8
-    works = {one.setting: one for one in run.works()}
+    works = {one.setting: one for one in work_summary.of(run)}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     # All that this has interrupts CPU 0.
     assert set(works["interrupts: all to CPU 0"].interrupts) == {0}
@@ -187,7 +189,7 @@ def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_pat
     # "virtio1-input.0 CPU 0; …"
     assert "input.0 CPU " in facts["router r1 IRQ affinity"]
     assert "Combined 2" in facts["router r0 queues"]
-    [latency] = run.latency()
+    [latency] = latency_summary.of(run)
     assert [one.latency.count for one in latency.delays] == [200] * 4
     # Killed from outside, and never lost.
     no_retries(run)

@@ -23,7 +23,8 @@ from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, account, series
 from skblab_analysis.layers.account import refuse
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
 
 # Options of pathlat alone that are numbers.
 NUMBERS = ("family", "port", "run", "late_max", "room")

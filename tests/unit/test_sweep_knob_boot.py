@@ -28,8 +28,8 @@ from skblab.sweep.measure.exact import Counting
 from skblab.sweep.progress import Key, Progress
 from skblab.sweep.running import Running
 from skblab.testbeds import NETNS
-from skblab_analysis import runfolder
 from skblab_analysis.formats.run import Plan
+from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 
 MACHINE = NETNS.machine(1)
@@ -160,7 +160,7 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     there = (boots, cast(LabRoot, None), folder, Reporter(quiet=True))
     counting.run(Guests(NETNS, found, counting.method, *there))
     assert tried.count(("isolcpus=0",)) == running.BOOTS
-    reasons = {row["setting"]: row["reason"] for row in runfolder.load(folder.path).trials}
+    reasons = {row.setting: row.reason for row in load(folder.path).trials}
     assert reasons["s0"] == "no testbed came up 3 times: guest panicked: no CPU is left"
     assert reasons[BASELINE] == "made up"
 

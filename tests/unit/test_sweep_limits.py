@@ -18,7 +18,7 @@ from skblab.sweep.measure.throughput.result import SearchResult
 from skblab.sweep.measure.throughput.search import search
 from skblab.sweep.measure.throughput.trial import Trial
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.throughput.summary import Judgement, Limit
+from skblab_analysis.throughput.rows import Judgement, Limit
 
 PLAN = Plan(min_load=1000, max_load=1e6, trials=5)
 

@@ -35,8 +35,9 @@ from skblab.selftests import guestrun
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.cost.probe import Probe
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 
 WARNING = "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2"
 LATER = "NETDEV WATCHDOG: CPU: 0: transmit queue 0 timed out 5000 ms"
@@ -141,7 +142,7 @@ def test_a_host_whose_log_cannot_be_read_says_so_and_one_that_went_ends() -> Non
 
 
 def states(folder: RunFolder) -> list[tuple[str, str]]:
-    return [(row["state"], row["reason"]) for row in load(folder.path).trials]
+    return [(row.state, row.reason) for row in load(folder.path).trials]
 
 
 def test_what_a_trial_breaks_off_with_has_a_record(folder: RunFolder, log: Path) -> None:

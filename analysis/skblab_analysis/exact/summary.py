@@ -20,47 +20,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import stdev
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from skblab_analysis.base.certainty import by_chance
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.whole import Positive, Whole
-
-Part = Literal["whole", "tester"]
-Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
+from skblab_analysis.exact.rows import ExactTrial
+from skblab_analysis.load import Run
 
 # The project's own promise for two boots of the same setting.
 SPREAD_LIMIT = 0.001
-# Packets of other traffic at the sink, as a share of those sent.
-STRAY_LIMIT = 0.001
-
-
-class ExactTrial(BaseModel):
-    """One counted run: `instructions` guest instructions for `packets` packets.
-
-    `delivered` packets were counted by the sink. `traffic` says what was sent, if there is a
-    choice: trials of different packets are not compared with each other. `boot_knobs` says how it
-    was booted, if there is a choice.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    setting: Setting
-    part: Part = "whole"
-    boot: Whole
-    repeat: Whole = 0
-    packets: Positive
-    delivered: Whole
-    instructions: Positive
-    traffic: str = ""
-    boot_knobs: str = ""
-
-    @property
-    def per_packet(self) -> float:
-        """Instructions per packet."""
-        return self.instructions / self.packets
 
 
 @dataclass(frozen=True)
@@ -138,14 +105,10 @@ def tester_name(boot_knobs: str) -> str:
     return f"tester alone{f', {boot_knobs}' if boot_knobs else ''}"
 
 
-def check(trial: ExactTrial) -> None:
-    """Raise RefusedError for a trial whose packets did not all reach the sink."""
-    strays = trial.delivered - trial.packets
-    if not 0 <= strays <= STRAY_LIMIT * trial.packets:
-        raise RefusedError(
-            f"{trial.setting}, {trial.part}, boot {trial.boot}, repeat {trial.repeat}: "
-            f"the sink counted {trial.delivered} packets of {trial.packets} sent"
-        )
+def of(run: Run) -> list[ExactSummary]:
+    """Return the exact figures of a run, of each traffic; none when it has none."""
+    trials = [ExactTrial.of_row(row) for row in run.trials if row.counted]
+    return summaries(run.in_order(trials), run.document.plan.baseline)
 
 
 def summaries(trials: Sequence[ExactTrial], baseline: str | None = None) -> list[ExactSummary]:
@@ -162,7 +125,7 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
     Raises RefusedError when there is nothing to sum up or it contradicts.
     """
     for trial in trials:
-        check(trial)
+        trial.check()
     wholes = [trial for trial in trials if trial.part == "whole"]
     if not wholes:
         raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
@@ -199,7 +162,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
         setting=name,
         boot_knobs=trials[0].boot_knobs,
         trials=len(trials),
-        boots=len({trial.boot for trial in trials}),
+        boots=len({trial.block for trial in trials}),
         mean=sum(figures) / len(figures),
         low=min(figures),
         high=max(figures),

@@ -12,53 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
-from skblab_analysis.base.offered import AtRate, offered_rate
-from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.exact.summary import Part, Setting, tester_name
-from skblab_analysis.formats.pktsink import ArrivalsDocument
+from skblab_analysis.base.offered import AtRate
+from skblab_analysis.exact.summary import tester_name
+from skblab_analysis.latency.rows import LateRow
 from skblab_analysis.layers.series import Series
+from skblab_analysis.load import Run
+from skblab_analysis.trials.rows import Part
 
 # By which settings are compared, and to what a percentile is sure: a bucket's width.
 COMPARED = 0.99
 SURE = 1 / SUB_BUCKETS
-
-
-class Arrivals(BaseModel):
-    """A latency trial: what was sent at which rate (packets per second), and how it arrived.
-
-    `sent` are packets that the generator put out, those among them that the first device refused
-    included; `took` is in seconds.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    setting: Setting
-    part: Part = "whole"
-    boot: Whole
-    boot_knobs: str = ""
-    traffic: str
-    rate: Positive
-    sent: Whole
-    seconds: PositiveFloat
-    took: Annotated[float, Field(ge=0)]
-    document: ArrivalsDocument
-
-    @property
-    def offered_rate(self) -> float:
-        """Packets per second that the generator really put out."""
-        return offered_rate(self.sent, self.seconds, self.took)
-
-    @property
-    def lost(self) -> int:
-        """Packets sent that never came."""
-        return max(self.document.packets.missing(self.sent), 0)
 
 
 @dataclass(frozen=True)
@@ -85,10 +52,10 @@ class Arrived(AtRate):
 
     setting: str
     part: Part
-    boot: int
+    block: int
     boot_knobs: str
     traffic: str
-    sent: int
+    tried: int
     lost: int
     figures: Mapping[str, Series]
     lateness: tuple[Lateness, ...]
@@ -102,9 +69,9 @@ class Delay:
     trials: tuple[Arrived, ...]
 
     @property
-    def sent(self) -> int:
-        """Packets sent in all blocks."""
-        return sum(one.sent for one in self.trials)
+    def tried(self) -> int:
+        """Packets that the generator put out in all blocks."""
+        return sum(one.tried for one in self.trials)
 
     @property
     def lost(self) -> int:
@@ -134,7 +101,7 @@ class Delay:
     def compared(self) -> dict[int, float]:
         """Return the percentile that settings are compared by, in ns, of blocks that have it."""
         found = {
-            one.boot: one.figures["latency"].histogram.quantile(COMPARED)
+            one.block: one.figures["latency"].histogram.quantile(COMPARED)
             for one in self.trials
             if one.kept
         }
@@ -143,14 +110,14 @@ class Delay:
     def late_by_block(self) -> dict[int, float]:
         """Return the share of late packets by the first threshold, of blocks that kept the rate."""
         return {
-            one.boot: min(one.lateness, key=lambda late: late.threshold_ns).share
+            one.block: min(one.lateness, key=lambda late: late.threshold_ns).share
             for one in self.trials
             if one.kept and one.lateness
         }
 
     def lost_by_block(self) -> dict[int, float]:
         """Return the share of lost packets, of blocks that kept the rate."""
-        return {one.boot: one.lost / one.sent for one in self.trials if one.kept and one.sent}
+        return {one.block: one.lost / one.tried for one in self.trials if one.kept and one.tried}
 
 
 @dataclass(frozen=True)
@@ -222,6 +189,42 @@ def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return each traffic and rate once: traffic as it comes first, rates from the lowest."""
     traffic = list(dict.fromkeys(name for name, _ in kinds))
     return sorted(set(kinds), key=lambda kind: (traffic.index(kind[0]), kind[1]))
+
+
+def of(run: Run) -> list[LatencySummary]:
+    """Return how a run's packets arrived at given rates, of each traffic and rate."""
+    late: dict[int, list[Lateness]] = {}
+    for row in run.rows(LateRow):
+        late.setdefault(row.trial, []).append(
+            Lateness(
+                threshold_ns=row.threshold,
+                in_a_row=row.in_a_row,
+                packets=row.packets,
+                late=row.late,
+                runs=row.anomalies,
+                in_runs=row.in_anomalies,
+                longest=row.longest,
+            )
+        )
+    arrived = [
+        Arrived(
+            setting=row.setting,
+            part=row.part,
+            block=row.block,
+            boot_knobs=row.boot_knobs,
+            traffic=row.traffic,
+            rate=row.rate,
+            offered_rate=row.send_rate or 0.0,
+            tried=row.tried or 0,
+            lost=row.lost or 0,
+            figures={one.layer: one for one in figures},
+            lateness=tuple(late.get(row.trial, ())),
+        )
+        for row in run.trials
+        if (figures := [one for one in run.of_trial(row.trial) if one.kind == "arrival"])
+        if row.rate is not None
+    ]
+    return summaries(run.in_order(arrived), run.document.plan.baseline)
 
 
 def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:

@@ -16,39 +16,15 @@ from functools import reduce
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Difference
-from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import AtRate
-from skblab_analysis.formats.pathlat import PathlatDocument, PathName
 from skblab_analysis.latency.summary import in_order
+from skblab_analysis.layers.rows import PATH
 from skblab_analysis.layers.series import Series
+from skblab_analysis.load import Run
 
-# The path of a router's packets.
-PATH: PathName = "forward"
 WHOLE = "whole path"
 DELAY = "NAPI delay"
-
-
-@dataclass(frozen=True)
-class Probed:
-    """What a trial of the layer probe is of: packets sent and forwarded, at which rate a second."""
-
-    boot: int
-    boot_knobs: str
-    traffic: str
-    rate: int
-    sent: int
-    forwarded: int
-    offered_rate: float
-
-    def check(self, document: PathlatDocument, limit: float) -> None:
-        """Raise RefusedError if the probe saw fewer packets leave than were forwarded.
-
-        By more than `limit` per cent; those that were merged are seen as one.
-        """
-        seen = document.path(PATH).ends.transmitted + document.merged
-        if self.forwarded - seen > limit / 100 * self.forwarded:
-            raise RefusedError(f"the probe saw {seen} of {self.forwarded} forwarded packets")
 
 
 @dataclass(frozen=True)
@@ -56,7 +32,7 @@ class Layered(AtRate):
     """A good trial of the layer probe, as it was recorded."""
 
     setting: str
-    boot: int
+    block: int
     traffic: str
     series: tuple[Series, ...]
 
@@ -133,6 +109,23 @@ class LayeringSummary:
         return sorted(found, key=lambda pair: -abs(pair[1].interval.mean))
 
 
+def of(run: Run) -> list[LayeringSummary]:
+    """Return where a run's packets spent their time, by setting, of each traffic and rate."""
+    trials = [
+        Layered(
+            setting=row.setting,
+            block=row.block,
+            traffic=row.traffic,
+            rate=row.rate,
+            offered_rate=row.send_rate or 0.0,
+            series=tuple(run.of_trial(row.trial)),
+        )
+        for row in run.trials
+        if row.measure == "layers" and row.state == "good" and row.rate is not None
+    ]
+    return summaries(run.in_order(trials), run.document.plan.baseline)
+
+
 def summaries(trials: Sequence[Layered], baseline: str | None) -> list[LayeringSummary]:
     """Sum up the trials of each traffic, in the order given, and of each rate."""
     kinds = in_order([(one.traffic, one.rate) for one in trials])
@@ -184,12 +177,12 @@ def _means(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
 
     In a layer that no packet of a block has, none of its time is spent.
     """
-    means = {trial.boot: trial.means() for trial in trials if trial.kept}
+    means = {trial.block: trial.means() for trial in trials if trial.kept}
     names = dict.fromkeys(name for one in means.values() for name in one)
     return {
         name: {
-            boot: one[name] if name == DELAY else one.get(name, 0.0)
-            for boot, one in means.items()
+            block: one[name] if name == DELAY else one.get(name, 0.0)
+            for block, one in means.items()
             if name != DELAY or name in one
         }
         for name in names

@@ -17,18 +17,23 @@ from skblab_analysis.base.words import (
     share,
     small_share,
 )
+from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Difference, ExactSummary
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import Clock
+from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
+from skblab_analysis.layers import summary as layers_summary
 from skblab_analysis.layers import view as layers_by_setting
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import Ledger
 from skblab_analysis.layers.series import Series
+from skblab_analysis.load import Run
 from skblab_analysis.report.terminal import lost_words, share_of_total
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
-from skblab_analysis.runfolder import Run
+from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput import view as rates
+from skblab_analysis.trials.rows import Clock
 
 # Above this share of late packets the traffic is not what was asked for.
 LATE_SHARE = 0.01
@@ -47,12 +52,12 @@ def headline(run: Run) -> str:
             between = f"{longest.from_point} and {longest.to_point}"
             # 99.7 % is not 100 %.
             return f"A packet spends {share(part, int(part > 0.99))} of its time between {between}"
-    costs = [(one, exact) for exact in run.exact() for one in exact.differences]
+    costs = [(one, exact) for exact in exact_summary.of(run) for one in exact.differences]
     if costs:
         return _cost(*max(costs, key=lambda one: abs(one[0].value)))
     return (
-        rates.headline(run.throughput())
-        or delays.headline(run.latency())
+        rates.headline(throughput_summary.of(run))
+        or delays.headline(latency_summary.of(run))
         or "This run holds no result"
     )
 
@@ -107,9 +112,9 @@ def sentences(run: Run) -> list[str]:
         clock: Clock = "wall" if run.accounts("wall") else "exact"
         found = timed(run, clock)
         said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]
-    said += [sentence for exact in run.exact() for sentence in _costs(exact)]
-    said += [*rates.sentences(run), *delays.sentences(run.latency())]
-    return [*said, *layers_by_setting.sentences(run.layering())]
+    said += [sentence for exact in exact_summary.of(run) for sentence in _costs(exact)]
+    said += [*rates.sentences(run), *delays.sentences(latency_summary.of(run))]
+    return [*said, *layers_by_setting.sentences(layers_summary.of(run))]
 
 
 def _whole(found: Sequence[Series]) -> list[str]:
@@ -259,7 +264,7 @@ def unseen(run: Run) -> list[str]:
     for clock in clocks:
         if run.ledger(clock) is None and run.accounts(clock):
             said += _silent(polls(run, clock))
-    for exact in run.exact():
+    for exact in exact_summary.of(run):
         bare = [cost.setting for cost in exact.costs if exact.tester(cost) is None]
         if bare:
             of = "every exact figure"
@@ -274,9 +279,9 @@ def unseen(run: Run) -> list[str]:
                     f"{cost.setting} repeats only to {small_share(cost.spread)}, "
                     f"the limit is {small_share(SPREAD_LIMIT)}."
                 )
-    said += [*rates.unseen(run), *benchmarks.unseen(run.rfc2544())]
-    said += delays.unseen(run.latency())
-    said += layers_by_setting.unseen(run.layering())
+    said += [*rates.unseen(run), *benchmarks.unseen(rfc2544_summary.of(run))]
+    said += delays.unseen(latency_summary.of(run))
+    said += layers_by_setting.unseen(layers_summary.of(run))
     environment = run.document.environment
     guests = environment.guests if environment else {}
     wall = guests.get("wall")
@@ -299,11 +304,11 @@ def dominant(found: Sequence[Series]) -> Series | None:
 def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
     said = []
     trial = run.trials[ledger.trial]
-    if trial["late"] and trial["late"] > LATE_SHARE * ledger.sent:
+    if trial.late and trial.late > LATE_SHARE * ledger.sent:
         said.append(
-            f"The sender could not keep its rate: {_count(trial['late'])} packets left more than "
-            f"{quantity(trial['late_threshold'], 'ns')} late (mean "
-            f"{quantity(trial['late_mean'], 'ns')}, worst {quantity(trial['late_max'], 'ns')}). "
+            f"The sender could not keep its rate: {_count(trial.late)} packets left more than "
+            f"{quantity(trial.late_threshold, 'ns')} late (mean "
+            f"{quantity(trial.late_mean, 'ns')}, worst {quantity(trial.late_max, 'ns')}). "
             "They came in bursts, so part of the time in a queue is waiting for each other."
         )
     if ledger.unsampled:

@@ -32,16 +32,19 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.cost.probe import load as load_cost
 from skblab_analysis.cost.probe import sentence as cost_sentence
+from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.exact.summary import SPREAD_LIMIT, ExactSummary
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import Clock
+from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
 from skblab_analysis.latency.summary import LatencySummary
+from skblab_analysis.layers import summary as layers_summary
 from skblab_analysis.layers import view as layers_by_setting
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.summary import LayeringSummary
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, pictures, svg
 from skblab_analysis.report.pictures import GnuplotRunner, Picture
 from skblab_analysis.report.terminal import (
@@ -53,11 +56,14 @@ from skblab_analysis.report.terminal import (
     scale_of,
     share_of_total,
 )
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
 from skblab_analysis.rfc2544.summary import Rfc2544Summary
-from skblab_analysis.runfolder import Run, load
+from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput import view as rates
 from skblab_analysis.throughput.summary import ThroughputSummary
+from skblab_analysis.trials.rows import Clock
+from skblab_analysis.work import summary as work_summary
 from skblab_analysis.work.summary import ByCpu, Work
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -207,22 +213,26 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner) -> Path:
             headline=findings.headline(run),
             findings=[*findings.sentences(run), *([cost_sentence(known)] if known else [])],
             unseen=findings.unseen(run),
-            void=[row for row in run.trials if row["state"] == "void"],
+            void=[row for row in run.trials if row.state == "void"],
             complaints=run.complaints(),
             timed=timed,
-            exacts=[_exact(one, place, folder, gnuplot) for place, one in enumerate(run.exact())],
+            exacts=[
+                _exact(one, place, folder, gnuplot)
+                for place, one in enumerate(exact_summary.of(run))
+            ],
             throughputs=[
                 _throughput(one, place, folder, gnuplot)
-                for place, one in enumerate(run.throughput())
+                for place, one in enumerate(throughput_summary.of(run))
             ],
-            benchmarks=list(map(_benchmarks, run.rfc2544())),
+            benchmarks=list(map(_benchmarks, rfc2544_summary.of(run))),
             benchmark_names=benchmarks.COLUMNS,
             latencies=[
-                _latency(one, place, folder, gnuplot) for place, one in enumerate(run.latency())
+                _latency(one, place, folder, gnuplot)
+                for place, one in enumerate(latency_summary.of(run))
             ],
             quantiles=tuple(delays.QUANTILES),
-            layerings=list(map(_layering, run.layering())),
-            works=[_work(one) for one in run.works()],
+            layerings=list(map(_layering, layers_summary.of(run))),
+            works=[_work(one) for one in work_summary.of(run)],
             best=rates.commands(run),
             percentiles=tuple(PERCENTILES),
             tail_samples=TAIL_SAMPLES,
@@ -279,7 +289,7 @@ def _timed(run: Run, clock: Clock, folder: Path, gnuplot: GnuplotRunner) -> Time
     rates = ""
     if ledger is not None:
         trial = run.trials[ledger.trial]
-        rates = _rates(trial["send_rate"], trial["receive_rate"])
+        rates = _rates(trial.send_rate, trial.receive_rate)
     return Timed(
         clock=clock,
         ledger=ledger,

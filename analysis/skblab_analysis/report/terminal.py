@@ -28,19 +28,24 @@ from skblab_analysis.base.words import (
     small_share,
 )
 from skblab_analysis.cost import bench, functions
+from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary
 from skblab_analysis.formats.heard import Complaint
 from skblab_analysis.formats.pathlat import GroupPath, LateDocument, PathlatDocument, PathName
+from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
 from skblab_analysis.latency.summary import LatencySummary
+from skblab_analysis.layers import summary as layers_summary
 from skblab_analysis.layers import view as layers_by_setting
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import Ledger
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.summary import LayeringSummary
+from skblab_analysis.load import load
+from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
 from skblab_analysis.rfc2544.summary import Rfc2544Summary
-from skblab_analysis.runfolder import load
+from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput import view as rates
 from skblab_analysis.throughput.summary import GoalSummary, ThroughputSummary
 
@@ -58,11 +63,11 @@ def of_run(folder: Path, document: PathlatDocument | None = None) -> list[Table]
         made += [*of_series(run.of_trial(account.trial), document), account_table(account)]
     for ledger in run.document.ledgers:
         made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
-    made += map(exact_table, run.exact())
-    made += (table for one in run.throughput() for table in throughput_tables(one))
-    made += (table for one in run.rfc2544() for table in rfc2544_tables(one))
-    made += (table for one in run.latency() for table in latency_tables(one))
-    made += map(layering_table, run.layering())
+    made += map(exact_table, exact_summary.of(run))
+    made += (table for one in throughput_summary.of(run) for table in throughput_tables(one))
+    made += (table for one in rfc2544_summary.of(run) for table in rfc2544_tables(one))
+    made += (table for one in latency_summary.of(run) for table in latency_tables(one))
+    made += map(layering_table, layers_summary.of(run))
     complaints = run.complaints()
     return [*made, complaint_table(complaints)] if complaints else made
 

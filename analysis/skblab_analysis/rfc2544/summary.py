@@ -10,52 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat
-
-from skblab_analysis.base.whole import Whole
-from skblab_analysis.throughput.summary import Limit
-
-# Loads in a row without loss end the test of frame loss (26.3).
-CLEAN = 2
-Test = Literal["latency", "frame loss", "back-to-back", "recovery"]
-
-
-class Figure(BaseModel):
-    """One figure of a test; `load` in packets per second, `seconds` those of a trial.
-
-    `share` is the load's: of the tester's most for frame loss, of the throughput for recovery.
-    `floor_ns` is the tester's own part of the latency, and by `within_s` a recovery may be shorter.
-    `open`: the figure is a bound only. Of back-to-back no limit was met: it is at least so much; of
-    recovery frames were lost until the end. What could not be measured is None, for a `reason`.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    test: Test
-    repeat: Whole
-    load: PositiveFloat
-    seconds: PositiveFloat
-    share: PositiveFloat | None = None
-    latency_ns: NonNegativeFloat | None = None
-    floor_ns: NonNegativeFloat | None = None
-    loss_percent: Annotated[float | None, Field(ge=0, le=100)] = None
-    burst: Whole | None = None
-    buffer_s: NonNegativeFloat | None = None
-    recovery_s: NonNegativeFloat | None = None
-    within_s: NonNegativeFloat | None = None
-    open: bool = False
-    limit: Limit | None = None
-    reason: str | None = None
-
-
-class OfTrial(Figure):
-    """A figure, and of what it was."""
-
-    setting: str
-    boot: Whole
-    traffic: str
+from skblab_analysis.load import Run
+from skblab_analysis.rfc2544.rows import CLEAN, FigureRow, Test
 
 
 @dataclass(frozen=True)
@@ -117,12 +74,17 @@ class Rfc2544Summary:
         return any(test in one.tests for one in self.settings)
 
 
-def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:
+def of(run: Run) -> list[Rfc2544Summary]:
+    """Return what RFC 2544's other tests found in a run, of each traffic; none if it has none."""
+    return summaries(run.in_order(run.rows(FigureRow)))
+
+
+def summaries(found: Sequence[FigureRow]) -> list[Rfc2544Summary]:
     """Sum up the figures of each traffic, settings in the order given."""
     made = []
     for traffic in dict.fromkeys(one.traffic for one in found):
         ours = [one for one in found if one.traffic == traffic]
-        by_setting: dict[str, list[OfTrial]] = {}
+        by_setting: dict[str, list[FigureRow]] = {}
         for one in ours:
             by_setting.setdefault(one.setting, []).append(one)
         settings = tuple(_setting(name, some) for name, some in by_setting.items())
@@ -130,7 +92,7 @@ def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:
     return made
 
 
-def _setting(name: str, found: Sequence[OfTrial]) -> OfSetting:
+def _setting(name: str, found: Sequence[FigureRow]) -> OfSetting:
     tests = dict.fromkeys(one.test for one in found)
     return OfSetting(
         setting=name,
@@ -148,13 +110,13 @@ def _setting(name: str, found: Sequence[OfTrial]) -> OfSetting:
     )
 
 
-def _untold(test: Test, found: Sequence[OfTrial]) -> Untold | None:
+def _untold(test: Test, found: Sequence[FigureRow]) -> Untold | None:
     ours = [one for one in found if one.test == test]
     reasons = [one.reason for one in ours if one.reason is not None]
     return Untold(test, len(reasons), len(ours), tuple(dict.fromkeys(reasons))) if reasons else None
 
 
-def _loss(found: Sequence[OfTrial]) -> dict[float, float]:
+def _loss(found: Sequence[FigureRow]) -> dict[float, float]:
     """Return the mean loss at each load.
 
     A block whose loads ended because two in a row lost nothing has none at those below, either: it
@@ -163,7 +125,7 @@ def _loss(found: Sequence[OfTrial]) -> dict[float, float]:
     blocks: dict[int, dict[float, float | None]] = {}
     for one in found:
         if one.share is not None:
-            blocks.setdefault(one.boot, {})[round(one.share, 4)] = one.loss_percent
+            blocks.setdefault(one.block, {})[round(one.share, 4)] = one.loss_percent
     shares = sorted({share for loads in blocks.values() for share in loads}, reverse=True)
     losses: dict[float, list[float]] = {share: [] for share in shares}
     for loads in blocks.values():

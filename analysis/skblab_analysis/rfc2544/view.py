@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from skblab_analysis.base.words import ABSENT, joined, number, quantity, share
-from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, Test
+from skblab_analysis.rfc2544.rows import Test
+from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary
 
 NANOSECONDS = 1e9
 COLUMNS = ("latency", "tester alone", "longest burst", "buffer", "recovery")

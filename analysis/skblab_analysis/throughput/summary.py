@@ -12,110 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
-
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    PositiveFloat,
-    model_validator,
-)
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms, Interval
-from skblab_analysis.base.offered import offered_rate
-from skblab_analysis.base.whole import Whole
-from skblab_analysis.exact.summary import Part, Setting, tester_name
-
-# Of a trial: who lost packets, or did not send them.
-Limit = Literal["none", "generator", "device", "sink"]
-# Of a search: what its result is the result of.
-Judgement = Literal["device", "tester", "maximum load", "no good load"]
-Outcome = Literal["regular", "good at the maximum load", "no good load"]
-
-# What a trial was for.
-Purpose = Literal["search", "confirmation", "rfc2544"]
-
-Ratio = Annotated[float, Field(ge=0, le=1)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Load(_Part):
-    """One trial of a search, or (`purpose`) one after it: counts in packets, times in s."""
-
-    load: PositiveFloat
-    seconds: PositiveFloat
-    took: NonNegativeFloat
-    sent: Whole
-    forwarded: Whole | None
-    received: Whole
-    loss_ratio: Ratio
-    limit: Limit
-    purpose: Purpose = "search"
-
-    @property
-    def offered_rate(self) -> float:
-        """Packets per second that the generator really put out."""
-        return offered_rate(self.sent, self.seconds, self.took)
-
-
-class Found(_Part):
-    """What a search found for one goal; rates in packets per second.
-
-    `judgement` is what it is the result of, None of the tester itself. `confirmed` says whether a
-    last trial of `confirm_seconds` at the lower bound lost nothing; None if there was none.
-    """
-
-    goal: str
-    loss_ratio: Ratio
-    exceed_ratio: Ratio
-    width: PositiveFloat
-    lower: PositiveFloat | None
-    upper: PositiveFloat | None
-    throughput: PositiveFloat | None
-    trials: Whole
-    limit: Limit
-    outcome: Outcome
-    reached: bool
-    judgement: Judgement | None = None
-    confirmed: bool | None = None
-    confirm_seconds: PositiveFloat | None = None
-
-    @model_validator(mode="after")
-    def _confirmed_in_seconds(self) -> Self:
-        if self.confirmed is not None and self.confirm_seconds is None:
-            raise ValueError("confirmed, in how many seconds is not said")
-        return self
-
-
-class Result(Found):
-    """What a search found for one goal, and of what it was."""
-
-    setting: Setting
-    part: Part
-    boot: Whole
-    boot_knobs: str
-    traffic: str
-
-
-class Search(_Part):
-    """A search: of which setting and traffic, in which block, all its trials and all it found.
-
-    `boot_knobs` says how it was booted, if there is a choice.
-    """
-
-    setting: Setting
-    part: Part = "whole"
-    boot: Whole
-    boot_knobs: str = ""
-    traffic: str
-    loads: tuple[Load, ...]
-    goals: Annotated[tuple[Found, ...], Field(min_length=1)]
+from skblab_analysis.exact.summary import tester_name
+from skblab_analysis.load import Run
+from skblab_analysis.throughput.rows import (
+    FoundRow,
+    Judgement,
+)
 
 
 @dataclass(frozen=True)
@@ -199,7 +104,12 @@ class ThroughputSummary:
         return self.goals[0]
 
 
-def summaries(results: Sequence[Result], baseline: str | None) -> list[ThroughputSummary]:
+def of(run: Run) -> list[ThroughputSummary]:
+    """Return what a run's searches for throughput found, of each traffic; none if it has none."""
+    return summaries(run.in_order(run.rows(FoundRow)), run.document.plan.baseline)
+
+
+def summaries(results: Sequence[FoundRow], baseline: str | None) -> list[ThroughputSummary]:
     """Sum up the results of each traffic, in the order given."""
     found = []
     for traffic in dict.fromkeys(one.traffic for one in results if one.part == "whole"):
@@ -230,7 +140,7 @@ def widest(found: Sequence[ThroughputSummary]) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
-def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
+def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
     wholes = [one for one in results if one.part == "whole"]
     names = list(dict.fromkeys(one.setting for one in wholes))
     names.sort(key=lambda name: name != baseline)
@@ -259,8 +169,8 @@ def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     )
 
 
-def _rate(setting: str, results: Sequence[Result]) -> Rate:
-    blocks = {one.boot: one.throughput for one in results if one.throughput is not None}
+def _rate(setting: str, results: Sequence[FoundRow]) -> Rate:
+    blocks = {one.block: one.throughput for one in results if one.throughput is not None}
     judged = Counter(one.judgement for one in results if one.judgement is not None)
     return Rate(
         setting=setting,

@@ -14,11 +14,13 @@ from pydantic import BaseModel
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import ABSENT, NARROW_SPACE, joined, number, share, small_share
-from skblab_analysis.runfolder import Run
+from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.load import Run
+from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.rows import FoundRow, Judgement
 from skblab_analysis.throughput.summary import (
     Change,
     GoalSummary,
-    Judgement,
     Rate,
     ThroughputSummary,
     false_alarms,
@@ -110,14 +112,14 @@ def headline(found: Sequence[ThroughputSummary]) -> str | None:
 
 def sentences(run: Run) -> list[str]:
     """Return the findings of a run's searches."""
-    found = run.throughput()
+    found = throughput_summary.of(run)
     said = [sentence for one in found for sentence in _of_traffic(run, one)]
     return [*said, *_alarms(found), *_confirmed(run), *_ended(run)]
 
 
 def unseen(run: Run) -> list[str]:
     """Return what the searches could not tell."""
-    found = run.throughput()
+    found = throughput_summary.of(run)
     said = []
     for one in found:
         goal = one.main
@@ -143,7 +145,7 @@ def unseen(run: Run) -> list[str]:
             said.append(
                 f"{one.traffic}: with {joined(none)} no load at all was good in some block."
             )
-    wide = [row for row in run.found if row["outcome"] == "regular" and not row["reached"]]
+    wide = [row for row in run.rows(FoundRow) if row.outcome == "regular" and not row.reached]
     if wide:
         said.append(f"{len(wide)} searches ended wider than was asked.")
     return said
@@ -158,8 +160,8 @@ def commands(run: Run) -> list[tuple[str, tuple[str, ...]]]:
 def best(run: Run) -> list[str]:
     """Return the settings that forward most, then those with the shortest delays, each once."""
     changes = [
-        *(one.main.best for one in run.throughput()),
-        *(one.best for one in run.latency()),
+        *(one.main.best for one in throughput_summary.of(run)),
+        *(one.best for one in latency_summary.of(run)),
     ]
     return list(dict.fromkeys(one.setting for one in changes if one is not None))
 
@@ -254,11 +256,11 @@ def _alarms(found: Sequence[ThroughputSummary]) -> list[str]:
 
 
 def _confirmed(run: Run) -> list[str]:
-    tried = [row for row in run.found if row["confirmed"] is not None]
+    tried = [row for row in run.rows(FoundRow) if row.confirmed is not None]
     if not tried:
         return []
-    held = sum(row["confirmed"] for row in tried)
-    seconds = min(row["confirm_seconds"] for row in tried)
+    held = sum(bool(row.confirmed) for row in tried)
+    seconds = min(row.confirm_seconds or 0.0 for row in tried)
     said = f"Of {len(tried)} strict rates {held} held in a trial of {seconds:g} s"
     short = f", which RFC 2544 wants to be {FULL_SECONDS:g} s" if seconds < FULL_SECONDS else ""
     return [f"{said}{short}."]

@@ -10,38 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from skblab_analysis.load import Run
+from skblab_analysis.work.rows import TIMED, CounterRow, Kind
 
-from skblab_analysis.layers.series import Row
-
-Kind = Literal["interrupt", "softirq", "softnet", "device", "driver", "thread"]
 ByCpu = Mapping[int, int]
 
-# Counted in nanoseconds; all others are counts of what their names say.
-TIMED: Kind = "thread"
 NAPI_THREAD = "napi/"
 SOFTIRQ_THREAD = "ksoftirqd/"
-
-
-class Counter(BaseModel):
-    """By how much one counter rose; `cpu` is None of one that is of no CPU."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: Kind
-    name: str
-    cpu: int | None
-    value: int
-
-    @property
-    def unit(self) -> str:
-        """What it counts."""
-        if self.kind == TIMED:
-            return "ns"
-        last = self.name.rpartition("_")[2]
-        return last if last in ("bytes", "packets") else ""
 
 
 @dataclass(frozen=True)
@@ -63,12 +39,26 @@ class Work:
     ksoftirqd_ns: int
 
 
-def works(rows: Iterable[Row], settings: Mapping[int, str]) -> list[Work]:
+def of(run: Run) -> list[Work]:
+    """Return what the kernel counted in a run, by setting; none if nothing was."""
+    settings = {
+        row.trial: row.setting for row in run.trials if row.state == "good" and row.part == "whole"
+    }
+    ordered = run.setting_order(dict.fromkeys(settings.values()))
+    return works(
+        run.rows(CounterRow),
+        dict(sorted(settings.items(), key=lambda item: ordered.index(item[1]))),
+    )
+
+
+def works(rows: Iterable[CounterRow], settings: Mapping[int, str]) -> list[Work]:
     """Sum up rows of `counters` by setting; `settings` has that of each trial that counts."""
-    by_setting: dict[str, list[Row]] = {name: [] for name in dict.fromkeys(settings.values())}
+    by_setting: dict[str, list[CounterRow]] = {
+        name: [] for name in dict.fromkeys(settings.values())
+    }
     for row in rows:
-        if row["trial"] in settings:
-            by_setting[settings[row["trial"]]].append(row)
+        if row.trial in settings:
+            by_setting[settings[row.trial]].append(row)
     return [
         _work(name, sum(one == name for one in settings.values()), found)
         for name, found in by_setting.items()
@@ -81,19 +71,17 @@ def _of_device(interrupt: str) -> bool:
     return " " in interrupt and not interrupt[0].isdigit()
 
 
-def _work(setting: str, trials: int, rows: Sequence[Row]) -> Work:
+def _work(setting: str, trials: int, rows: Sequence[CounterRow]) -> Work:
     def by_cpu(kind: Kind, name: str | None) -> ByCpu:
         found: dict[int, int] = {}
         for row in rows:
-            named = _of_device(row["name"]) if name is None else row["name"] == name
-            if row["kind"] == kind and named:
-                found[row["cpu"]] = found.get(row["cpu"], 0) + row["value"]
+            named = _of_device(row.name) if name is None else row.name == name
+            if row.kind == kind and named and row.cpu is not None:
+                found[row.cpu] = found.get(row.cpu, 0) + row.value
         return dict(sorted(found.items()))
 
     def threads(prefix: str) -> int:
-        return sum(
-            row["value"] for row in rows if row["kind"] == TIMED and row["name"].startswith(prefix)
-        )
+        return sum(row.value for row in rows if row.kind == TIMED and row.name.startswith(prefix))
 
     return Work(
         setting=setting,

@@ -45,9 +45,10 @@ from skblab_analysis.base.tomlfile import complaint
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.run import Command, Environment
 from skblab_analysis.formats.run import Plan as PlanRecord
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import terminal
 from skblab_analysis.report.page import build_report
-from skblab_analysis.runfolder import Run, RunFolder, load
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import view as rates
 
 # The experiment file of a run, in its folder.
@@ -328,7 +329,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
     for table in terminal.of_run(folder.path):
         console.print(table)
         console.print()
-    left_out = {row["setting"]: row["reason"] for row in run.trials if row["reason"]}
+    left_out = {row.setting: row.reason for row in run.trials if row.reason}
     for name, reason in left_out.items():
         console.print(f"[yellow]{escape(name)}: left out: {escape(reason)}[/]", soft_wrap=True)
     for one in best:
@@ -341,7 +342,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
             f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
             f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
         )
-    if all(row["state"] == "void" for row in run.trials):
+    if all(row.state == "void" for row in run.trials):
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 

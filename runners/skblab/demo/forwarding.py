@@ -13,7 +13,7 @@ from skblab.testbeds import base, netns
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.base.whole import MOST_COUNTED, whole
-from skblab_analysis.exact.summary import ExactTrial
+from skblab_analysis.exact.rows import ExactTrial
 
 FRAME_BYTES = 60
 REPEATS = 2
@@ -54,7 +54,7 @@ class Line:
         found = {
             "setting": self.setting,
             "part": "tester" if self.setting == TESTER else "whole",
-            "boot": boot,
+            "block": boot,
             "repeat": self.repeat,
             "packets": self.packets,
             "delivered": self.delivered,

@@ -17,7 +17,7 @@ from skblab.machine.device import Machine
 from skblab.machine.transport import Transport
 from skblab_analysis.base.errors import SkblabError, one_line, understood
 from skblab_analysis.base.whole import MOST, whole
-from skblab_analysis.work.summary import Counter, Kind
+from skblab_analysis.work.rows import Counter, Kind
 
 Values = Mapping[tuple[Kind, str, int | None], int]
 
@@ -98,7 +98,8 @@ def difference(before: Values, after: Values) -> list[Counter]:
         # A thread and a queue may be new; all else was there, or it would be no difference.
         since = before.get((kind, name, cpu), 0 if kind in NEW else now)
         if value := _rise(kind, f"{name} of CPU {cpu}" if cpu is not None else name, since, now):
-            found.append(Counter(kind=kind, name=name, cpu=cpu, value=value))
+            with understood("the name of a kernel's counter", name):
+                found.append(Counter(kind=kind, name=name, cpu=cpu, value=value))
     return found
 
 

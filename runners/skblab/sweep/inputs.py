@@ -18,7 +18,8 @@ from skblab.sweep.booting import Booting
 from skblab.sweep.plan import Plan
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.run import Environment
-from skblab_analysis.runfolder import RunFolder, load
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
 
 EVENT, MACHINES = "inputs", "machines"
 # Knobs whose value may be the name of a file.

@@ -22,7 +22,7 @@ from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Rfc2544, knobs
 from skblab.sweep.measure.rfc2544 import back_to_back
 from skblab.testbeds.asked import Stream
 from skblab_analysis.base.certainty import AGAIN
-from skblab_analysis.rfc2544.summary import CLEAN
+from skblab_analysis.rfc2544.rows import CLEAN
 
 What = Literal["throughput", "latency", "layers", "instructions", "tester"]
 

@@ -12,7 +12,7 @@ from skblab.sweep.plan import Trial
 from skblab.sweep.progress import Key
 from skblab.testbeds import Sending, Testbed
 from skblab_analysis.base.offered import offered_rate
-from skblab_analysis.layers.summary import PATH, Probed
+from skblab_analysis.layers.rows import PATH, Probed
 
 PROGRAM = "pathlat"
 # Per cent of the packets of which it is not known what became of them, at most.
@@ -43,11 +43,12 @@ def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, 
         offered = testbed.offer(Sending.timed(trial.stream, trial.rate, asked.seconds))
         document = reading.end()
     return document, Probed(
-        boot=key.block,
+        setting=key.setting,
+        block=key.block,
         boot_knobs=key.boot_knobs,
         traffic=key.traffic,
         rate=trial.rate,
-        sent=offered.tried,
+        tried=offered.tried,
         forwarded=offered.forwarded,
         offered_rate=offered_rate(offered.tried, asked.seconds, offered.microseconds / 1e6),
     )

@@ -21,7 +21,7 @@ from skblab.sweep.measure.throughput.goals import WIDTH
 from skblab.sweep.measure.throughput.limits import most_often
 from skblab.sweep.measure.throughput.trial import Measurer, Trial
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.throughput.summary import Limit
+from skblab_analysis.throughput.rows import Limit
 
 REPEATS = 50
 ATTEMPTS = 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from skblab.sweep.measure.throughput.trial import Measurer, Trial
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.rfc2544.summary import CLEAN
+from skblab_analysis.rfc2544.rows import CLEAN
 
 SECONDS = 60.0
 FINEST, COARSEST = 0.001, 0.1

@@ -29,8 +29,8 @@ from skblab.testbeds.sending import LATE_SECONDS, STEP
 from skblab.testbeds.sink import Sink, counting
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.formats.pktsink import NUMBERS_KNOWN, ArrivalsDocument
-from skblab_analysis.rfc2544.summary import Figure, Test
-from skblab_analysis.throughput.summary import Limit
+from skblab_analysis.rfc2544.rows import Figure, Test
+from skblab_analysis.throughput.rows import Limit
 
 # Numbers of packets are looked at, and not their times.
 NUMBERS = replace(sink(tester=False), stamper=None)

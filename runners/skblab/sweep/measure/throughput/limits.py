@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skblab_analysis.throughput.summary import Judgement, Limit
+from skblab_analysis.throughput.rows import Judgement, Limit
 
 # How near the ceiling a result may come. Twice the usual width, for the two searches, and as much
 # again for a tester that has less left for a device's traffic than for a bare link's.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from skblab.sweep.measure.throughput import limits
 from skblab.sweep.measure.throughput.goals import Goal, Plan
 from skblab.sweep.measure.throughput.trial import Trial
-from skblab_analysis.throughput.summary import Limit, Outcome
+from skblab_analysis.throughput.rows import Limit, Outcome
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from skblab.sweep.measure.throughput.limits import USUAL, Tolerances, missed, verdict
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.throughput.summary import Limit
+from skblab_analysis.throughput.rows import Limit
 
 
 @dataclass(frozen=True)

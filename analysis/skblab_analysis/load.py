@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Reading a run folder: everything a report needs, checked.
+
+What is computed of it is each measure's: `summary.of(run)` of exact, throughput, rfc2544, latency,
+layers and work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+from skblab_analysis import files, tables
+from skblab_analysis.base.checked import RecordError, read
+from skblab_analysis.base.rows import Numbered
+from skblab_analysis.formats import heard
+from skblab_analysis.formats.heard import Complaint
+from skblab_analysis.formats.pathlat import PathName
+from skblab_analysis.formats.run import RunDocument
+from skblab_analysis.layers import series
+from skblab_analysis.layers.account import Account
+from skblab_analysis.layers.ledger import Ledger
+from skblab_analysis.layers.rows import BUCKETS, SeriesRow, Unit
+from skblab_analysis.layers.series import Series
+from skblab_analysis.settings.rows import SettingRow
+from skblab_analysis.trials.rows import Clock, OfRow, OfTrial, TrialRow
+
+Model = TypeVar("Model", bound=Numbered)
+UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
+
+
+class _OfSetting(Protocol):
+    @property
+    def setting(self) -> str: ...
+    @property
+    def traffic(self) -> str: ...
+
+
+OfSetting = TypeVar("OfSetting", bound=_OfSetting)
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a run folder holds, checked."""
+
+    folder: Path
+    document: RunDocument
+    tables: Mapping[type[Numbered], tuple[Numbered, ...]]
+    series: tuple[Series, ...]
+    journal: tuple[files.Event, ...]
+
+    def rows(self, model: type[Model]) -> tuple[Model, ...]:
+        """Return the rows of the table that has this model; those of histograms are in `series`."""
+        return cast(tuple[Model, ...], self.tables[model])
+
+    @property
+    def trials(self) -> tuple[TrialRow, ...]:
+        """Every trial, by its number."""
+        return self.rows(TrialRow)
+
+    @property
+    def settings(self) -> tuple[SettingRow, ...]:
+        """What knobs were found to be in each trial; none in runs of older versions."""
+        return self.rows(SettingRow)
+
+    def ledger(self, clock: Clock = "wall") -> Ledger | None:
+        """Return the last good ledger of a clock."""
+        unit = UNIT_OF_CLOCK[clock]
+        found = [ledger for ledger in self.document.ledgers if ledger.unit == unit]
+        return found[-1] if found else None
+
+    def accounts(self, clock: Clock = "wall") -> list[Account]:
+        """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
+        alone = {row.trial for row in self.trials if row.measure is None}
+        return [
+            one
+            for one in self.document.accounts
+            if one.unit == UNIT_OF_CLOCK[clock] and one.trial in alone
+        ]
+
+    def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
+        """Return the last good timed trial of a clock; with `path`, that saw packets of it."""
+        ledger = self.ledger(clock)
+        if ledger is not None:
+            return ledger.trial
+        seen = {one.trial for one in self.series if path in (None, one.path)}
+        found = [one.trial for one in self.accounts(clock) if one.trial in seen]
+        return found[-1] if found else None
+
+    def of_trial(self, trial: int) -> list[Series]:
+        """Return the histograms of one trial, in the order of the path."""
+        return self._series_of.get(trial, [])
+
+    @cached_property
+    def _series_of(self) -> Mapping[int, list[Series]]:
+        # A sweep asks for every trial, of thousands.
+        found: dict[int, list[Series]] = {}
+        for one in self.series:
+            found.setdefault(one.trial, []).append(one)
+        return found
+
+    def complaints(self) -> list[Complaint]:
+        """Return what kernels complained of, trial by trial and outside of trials."""
+        told = [one for one in self.journal if one.event == heard.EVENT]
+        return heard.complaints(one.model_extra or {} for one in told)
+
+    def in_order(self, found: Iterable[OfSetting]) -> list[OfSetting]:
+        """Return them in the order of the plan; what it does not name is last, as first run."""
+        plan = self.document.plan
+        settings, traffic = _places(plan.settings), _places(plan.traffic)
+        return sorted(found, key=lambda one: (traffic(one.traffic), settings(one.setting)))
+
+    def setting_order(self, names: Iterable[str]) -> list[str]:
+        """Return settings in the order of the plan; what it does not name is last."""
+        return sorted(names, key=_places(self.document.plan.settings))
+
+
+def _places(names: Sequence[str]) -> Callable[[str], int]:
+    numbers = {name: number for number, name in enumerate(names)}
+    return lambda name: numbers.get(name, len(numbers))
+
+
+def load(path: Path) -> Run:
+    """Read and check the run folder at `path`; RecordError says what is wrong where."""
+    document = read(RunDocument, path / "run.json", "the run document")
+    parts = list(tables.read_parts(path, document.trials))
+    found: dict[type[Numbered], tuple[Numbered, ...]] = {}
+    buckets: Mapping[str, Sequence[Any]] = {}
+    for table in tables.TABLES:
+        where = f"{path / table.file}.parquet"
+        whole = tables.read_table(path, table, document.trials)
+        if table is tables.TRIALS and whole.num_rows != document.trials:
+            raise RecordError(
+                f"{where} holds {whole.num_rows} trials but run.json lists {document.trials}"
+            )
+        joined = tables.join(table, whole, parts)
+        if table is BUCKETS:
+            # A million of them are no rows in Python.
+            buckets = table.values(joined, where)
+        else:
+            found[table.model] = tuple(table.rows(joined, where))
+    trials = cast(tuple[TrialRow, ...], found[TrialRow])
+    if [row.trial for row in trials] != list(range(len(trials))):
+        raise RecordError(f"{path / 'trials.parquet'} has trials that are not numbered from 0 on")
+    for table in tables.TABLES:
+        _check_trials(path / f"{table.file}.parquet", found.get(table.model, ()), trials)
+    try:
+        summaries = cast(tuple[SeriesRow, ...], found[SeriesRow])
+        histograms = series.from_rows(summaries, buckets)
+    except ValueError as error:
+        raise RecordError(f"{path / 'layers.parquet'}: {error}") from error
+    return Run(
+        folder=path,
+        document=tables.add_up(document, parts),
+        tables=found,
+        series=tuple(histograms),
+        journal=tuple(files.Journal(path / "journal.jsonl").read()),
+    )
+
+
+def _check_trials(file: Path, rows: Sequence[Numbered], trials: Sequence[TrialRow]) -> None:
+    """Raise RecordError if rows say of their trial what the trial itself does not, or of none."""
+    for number, row in enumerate(rows):
+        if row.trial >= len(trials):
+            raise RecordError(f"{file} row {number} is of trial {row.trial}, which is not there")
+        trial = trials[row.trial]
+        # A row of counters, or of a histogram, repeats none of it.
+        if not isinstance(row, OfRow):
+            continue
+        for name in (*OfTrial.model_fields, "rate"):
+            if (said := getattr(row, name, None)) != getattr(trial, name) and hasattr(row, name):
+                raise RecordError(
+                    f"{file} row {number}: {name} is {said!r}, but its trial {row.trial} has "
+                    f"{getattr(trial, name)!r}"
+                )
