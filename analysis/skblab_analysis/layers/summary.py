@@ -5,7 +5,8 @@ Settings are compared within a traffic and a rate only, block by block, by what 
 layer on average, those that skip it included: so layers add up to the whole path, as percentiles do
 not. A layer is from one point to another, and where packets skip points, as in a flow table, there
 are others. Blocks in which the generator did not keep the rate are in the figures of their setting,
-and in no comparison. The probe's own work is in every figure, and cancels in a difference.
+and in no comparison. The probe's own work is in every figure, and cancels in a difference. Times
+are whole nanoseconds: their resolution is one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from skblab_analysis.load import Run
 
 WHOLE = "whole path"
 DELAY = "NAPI delay"
+RESOLUTION = 1.0
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,17 @@ class LayeringSummary:
         return self.changes.get(setting, {}).get(layer)
 
     def moved(self, setting: str) -> list[tuple[str, Difference]]:
-        """Return the layers that differ for sure and the way the whole does, most of it first."""
+        """Return the layers that differ significantly and as the whole does, most of it first."""
         whole = self.change(setting, WHOLE)
         if whole is None:
             return []
         found = [
             (name, one)
             for name, one in self.changes.get(setting, {}).items()
-            if one.seen and name not in (WHOLE, DELAY)
-            if one.interval.mean * whole.interval.mean > 0
+            if one.significant and name not in (WHOLE, DELAY)
+            if one.effect * whole.effect > 0
         ]
-        return sorted(found, key=lambda pair: -abs(pair[1].interval.mean))
+        return sorted(found, key=lambda pair: -abs(pair[1].effect))
 
 
 def of(run: Run) -> list[LayeringSummary]:
@@ -148,7 +150,9 @@ def _summary(
     changes: dict[str, dict[str, Difference]] = {}
     for name in order[1:] if known else ():
         found = {
-            layer: certainty.difference(_of(means[name], layer), _of(means[order[0]], layer))
+            layer: certainty.difference(
+                _of(means[order[0]], layer), _of(means[name], layer), resolution=RESOLUTION
+            )
             for layer in names
         }
         changes[name] = {layer: one for layer, one in found.items() if one is not None}
