@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 
 from skblab_analysis import tablerows
-from skblab_analysis.base.certainty import Change, Sample, difference
+from skblab_analysis.base.certainty import Change, Difference, Sample, difference
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.exact.rows import ExactTrial, check
 from skblab_analysis.load import Run
@@ -142,6 +142,11 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
     return summary
 
 
+def compare(baseline: Sample, other: Sample, whole: float) -> Difference | None:
+    """Return the difference of two figures by boot; `whole` is all that the baseline counts."""
+    return difference(baseline, other, resolution=RESOLUTION * whole, paired=False)
+
+
 def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
     figures = [trial.per_packet for trial in trials]
     by_boot: dict[int, list[float]] = {}
@@ -167,7 +172,7 @@ def _change(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Change:
     tester, other = _tester(baseline, testers), _tester(cost, testers)
     if tester is not None and other is not None and other is not tester:
         theirs, ours = _less(theirs, tester.by_boot), _less(ours, other.by_boot)
-    found = difference(theirs, ours, resolution=RESOLUTION * baseline.mean, paired=False)
+    found = compare(theirs, ours, baseline.mean)
     if found is None:
         raise RefusedError(f"{cost.setting}: no boot has both it and its tester")
     return Change(cost.setting, replace(found, of=baseline.mean))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import AGAIN, Counts, Difference, FalseAlarms
+from skblab_analysis.base.certainty import AGAIN, Counts, Difference, FalseAlarms, Sample
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.exact.rows import Part
@@ -255,6 +255,11 @@ def widest(found: Sequence[LatencySummary]) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
+def compare(baseline: Sample, other: Sample) -> Difference | None:
+    """Return the difference of two percentiles by block."""
+    return certainty.difference(baseline, other, resolution=RESOLUTION, relative=True)
+
+
 def _summary(
     traffic: str, rate: int, trials: Sequence[Arrived], baseline: str | None
 ) -> LatencySummary:
@@ -282,9 +287,7 @@ def _summary(
 def _change(one: Delay, baseline: Delay) -> Change:
     return Change(
         one.setting,
-        certainty.difference(
-            baseline.compared(), one.compared(), resolution=RESOLUTION, relative=True
-        ),
+        compare(baseline.compared(), one.compared()),
         certainty.difference_of_shares(baseline.late_by_block(), one.late_by_block()),
         certainty.difference_of_shares(baseline.lost_by_block(), one.lost_by_block()),
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.certainty import Difference, Sample
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.latency.summary import in_order
@@ -146,14 +146,11 @@ def _summary(
     order = sorted(by_setting, key=lambda name: name != baseline)
     known = order[0] == baseline
     names = tuple(dict.fromkeys(name for one in trials for name in one.histograms()))
-    means = {name: _means(found) for name, found in by_setting.items()}
+    means = {name: means_by_block(found) for name, found in by_setting.items()}
     changes: dict[str, dict[str, Difference]] = {}
     for name in order[1:] if known else ():
         found = {
-            layer: certainty.difference(
-                _of(means[order[0]], layer), _of(means[name], layer), resolution=RESOLUTION
-            )
-            for layer in names
+            layer: compare(_of(means[order[0]], layer), _of(means[name], layer)) for layer in names
         }
         changes[name] = {layer: one for layer, one in found.items() if one is not None}
     return LayeringSummary(
@@ -176,7 +173,12 @@ def _setting(name: str, trials: Sequence[Layered], names: Sequence[str]) -> Sett
     return Setting(name, tuple(trials), filled)
 
 
-def _means(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
+def compare(baseline: Sample, other: Sample) -> Difference | None:
+    """Return the difference of a layer's means by block, in ns."""
+    return certainty.difference(baseline, other, resolution=RESOLUTION)
+
+
+def means_by_block(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
     """Return what a packet spends in each layer by block, of blocks that kept the rate.
 
     In a layer that no packet of a block has, none of its time is spent.

@@ -16,7 +16,14 @@ from statistics import mean
 
 from skblab_analysis import tablerows
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import AGAIN, Change, FalseAlarms, Interval
+from skblab_analysis.base.certainty import (
+    AGAIN,
+    Change,
+    Difference,
+    FalseAlarms,
+    Interval,
+    Sample,
+)
 from skblab_analysis.exact.summary import tester_name
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.rows import (
@@ -137,6 +144,11 @@ def widest(found: Sequence[ThroughputSummary]) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
+def compare(baseline: Sample, other: Sample, width: float) -> Difference | None:
+    """Return the difference of two rates by block, of searches of that width."""
+    return certainty.difference(baseline, other, resolution=width, relative=True)
+
+
 def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     wholes = [one for one in results if one.part == "whole"]
     names = list(dict.fromkeys(one.setting for one in wholes))
@@ -151,9 +163,7 @@ def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     changes = []
     if names[0] == baseline:
         for rate in rates[1:]:
-            difference = certainty.difference(
-                rates[0].blocks, rate.blocks, resolution=width, relative=True
-            )
+            difference = compare(rates[0].blocks, rate.blocks, width)
             if difference is not None:
                 changes.append(Change(rate.setting, difference))
     return GoalSummary(
