@@ -159,3 +159,18 @@ def test_false_alarms_are_counted_where_there_is_an_answer() -> None:
         Difference(3.0, 4.0, 2.0, 0.0, 3.0, 2),
     ]
     assert false_alarms(found) == FalseAlarms(comparisons=2, alarms=1)
+
+
+def test_any_number_of_blocks_has_a_detectable_difference() -> None:
+    """Welch's degrees of freedom are no whole number, and as few as one."""
+    rng = random.Random(7)
+    before = float("inf")
+    for count in (2, 3, 5, 20, 100, 1000):
+        one, other = ({block: rng.gauss(50, 1) for block in range(count)} for _ in range(2))
+        for paired in (False, True):
+            found = difference(one, other, paired=paired)
+            assert found is not None and found.detectable is not None and found.margin is not None
+            assert found.margin < found.detectable < 2 * found.margin
+            if paired:
+                assert found.detectable < before
+                before = found.detectable

@@ -258,7 +258,10 @@ def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:
         folder.record_arrivals(trial("same", boot, latencies(40_000 + 500 * boot)))
         folder.record_arrivals(trial("slow", boot, latencies(60_000 + 500 * boot)))
     said = " ".join(delays.sentences([summary(load(folder.path))]))
-    assert "Not significant: same." in said.replace(FIXED_SPACE, " ")
+    said = said.replace(FIXED_SPACE, " ")
+    # A bucket's width, and blocks that agree to a hundredth of it.
+    assert "Not significant: same. Smallest detectable difference: 6.2 %." in said
+    assert "More blocks would detect no less with same: that is the resolution." in said
 
 
 def test_the_report_has_all_of_it(run: Run) -> None:

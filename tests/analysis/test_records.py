@@ -438,6 +438,9 @@ def test_settings_of_other_boots_have_testers_of_their_own() -> None:
     assert alike.margin == pytest.approx(0.0003 * 1000)
     # Of paths, 700 and 699, 900 and 903, the variance is (0.5 + 4.5) / 2; t of Welch's 1.22 is 8.4.
     assert apart.margin == pytest.approx(8.39 * 2.5**0.5, abs=0.02)
+    # Where a boot's tester was refused, those of the others stand for it.
+    less = [one for one in trials if (one.setting, one.boot) != ("tester", 1)]
+    assert summarise(less, "a").differences[1].difference.effect == pytest.approx(202.5)
     # Without one of the testers nothing can be taken off.
     bare = summarise([one for one in trials if one.part == "whole" or not one.boot_knobs], "a")
     assert bare.path(bare.costs[2]) is None

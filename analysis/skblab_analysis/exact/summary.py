@@ -171,13 +171,12 @@ def _change(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Change:
     theirs, ours = baseline.by_boot, cost.by_boot
     tester, other = _tester(baseline, testers), _tester(cost, testers)
     if tester is not None and other is not None and other is not tester:
-        theirs, ours = _less(theirs, tester.by_boot), _less(ours, other.by_boot)
+        theirs, ours = _less(theirs, tester), _less(ours, other)
     found = compare(theirs, ours, baseline.mean)
-    if found is None:
-        raise RefusedError(f"{cost.setting}: no boot has both it and its tester")
+    assert found is not None
     return Change(cost.setting, replace(found, of=baseline.mean))
 
 
-def _less(wholes: Sample, testers: Sample) -> Sample:
-    """Return the path's own cost, of boots that have both."""
-    return {boot: whole - testers[boot] for boot, whole in wholes.items() if boot in testers}
+def _less(wholes: Sample, tester: Cost) -> Sample:
+    """Return the path's own cost by boot, with the mean of testers where a boot has none."""
+    return {boot: whole - tester.by_boot.get(boot, tester.mean) for boot, whole in wholes.items()}

@@ -234,7 +234,8 @@ def _costs(exact: ExactSummary) -> list[str]:
             said.append(
                 f"{one.setting} does not differ significantly from {exact.baseline.setting}: the "
                 "smallest detectable difference is "
-                f"{number(found.detectable, 1, NARROW_SPACE)} instructions a packet."
+                f"{number(found.detectable, 1, NARROW_SPACE)} instructions a packet"
+                f"{', the resolution' if found.why == 'resolution' else ''}."
             )
             continue
         against = f"{share(found.share, 1, sign=True)} on everything counted"

@@ -384,7 +384,11 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
                 name=cost.setting,
                 about="",
                 figures=(
-                    *(exact_words(difference, NARROW_SPACE) if difference else ("baseline", "")),
+                    *(
+                        exact_words(difference, NARROW_SPACE)
+                        if difference
+                        else ("baseline", "", "")
+                    ),
                     number(cost.mean, 1, NARROW_SPACE),
                     number(summary.path(cost), 1, NARROW_SPACE),
                     small_share(cost.spread),
@@ -398,6 +402,7 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
             name=tester.setting,
             about="generator, links and sink with nothing in between",
             figures=(
+                "",
                 "",
                 "",
                 number(tester.mean, 1, NARROW_SPACE),

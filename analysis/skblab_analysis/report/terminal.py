@@ -398,7 +398,7 @@ def exact_table(exact: ExactSummary) -> Table:
             *((str(cost.trials), str(cost.boots)) if counted else ()),
             number(cost.mean, 1),
             "" if alone else number(exact.path(cost), 1),
-            *(exact_words(difference) if difference else ("" if alone else "baseline", "")),
+            *(exact_words(difference)[::2] if difference else ("" if alone else "baseline", "")),
             _spread(cost),
         )
     said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
@@ -408,14 +408,17 @@ def exact_table(exact: ExactSummary) -> Table:
         for one in exact.differences
         if one.difference.significant is False
     ]
+    if any(one.difference.significant is None for one in exact.differences):
+        said.append("in brackets: of one boot, whether it is significant is not known")
     table.caption = "; ".join(said)
     return table
 
 
-def exact_words(one: Difference, space: str = " ") -> tuple[str, str]:
-    """Return a difference, and as a share of all; in brackets if it is not significant."""
-    words = signed(one.effect, 1, space), share(one.share, 1, sign=True)
-    return words if one.significant is not False else (f"({words[0]})", words[1])
+def exact_words(one: Difference, space: str = " ") -> tuple[str, str, str]:
+    """Return a difference, in brackets if not significant, half of its interval, and its share."""
+    text = signed(one.effect, 1, space)
+    half = "" if one.margin is None else f"±{number(one.margin, 1, space)}"
+    return text if one.significant else f"({text})", half, share(one.share, 1, sign=True)
 
 
 def throughput_tables(summary: ThroughputSummary) -> list[Table]:

@@ -101,7 +101,7 @@ def change_text(one: Change) -> str:
 
 
 def not_significant(changes: Iterable[Change]) -> Iterator[str]:
-    """Yield which differences are not significant, and how great one would have to be."""
+    """Yield which differences are not significant, how great one has to be, and what limits it."""
     found = [(one, least) for one in changes if (least := _undetected(one)) is not None]
     if not found:
         return
@@ -110,6 +110,9 @@ def not_significant(changes: Iterable[Change]) -> Iterator[str]:
     if len(found) > 1:
         smallest += f" to {small_share(max(shares))}"
     yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
+    coarse = [one.setting for one, _ in found if one.difference.why == "resolution"]
+    if coarse:
+        yield f"More blocks would detect no less with {joined(coarse)}: that is the resolution."
 
 
 def _undetected(one: Change) -> float | None:
