@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Latency of settings at given rates in words: the rows of their tables, and sentences about them.
 
-A difference in brackets is not told from none.
+A difference in brackets is not significant.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skblab_analysis.base.certainty import AGAIN, Difference
+from skblab_analysis.base.certainty import Change as SettingChange
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.words import (
@@ -26,13 +27,18 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.latency.summary import (
     COMPARED,
-    Change,
     Delay,
     LatencySummary,
     Lateness,
     false_alarms,
 )
-from skblab_analysis.throughput.view import difference_text, half_text, times
+from skblab_analysis.throughput.view import (
+    alarms_text,
+    change_text,
+    difference_text,
+    half_text,
+    not_significant,
+)
 
 QUANTILES = {"p50": 0.5, "p99": COMPARED, "p99.9": 0.999, "p99.99": 0.9999}
 # What a whole has of late packets is given in parts of this.
@@ -56,7 +62,7 @@ class DelayCells:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the difference is not told from none."""
+        """Whether the difference is not significant."""
         return self.difference.startswith("(")
 
 
@@ -124,7 +130,8 @@ def headline(found: Sequence[LatencySummary]) -> str | None:
 
 def sentences(found: Sequence[LatencySummary]) -> list[str]:
     """Return the findings."""
-    return [*(one for summary in found for one in _of(summary)), *_alarms(found)]
+    said = [one for summary in found for one in _of(summary)]
+    return [*said, *alarms_text("latency", false_alarms(found))]
 
 
 def unseen(found: Sequence[LatencySummary]) -> list[str]:
@@ -199,11 +206,11 @@ def _late(delay: Delay, one: Lateness, summary: LatencySummary, space: str) -> L
 
 
 def _per_million(one: Difference, space: str) -> str:
-    more = MILLION * one.interval.mean
+    more = MILLION * one.effect
     text = f"{'+' if more > 0 else ''}{number(more, 1, space)}"
-    if one.interval.half is not None:
-        text += f" ±{number(MILLION * one.interval.half, 1, space)}"
-    return text if one.seen else f"({text})"
+    if one.margin is not None:
+        text += f" ±{number(MILLION * one.margin, 1, space)}"
+    return text if one.significant else f"({text})"
 
 
 def _of(summary: LatencySummary) -> Iterator[str]:
@@ -216,18 +223,16 @@ def _of(summary: LatencySummary) -> Iterator[str]:
             said += f" and 99 % less than {quantity(most, 'ns')}"
         yield f"{said}{_floor(summary)}."
     yield from _late_words(first)
-    seen = [one for one in summary.changes if one.compared is not None and one.compared.seen]
-    if seen := [one for one in seen if one.setting != AGAIN]:
-        order = sorted(seen, key=lambda one: one.compared.share if one.compared else 0.0)
-        said = joined([_change(one) for one in order])
-        yield f"Its 99th percentile against {summary.baseline}: {said}."
-    same = [
-        one
+    compared = [
+        SettingChange(one.setting, one.compared)
         for one in summary.changes
-        if one.compared is not None and one.compared.seen is False and one.setting != AGAIN
+        if one.compared is not None and one.setting != AGAIN
     ]
-    if same:
-        yield f"No difference was seen with {joined([one.setting for one in same])}."
+    if significant := [one for one in compared if one.difference.significant]:
+        order = sorted(significant, key=lambda one: one.difference.share)
+        said = joined([change_text(one) for one in order])
+        yield f"Its 99th percentile against {summary.baseline}: {said}."
+    yield from not_significant(compared)
 
 
 def _floor(summary: LatencySummary) -> str:
@@ -250,19 +255,3 @@ def _late_words(one: Delay) -> Iterable[str]:
     ]
     packets = number(one.lateness[0].packets, 0, NARROW_SPACE)
     yield f"Of its {packets} packets {joined(parts)}."
-
-
-def _change(one: Change) -> str:
-    assert one.compared is not None
-    half = half_text(one.compared)
-    return f"{one.setting} {share(one.compared.share, 1, sign=True)}{f' {half}' if half else ''}"
-
-
-def _alarms(found: Sequence[LatencySummary]) -> list[str]:
-    alarms = false_alarms(found)
-    if not alarms.comparisons:
-        return []
-    return [
-        f"By latency the baseline was compared with itself {times(alarms.comparisons)}, and a "
-        f"difference was seen {times(alarms.alarms)}."
-    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from skblab_analysis.base.certainty import AGAIN, Change, false_alarms
 from skblab_analysis.base.words import (
     CONTEXTS,
     NARROW_SPACE,
@@ -18,7 +19,7 @@ from skblab_analysis.base.words import (
     small_share,
 )
 from skblab_analysis.exact import summary as exact_summary
-from skblab_analysis.exact.summary import SPREAD_LIMIT, Difference, ExactSummary
+from skblab_analysis.exact.summary import SPREAD_LIMIT, ExactSummary
 from skblab_analysis.formats.pathlat import PathName
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
@@ -53,8 +54,11 @@ def headline(run: Run) -> str:
             # 99.7 % is not 100 %.
             return f"A packet spends {share(part, int(part > 0.99))} of its time between {between}"
     costs = [(one, exact) for exact in exact_summary.of(run) for one in exact.differences]
+    known = [one for one in costs if one[0].difference.significant is not False]
+    if known:
+        return _cost(*max(known, key=lambda one: abs(one[0].difference.effect)))
     if costs:
-        return _cost(*max(costs, key=lambda one: abs(one[0].value)))
+        return f"No setting differs significantly from {costs[0][1].baseline.setting}"
     return (
         rates.headline(throughput_summary.of(run))
         or delays.headline(latency_summary.of(run))
@@ -222,17 +226,22 @@ def _account(ledger: Ledger) -> str:
 def _costs(exact: ExactSummary) -> list[str]:
     said = []
     for one in exact.differences:
-        if one.seen is False:
+        found = one.difference
+        if one.setting == AGAIN:
+            said += rates.alarms_text("instructions", false_alarms([found]))
+            continue
+        if found.significant is False:
             said.append(
-                f"{one.setting} makes no difference that could be seen against "
-                f"{exact.baseline.setting}: the smallest that could have been is "
-                f"{number(one.seeable, 1, NARROW_SPACE)} instructions a packet."
+                f"{one.setting} does not differ significantly from {exact.baseline.setting}: the "
+                "smallest detectable difference is "
+                f"{number(found.detectable, 1, NARROW_SPACE)} instructions a packet"
+                f"{', the resolution' if found.why == 'resolution' else ''}."
             )
             continue
-        against = f"{share(one.share, 1, sign=True)} on everything counted"
+        against = f"{share(found.share, 1, sign=True)} on everything counted"
         path = exact.path(exact.baseline)
         if path is not None:
-            against += f", {share(one.value / path, 1, sign=True)} on the path itself"
+            against += f", {share(found.effect / path, 1, sign=True)} on the path itself"
         said.append(f"{_cost(one, exact)}: {against}.")
     spreads = [cost.spread for cost in exact.costs if cost.spread is not None]
     if spreads:
@@ -244,9 +253,9 @@ def _costs(exact: ExactSummary) -> list[str]:
     return said
 
 
-def _cost(one: Difference, exact: ExactSummary) -> str:
-    amount = number(abs(one.value), 1, NARROW_SPACE)
-    more = "more" if one.value >= 0 else "less"
+def _cost(one: Change, exact: ExactSummary) -> str:
+    amount = number(abs(one.difference.effect), 1, NARROW_SPACE)
+    more = "more" if one.difference.effect >= 0 else "less"
     of = f" of {exact.traffic}" if exact.traffic else ""
     return (
         f"{one.setting} costs {amount} instructions a packet{of} {more} than "

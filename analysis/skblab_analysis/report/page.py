@@ -26,7 +26,6 @@ from skblab_analysis.base.words import (
     label,
     number,
     share,
-    signed,
     slowest,
     small_share,
 )
@@ -51,6 +50,7 @@ from skblab_analysis.report.terminal import (
     PERCENTILES,
     account_rows,
     account_title,
+    exact_words,
     lost_words,
     rest_of,
     scale_of,
@@ -375,7 +375,7 @@ def _figures(one: Series, found: Sequence[Series]) -> tuple[str, ...]:
 
 
 def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunner) -> Exact:
-    differences = {one.setting: one for one in summary.differences}
+    differences = {one.setting: one.difference for one in summary.differences}
     rows = []
     for cost in summary.costs:
         difference = differences.get(cost.setting)
@@ -384,8 +384,11 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
                 name=cost.setting,
                 about="",
                 figures=(
-                    signed(difference.value, 1, NARROW_SPACE) if difference else "baseline",
-                    share(difference.share, 1, sign=True) if difference else "",
+                    *(
+                        exact_words(difference, NARROW_SPACE)
+                        if difference
+                        else ("baseline", "", "")
+                    ),
                     number(cost.mean, 1, NARROW_SPACE),
                     number(summary.path(cost), 1, NARROW_SPACE),
                     small_share(cost.spread),
@@ -399,6 +402,7 @@ def _exact(summary: ExactSummary, place: int, folder: Path, gnuplot: GnuplotRunn
             name=tester.setting,
             about="generator, links and sink with nothing in between",
             figures=(
+                "",
                 "",
                 "",
                 number(tester.mean, 1, NARROW_SPACE),

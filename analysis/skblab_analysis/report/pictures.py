@@ -185,12 +185,12 @@ def exact_picture(exact: ExactSummary, suffix: str = "") -> Picture:
 
     `suffix` tells those of further traffic from the first.
     """
-    differences = {one.setting: one for one in exact.differences}
+    differences = {one.setting: one.difference for one in exact.differences}
     lines = []
     for cost in exact.costs:
         tester = exact.tester(cost)
         difference = differences.get(cost.setting)
-        value = difference.value if difference else 0.0
+        value = difference.effect if difference else 0.0
         words = "baseline"
         if difference:
             words = f"{signed(value, 1)} ({share(difference.share, 1, sign=True)})"
@@ -199,7 +199,7 @@ def exact_picture(exact: ExactSummary, suffix: str = "") -> Picture:
             f"{value:.3f} "
             f"{_quoted(number(cost.mean, 1))} {_quoted(words)}\n"
         )
-    values = [one.value for one in exact.differences]
+    values = [one.difference.effect for one in exact.differences]
     low, high = min([0.0, *values]), max([0.0, *values])
     if low == high:
         high = 1.0
@@ -240,9 +240,11 @@ def throughput_picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             marks += [*_whiskers(None), MISSING]
         else:
             one = change.difference
-            colour = (MORE if one.share > 0 else LESS) if one.seen else MUTED
-            marks += [*_whiskers(one.interval, 100 / one.of), str(colour)]
-            ends += [100 * end / one.of for end in _ends(one.interval)]
+            colour = (MORE if one.share > 0 else LESS) if one.significant else MUTED
+            low, high = one.ends or (one.share, one.share)
+            reach = (low, max(one.share, min(high, rates.MOST)))
+            marks += [*(f"{100 * value:.3f}" for value in (one.share, *reach)), str(colour)]
+            ends += [100 * end for end in reach]
         words = ABSENT if rate.interval is None else number(rate.interval.mean)
         difference, half = rates.difference_words(main, rate.setting)
         said = f"{difference} {half}".strip()
@@ -294,16 +296,12 @@ def latency_series(summary: LatencySummary) -> list[Series]:
     ]
 
 
-def _ends(interval: Interval) -> tuple[float, float]:
-    """The ends of an interval; of one without any, the value itself."""
-    half = interval.half or 0.0
-    return interval.mean - half, interval.mean + half
-
-
-def _whiskers(interval: Interval | None, scale: float = 1.0) -> list[str]:
+def _whiskers(interval: Interval | None) -> list[str]:
+    """A mean and the ends of its interval; of one without any, the mean itself."""
     if interval is None:
         return [MISSING] * 3
-    return [f"{scale * value:.3f}" for value in (interval.mean, *_ends(interval))]
+    half = interval.half or 0.0
+    return [f"{interval.mean + by:.3f}" for by in (0, -half, half)]
 
 
 def _share_line(one: Series, name: str, start: float, end: float, colour: int, words: str) -> str:
@@ -456,7 +454,7 @@ def _exact_words(exact: ExactSummary) -> str:
         f"{cost.setting}: {number(cost.mean, 1)} instructions a packet" for cost in exact.costs
     ]
     parts += [
-        f"{one.setting} differs from {exact.baseline.setting} by {signed(one.value, 1)}"
+        f"{one.setting} differs from {exact.baseline.setting} by {signed(one.difference.effect, 1)}"
         for one in exact.differences
     ]
     return "; ".join(parts) + "."

@@ -14,7 +14,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.words import (
+    ABSENT,
     FIXED_SPACE,
     PATHS,
     Scale,
@@ -385,7 +387,7 @@ def exact_table(exact: ExactSummary) -> Table:
     table.add_column("setting", overflow="fold")
     for name in (*counted, "all", "path", "difference", "of all", "spread"):
         table.add_column(name, justify="right", no_wrap=True)
-    by_setting = {difference.setting: difference for difference in exact.differences}
+    by_setting = {one.setting: one.difference for one in exact.differences}
     for cost in rows:
         difference = by_setting.get(cost.setting)
         alone = cost in exact.testers
@@ -396,19 +398,27 @@ def exact_table(exact: ExactSummary) -> Table:
             *((str(cost.trials), str(cost.boots)) if counted else ()),
             number(cost.mean, 1),
             "" if alone else number(exact.path(cost), 1),
-            signed(difference.value, 1) if difference else "" if alone else "baseline",
-            share(difference.share, 1, sign=True) if difference else "",
+            *(exact_words(difference)[::2] if difference else ("" if alone else "baseline", "")),
             _spread(cost),
         )
     said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
     said += [
-        f"{escape(difference.setting)}: no difference seen; the smallest that could have been seen "
-        f"is {number(difference.seeable, 1)}"
-        for difference in exact.differences
-        if difference.seen is False
+        f"{escape(one.setting)}: not significant, the smallest detectable difference is "
+        f"{number(one.difference.detectable, 1)}"
+        for one in exact.differences
+        if one.difference.significant is False
     ]
+    if any(one.difference.significant is None for one in exact.differences):
+        said.append("in brackets: of one boot, whether it is significant is not known")
     table.caption = "; ".join(said)
     return table
+
+
+def exact_words(one: Difference, space: str = " ") -> tuple[str, str, str]:
+    """Return a difference, in brackets if not significant, half of its interval, and its share."""
+    text = signed(one.effect, 1, space)
+    half = "" if one.margin is None else f"±{number(one.margin, 1, space)}"
+    return text if one.significant else f"({text})", half, share(one.share, 1, sign=True)
 
 
 def throughput_tables(summary: ThroughputSummary) -> list[Table]:
@@ -430,7 +440,7 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
         )
     table.caption = f"good: {rates.goal_words(goal)}"
     if any(one.doubtful for one in made):
-        table.caption += "; in brackets: not told from none"
+        table.caption += "; in brackets: not significant"
     return table
 
 
@@ -476,7 +486,7 @@ def latency_tables(summary: LatencySummary) -> list[Table]:
             end_section=place == len(summary.delays) - 1,
         )
     if any(one.doubtful for one in made):
-        table.caption = "in brackets: not told from none"
+        table.caption = "in brackets: not significant"
     return [table, _late_packets_table(summary)]
 
 
@@ -492,7 +502,7 @@ def layering_table(summary: LayeringSummary) -> Table:
         if any(one.differences):
             table.add_row("", *one.differences, style="dim")
     table.caption = (
-        "below each mean: what it differs from the baseline's; in brackets: not for sure"
+        "below each mean: what it differs from the baseline's; in brackets: not significant"
     )
     return table
 
@@ -592,7 +602,7 @@ def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures
                 if one.share is None
                 else share(one.share, 1, sign=True).replace(FIXED_SPACE, ""),
                 "" if one.per_point is None else signed(one.per_point, 1),
-                number(one.seeable, 1),
+                _margin(one.certainty),
                 end_section=one is figures[-1],
             )
     return table
@@ -610,28 +620,42 @@ def _poll_table(polls: Sequence[bench.Poll]) -> Table:
             one.baseline,
             number(one.polls_per_packet, 2),
             signed(one.per_poll, 1),
-            number(one.seeable, 1),
+            _margin(one.certainty),
         )
     return table
+
+
+def _margin(one: Difference | None) -> str:
+    """Return half of an interval; in brackets if it holds 0."""
+    if one is None or one.margin is None:
+        return "" if one is None else ABSENT
+    text = number(one.margin, 1)
+    return text if one.significant else f"({text})"
 
 
 def _wall_table(pairs: Sequence[bench.WallPair]) -> Table:
     table = titled("Throughput of forwarding (wall, stamps on over off)")
     table.add_column("packets", no_wrap=True)
-    for name in ("pairs", "off kpps", "on kpps", "on / off", "interval"):
+    for name in ("pairs", "off kpps", "on kpps", "on / off", "95 %"):
         table.add_column(name, justify="right", no_wrap=True)
     for family in bench.FAMILIES:
         found = bench.ratio([pair for pair in pairs if pair.family == family])
         if found is not None:
             table.add_row(
                 f"IPv{family}",
-                str(found.pairs),
+                str(found.difference.blocks),
                 number(found.off_kpps, 1),
                 number(found.on_kpps, 1),
-                number(found.estimate, 3),
-                f"{number(found.low, 3)} to {number(found.high, 3)} ({found.confidence:.0%})",
+                number(1 + found.difference.effect, 3),
+                _ratio_words(found.difference),
             )
     return table
+
+
+def _ratio_words(one: Difference) -> str:
+    if one.low is None or one.high is None:
+        return ABSENT
+    return f"{number(1 + one.low, 3)} to {number(1 + one.high, 3)}"
 
 
 def _spread(cost: Cost) -> str:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of settings in words: the rows of their tables, and the sentences about them.
 
-A difference in brackets is not told from none.
+A difference in brackets is not significant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from skblab_analysis.base.certainty import AGAIN, Difference
+from skblab_analysis.base.certainty import AGAIN, Change, Difference, FalseAlarms
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import ABSENT, NARROW_SPACE, joined, number, share, small_share
 from skblab_analysis.latency import summary as latency_summary
@@ -19,7 +19,6 @@ from skblab_analysis.load import Run
 from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput.rows import FoundRow, Judgement
 from skblab_analysis.throughput.summary import (
-    Change,
     GoalSummary,
     Rate,
     ThroughputSummary,
@@ -36,6 +35,8 @@ LIMITS: dict[Judgement | None, str] = {
 }
 # RFC 2544, section 24.
 FULL_SECONDS = 60.0
+# An interval that reaches beyond so many times the baseline says nothing more than that.
+MOST = 10.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class RateCells:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the difference is not told from none."""
+        """Whether the difference is not significant."""
         return self.difference.startswith("(")
 
 
@@ -76,14 +77,56 @@ def difference_words(goal: GoalSummary, setting: str) -> tuple[str, str]:
 
 
 def difference_text(one: Difference) -> str:
-    """Return a difference as a share of the other, in brackets if it is not told from none."""
+    """Return a difference as a share of the other, in brackets if it is not significant."""
     text = share(one.share, 1, sign=True)
-    return text if one.seen else f"({text})"
+    return text if one.significant else f"({text})"
 
 
 def half_text(one: Difference) -> str:
-    """Return half of its interval; nothing of a single block."""
-    return "" if one.half_share is None else f"±{share(one.half_share, 1)}"
+    """Return half of its interval, or its ends if these are not as far; nothing of one block."""
+    if one.ends is None:
+        return ""
+    low, high = one.ends
+    below, above = share(one.share - low, 1), share(high - one.share, 1)
+    if below == above:
+        return f"±{above}"
+    if high > MOST:
+        return f"{share(low, 1, sign=True)} or more"
+    return f"{100 * low:+.1f} to {share(high, 1, sign=True)}".replace("-", "−")
+
+
+def change_text(one: Change) -> str:
+    """Return a setting, and what it differs."""
+    return f"{one.setting} {share(one.difference.share, 1, sign=True)} {half_text(one.difference)}"
+
+
+def not_significant(changes: Iterable[Change]) -> Iterator[str]:
+    """Yield which differences are not significant, how great one has to be, and what limits it."""
+    found = [(one, least) for one in changes if (least := _undetected(one)) is not None]
+    if not found:
+        return
+    names, shares = [one.setting for one, _ in found], [least for _, least in found]
+    smallest = small_share(min(shares))
+    if len(found) > 1:
+        smallest += f" to {small_share(max(shares))}"
+    yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
+    coarse = [one.setting for one, _ in found if one.difference.why == "resolution"]
+    if coarse:
+        yield f"More blocks would detect no less with {joined(coarse)}: that is the resolution."
+
+
+def _undetected(one: Change) -> float | None:
+    return None if one.difference.significant is not False else one.difference.detectable_share
+
+
+def alarms_text(what: str, alarms: FalseAlarms) -> list[str]:
+    """Return how often the baseline differed from itself; nothing if it was not compared."""
+    if not alarms.comparisons:
+        return []
+    return [
+        f"False alarms in {what}, the baseline compared with itself: {alarms.alarms} of "
+        f"{alarms.comparisons}. About one comparison in twenty gives one."
+    ]
 
 
 def goal_words(goal: GoalSummary) -> str:
@@ -114,7 +157,8 @@ def sentences(run: Run) -> list[str]:
     """Return the findings of a run's searches."""
     found = throughput_summary.of(run)
     said = [sentence for one in found for sentence in _of_traffic(run, one)]
-    return [*said, *_alarms(found), *_confirmed(run), *_ended(run)]
+    said += alarms_text("throughput", false_alarms(found))
+    return [*said, *_confirmed(run), *_ended(run)]
 
 
 def unseen(run: Run) -> list[str]:
@@ -195,17 +239,18 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     ]
     yield f"{summary.traffic}: {first} forwards {joined(rates)} packets/s."
     yield from _stalls(summary, first)
-    better = [one for one in goal.changes if one.difference.seen and one.setting != AGAIN]
+    changes = [one for one in goal.changes if one.setting != AGAIN]
+    better = [one for one in changes if one.difference.significant]
     if better:
         order = sorted(better, key=lambda one: -one.difference.share)
-        said = joined([f"{one.setting} {_change(one)}" for one in order])
+        said = joined([change_text(one) for one in order])
         yield f"Against {goal.baseline} ({goal.goal}): {said}."
-    yield from _same(goal)
+    yield from not_significant(changes)
     best = goal.best
     if best is not None:
         yield _to_set(best.setting, _commands(run, best.setting))
-    elif any(one.difference.seen is not None for one in goal.changes):
-        yield f"With no setting is more forwarded than with {goal.baseline}, for sure."
+    elif any(one.difference.significant is not None for one in goal.changes):
+        yield f"No setting was significantly faster than {goal.baseline}."
 
 
 def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
@@ -222,37 +267,11 @@ def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
         )
 
 
-def _change(one: Change) -> str:
-    half = half_text(one.difference)
-    return f"{share(one.difference.share, 1, sign=True)}{f' {half}' if half else ''}"
-
-
-def _same(goal: GoalSummary) -> Iterable[str]:
-    same = [one for one in goal.changes if one.difference.seen is False and one.setting != AGAIN]
-    shares = [one.difference.seeable_share or 0.0 for one in same]
-    if same:
-        yield (
-            f"No difference was seen with {joined([one.setting for one in same])}: the smallest "
-            f"that could have been is {small_share(min(shares))}"
-            + (f" to {small_share(max(shares))}." if len(same) > 1 else ".")
-        )
-
-
 def _to_set(setting: str, lines: Sequence[str]) -> str:
     plain = [line for line in lines if "\n" not in line]
     if lines and len(plain) == len(lines):
         return f"To set {setting} on this testbed’s router: {'; '.join(plain)}"
     return f"Most is forwarded with {setting}."
-
-
-def _alarms(found: Sequence[ThroughputSummary]) -> list[str]:
-    alarms = false_alarms(found)
-    if not alarms.comparisons:
-        return []
-    return [
-        f"The baseline was compared with itself {times(alarms.comparisons)}, and a difference was "
-        f"seen {times(alarms.alarms)}: that is how often one is seen where there is none."
-    ]
 
 
 def _confirmed(run: Run) -> list[str]:
@@ -280,11 +299,6 @@ def _ended(run: Run) -> list[str]:
 
 def _commands(run: Run, setting: str) -> tuple[str, ...]:
     return tuple(one.command for one in run.document.commands if one.setting == setting)
-
-
-def times(count: int) -> str:
-    """Return "once", or how many times."""
-    return "once" if count == 1 else f"{count} times"
 
 
 def _has(names: Sequence[str]) -> str:
