@@ -107,20 +107,31 @@ generate() { # name=value...
 				echo "$first $number ${up%.*}${up#*.}0000 $began" >/run/skblab-step
 			) &
 		fi
-		eval "$start"
-		wait
-		# One that was stopped ends on its own time.
-		left=100 took=
-		while :; do
-			while read -r first second third fourth _; do
-				[ "$first" != pkts-sofar: ] || sent="$second $fourth"
-				[ "$first $second" != "Result: OK:" ] || took=${third%%(*}
-			done <"$file"
-			case $took in *[!0-9]* | "") ;; *) break ;; esac
-			left=$((left - 1))
-			[ "$left" -gt 0 ] || break
-			sleep 0.05
+		# Its result is how the last setting was taken until it begins. Where a busy CPU did not let it
+		# begin within `limit` nothing was sent, and it is started once more.
+		tries=3 took=
+		while [ -z "$took" ] && [ "$tries" -gt 0 ]; do
+			tries=$((tries - 1))
+			eval "$start"
+			# One that was stopped ends on its own time.
+			left=100
+			while [ -z "$took" ] && [ "$left" -gt 0 ]; do
+				while read -r first second third fourth _; do
+					[ "$first" != pkts-sofar: ] || sent="$second $fourth"
+					[ "$first" != Result: ] || result="$second $third"
+				done <"$file"
+				took=${result#OK: } took=${took%%(*}
+				case $took in *[!0-9]*) took= ;; esac
+				left=$((left - 1))
+				[ -n "$took" ] || sleep 0.05
+			done
+			case $result in OK:*) ;; *) break ;; esac
 		done
+		wait
+		if [ -z "$took" ]; then
+			echo "generate: pktgen did not end (\"$result\"): CPU $cpu has no time for it" >&2
+			exit 1
+		fi
 		echo "$sent $took"
 	' sh "$@"
 }
