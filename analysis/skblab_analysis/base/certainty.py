@@ -12,7 +12,7 @@ that is seen is the false alarm rate of this suite, on this testbed, in this run
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import mean, stdev
@@ -115,6 +115,16 @@ def false_alarms(found: Sequence[Difference]) -> FalseAlarms:
     """Return how many of the differences of one thing from itself were seen."""
     known = [one.seen for one in found if one.seen is not None]
     return FalseAlarms(len(known), sum(known))
+
+
+def widest(found: Iterable[Sequence[float]]) -> float | None:
+    """Return the widest interval's half, as part of its mean, of one that each of these has.
+
+    None if there are none, or one has no interval yet.
+    """
+    shares = [interval(values).share if values else None for values in found]
+    known = [share for share in shares if share is not None]
+    return max(known) if known and len(known) == len(shares) else None
 
 
 def by_chance(samples: Sequence[tuple[float, int]]) -> float:

@@ -24,8 +24,8 @@ from skblab_analysis.base.words import (
     share,
     small_share,
 )
+from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
-    COMPARED,
     Change,
     Delay,
     LatencySummary,

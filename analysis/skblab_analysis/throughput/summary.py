@@ -83,13 +83,6 @@ class GoalSummary:
         ]
         return max(better, key=lambda one: one.difference.share, default=None)
 
-    @property
-    def widest(self) -> float | None:
-        """The widest interval's half, as part of its mean; None if some setting has none yet."""
-        shares = [one.interval.share if one.interval else None for one in self.rates]
-        known = [one for one in shares if one is not None]
-        return max(known) if known and len(known) == len(shares) else None
-
 
 @dataclass(frozen=True)
 class ThroughputSummary:
@@ -131,13 +124,6 @@ def false_alarms(found: Sequence[ThroughputSummary]) -> FalseAlarms:
     """
     again = [one.main.change(AGAIN) for one in found]
     return certainty.false_alarms([one.difference for one in again if one is not None])
-
-
-def widest(found: Sequence[ThroughputSummary]) -> float | None:
-    """Return the widest interval's half, as part of its mean; None if one is missing."""
-    shares = [goal.widest for one in found for goal in one.goals]
-    known = [one for one in shares if one is not None]
-    return max(known) if known and len(known) == len(shares) else None
 
 
 def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
