@@ -95,8 +95,9 @@ def part(
 
 def write_part(folder: Path, made: Part) -> None:
     """Write a record whole; SkblabError in one line when the disk says no."""
-    (folder / PARTS).mkdir(exist_ok=True)
     path = folder / PARTS / f"{made.trials[0]:08}.json"
+    with files.disk(path.parent):
+        path.parent.mkdir(exist_ok=True)
     files.write(path, made.model_dump_json(by_alias=True) + "\n")
 
 
@@ -170,8 +171,10 @@ def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
 
 def drop_parts(folder: Path) -> None:
     """Remove the parts, once they are in the tables, and what a kill left of one."""
-    if (folder / PARTS).is_dir():
-        shutil.rmtree(folder / PARTS)
+    parts = folder / PARTS
+    with files.disk(parts):
+        if parts.is_dir():
+            shutil.rmtree(parts)
 
 
 def _write(path: Path, rows: pa.Table) -> None:
