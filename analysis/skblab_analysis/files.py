@@ -31,7 +31,7 @@ def now() -> datetime:
 
 
 @contextlib.contextmanager
-def _disk(path: Path) -> Iterator[None]:
+def disk(path: Path) -> Iterator[None]:
     """Turn a full disk or another refusal of the file system into one line."""
     try:
         yield
@@ -48,7 +48,7 @@ def _disk(path: Path) -> Iterator[None]:
 
 def write(path: Path, data: str | bytes) -> None:
     """Write a file whole; SkblabError in one line when the disk says no."""
-    with _disk(path):
+    with disk(path):
         write_whole(path, data)
 
 
@@ -86,7 +86,7 @@ class Journal:
         if reserved:
             raise ValueError(f"journal data may not be named {sorted(reserved)}")
         line = json.dumps({"at": now().isoformat(), "event": event, **data}, ensure_ascii=False)
-        with self._whole, _disk(self.path), self.path.open("ab") as handle:
+        with self._whole, disk(self.path), self.path.open("ab") as handle:
             handle.write(line.encode() + b"\n")
             handle.flush()
             os.fsync(handle.fileno())

@@ -126,7 +126,24 @@ def _places(names: Sequence[str]) -> Callable[[str], int]:
 def load(path: Path) -> Run:
     """Read and check the run folder at `path`; RecordError says what is wrong where."""
     document = read(RunDocument, path / "run.json", "the run document")
-    parts = list(tables.read_parts(path, document.trials))
+    while True:
+        try:
+            run, wrong = _load(path, document), None
+        except RecordError as error:
+            run, wrong = None, error
+        now = read(RunDocument, path / "run.json", "the run document")
+        # Else its parts have become rows of the tables meanwhile.
+        if now.trials == document.trials:
+            break
+        document = now
+    if run is None:
+        assert wrong is not None
+        raise wrong
+    return run
+
+
+def _load(path: Path, document: RunDocument) -> Run:
+    parts = tables.read_parts(path, document.trials)
     found: dict[type[Numbered], tuple[Numbered, ...]] = {}
     buckets: Mapping[str, Sequence[Any]] = {}
     for table in tables.TABLES:
@@ -136,7 +153,7 @@ def load(path: Path) -> Run:
             raise RecordError(
                 f"{where} holds {whole.num_rows} trials but run.json lists {document.trials}"
             )
-        joined = tables.join(table, whole, parts)
+        joined = tables.join(table, whole, parts, where)
         if table is BUCKETS:
             # A million of them are no rows in Python.
             buckets = table.values(joined, where)

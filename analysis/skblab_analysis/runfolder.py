@@ -31,7 +31,7 @@ from pydantic import JsonValue, ValidationError
 from skblab_analysis import files, tables
 from skblab_analysis.base.checked import RecordError, RefusedError, faults, parse, read
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.base.rows import Numbered, by_table
+from skblab_analysis.base.rows import Numbered
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
@@ -45,7 +45,6 @@ from skblab_analysis.layers.ledger import Ledger, build_ledger
 from skblab_analysis.layers.rows import Probed
 from skblab_analysis.layers.series import Series
 from skblab_analysis.load import UNIT_OF_CLOCK, Model, load
-from skblab_analysis.tables import Part, Sums
 from skblab_analysis.trials.rows import Clock, Known, Measured, TrialRow
 
 Document = Mapping[str, Any] | str | bytes
@@ -184,7 +183,7 @@ class RunFolder:
         self._append(
             [_over(row, found.ended)],
             _rows(series.from_document(trial, unit, document)),
-            Sums(accounts=(found,)),
+            accounts=[found],
         )
         self.journal("recorded", trials=[trial], clock=clock)
         return found
@@ -214,9 +213,7 @@ class RunFolder:
                 raise
             napi = [] if accounts else [series.of_napi(trial, "ns", one) for one in polls]
             layers = scripts.series(trial, "ns", document)
-            self._append(
-                [_over(row, found.ended)], _rows([*napi, *layers]), Sums(accounts=(found,))
-            )
+            self._append([_over(row, found.ended)], _rows([*napi, *layers]), accounts=[found])
             self.journal("recorded", trials=[trial], clock="wall")
             accounts.append(found)
         return accounts
@@ -232,7 +229,7 @@ class RunFolder:
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        self._append([_over(row, found.ended)], (), Sums(accounts=(found,)))
+        self._append([_over(row, found.ended)], (), accounts=[found])
         self.journal("recorded", trials=[found.trial], clock="wall")
 
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
@@ -403,9 +400,7 @@ class RunFolder:
                 "late_max": sent.late.max_ns,
             }
         found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
-        self._append(
-            [_over(row, ledger.delivered, **figures)], _rows(found), Sums(ledgers=(ledger,))
-        )
+        self._append([_over(row, ledger.delivered, **figures)], _rows(found), ledgers=[ledger])
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
 
@@ -415,7 +410,11 @@ class RunFolder:
         self.journal("refused", trials=[row.trial for row in rows], reason=str(refusal))
 
     def _append(
-        self, trials: Sequence[TrialRow], rows: Iterable[Numbered] = (), sums: Sums | None = None
+        self,
+        trials: Sequence[TrialRow],
+        rows: Iterable[Numbered] = (),
+        ledgers: Sequence[Ledger] = (),
+        accounts: Sequence[Account] = (),
     ) -> None:
         """Write a record, whole or not at all.
 
@@ -427,11 +426,10 @@ class RunFolder:
         good = any(row.state == "good" for row in trials)
         if complaints:
             trials = [row.void(reason) for row in trials]
-            rows, sums = (), None
+            rows, ledgers, accounts = (), (), ()
         first = trials[0].trial
         every = [*trials, *rows, *(one.row(first) for one in known)]
-        part = Part(first, by_table(every, tables.TABLES), sums or Sums())
-        tables.write_part(self.path, part)
+        tables.write_part(self.path, tables.part(every, ledgers, accounts))
         self._trials += len(trials)
         for row in every:
             if type(row) in self._again:
@@ -444,10 +442,11 @@ class RunFolder:
 
     def _compact(self) -> None:
         """Have all parts in the tables: then run.json counts their trials, then they go."""
-        parts = list(tables.read_parts(self.path, self._document.trials))
+        parts = tables.read_parts(self.path, self._document.trials)
         for table in tables.TABLES:
             whole = tables.read_table(self.path, table, self._document.trials)
-            tables.write_table(self.path, table, tables.join(table, whole, parts))
+            joined = tables.join(table, whole, parts, f"{self.path / table.file}.parquet")
+            tables.write_table(self.path, table, joined)
         self._document = tables.add_up(self._document, parts)
         self._write_document()
         tables.drop_parts(self.path)

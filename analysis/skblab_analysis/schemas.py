@@ -25,7 +25,7 @@ from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, S
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
-from skblab_analysis.tables import TABLES
+from skblab_analysis.tables import TABLES, Part
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 
@@ -38,6 +38,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "cost": CostDocument,
     "functions": FunctionsDocument,
     "journal-event": Event,
+    "part": Part,
     "pathlat": PathlatDocument,
     "pktsink": ArrivalsDocument,
     "scripts": ScriptsDocument,

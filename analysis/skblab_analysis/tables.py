@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tables of a run folder, and the parts that they grow by.
 
-A table is a parquet file. While a run goes on, each record is a file of its own, `parts/NUMBER
-.parquet`, by the number of its first trial: one row, whose columns are lists of rows, one a table,
-beside the record's ledgers and accounts as JSON. It is there whole or not at all, so a record is,
-too. At the end the tables are written anew with all parts in them, then run.json says how many
-trials they hold, then the parts go: parts of trials that run.json counts are left over, and rows of
-trials that it does not count are in parts, too.
+A table is a parquet file. While a run goes on, each record is a file of its own in `parts/`, named
+by the number of its first trial, with its rows of all tables by column, its ledgers and accounts.
+It is there whole or not at all, so a record is, too. At the end the tables are written anew with
+all parts in them, then run.json says how many trials they hold, then the parts go: parts of trials
+that run.json counts are left over, and rows of trials that it does not count are in parts, too.
 """
 
 from __future__ import annotations
@@ -14,29 +13,28 @@ from __future__ import annotations
 import io
 import pkgutil
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 import skblab_analysis
 from skblab_analysis import files
-from skblab_analysis.base.checked import RecordError, parse
+from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.errors import one_line
-from skblab_analysis.base.rows import Table
+from skblab_analysis.base.rows import Numbered, Table
+from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import Ledger
 
 PARTS = "parts"
-_SUMS = "sums"
-_SCHEMA = b"skblab.part/1"
 
 
 def _tables() -> Iterator[Table]:
@@ -52,77 +50,72 @@ TABLES = tuple(_tables())
 TRIALS = TABLES[0]
 
 
-class Sums(BaseModel):
-    """What of a record is in run.json: how the packets of its trials add up."""
-
+class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
+class PartTable(_Part):
+    """A record's rows of one table."""
+
+    version: Whole = Field(description="version of the table")
+    columns: dict[str, list[Any]] = Field(description="values by column: columns.json says which")
+
+
+class Part(_Part):
+    """The whole of a file in `parts/`: one record."""
+
+    schema_: Literal["skblab.part/1"] = Field(default="skblab.part/1", alias="schema")
+    tables: dict[str, PartTable] = Field(description="rows by the name of their table")
     ledgers: tuple[Ledger, ...] = ()
     accounts: tuple[Account, ...] = ()
 
-
-@dataclass(frozen=True)
-class Part:
-    """A record: rows by the table's file, in the columns of this version."""
-
-    first: int
-    rows: Mapping[str, pa.Table]
-    sums: Sums
+    @property
+    def trials(self) -> list[int]:
+        """The numbers of its trials; none if it says nothing of them."""
+        trials = self.tables.get(TRIALS.file)
+        return trials.columns.get("trial", []) if trials else []
 
 
-def write_part(folder: Path, part: Part) -> None:
-    """Write a record whole; SkblabError in one line when the disk says no."""
-    columns: dict[str, pa.Array] = {}
-    fields = []
-    for file, rows in part.rows.items():
-        struct = pa.StructArray.from_arrays(
-            [column.combine_chunks() for column in rows.columns], fields=list(rows.schema)
+def part(
+    rows: Iterable[Numbered], ledgers: Sequence[Ledger] = (), accounts: Sequence[Account] = ()
+) -> Part:
+    """Return the part that has rows of any tables."""
+    by_model: dict[type[Numbered], list[Numbered]] = {}
+    for row in rows:
+        by_model.setdefault(type(row), []).append(row)
+    tables = {
+        table.file: PartTable(
+            version=table.version, columns=table.columns_of(by_model[table.model])
         )
-        columns[file] = pa.ListArray.from_arrays([0, len(struct)], struct)
-        schema = {b"schema": rows.schema.metadata[b"schema"]}
-        fields.append(pa.field(file, columns[file].type, metadata=schema))
-    columns[_SUMS] = pa.array([part.sums.model_dump_json()])
-    fields.append(pa.field(_SUMS, pa.string()))
-    arrow = pa.Table.from_arrays(
-        list(columns.values()), schema=pa.schema(fields, metadata={b"schema": _SCHEMA})
-    )
-    (folder / PARTS).mkdir(exist_ok=True)
-    _write(folder / PARTS / f"{part.first:08}.parquet", arrow)
+        for table in TABLES
+        if table.model in by_model
+    }
+    return Part(tables=tables, ledgers=tuple(ledgers), accounts=tuple(accounts))
 
 
-def read_parts(folder: Path, first: int) -> Iterator[Part]:
-    """Yield the records from trial `first` on; RecordError if one is missing or is not whole."""
-    known = {table.file: table for table in TABLES}
-    for path in sorted((folder / PARTS).glob("*.parquet")):
+def write_part(folder: Path, made: Part) -> None:
+    """Write a record whole; SkblabError in one line when the disk says no."""
+    path = folder / PARTS / f"{made.trials[0]:08}.json"
+    with files.disk(path.parent):
+        path.parent.mkdir(exist_ok=True)
+    files.write(path, made.model_dump_json(by_alias=True) + "\n")
+
+
+def read_parts(folder: Path, first: int) -> list[Part]:
+    """Return the records from trial `first` on; RecordError if one is missing or is not whole."""
+    found = []
+    for path in sorted((folder / PARTS).glob("*.json")):
         if not path.stem.isdecimal():
             raise RecordError(f"{path} is no part of a run: expected a number for its name")
         if int(path.stem) < first:
             # It is in the tables, and was to go.
             continue
-        arrow = _read(path)
-        if (arrow.schema.metadata or {}).get(b"schema") != _SCHEMA or arrow.num_rows != 1:
-            raise RecordError(f"{path} is no part of a run that this version can read")
-        rows, sums = {}, Sums()
-        for field in arrow.schema:
-            column = arrow.column(field.name)
-            if field.name == _SUMS and field.type == pa.string():
-                sums = parse(Sums, column[0].as_py() or "", f"{path}: how packets add up")
-            elif field.name in known and _of_rows(field.type):
-                table = pa.Table.from_struct_array(pc.list_flatten(column).combine_chunks())
-                where = f"{path}: {field.name}"
-                found = table.replace_schema_metadata(field.metadata)
-                rows[field.name] = known[field.name].now(found, where)
-            else:
-                raise RecordError(f"{path} has something else than rows: {field.name}")
-        numbers = rows["trials"].column("trial").to_pylist() if "trials" in rows else []
-        if numbers != list(range(first, first + len(numbers))) or not numbers:
+        one = read(Part, path, "a part of a run")
+        if one.trials != list(range(first, first + len(one.trials))) or not one.trials:
             raise RecordError(f"{path} begins with another trial than {first}, or has none")
-        yield Part(first, rows, sums)
-        first += len(numbers)
-
-
-def _of_rows(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) and pa.types.is_struct(kind.value_type))
+        found.append(one)
+        first += len(one.trials)
+    return found
 
 
 def read_table(folder: Path, table: Table, trials: int) -> pa.Table:
@@ -138,22 +131,32 @@ def read_table(folder: Path, table: Table, trials: int) -> pa.Table:
     return found.filter(pc.less(found.column("trial"), trials))
 
 
-def join(table: Table, whole: pa.Table, parts: Sequence[Part]) -> pa.Table:
-    """Return a table's rows with those of parts behind them."""
-    return pa.concat_tables(
-        [whole, *(one.rows[table.file] for one in parts if table.file in one.rows)]
-    )
+def join(table: Table, whole: pa.Table, parts: Sequence[Part], where: str) -> pa.Table:
+    """Return a table's rows with those of parts behind them; RecordError begins with `where`."""
+    # Thousands of parts are one table for each set of columns, as nothing else would be quick.
+    by_kind: dict[tuple[int, tuple[str, ...]], dict[str, list[Any]]] = {}
+    for one in parts:
+        if more := one.tables.get(table.file):
+            lengths = {len(values) for values in more.columns.values()}
+            if len(lengths) != 1:
+                raise RecordError(f"{where}: columns of a part are not of one length")
+            kind = more.version, tuple(more.columns)
+            columns = by_kind.setdefault(kind, {name: [] for name in more.columns})
+            for name, values in more.columns.items():
+                columns[name] += values
+    added = [table.arrow(columns, kind[0], where) for kind, columns in by_kind.items()]
+    return pa.concat_tables([whole, *added])
 
 
 def add_up(document: RunDocument, parts: Sequence[Part]) -> RunDocument:
     """Return run.json's document with what parts add to it."""
     return document.model_copy(
         update={
-            "trials": document.trials + sum(part.rows[TRIALS.file].num_rows for part in parts),
-            "ledgers": (*document.ledgers, *(one for part in parts for one in part.sums.ledgers)),
+            "trials": document.trials + sum(len(part.trials) for part in parts),
+            "ledgers": (*document.ledgers, *(one for part in parts for one in part.ledgers)),
             "accounts": (
                 *document.accounts,
-                *(one for part in parts for one in part.sums.accounts),
+                *(one for part in parts for one in part.accounts),
             ),
         }
     )
@@ -168,8 +171,10 @@ def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
 
 def drop_parts(folder: Path) -> None:
     """Remove the parts, once they are in the tables, and what a kill left of one."""
-    if (folder / PARTS).is_dir():
-        shutil.rmtree(folder / PARTS)
+    parts = folder / PARTS
+    with files.disk(parts):
+        if parts.is_dir():
+            shutil.rmtree(parts)
 
 
 def _write(path: Path, rows: pa.Table) -> None:

@@ -40,6 +40,7 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 
 EXAMPLE = Path(__file__).parents[2] / "results-schema" / "example"
+OLD = Path(__file__).parent / "old_runs" / "sweep"
 # Of CPU time and of memory, for one folder; a report of these takes a tenth of a second.
 CPU_SECONDS = 20
 MEMORY_MIB = 4096
@@ -47,7 +48,10 @@ Row = dict[str, Any]
 
 
 def samples(folder: Path) -> list[Path]:
-    """Return true run folders, made in a folder: every table has rows in one of them."""
+    """Return true run folders, made in a folder: every table has rows in one of them.
+
+    One has parts, and one is of an older version.
+    """
     tested = list(searches.tested(80_000.0, 200_000.0))
     few = dict(list(searches.RATES.items())[:3])
     example = shutil.copytree(EXAMPLE, folder / "example")
@@ -58,6 +62,8 @@ def samples(folder: Path) -> list[Path]:
         test_readers.finished_run(folder),
         synthetic_run.finished_run(folder, packets=2000),
         searches.finished_run(folder, list(searches.searches(few)), tested),
+        test_readers.unfinished_run(folder),
+        shutil.copytree(OLD, folder / "old"),
     ]
 
 
@@ -73,7 +79,7 @@ def read(folder: Path) -> None:
 
 def change(number: Number, folder: Path) -> None:
     """Change some files of a run folder."""
-    files = sorted(one for one in folder.iterdir() if one.is_file())
+    files = sorted(one for one in [*folder.iterdir(), *folder.glob("parts/*")] if one.is_file())
     for _ in range(number(1, 2)):
         file = files.pop(number(0, len(files) - 1))
         how = number(0, 9)

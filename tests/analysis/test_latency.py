@@ -15,7 +15,7 @@ import synthetic_run
 from rich.console import Console
 from test_report import fake_gnuplot
 
-from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.certainty import AGAIN, widest
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
@@ -23,8 +23,8 @@ from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import Command, Plan
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
-from skblab_analysis.latency.rows import AnomalyRow, Arrivals, LateRow
-from skblab_analysis.latency.summary import COMPARED, LatencySummary, widest
+from skblab_analysis.latency.rows import COMPARED, AnomalyRow, Arrivals, LateRow, by_setting
+from skblab_analysis.latency.summary import LatencySummary
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
@@ -176,11 +176,11 @@ def test_a_rate_with_few_packets_is_never_narrow(
     for boot in range(3):
         came = latencies(40_000 + boot)[:packets]
         folder.record(trial("baseline", boot, came, lost=COUNT - packets))
-    found = summary(load(folder.path))
+    run = load(folder.path)
+    found = summary(run)
     # All blocks together have one all the same.
     assert found.delays[0].latency.quantile(COMPARED) is not None
-    assert (found.widest is not None) == compared
-    assert (widest([found]) is not None) == compared
+    assert (widest(by_setting(run.trials, run.of_trial)) is not None) == compared
 
 
 @pytest.mark.parametrize(

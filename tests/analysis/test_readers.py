@@ -65,7 +65,29 @@ READERS: Mapping[str, Callable[[Any], Rows]] = {
 
 def finished_run(results: Path) -> Path:
     """Write a synthetic run that has rows in every table, and return its folder."""
+    folder = begun_run(results)
+    return folder.finish(synthetic_run.environment(), {"searching": 1.0})
+
+
+def unfinished_run(results: Path) -> Path:
+    """Write the same, with a trial in the tables and the others in parts."""
+    folder = RunFolder.create(results, "cut", searches.plan(), synthetic=True)
+    folder.record(searches.search("first", 0, 81_000.0))
+    folder.fail("stopped by a signal")
+    folder = RunFolder.open(folder.path)
+    fill(folder)
+    return folder.path
+
+
+def begun_run(results: Path) -> RunFolder:
+    """Return a run that has all its trials, and did not end."""
     folder = RunFolder.create(results, "all", searches.plan(), synthetic=True)
+    fill(folder)
+    return folder
+
+
+def fill(folder: RunFolder) -> None:
+    """Have rows in every table."""
     folder.record_wall(
         synthetic_run.pathlat(PACKETS),
         synthetic_run.sender(PACKETS),
@@ -89,7 +111,6 @@ def finished_run(results: Path) -> Path:
     folder.known([ReadBack(knob="rp_filter", value="1", before="0\n2", wanted="1", after="1")])
     folder.known([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
     folder.record(searches.search("other", 0, 81_000.0))
-    return folder.finish(synthetic_run.environment(), {"searching": 1.0})
 
 
 @pytest.fixture(scope="module")

@@ -569,7 +569,7 @@ def test_parts_that_are_in_the_tables_are_not_read_again(folder: RunFolder) -> N
         part.parent.mkdir(exist_ok=True)
         part.write_bytes(content)
         assert recorded(folder.path) == before
-    assert sorted(part.name for part in left) == ["00000000.parquet", "00000002.parquet"]
+    assert sorted(part.name for part in left) == ["00000000.json", "00000002.json"]
 
 
 def test_a_part_that_is_missing_or_torn_is_named(folder: RunFolder) -> None:
@@ -584,7 +584,7 @@ def test_a_part_that_is_missing_or_torn_is_named(folder: RunFolder) -> None:
     with pytest.raises(RecordError, match=f"{second.name} begins with another trial"):
         load(folder.path)
     second.unlink()
-    with pytest.raises(RecordError, match=r"2\.parquet begins with another trial than 1"):
+    with pytest.raises(RecordError, match=r"2\.json begins with another trial than 1"):
         load(folder.path)
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import schema_checks
 import synthetic_run
+import test_readers
 from schema_checks import FOLDER
 
 from skblab_analysis import schemas
@@ -94,6 +95,13 @@ def test_what_is_written_validates(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, 2_000)
     assert schema_checks.folder_fits(path) == OF_A_DEMO
     load(path)
+
+
+def test_parts_validate(tmp_path: Path) -> None:
+    parts = sorted((test_readers.unfinished_run(tmp_path) / "parts").iterdir())
+    assert len(parts) == 4
+    for part in parts:
+        schema_checks.schema("part").validate(json.loads(part.read_text()))
 
 
 def test_shipped_example_validates_and_is_real() -> None:

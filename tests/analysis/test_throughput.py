@@ -11,13 +11,14 @@ import pytest
 import searches
 import synthetic_run
 
-from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import AGAIN, widest
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput_summary
-from skblab_analysis.throughput.rows import FoundRow, LoadRow
-from skblab_analysis.throughput.summary import GoalSummary, false_alarms, widest
+from skblab_analysis.throughput.rows import FoundRow, LoadRow, by_setting
+from skblab_analysis.throughput.summary import GoalSummary, false_alarms
 from skblab_analysis.throughput.view import rows
 
 
@@ -78,7 +79,8 @@ def test_the_baseline_against_itself_tells_the_false_alarms(tmp_path: Path) -> N
 
 
 def test_the_widest_interval_is_of_all_settings_and_goals(tmp_path: Path) -> None:
-    found = throughput_summary.of(load(searches.finished_run(tmp_path)))
+    run = load(searches.finished_run(tmp_path))
+    found = throughput_summary.of(run)
     shares = [
         one.interval.share
         for summary in found
@@ -86,9 +88,10 @@ def test_the_widest_interval_is_of_all_settings_and_goals(tmp_path: Path) -> Non
         for one in goal.rates
         if one.interval is not None and one.interval.share is not None
     ]
-    assert widest(found) == max(shares)
+    assert widest(by_setting(run.rows(FoundRow))) == max(shares)
     single = [*searches.searches(), searches.search("more", 0, 1000.0)]
-    assert widest(throughput_summary.of(load(searches.finished_run(tmp_path, single)))) is None
+    run = load(searches.finished_run(tmp_path, single))
+    assert widest(by_setting(run.rows(FoundRow))) is None
     assert widest([]) is None
 
 
@@ -99,7 +102,8 @@ def test_a_setting_without_a_good_load_has_no_rate(tmp_path: Path) -> None:
     assert none is not None
     assert (none.interval, none.none, none.blocks) == (None, 1, {})
     assert strict.changes == ()
-    assert widest(throughput_summary.of(load(searches.finished_run(tmp_path, made)))) is None
+    run = load(searches.finished_run(tmp_path, made))
+    assert widest(by_setting(run.rows(FoundRow))) is None
 
 
 def test_a_setting_that_carries_nothing_in_some_block_is_not_the_best(tmp_path: Path) -> None:
@@ -166,7 +170,7 @@ def test_an_interval_is_never_narrower_than_the_search(tmp_path: Path) -> None:
     assert interval is not None
     assert (interval.noise, interval.half) == (0, searches.WIDTH * 1000)
     # More blocks would not narrow it, and are not waited for.
-    assert strict.widest == 0
+    assert certainty.widest([list(one.blocks.values()) for one in strict.rates]) == 0
     near, far = (one.difference for one in strict.changes)
     assert (near.significant, near.why) == (False, "resolution")
     assert near.detectable == pytest.approx(searches.WIDTH)

@@ -22,7 +22,7 @@ between these is the false-alarm rate of this suite, on this testbed, in this ru
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import mean, stdev, variance
@@ -237,6 +237,17 @@ def false_alarms(found: Sequence[Difference]) -> FalseAlarms:
     """Return how many of the differences of one thing from itself are significant."""
     known = [one.significant for one in found if one.significant is not None]
     return FalseAlarms(len(known), sum(known))
+
+
+def widest(found: Iterable[Sequence[float]]) -> float | None:
+    """Return the widest interval's half, as part of its mean, of one that each of these has.
+
+    By the blocks' scatter alone: no further block makes a search narrower. None if there are none,
+    or one has no interval yet.
+    """
+    shares = [interval(values).share if values else None for values in found]
+    known = [share for share in shares if share is not None]
+    return max(known) if known and len(known) == len(shares) else None
 
 
 def _logarithms(sample: Sample) -> Sample:

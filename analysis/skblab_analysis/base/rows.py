@@ -36,6 +36,7 @@ from pydantic import (
 )
 
 from skblab_analysis.base.checked import RecordError, faults
+from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.whole import Whole
 
 BY_ROW = "by column `unit`"
@@ -51,6 +52,8 @@ Lines = Annotated[
 
 _TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 _SCHEMA = b"schema"
+# What is said of values that are not those of a column.
+_UNLIKE = (LookupError, TypeError, ValueError, OverflowError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -137,10 +140,30 @@ class Table:
         }
         return pa.schema(fields, metadata=metadata)
 
-    def arrow(self, rows: Sequence[Numbered]) -> pa.Table:
-        """Return rows of the model as an arrow table."""
-        values = {name: [getattr(row, name) for row in rows] for name in self.schema.names}
-        return pa.Table.from_pydict(values, schema=self.schema)
+    def columns_of(self, rows: Sequence[Numbered]) -> dict[str, list[Any]]:
+        """Return rows of the model by column."""
+        return {name: [getattr(row, name) for row in rows] for name in self.schema.names}
+
+    def arrow(self, values: Mapping[str, Sequence[Any]], version: int, where: str) -> pa.Table:
+        """Return what was written as columns in a version; RecordError as of `now`."""
+        if version > self.version:
+            raise RecordError(self._newer(version, where))
+        try:
+            if version < self.version and self.older is not None:
+                rows = [
+                    dict(zip(values, row, strict=True))
+                    for row in zip(*values.values(), strict=True)
+                ]
+                return self._of_older(rows)
+            absent = [one for one in self.columns if one.name not in values]
+            if missing := [one.name for one in absent if not one.null]:
+                raise RecordError(f"{where} lacks the column {missing[0]}")
+            count = len(next(iter(values.values())))
+            known = {one.name: values.get(one.name) or [None] * count for one in self.columns}
+            return pa.Table.from_pydict(known, schema=self.schema)
+        except _UNLIKE as error:
+            why = one_line(f"{type(error).__name__}: {error}", 200)
+            raise RecordError(f"{where} is not as version {version} is ({why})") from error
 
     def now(self, found: pa.Table, where: str) -> pa.Table:
         """Return what was read in the columns of this version.
@@ -151,11 +174,9 @@ class Table:
         version = self._version(found, where)
         if version < self.version and self.older is not None:
             try:
-                older = [self.older(row) for row in found.to_pylist()]
-                known = [{name: row.get(name) for name in self.schema.names} for row in older]
-                return pa.Table.from_pylist(known, schema=self.schema)
-            except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
-                why = f"{type(error).__name__}: {error}"
+                return self._of_older(found.to_pylist())
+            except _UNLIKE as error:
+                why = one_line(f"{type(error).__name__}: {error}", 200)
                 raise RecordError(f"{where} is not as version {version} was ({why})") from error
         columns = []
         for column in self.columns:
@@ -175,17 +196,26 @@ class Table:
             columns.append(values)
         return pa.Table.from_arrays(columns, schema=self.schema)
 
+    def _of_older(self, rows: Iterable[Plain]) -> pa.Table:
+        assert self.older is not None
+        made = [self.older(row) for row in rows]
+        known = [{name: row.get(name) for name in self.schema.names} for row in made]
+        return pa.Table.from_pylist(known, schema=self.schema)
+
     def _version(self, found: pa.Table, where: str) -> int:
         name = (found.schema.metadata or {}).get(_SCHEMA, self.schema.metadata[_SCHEMA])
         kind, _, version = name.decode(errors="replace").rpartition("/")
         if kind != f"skblab.{self.file}" or not version.isdecimal() or len(version) > 4:
             raise RecordError(f"{where} does not hold {self.file}")
         if int(version) > self.version:
-            raise RecordError(
-                f"{where} is of version {version}, expected at most {self.version}: a newer skblab "
-                "has written it"
-            )
+            raise RecordError(self._newer(int(version), where))
         return int(version)
+
+    def _newer(self, version: int, where: str) -> str:
+        return (
+            f"{where} is of version {version}, expected at most {self.version}: a newer skblab has "
+            "written it"
+        )
 
     def rows(self, found: pa.Table, where: str) -> list[Numbered]:
         """Return the rows of a table of this version; RecordError names row and column."""
@@ -221,12 +251,3 @@ def _kind(annotation: object) -> tuple[pa.DataType, bool]:
     if origin is Literal:
         return _TYPES[type(inside[0])], False
     return _TYPES[cast(type, annotation)], False
-
-
-def by_table(rows: Iterable[Numbered], tables: Iterable[Table]) -> dict[str, pa.Table]:
-    """Return rows of any models as arrow tables by file, without those that have none."""
-    known = {table.model: table for table in tables}
-    sorted_out: dict[Table, list[Numbered]] = {}
-    for row in rows:
-        sorted_out.setdefault(known[type(row)], []).append(row)
-    return {table.file: table.arrow(some) for table, some in sorted_out.items()}

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.offered import offered_rate
+from skblab_analysis.base.offered import AtRate, offered_rate
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Table
 from skblab_analysis.base.whole import Positive, Signed, Whole
 from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap
-from skblab_analysis.layers.series import from_arrivals
+from skblab_analysis.layers.series import Series, from_arrivals
 from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow, older_head
+
+# By which percentile settings are compared.
+COMPARED = 0.99
 
 
 class LateRow(OfRow):
@@ -135,6 +138,25 @@ class Arrivals(OfTrial):
                 )
         for gap in document.gaps.recorded:
             yield _anomaly(trial, "gap", gap)
+
+
+def by_setting(
+    trials: Iterable[TrialRow], of_trial: Callable[[int], Sequence[Series]]
+) -> list[list[float]]:
+    """Return each setting's compared percentile in its blocks, in ns, at each rate and traffic.
+
+    Of blocks that kept the rate. `of_trial` has the histograms of a trial by its number.
+    """
+    delays: dict[tuple[str, int, str], list[float]] = {}
+    for row in trials:
+        if row.measure != "latency" or row.state != "good" or row.rate is None:
+            continue
+        blocks = delays.setdefault((row.traffic, row.rate, row.setting), [])
+        if AtRate(row.rate, row.send_rate or 0.0).kept:
+            [found] = [one for one in of_trial(row.trial) if one.layer == "latency"]
+            value = found.histogram.quantile(COMPARED)
+            blocks += [] if value is None else [value]
+    return list(delays.values())
 
 
 def _anomaly(trial: int, kind: Literal["late", "gap"], found: Gap) -> AnomalyRow:

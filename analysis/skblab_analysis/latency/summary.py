@@ -18,13 +18,12 @@ from skblab_analysis.base.certainty import AGAIN, Counts, Difference, FalseAlarm
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.exact.summary import tester_name
-from skblab_analysis.latency.rows import LateRow
+from skblab_analysis.latency.rows import COMPARED, LateRow
 from skblab_analysis.layers.series import Series
 from skblab_analysis.load import Run
 from skblab_analysis.trials.rows import Part
 
-# By which settings are compared, and the resolution of a percentile: a bucket's width.
-COMPARED = 0.99
+# The resolution of a percentile: a bucket's width.
 RESOLUTION = 1 / SUB_BUCKETS
 
 
@@ -172,19 +171,6 @@ class LatencySummary:
         ]
         return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
 
-    @property
-    def widest(self) -> float | None:
-        """The widest interval's half of the compared percentile, as part of its mean.
-
-        None if some setting has none yet.
-        """
-        values = [list(one.compared().values()) for one in self.delays]
-        if not values or any(len(one) < 2 for one in values):
-            return None
-        shares = [certainty.interval(one).share for one in values]
-        known = [one for one in shares if one is not None]
-        return max(known) if len(known) == len(shares) else None
-
 
 def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Return each traffic and rate once: traffic as it comes first, rates from the lowest."""
@@ -246,13 +232,6 @@ def false_alarms(found: Sequence[LatencySummary]) -> FalseAlarms:
     """Return how often the baseline differed significantly from itself, by the percentile."""
     again = [change for one in found if (change := one.change(AGAIN)) is not None]
     return certainty.false_alarms([one.compared for one in again if one.compared is not None])
-
-
-def widest(found: Sequence[LatencySummary]) -> float | None:
-    """Return the widest interval's half, as part of its mean; None if one is missing."""
-    shares = [one.widest for one in found]
-    known = [one for one in shares if one is not None]
-    return max(known) if known and len(known) == len(shares) else None
 
 
 def compare(baseline: Sample, other: Sample) -> Difference | None:

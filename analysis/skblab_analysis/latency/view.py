@@ -25,8 +25,8 @@ from skblab_analysis.base.words import (
     share,
     small_share,
 )
+from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
-    COMPARED,
     Delay,
     LatencySummary,
     Lateness,

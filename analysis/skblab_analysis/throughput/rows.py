@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
@@ -160,6 +160,19 @@ class Search(OfTrial):
             yield LoadRow(**head, **dict(load), number=number, offered_rate=rate)
         for goal in self.goals:
             yield FoundRow(**head, **dict(goal))
+
+
+def by_setting(found: Iterable[FoundRow]) -> list[list[float]]:
+    """Return what each setting carries in its blocks, in packets/s, by each goal and traffic.
+
+    Empty where no load was good.
+    """
+    rates: dict[tuple[str, str, str], list[float]] = {}
+    for row in found:
+        if row.part == "whole":
+            blocks = rates.setdefault((row.traffic, row.goal, row.setting), [])
+            blocks += [] if row.throughput is None else [row.throughput]
+    return list(rates.values())
 
 
 def _older_load(row: Plain) -> Plain:

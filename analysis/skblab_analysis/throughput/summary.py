@@ -83,16 +83,6 @@ class GoalSummary:
         ]
         return max(better, key=lambda one: one.difference.share, default=None)
 
-    @property
-    def widest(self) -> float | None:
-        """The widest interval's half, as part of its mean; None if some setting has none yet.
-
-        By the blocks' scatter alone: no further block makes a search narrower.
-        """
-        shares = [one.interval.share if one.interval else None for one in self.rates]
-        known = [one for one in shares if one is not None]
-        return max(known) if known and len(known) == len(shares) else None
-
 
 @dataclass(frozen=True)
 class ThroughputSummary:
@@ -134,13 +124,6 @@ def false_alarms(found: Sequence[ThroughputSummary]) -> FalseAlarms:
     """
     again = [one.main.change(AGAIN) for one in found]
     return certainty.false_alarms([one.difference for one in again if one is not None])
-
-
-def widest(found: Sequence[ThroughputSummary]) -> float | None:
-    """Return the widest interval's half, as part of its mean; None if one is missing."""
-    shares = [goal.widest for one in found for goal in one.goals]
-    known = [one for one in shares if one is not None]
-    return max(known) if known and len(known) == len(shares) else None
 
 
 def compare(baseline: Sample, other: Sample, width: float) -> Difference | None:

@@ -791,7 +791,7 @@ exit $status
 
 @pytest.mark.slow
 @only_samples
-@pytest.mark.parametrize(("size", "readable"), [("12k", False), ("36k", True)])
+@pytest.mark.parametrize(("size", "readable"), [("12k", False), ("40k", True)])
 def test_a_full_disk(
     testbed: Bed, run_skblab: Skblab, tmp_path: Path, size: str, readable: bool
 ) -> None:

@@ -36,17 +36,16 @@ from skblab.testbeds import Offered, Sending, Testbed
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.base import WARM_UP
 from skblab.testbeds.sending import LEAST_PACKETS
+from skblab_analysis.base.certainty import widest
 from skblab_analysis.base.words import quantity
 from skblab_analysis.files import Event
-from skblab_analysis.latency import summary as latency
-from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.latency import rows as latency
 from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.layers.rows import Probed
-from skblab_analysis.load import Run, load
+from skblab_analysis.load import load
 from skblab_analysis.rfc2544.rows import Benchmarked, Figure
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.throughput import summary as throughput
-from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput import rows as throughput
 from skblab_analysis.throughput.rows import Found, FoundRow, Load, Purpose, Search
 from skblab_analysis.trials.rows import Clock
 
@@ -195,7 +194,9 @@ class Timing:
         """Return why no more blocks are needed: intervals are narrow, or the budget is spent."""
         repeats = self.experiment.repeats
         run = load(self.folder.path)
-        reached = _widest(run)
+        rates = throughput.by_setting(run.rows(FoundRow))
+        delays = latency.by_setting(run.trials, run.of_trial)
+        reached = widest([*rates, *delays])
         if repeats.width is not None and reached is not None and reached <= repeats.width:
             return f"every interval of rates and delays is within {repeats.width:.2%} of its mean"
         if repeats.budget_minutes is not None:
@@ -304,15 +305,6 @@ def _most(trials: Sequence[LoadTrial]) -> float:
         one.load if one.limit != "generator" else SAFE * one.sent / one.lasted for one in trials
     )
     return max(rates, default=0.0)
-
-
-def _widest(run: Run) -> float | None:
-    """Return the widest interval's half of all that was measured; None if one is missing."""
-    rates, delays = throughput_summary.of(run), latency_summary.of(run)
-    shares = [throughput.widest(rates)] if rates else []
-    shares += [latency.widest(delays)] if delays else []
-    known = [one for one in shares if one is not None]
-    return max(known) if known and len(known) == len(shares) else None
 
 
 def warming(stream: Stream, seconds: float) -> Sending:
