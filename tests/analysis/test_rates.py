@@ -14,7 +14,7 @@ import searches
 from test_report import fake_gnuplot, normalised
 from test_tables import text
 
-from skblab.commands.report import gnuplot
+from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base import words
 from skblab_analysis.load import load

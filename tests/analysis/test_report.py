@@ -14,7 +14,7 @@ import page_checks
 import pytest
 import synthetic_run
 
-from skblab.commands.report import gnuplot
+from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.exact.picture import picture as exact_picture

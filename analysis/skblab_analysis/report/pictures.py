@@ -35,10 +35,10 @@ def write(picture: Picture, folder: Path) -> None:
             *map(_template, parts),
         ]
     )
-    for suffix in OUTPUTS:
-        (folder / f"{picture.name}{suffix}").unlink(missing_ok=True)
     files.write(folder / f"{picture.name}.dat", picture.data)
     files.write(folder / f"{picture.name}.gp", script)
+    for suffix in OUTPUTS:
+        (folder / f"{picture.name}{suffix}").unlink(missing_ok=True)
 
 
 def draw(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> None:

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.markup import escape
 
 from skblab.commands.options import FlavourName, Patches
-from skblab.commands.report import gnuplot
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab import labroot, paths, portable, store, tools
+from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter, printer
 from skblab.machine.device import Machine
