@@ -10,7 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.tables import titled
-from skblab_analysis.base.words import ABSENT, NARROW_SPACE, joined, number, quantity, share
+from skblab_analysis.base.words import (
+    ABSENT,
+    FIXED_SPACE,
+    NARROW_SPACE,
+    joined,
+    number,
+    quantity,
+    share,
+)
 from skblab_analysis.rfc2544.rows import Test
 from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, of
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -171,7 +179,7 @@ def _text(found: Mean | None, write: Callable[[float], str]) -> str:
     if found is None:
         return ABSENT
     least = "≥ " if found.open else ""
-    spread = "" if found.deviation is None else f" ± {write(found.deviation)}"
+    spread = "" if found.deviation is None else f" ±{FIXED_SPACE}{write(found.deviation)}"
     return f"{least}{write(found.mean)}{spread}"
 
 
