@@ -28,7 +28,7 @@ from skblab_analysis.layers.words import PATHS, label
 
 def distribution(name: str, what: str, title: str, found: Sequence[Series]) -> Picture:
     """Return the distributions of series, each of which holds a value; `what` is counted."""
-    curves = [Curve(label(one), one.histogram, one.kind == "total") for one in found]
+    curves = [Curve(label(series), series.histogram, series.kind == "total") for series in found]
     return pictures.distribution(name, what, title, found[0].unit, curves)
 
 
@@ -39,27 +39,31 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     layer to leave out; shares are then of the others' time.
     """
     unit = found[0].unit
-    layers = [one for one in found if one.kind == "layer"]
-    packets = max(one.histogram.count for one in found)
-    coloured = {one.layer: colour(place) for place, one in enumerate(layers)}
-    shown = [one for one in layers if one is not without]
-    whole = sum(one.histogram.total for one in shown)
+    layers = [series for series in found if series.kind == "layer"]
+    packets = max(series.histogram.count for series in found)
+    coloured = {series.layer: colour(place) for place, series in enumerate(layers)}
+    shown = [series for series in layers if series is not without]
+    whole = sum(series.histogram.total for series in shown)
     lines, start = [], 0.0
-    for one in shown:
+    for series in shown:
         # Over all packets, also those that skip this layer: only so do the bars add up.
-        width = one.histogram.total / packets
-        words = f"{share(one.histogram.total / whole if whole else None)} · {quantity(width, unit)}"
-        lines.append(_share_line(one, label(one), start, start + width, coloured[one.layer], words))
+        width = series.histogram.total / packets
+        words = (
+            f"{share(series.histogram.total / whole if whole else None)} · {quantity(width, unit)}"
+        )
+        lines.append(
+            _share_line(series, label(series), start, start + width, coloured[series.layer], words)
+        )
         start += width
-    totals = [one for one in found if one.kind == "total"]
+    totals = [series for series in found if series.kind == "total"]
     if without is None:
-        for one in totals:
-            mean = one.histogram.total / packets
-            lines.append(_share_line(one, "whole path", 0, mean, INK, quantity(mean, unit)))
+        for series in totals:
+            mean = series.histogram.total / packets
+            lines.append(_share_line(series, "whole path", 0, mean, INK, quantity(mean, unit)))
             start = max(start, mean)
         shown = [*shown, *totals]
-    low = min(_median(one) for one in shown)
-    high = max(one.histogram.maximum for one in shown)
+    low = min(_median(series) for series in shown)
+    high = max(series.histogram.maximum for series in shown)
     tail_low, tail_high = decades(low, high)
     title = f"Where {PATHS[found[0].path or 'receive']} goes"
     return Picture(
@@ -79,11 +83,11 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     )
 
 
-def _share_line(one: Series, name: str, start: float, end: float, paint: int, words: str) -> str:
-    histogram = one.histogram
+def _share_line(series: Series, name: str, start: float, end: float, paint: int, words: str) -> str:
+    histogram = series.histogram
     p50, p99 = histogram.quantile(0.5), histogram.quantile(0.99)
     marks = [_mark(p50), _mark(p99), _mark(histogram.maximum)]
-    tail = " · ".join(quantity(value, one.unit) for value in (p50, p99) if value is not None)
+    tail = " · ".join(quantity(value, series.unit) for value in (p50, p99) if value is not None)
     return " ".join(
         [
             quoted(name),
@@ -99,22 +103,22 @@ def _mark(value: float | None) -> str:
     return MISSING if value is None else f"{max(value, SMALLEST):.3f}"
 
 
-def _median(one: Series) -> float:
+def _median(series: Series) -> float:
     """The leftmost mark of a row: the median, or the maximum where that alone is given."""
-    median = one.histogram.quantile(0.5)
-    return one.histogram.maximum if median is None else median
+    median = series.histogram.quantile(0.5)
+    return series.histogram.maximum if median is None else median
 
 
 def _share_words(found: Sequence[Series]) -> str:
     parts = []
-    for one in found:
-        name = "the whole path" if one.kind == "total" else label(one)
-        histogram = one.histogram
+    for series in found:
+        name = "the whole path" if series.kind == "total" else label(series)
+        histogram = series.histogram
         figures = [
-            f"mean {quantity(histogram.mean, one.unit)}",
-            f"median {quantity(histogram.quantile(0.5), one.unit)}",
-            f"99 % {quantity(histogram.quantile(0.99), one.unit)}",
-            slowest_words(histogram, one.unit),
+            f"mean {quantity(histogram.mean, series.unit)}",
+            f"median {quantity(histogram.quantile(0.5), series.unit)}",
+            f"99 % {quantity(histogram.quantile(0.99), series.unit)}",
+            slowest_words(histogram, series.unit),
         ]
         parts.append(f"{name}: {', '.join(figures)}")
     return "; ".join(parts) + "."

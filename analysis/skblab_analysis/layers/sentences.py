@@ -70,7 +70,7 @@ def main_path(run: Run, clock: Clock) -> PathName:
 
 
 def _wholes(found: Sequence[Series]) -> int:
-    return sum(one.histogram.count for one in found if one.kind == "total")
+    return sum(series.histogram.count for series in found if series.kind == "total")
 
 
 def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
@@ -82,35 +82,37 @@ def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
     trial = run.trial(clock, path)
     if trial is None:
         return []
-    return [one for one in run.of_trial(trial) if one.path == path and _filled(one)]
+    return [series for series in run.of_trial(trial) if series.path == path and _filled(series)]
 
 
 def polls(run: Run, clock: Clock) -> list[Series]:
     """Return the NAPI figures of a clock's trials, those with a value."""
     ledger = run.ledger(clock)
-    trials = [one.trial for one in run.accounts(clock)] if ledger is None else [ledger.trial]
+    trials = (
+        [account.trial for account in run.accounts(clock)] if ledger is None else [ledger.trial]
+    )
     return [
-        one
+        series
         for trial in trials
-        for one in run.of_trial(trial)
-        if one.kind == "napi" and _filled(one)
+        for series in run.of_trial(trial)
+        if series.kind == "napi" and _filled(series)
     ]
 
 
 def dominant(found: Sequence[Series]) -> Series | None:
     """Return the layer that takes so much of the path that the others cannot be told apart."""
-    for one in found:
-        if one.kind == "layer" and (share_of_total(one, found) or 0.0) > DOMINANT_SHARE:
-            return one
+    for series in found:
+        if series.kind == "layer" and (share_of_total(series, found) or 0.0) > DOMINANT_SHARE:
+            return series
     return None
 
 
 def _whole(found: Sequence[Series]) -> list[str]:
     said = []
-    for one in found:
-        if one.kind == "layer":
+    for series in found:
+        if series.kind == "layer":
             continue
-        histogram, unit = one.histogram, one.unit
+        histogram, unit = series.histogram, series.unit
         parts = []
         p50, p99 = histogram.quantile(0.5), histogram.quantile(0.99)
         if p50 is not None:
@@ -120,17 +122,17 @@ def _whole(found: Sequence[Series]) -> list[str]:
         most = "at most " if histogram.bounded else ""
         parts.append(f"the slowest took {most}{quantity(histogram.maximum, unit)}")
         packets = spaced(histogram.count)
-        where = f"From {one.from_point} to {one.to_point}, of {packets} packets"
-        if one.kind == "entry":
+        where = f"From {series.from_point} to {series.to_point}, of {packets} packets"
+        if series.kind == "entry":
             where = "With what was before, since they first entered the stack"
         said.append(f"{where}, {joined(parts)}.")
     return said
 
 
 def _longest(found: Sequence[Series]) -> list[str]:
-    layers = [one for one in found if one.kind == "layer"]
-    at_median = _largest(layers, lambda one: one.histogram.quantile(0.5))
-    in_tail = _largest(layers, lambda one: one.histogram.quantile(0.99))
+    layers = [series for series in found if series.kind == "layer"]
+    at_median = _largest(layers, lambda layer: layer.histogram.quantile(0.5))
+    in_tail = _largest(layers, lambda layer: layer.histogram.quantile(0.99))
     said = []
     if at_median is not None:
         middle = quantity(at_median.histogram.quantile(0.5), at_median.unit)
@@ -147,7 +149,8 @@ def _longest(found: Sequence[Series]) -> list[str]:
         )
     hides = dominant(found)
     others = _largest(
-        [one for one in layers if one is not hides], lambda one: one.histogram.quantile(0.5)
+        [layer for layer in layers if layer is not hides],
+        lambda layer: layer.histogram.quantile(0.5),
     )
     if hides is not None and others is not None:
         middle = quantity(others.histogram.quantile(0.5), others.unit)
@@ -160,8 +163,12 @@ def _longest(found: Sequence[Series]) -> list[str]:
 
 
 def _sender(run: Run, ledger: Ledger) -> list[str]:
-    found = [one for one in run.of_trial(ledger.trial) if one.path == "send" and _filled(one)]
-    top = _largest([one for one in found if one.kind == "layer"], lambda one: one.histogram.mean)
+    found = [
+        series for series in run.of_trial(ledger.trial) if series.path == "send" and _filled(series)
+    ]
+    top = _largest(
+        [series for series in found if series.kind == "layer"], lambda layer: layer.histogram.mean
+    )
     part = share_of_total(top, found) if top is not None else None
     if top is None or part is None:
         return []
@@ -173,18 +180,18 @@ def _sender(run: Run, ledger: Ledger) -> list[str]:
 
 
 def _mean_of_whole(found: Sequence[Series]) -> float | None:
-    return next((one.histogram.mean for one in found if one.kind == "total"), None)
+    return next((series.histogram.mean for series in found if series.kind == "total"), None)
 
 
 def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None]) -> Series | None:
-    known = [(value, one) for one in layers if (value := figure(one)) is not None]
+    known = [(value, series) for series in layers if (value := figure(series)) is not None]
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
 def _probed(accounts: Sequence[Account]) -> str:
     """Say what a probe that knows nothing of the sender could not account for."""
-    ended = sum(one.ended for one in accounts)
-    missing = sum(one.missing for one in accounts)
+    ended = sum(account.ended for account in accounts)
+    missing = sum(account.missing for account in accounts)
     if not missing:
         return f"All {spaced(ended)} packets’ paths that the probe saw end are accounted for."
     return (
@@ -234,13 +241,15 @@ def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
     for cause, count in ledger.unplaced.items():
         if count:
             said.append(f"{spaced(count)} samples could not be placed: {cause}.")
-    return said + _silent([one for one in run.of_trial(ledger.trial) if one.kind == "napi"])
+    return said + _silent(
+        [series for series in run.of_trial(ledger.trial) if series.kind == "napi"]
+    )
 
 
 def _silent(found: Sequence[Series]) -> list[str]:
     """Say of which polls nothing is known."""
     said = []
-    contexts = {one.context for one in found if _filled(one)}
+    contexts = {series.context for series in found if _filled(series)}
     if "all" in contexts:
         return ["The kernel's own histograms do not tell in which context a poll ran."]
     silent = [name for context, name in CONTEXTS.items() if context not in contexts]
@@ -251,5 +260,5 @@ def _silent(found: Sequence[Series]) -> list[str]:
     return said
 
 
-def _filled(one: Series) -> bool:
-    return bool(one.histogram.buckets)
+def _filled(series: Series) -> bool:
+    return bool(series.histogram.buckets)

@@ -39,11 +39,11 @@ def of_series(found: Sequence[Series], document: PathlatDocument | None = None) 
     After each path come the groups of the document, if it has any.
     """
     made = []
-    polls = [one for one in found if one.kind == "napi"]
+    polls = [series for series in found if series.kind == "napi"]
     if polls:
         made.append(napi_table(polls))
     for path in PATHS:
-        packets = [one for one in found if one.path == path and one.histogram.buckets]
+        packets = [series for series in found if series.path == path and series.histogram.buckets]
         if packets:
             made.append(layer_table(packets))
             if document is not None and document.groups:
@@ -51,27 +51,27 @@ def of_series(found: Sequence[Series], document: PathlatDocument | None = None) 
     return made
 
 
-def share_of_total(one: Series, found: Sequence[Series]) -> float | None:
+def share_of_total(series: Series, found: Sequence[Series]) -> float | None:
     """Return the layer's summed time over that of the whole path.
 
     None without a whole path, or if other packets passed the layer as well, as scripts count.
     """
     wholes = [other.histogram for other in found if other.kind == "total"]
     total = sum(whole.total for whole in wholes)
-    others = one.histogram.count > sum(whole.count for whole in wholes)
-    return one.histogram.total / total if total and not others else None
+    others = series.histogram.count > sum(whole.count for whole in wholes)
+    return series.histogram.total / total if total and not others else None
 
 
 def percentiles(found: Iterable[Series]) -> dict[str, float]:
     """Return the percentiles to show: the last only where there are packets enough for it."""
     *usual, last = PERCENTILES
-    known = any(one.histogram.quantile(PERCENTILES[last]) is not None for one in found)
+    known = any(series.histogram.quantile(PERCENTILES[last]) is not None for series in found)
     return {name: PERCENTILES[name] for name in (*usual, *([last] if known else []))}
 
 
 def scale_of(found: Sequence[Series]) -> Scale:
     """Return the one scale in which all of these are written."""
-    return scale(found[0].unit, max(one.histogram.maximum for one in found))
+    return scale(found[0].unit, max(series.histogram.maximum for series in found))
 
 
 def layer_table(found: Sequence[Series]) -> Table:
@@ -84,14 +84,14 @@ def layer_table(found: Sequence[Series]) -> Table:
     shown = percentiles(found)
     for name in ("packets", "mean", *shown, "max", "share"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in found:
-        total = one.kind == "total"
+    for series in found:
+        total = series.kind == "total"
         table.add_row(
-            "whole path" if total else label(one).replace(" → ", "→"),
-            *_figures(one, scaled, shown.values()),
+            "whole path" if total else label(series).replace(" → ", "→"),
+            *_figures(series, scaled, shown.values()),
             ""
-            if one.kind == "entry"
-            else share(share_of_total(one, found)).replace(FIXED_SPACE, ""),
+            if series.kind == "entry"
+            else share(share_of_total(series, found)).replace(FIXED_SPACE, ""),
             style="bold" if total else None,
         )
     return table
@@ -108,9 +108,9 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
     table.add_column("most of it in", overflow="fold")
     whole = document.path(path).leg.count
     for group in groups:
-        one = group.path(path)
-        if one is not None:
-            histogram = one.leg.histogram()
+        grouped = group.path(path)
+        if grouped is not None:
+            histogram = grouped.leg.histogram()
             table.add_row(
                 group.name,
                 number(histogram.count),
@@ -119,16 +119,16 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
                 scaled.text(histogram.quantile(0.5)),
                 scaled.text(histogram.quantile(0.99)),
                 scaled.text(histogram.maximum),
-                _slowest(one),
+                _slowest(grouped),
             )
     return table
 
 
-def _slowest(one: GroupPath) -> str:
-    layer = one.slowest
-    if layer is None or not one.leg.sum:
+def _slowest(grouped: GroupPath) -> str:
+    layer = grouped.slowest
+    if layer is None or not grouped.leg.sum:
         return ""
-    return f"{layer.to_point} ({share(layer.sum / one.leg.sum).replace(FIXED_SPACE, '')})"
+    return f"{layer.to_point} ({share(layer.sum / grouped.leg.sum).replace(FIXED_SPACE, '')})"
 
 
 def napi_table(found: Sequence[Series]) -> Table:
@@ -139,28 +139,28 @@ def napi_table(found: Sequence[Series]) -> Table:
     shown = percentiles(found)
     for name in ("polls", "mean", *shown, "max", "packets"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in found:
-        work = "" if one.work is None else number(one.work)
-        table.add_row(label(one), *_figures(one, scaled, shown.values()), work)
+    for series in found:
+        work = "" if series.work is None else number(series.work)
+        table.add_row(label(series), *_figures(series, scaled, shown.values()), work)
     return table
 
 
-def histogram_table(one: Series) -> Table:
+def histogram_table(series: Series) -> Table:
     """Return a series' buckets: each one's bounds, and how much lies in it and below its end."""
-    table = titled(f"{one.path or 'NAPI'}: {label(one)} ({one.unit})")
+    table = titled(f"{series.path or 'NAPI'}: {label(series)} ({series.unit})")
     for name in ("from", "to", "count", "up to here"):
         table.add_column(name, justify="right", no_wrap=True)
     below = 0
-    for lower, upper, count in one.histogram.rows():
+    for lower, upper, count in series.histogram.rows():
         below += count
         table.add_row(
-            number(lower), number(upper), number(count), share(below / one.histogram.count, 2)
+            number(lower), number(upper), number(count), share(below / series.histogram.count, 2)
         )
     return table
 
 
-def _figures(one: Series, scaled: Scale, shown: Iterable[float]) -> list[str]:
-    histogram = one.histogram
+def _figures(series: Series, scaled: Scale, shown: Iterable[float]) -> list[str]:
+    histogram = series.histogram
     return [
         number(histogram.count),
         scaled.text(histogram.mean),

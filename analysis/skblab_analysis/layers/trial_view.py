@@ -126,7 +126,7 @@ def _section(run: Run, clock: Clock) -> Section | None:
         rates=_rates(trial["send_rate"], trial["receive_rate"]),
         paths=paths,
         distribution=distributed,
-        polls=tuple(_poll(one, polls) for one in polls),
+        polls=tuple(_poll(poll, polls) for poll in polls),
         polls_unit=scale_of(polls).name if polls else "",
         polls_picture=polled,
         lost=lost_words(ledger) if ledger else "",
