@@ -14,9 +14,7 @@ from typing import Any
 
 from rich.table import Table
 
-from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.pictures import Picture
-from skblab_analysis.base.words import share
 from skblab_analysis.load import Run
 
 
@@ -78,19 +76,3 @@ def suffix(place: int) -> str:
 def commands(run: Run, setting: str) -> tuple[str, ...]:
     """Return the commands that set a setting, if the run has them."""
     return tuple(told.command for told in run.document.commands if told.setting == setting)
-
-
-def difference_text(difference: Difference) -> str:
-    """Return a difference as a share of the other, in brackets if it is not told from none."""
-    text = share(difference.share, 1, sign=True)
-    return text if difference.seen else f"({text})"
-
-
-def half_text(difference: Difference) -> str:
-    """Return half of its interval; nothing of a single block."""
-    return "" if difference.half_share is None else f"±{share(difference.half_share, 1)}"
-
-
-def times(count: int) -> str:
-    """Return "once", or how many times."""
-    return "once" if count == 1 else f"{count} times"

@@ -23,8 +23,8 @@ def trials(row: str, added: dict[str, int], noise: int = 0) -> list[Trial]:
     return [
         Trial(
             row=row,
-            boot=0,
-            repeat=repeat,
+            boot=repeat - 1,
+            repeat=1,
             part=part,
             family=family,
             packets=1000,
@@ -64,8 +64,10 @@ def test_what_a_row_adds_to_the_tester_cancels() -> None:
     assert on.difference == pytest.approx(900)
     assert on.per_point == pytest.approx(100)
     assert on.share == pytest.approx(900 / 6000, rel=1e-3)
-    # Both ranges of both rows: 0.1 + 0.1 and 0.2 + 0.2.
-    assert on.seeable == pytest.approx(0.6)
+    # Forward less tester is the same in both boots, and two boots are no more than that.
+    assert on.certainty is not None and on.certainty.significant
+    assert on.certainty.effect == on.difference
+    assert on.certainty.margin == pytest.approx(0.0003 * first.whole)
 
 
 def test_receive_is_the_queue_and_the_read() -> None:
@@ -91,7 +93,9 @@ def test_a_pause_in_one_trial_moves_no_figure_but_the_range() -> None:
     assert (slow[2].part, slow[2].family) == ("forward", 4)
     on = bench.forwarding(document(trials=(*trials("unpatched", {}), *slow)), 4)[1]
     assert on.difference == pytest.approx(900)
-    assert on.seeable == pytest.approx(4000)
+    assert on.certainty is not None and on.certainty.significant is False
+    # The variance is 4000² / 2 / 2, in one of two samples of two boots: t of one degree.
+    assert on.certainty.margin == pytest.approx(12.706 * 2000, rel=1e-3)
 
 
 def test_faults() -> None:
@@ -113,14 +117,16 @@ def test_polls() -> None:
         "against": {"napi": "unpatched"},
     }
     (one,) = bench.polls(document(**more))
-    assert (one.row.name, one.baseline, one.seeable) == ("napi", "unpatched", 0)
-    # The family that repeats worst tells what could have been seen: 3 a packet, 1.5 polls each.
+    assert (one.row.name, one.baseline) == ("napi", "unpatched")
+    assert one.certainty is not None and one.certainty.significant
+    # 3 a packet more in one boot and family: 1.5 of both families' mean, in 1.5 polls each.
     for at, trial in enumerate(more["trials"]):
-        if (trial.row, trial.part, trial.family, trial.repeat) == ("napi", "tester", 6, 2):
+        if (trial.row, trial.part, trial.family, trial.boot) == ("napi", "tester", 6, 1):
             worse = trial.model_copy(update={"instructions": trial.instructions + 3000})
             more["trials"] = (*more["trials"][:at], worse, *more["trials"][at + 1 :])
     (one,) = bench.polls(document(**more))
-    assert one.seeable == pytest.approx(2)
+    assert one.certainty is not None
+    assert one.certainty.margin == pytest.approx(12.706 * 0.5, rel=1e-3)
     assert one.per_poll == pytest.approx(60)
 
 
@@ -131,21 +137,24 @@ def pairs(*ratios: float) -> list[WallPair]:
     ]
 
 
-def test_the_interval_of_eight_pairs_is_the_tabulated_one() -> None:
+def test_the_interval_of_a_ratio_is_of_its_pairs() -> None:
     found = bench.ratio(pairs(0.90, 0.92, 0.94, 0.96, 0.98, 1.0, 1.02, 1.04))
     assert found is not None
-    # Tables of the signed-rank test: with n = 8, T <= 3 on one side has probability 0.0195.
-    assert found.confidence == pytest.approx(1 - 2 * 5 / 256)
-    assert 0.90 < found.low < found.estimate < found.high < 1.04
-    assert found.estimate == pytest.approx(0.97, abs=0.001)
+    one = found.difference
+    assert (one.blocks, one.significant) == (8, False)
+    assert 1 + one.effect == pytest.approx(0.9689, abs=0.0001)
+    # t(7; 97.5 %) is 2.365, the logarithms' standard deviation 0.0505.
+    assert one.margin == pytest.approx(2.365 * 0.0505 / 8**0.5, rel=1e-2)
 
 
 def test_few_pairs_say_how_little_they_are_worth() -> None:
     assert bench.ratio([]) is None
     found = bench.ratio(pairs(0.9, 1.0))
     assert found is not None
-    assert (found.low, found.high) == pytest.approx((0.9, 1.0))
-    assert found.confidence == pytest.approx(0.5)
+    assert found.difference.low is not None and found.difference.high is not None
+    assert found.difference.low < -0.45 and found.difference.high > 0.8
+    [single] = [bench.ratio(pairs(0.9))]
+    assert single is not None and single.difference.why == "one block"
 
 
 def test_tables_show_every_row_and_never_cut_a_number() -> None:
@@ -154,6 +163,7 @@ def test_tables_show_every_row_and_never_cut_a_number() -> None:
     for table in of_bench(document(wall=tuple(pairs(0.9, 1.0)))):
         console.print(table)
     text = out.getvalue()
-    for word in ("Forwarding", "UDP receive", "IPv6", "+900", "+100.0", "baseline", "50%"):
+    words = ("Forwarding", "UDP receive", "IPv6", "+900", "+100.0", "baseline", "0.486 to 1.853")
+    for word in words:
         assert word in text
     assert "…" not in text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Intervals over blocks: as wide as they have to be, and what is told from nothing."""
+"""Intervals over blocks: as wide as they have to be, and what is significant."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import pytest
 
 from skblab_analysis.base.certainty import (
     CONFIDENCE,
+    POWER,
     Difference,
+    FalseAlarms,
     Interval,
     difference,
+    difference_of_shares,
     false_alarms,
     interval,
 )
@@ -49,43 +52,125 @@ def test_the_truth_is_inside_as_often_as_promised(count: int) -> None:
     assert inside / 2000 == pytest.approx(CONFIDENCE, abs=0.015)
 
 
+def test_an_interval_is_never_narrower_than_the_resolution() -> None:
+    found = interval([100, 100, 100], resolution=2)
+    assert (found.noise, found.half, found.low, found.high) == (0, 2, 98, 102)
+    # What more blocks would narrow.
+    assert found.share == 0
+    assert interval([90, 110], resolution=2).half == pytest.approx(127.06, abs=0.01)
+    assert interval([100], resolution=2).half is None
+
+
 def test_a_difference_is_of_blocks_and_not_of_means() -> None:
     # Blocks differ a lot, and both alike: paired, that cancels.
-    theirs = {0: 100.0, 1: 200.0, 2: 300.0}
-    found = difference({0: 110.0, 1: 211.0, 2: 309.0}, theirs)
+    baseline = {0: 100.0, 1: 200.0, 2: 300.0}
+    found = difference(baseline, {0: 110.0, 1: 211.0, 2: 309.0})
     assert found is not None
-    assert found.interval.mean == 10
-    assert found.of == 200
-    assert found.share == 0.05
-    assert found.interval.half == pytest.approx(4.303 / 3**0.5, rel=1e-3)
-    assert found.half_share == pytest.approx(0.0124, abs=1e-4)
-    assert found.seen
+    assert (found.effect, found.of, found.blocks, found.share) == (10, 200, 3, 0.05)
+    assert found.margin == pytest.approx(4.303 / 3**0.5, rel=1e-3)
+    assert found.ends == pytest.approx((0.05 - 0.0124, 0.05 + 0.0124), abs=1e-4)
+    assert (found.significant, found.why) == (True, None)
 
 
 def test_only_blocks_that_have_both_count() -> None:
-    found = difference({0: 1.0, 2: 5.0}, {2: 4.0, 3: 9.0})
-    assert found == Difference(Interval(1.0, None, 1), 4.0, None)
-    assert found.seen is None
-    assert (found.half_share, found.seeable_share) == (None, None)
+    found = difference({2: 4.0, 3: 9.0}, {0: 1.0, 2: 5.0})
+    assert found == Difference(1.0, 4.0, None, 0.0, None, 1)
+    assert (found.significant, found.why) == (None, "one block")
+    assert (found.margin, found.low, found.high, found.ends) == (None, None, None, None)
+    assert found.detectable_share is None
     assert difference({0: 1.0}, {1: 1.0}) is None
 
 
-def test_what_a_figure_is_not_sure_to_is_not_seen() -> None:
-    # Blocks agree to the last packet, for loads are on a grid.
-    found = difference({0: 102.0, 1: 102.0}, {0: 100.0, 1: 100.0}, sure=0.02)
+def test_samples_that_are_not_paired_have_welchs_degrees_of_freedom() -> None:
+    # The variances of both means are 1 and 1/3: t of (4/3)² / (1²/2 + (1/3)²/2) = 3.2 is 3.08.
+    found = difference(
+        {0: 10.0, 1: 11.0, 2: 12.0}, {5: 20.0, 6: 20 + 3**0.5, 7: 20 + 12**0.5}, paired=False
+    )
     assert found is not None
-    assert (found.interval.half, found.seeable, found.seeable_share) == (0, 2, 0.02)
-    assert found.seen is False
+    assert found.effect == pytest.approx(9 + 3**0.5)
+    assert found.margin == pytest.approx(3.075 * (4 / 3) ** 0.5, rel=1e-3)
 
 
-def test_false_alarms_are_about_as_many_as_promised() -> None:
-    rng = random.Random(5)
+def test_figures_without_any_scatter_are_sure_to_the_resolution() -> None:
+    for paired in (True, False):
+        found = difference({0: 100.0, 1: 100.0}, {0: 102.0, 1: 102.0}, resolution=2, paired=paired)
+        assert found is not None
+        assert (found.noise, found.margin, found.detectable) == (0, 2, 2)
+        assert (found.significant, found.why) == (False, "resolution")
+        more = difference({0: 100.0, 1: 100.0}, {0: 102.1, 1: 102.1}, resolution=2, paired=paired)
+        assert more is not None and more.significant
 
-    def blocks() -> dict[int, float]:
-        return {block: rng.gauss(1000, 10) for block in range(4)}
 
-    made = [difference(blocks(), blocks()) for _ in range(2000)]
-    found = false_alarms([one for one in made if one is not None])
-    assert found.comparisons == 2000
-    assert found.alarms / found.comparisons == pytest.approx(1 - CONFIDENCE, abs=0.015)
-    assert false_alarms([Difference(Interval(1.0, None, 1), 4.0, None)]).comparisons == 0
+def test_a_ratio_is_that_of_the_logarithms() -> None:
+    found = difference({0: 100.0, 1: 1000.0}, {0: 200.0, 1: 2000.0}, resolution=0.1, relative=True)
+    assert found is not None
+    assert found.effect == found.share == pytest.approx(1)
+    # Twice as much, and that by 1.1 either way.
+    assert found.ends == pytest.approx((2 / 1.1 - 1, 2 * 1.1 - 1))
+    assert found.detectable_share == pytest.approx(0.1)
+    assert found.of == pytest.approx((100 * 1000) ** 0.5)
+    # Half as much is as far from as much as twice as much.
+    back = difference({0: 2.0, 1: 2.1}, {0: 1.0, 1: 1.05}, relative=True)
+    there = difference({0: 1.0, 1: 1.05}, {0: 2.0, 1: 2.1}, relative=True)
+    assert back is not None and there is not None
+    assert back.margin == there.margin
+    # A rate of 0 is no multiple of any other.
+    assert difference({0: 0.0}, {0: 1.0}, relative=True) is None
+
+
+def test_the_smallest_detectable_difference_is_significant_in_four_of_five() -> None:
+    rng = random.Random(3)
+    for count, ncp in ((2, 16.334), (3, 5.6535), (10, 3.1496)):
+        error, significant = (2 / count) ** 0.5, 0
+        for _ in range(2000):
+            found = difference(
+                {block: rng.gauss(50, 1) for block in range(count)},
+                {block: rng.gauss(50 + ncp * error, 1) for block in range(count)},
+            )
+            assert found is not None and found.noise is not None and found.detectable is not None
+            significant += found.significant is True
+            standard_error = found.noise / {2: 12.706, 3: 4.303, 10: 2.262}[count]
+            assert found.detectable == pytest.approx(ncp * standard_error, rel=1e-3)
+        assert significant / 2000 == pytest.approx(POWER, abs=0.03)
+
+
+def test_one_late_packet_more_is_chance_and_six_are_not() -> None:
+    """However well blocks agree: six and none of one in two is 2 · 0.5⁶, or 3 %, by chance."""
+    none = dict.fromkeys(range(3), (0, 10_000))
+    for late, significant in ((1, False), (2, True)):
+        found = difference_of_shares(none, dict.fromkeys(range(3), (late, 10_000)))
+        assert found is not None and found.noise == 0
+        assert found.significant is significant
+        assert found.effect == pytest.approx(late / 10_000)
+    both = difference_of_shares(none, none)
+    assert both is not None and both.detectable is not None
+    assert (both.effect, both.why) == (0, "resolution")
+    assert 2 / 30_000 < both.detectable < 6 / 30_000
+    # Packets that are late together are few events: blocks tell.
+    stalls = difference_of_shares(none, {0: (500, 10_000), 1: (0, 10_000), 2: (0, 10_000)})
+    assert stalls is not None and stalls.why == "scatter"
+    assert difference_of_shares(none, {7: (1, 2)}) is None
+
+
+def test_false_alarms_are_counted_where_there_is_an_answer() -> None:
+    found = [
+        Difference(1.0, 4.0, None, 0.0, None, 1),
+        Difference(1.0, 4.0, 2.0, 0.0, 3.0, 2),
+        Difference(3.0, 4.0, 2.0, 0.0, 3.0, 2),
+    ]
+    assert false_alarms(found) == FalseAlarms(comparisons=2, alarms=1)
+
+
+def test_any_number_of_blocks_has_a_detectable_difference() -> None:
+    """Welch's degrees of freedom are no whole number, and as few as one."""
+    rng = random.Random(7)
+    before = float("inf")
+    for count in (2, 3, 5, 20, 100, 1000):
+        one, other = ({block: rng.gauss(50, 1) for block in range(count)} for _ in range(2))
+        for paired in (False, True):
+            found = difference(one, other, paired=paired)
+            assert found is not None and found.detectable is not None and found.margin is not None
+            assert found.margin < found.detectable < 2 * found.margin
+            if paired:
+                assert found.detectable < before
+                before = found.detectable

@@ -26,7 +26,7 @@ def test_both_figures_with_their_clocks() -> None:
     assert said == (
         "What the probe itself costs (hooks): +2 950 instructions per forwarded packet, +5 040 per "
         "received one (exact, IPv4, on this kernel); throughput of udp with it 0.93 of without "
-        "(wall, 0.88 to 0.99, 5 pairs, under emulation). docs/cost.md has the method."
+        "(wall, 95 % interval 0.88 to 0.98, 5 pairs, under emulation). docs/cost.md has the method."
     )
 
 
@@ -36,7 +36,7 @@ def test_singular() -> None:
     assert "0.50 of without (wall, 1 pair, in a guest with KVM)" in said
 
 
-def test_even_numbers_of_pairs_have_a_median() -> None:
+def test_a_ratio_is_the_geometric_mean() -> None:
     assert "with it 0.85 of" in probe.sentence(document(wall=wall(0.9, 0.8)))
 
 
@@ -50,7 +50,7 @@ def test_another_kernel_is_named() -> None:
     found = document(kernel="5.15.0-1-amd64", own=False, exact=exact(), wall=wall(0.9, 0.8, 0.7))
     said = probe.sentence(found)
     assert f"on {KERNEL} in a guest)" in said
-    assert f"(wall, 0.70 to 0.90, 3 pairs, on {KERNEL}, under emulation)" in said
+    assert f"(wall, 95 % interval 0.58 to 1.09, 3 pairs, on {KERNEL}, under emulation)" in said
     assert "this kernel" not in said
 
 

@@ -13,7 +13,7 @@ import synthetic_run
 from rich.console import Console
 from test_report import fake_gnuplot
 
-from skblab_analysis.base.certainty import Difference, Interval
+from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
@@ -81,26 +81,26 @@ def test_the_layer_that_a_setting_changes_is_named(run: Run) -> None:
     assert (found.traffic, found.rate, found.baseline) == (TRAFFIC, 100, "baseline")
     assert [one.name for one in found.settings] == ["baseline", "baseline again", "rules"]
     whole = found.change("rules", WHOLE)
-    assert whole is not None and whole.seen and whole.interval.mean == pytest.approx(2500)
+    assert whole is not None and whole.significant and whole.effect == pytest.approx(2500)
     [(layer, moved)] = found.moved("rules")
     assert layer == f"{POINTS[2]}→{POINTS[3]}"
-    assert moved.interval.mean == pytest.approx(2500)
+    assert moved.effect == pytest.approx(2500)
     assert found.settings[0].layers[WHOLE].count == 3 * COUNT
     # Polls in softirqs and in ksoftirqd are one delay.
     assert found.settings[0].layers[DELAY].count > 0
 
 
 def made_up(**layers: tuple[float, float]) -> LayeringSummary:
-    """A setting's layers: what each differs by, and what could have been seen of it."""
+    """A setting's layers: what each differs by, and half of the interval of that."""
     changes = {
-        name: Difference(Interval(mean, seeable, 3), 1000.0, seeable)
-        for name, (mean, seeable) in layers.items()
+        name: Difference(effect, 1000.0, half, 1.0, None, 3)
+        for name, (effect, half) in layers.items()
     }
     settings = (Setting("baseline", (), {}), Setting("rules", (), {}))
     return LayeringSummary(TRAFFIC, 100, "baseline", tuple(layers), settings, {"rules": changes})
 
 
-def test_only_what_was_seen_and_goes_the_same_way_has_moved() -> None:
+def test_only_what_is_significant_and_goes_the_same_way_has_moved() -> None:
     layers = {WHOLE: (40.0, 5.0), "a": (10.0, 2.0), "b": (1.0, 2.0), "c": (30.0, 2.0)}
     found = made_up(**layers, d=(-9.0, 2.0), **{DELAY: (50.0, 2.0)})
     assert [name for name, _ in found.moved("rules")] == ["c", "a"]
@@ -112,7 +112,7 @@ def test_only_what_was_seen_and_goes_the_same_way_has_moved() -> None:
     quicker = made_up(**{WHOLE: (-40.0, 5.0), "a": (-10.0, 2.0)})
     [said] = layers_by_setting.sentences([quicker])
     assert "differs by −40 ns: most of it in a −10 ns." in said.replace(NARROW_SPACE, " ")
-    # It could as well be none.
+    # Not significant.
     assert layers_by_setting.sentences([made_up(**{WHOLE: (4.0, 5.0), "a": (10.0, 2.0)})]) == []
 
 
@@ -146,7 +146,7 @@ def test_a_rate_that_was_not_kept_is_compared_with_nothing(run: Run) -> None:
         folder.record_probe(document(usual), 0.1, setting=setting, of=of(3, offered=offered))
     found = summary(load(run.folder))
     whole = found.change("rules", WHOLE)
-    assert whole is not None and whole.interval.count == 3
+    assert whole is not None and whole.blocks == 3
     assert [behind(one.trials) for one in found.settings] == [0, 0, 1]
     said = " ".join(layers_by_setting.unseen([found]))
     assert "did not keep that rate in some block of rules" in said
@@ -171,7 +171,7 @@ def test_the_table_and_the_report_have_all_layers(run: Run) -> None:
         console.print(table)
     text = console.export_text()
     assert "Layers (ns, mean, IPv4, 64 bytes, 1 flow, 100 packets/s)" in text
-    assert "+2 500 ±0" in text
+    assert "+2 500 ±1" in text
     page = build_report(run.folder, fake_gnuplot).read_text()
     assert "Where the time goes: IPv4, 64 bytes, 1 flow, 100 packets/s" in page
     assert "rules: difference" in page

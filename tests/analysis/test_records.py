@@ -373,8 +373,8 @@ def test_exact_summary() -> None:
     assert summary.baseline.boots == 2
     assert summary.baseline.repeats
     (difference,) = summary.differences
-    assert difference.value == pytest.approx(350, abs=3)
-    assert difference.seen
+    assert difference.difference.effect == pytest.approx(350, abs=3)
+    assert difference.difference.significant
     assert summary.path(summary.baseline) == pytest.approx(7_627 - 3_416, abs=4)
 
 
@@ -385,12 +385,12 @@ def _trials(setting: str, *per_packet: int) -> list[ExactTrial]:
     ]
 
 
-def test_difference_within_the_ranges_is_not_told_from_none() -> None:
+def test_a_difference_within_its_interval_is_not_significant() -> None:
     summary = summarise([*_trials("a", 1000, 1004), *_trials("b", 1003, 1006)])
-    (difference,) = summary.differences
+    found = summary.differences[0].difference
     # The variance is (8 + 4.5) / 2, Student's t of Welch's 6.25² / (4² + 2.25²) degrees is 4.643.
-    assert (difference.value, difference.seen) == (2.5, False)
-    assert difference.seeable == pytest.approx(4.643 * 6.25**0.5, abs=0.01)
+    assert (found.effect, found.significant, found.why) == (2.5, False, "scatter")
+    assert found.margin == pytest.approx(4.643 * 6.25**0.5, abs=0.01)
     assert summary.baseline.repeats is False
 
 
@@ -398,7 +398,7 @@ def test_difference_within_the_ranges_is_not_told_from_none() -> None:
     ("trials", "spread", "alarming"),
     [((2, 2), 1, 0.05), ((3, 3), 1, 0.05), ((2, 2), 20, 0.07), ((5, 2), 20, 0.07)],
 )
-def test_a_setting_is_seldom_told_from_itself(
+def test_a_setting_seldom_differs_significantly_from_itself(
     trials: tuple[int, int], spread: int, alarming: float
 ) -> None:
     """In one of twenty comparisons about, however few trials; one may repeat worse by far."""
@@ -408,10 +408,8 @@ def test_a_setting_is_seldom_told_from_itself(
             [round(chosen.gauss(100_000, deviation)) for _ in range(count)]
             for count, deviation in zip(trials, (20, 20 * spread), strict=True)
         ]
-        (difference,) = summarise(
-            [*_trials("a", *figures[0]), *_trials("b", *figures[1])]
-        ).differences
-        alarms += difference.seen is True
+        (change,) = summarise([*_trials("a", *figures[0]), *_trials("b", *figures[1])]).differences
+        alarms += change.difference.significant is True
     # Three standard deviations of what is counted; one that never alarms sees nothing at all.
     assert 0.005 < alarms / comparisons < alarming + 3 * (0.05 * 0.95 / comparisons) ** 0.5
 
@@ -433,20 +431,33 @@ def test_settings_of_other_boots_have_testers_of_their_own() -> None:
     assert names == ["tester alone", "tester alone, kernel=rt"]
     assert [summary.path(one) for one in summary.costs] == [699.5, 709.5, 901.5]
     # Between wholes where the tester cancels, and else between paths.
-    assert [one.value for one in summary.differences] == [10, 202]
-    # The variance is (0.5 + 2 + 12.5) / 2, and t of Welch's 1.402 degrees of freedom 6.643.
-    assert summary.differences[0].seeable == 0
-    assert summary.differences[1].seeable == pytest.approx(6.643 * 7.5**0.5, abs=0.01)
+    alike, apart = (one.difference for one in summary.differences)
+    assert (alike.effect, apart.effect) == (10, 202)
+    # Boots that agree to the last instruction are no more than two boots.
+    assert alike.noise == 0
+    assert alike.margin == pytest.approx(0.0003 * 1000)
+    # Of paths, 700 and 699, 900 and 903, the variance is (0.5 + 4.5) / 2; t of Welch's 1.22 is 8.4.
+    assert apart.margin == pytest.approx(8.39 * 2.5**0.5, abs=0.02)
+    # Where a boot's tester was refused, those of the others stand for it.
+    less = [one for one in trials if (one.setting, one.boot) != ("tester", 1)]
+    assert summarise(less, "a").differences[1].difference.effect == pytest.approx(202.5)
     # Without one of the testers nothing can be taken off.
     bare = summarise([one for one in trials if one.part == "whole" or not one.boot_knobs], "a")
     assert bare.path(bare.costs[2]) is None
-    assert bare.differences[1].value == 402.5
+    assert bare.differences[1].difference.effect == 402.5
 
 
 def test_single_trials_have_no_spread() -> None:
     summary = summarise([*_trials("a", 1000), *_trials("b", 1200)])
     assert summary.baseline.spread is None
-    assert summary.differences[0].seen is None
+    assert summary.differences[0].difference.why == "one block"
+
+
+def test_trials_of_one_boot_are_one_figure() -> None:
+    """A boot may differ from the next by more than its own trials do from each other."""
+    again = [one.model_copy(update={"boot": 0}) for one in _trials("b", 1202, 1201, 1200)]
+    found = summarise([*_trials("a", 1000), *again]).differences[0].difference
+    assert (found.effect, found.significant) == (201, None)
 
 
 def test_a_stray_packet_at_the_sink_is_let_through() -> None:

@@ -48,7 +48,7 @@ def test_percentile_without_enough_samples_is_a_dash(tmp_path: Path) -> None:
     assert row.split()[6:8] == ["–", "–"]
 
 
-def test_spread_over_the_limit_and_unseen_difference_are_said() -> None:
+def test_spread_over_the_limit_and_what_is_not_significant_are_said() -> None:
     trials = [
         ExactTrial(
             setting=setting, boot=boot, packets=10, delivered=10, instructions=10_000 + 40 * boot
@@ -58,9 +58,7 @@ def test_spread_over_the_limit_and_unseen_difference_are_said() -> None:
     ]
     shown = text(exact_table(summarise(trials)))
     assert "0.40 % > 0.10 %" in shown.replace(words.FIXED_SPACE, " ")
-    assert "no difference seen; the smallest that could have been seen is 12.2" in " ".join(
-        shown.split()
-    )
+    assert "not significant, the smallest detectable difference is 16.0" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(

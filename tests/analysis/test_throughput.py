@@ -45,12 +45,13 @@ def test_settings_are_compared_with_the_baseline_block_by_block(tmp_path: Path) 
     assert baseline.judgement == "device"
     threads = strict.change("NAPI threads")
     assert threads is not None
-    assert threads.difference.interval.mean == pytest.approx(4_033.3, abs=0.1)
-    assert threads.difference.seen
+    # The mean of three quotients' logarithms.
+    assert threads.difference.effect == pytest.approx(0.04992, abs=1e-5)
+    assert threads.difference.significant
     assert strict.best == threads
     filtered = strict.change("rp_filter=1, strict")
     assert filtered is not None
-    assert filtered.difference.seen is False
+    assert filtered.difference.why == "scatter"
     assert strict.change("baseline") is None
     [tester] = strict.testers
     assert tester.blocks == {0: 210_000, 1: 210_001, 2: 210_002}
@@ -100,7 +101,7 @@ def test_a_setting_that_carries_nothing_in_some_block_is_not_the_best(tmp_path: 
     path = searches.finished_run(tmp_path, [*searches.searches(), threads])
     strict = goal(path)
     change = strict.change("NAPI threads")
-    assert change is not None and change.difference.seen
+    assert change is not None and change.difference.significant
     assert strict.best is None
     limits = {row.setting: row.limit for row in rows(strict)}
     assert limits["NAPI threads"] == "no load"
@@ -138,3 +139,18 @@ def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
     folder.record_search(made.model_copy(update={"goals": (strange,)}))
     with pytest.raises(RecordError, match="row 0: outcome is 'strange', expected one of regular"):
         throughput_summary.of(load(folder.path))
+
+
+def test_an_interval_is_never_narrower_than_the_search(tmp_path: Path) -> None:
+    """Blocks agree to the packet, for both searches ended at the same load."""
+    rates = {"baseline": [1000.0, 1000.0], "near": [1009.0, 1009.0], "far": [1011.0, 1011.0]}
+    strict = goal(searches.finished_run(tmp_path, list(searches.searches(rates))))
+    interval = strict.rates[0].interval
+    assert interval is not None
+    assert (interval.noise, interval.half) == (0, searches.WIDTH * 1000)
+    # More blocks would not narrow it, and are not waited for.
+    assert strict.widest == 0
+    near, far = (one.difference for one in strict.changes)
+    assert (near.significant, near.why) == (False, "resolution")
+    assert near.detectable == pytest.approx(searches.WIDTH)
+    assert far.significant

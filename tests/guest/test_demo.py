@@ -85,7 +85,7 @@ def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
         assert cost.boots == 2
         assert cost.spread is not None
         assert cost.spread <= 0.001, cost
-    assert exact.differences[0].seen
+    assert exact.differences[0].difference.significant
 
 
 def test_instructions_per_packet_are_those_of_this_kernel(
@@ -94,7 +94,7 @@ def test_instructions_per_packet_are_those_of_this_kernel(
     [exact] = exact_summary.of(outcome.run)
     figures = {cost.setting: cost.mean for cost in (*exact.costs, *exact.testers)}
     # rp_filter=1 looks a route up for the source.
-    figures["difference"] = exact.differences[0].value
+    figures["difference"] = exact.differences[0].difference.effect
     hold("test_demo", figures, stock, lab)
 
 

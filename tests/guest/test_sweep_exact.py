@@ -69,19 +69,19 @@ def resumed(stock: Kernel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return folder, killed.resume(folder)
 
 
-def test_settings_are_told_from_each_other_and_from_none(resumed: tuple[Path, str]) -> None:
+def test_settings_differ_and_the_baseline_does_not(resumed: tuple[Path, str]) -> None:
     ipv4, ipv6 = sorted(exact_summary.of(load(resumed[0])), key=lambda one: one.traffic)
     assert (ipv4.traffic, ipv6.traffic) == ("IPv4, 128 bytes, 1 flow", "IPv6, 128 bytes, 1 flow")
     [strict] = [one for one in ipv4.differences if one.setting == "strict"]
-    # One boot has no spread to tell it from; two are the demo's, see test_demo.py.
-    assert strict.seen is None
+    # Of one boot nothing is known; two are the demo's, see test_demo.py.
+    assert strict.difference.significant is None
     # There is no rp_filter of IPv6.
     [strict] = [one for one in ipv6.differences if one.setting == "strict"]
-    assert abs(strict.share) < SAME
+    assert abs(strict.difference.share) < SAME
     for one in (ipv4, ipv6):
         assert [cost.setting for cost in one.costs] == ["baseline", "baseline again", "strict"]
         [again] = [same for same in one.differences if same.setting == "baseline again"]
-        assert abs(again.share) < SAME
+        assert abs(again.difference.share) < SAME
 
 
 def test_instructions_per_packet_are_those_of_this_kernel(
@@ -95,7 +95,7 @@ def test_instructions_per_packet_are_those_of_this_kernel(
         if family == "IPv4":
             # A route is looked up for the source. Each figure repeats to 0.1 % of the whole, which
             # is 2 % of what lies between two; the demo, with two boots, holds that to 1 %.
-            assert strict.value == pytest.approx(472, rel=0.1)
+            assert strict.difference.effect == pytest.approx(472, rel=0.1)
     hold("test_sweep_exact", figures, stock, lab)
 
 

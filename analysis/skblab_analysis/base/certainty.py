@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How sure a figure is that was taken once in each of some blocks, and a difference of two.
+"""Is this difference real? The one answer that everything here gives: see docs/method.md.
 
-A block is a repeat of everything, in a fresh boot: what changes from boot to boot is in the
-intervals. They are Student's, of 95 %, for the mean of all blocks there could be. A difference is
-taken block by block first, so that what a whole block has in common cancels.
+A block is a repeat of everything, in a fresh boot, and has one figure of each setting: what changes
+from boot to boot is in the intervals. They are Student's (1908), of 95 %, for the mean of all
+blocks there could be. A difference is significant if its interval does not hold 0.
 
-A/A: the baseline runs under two names. A difference between these is none, so the share of them
-that is seen is the false alarm rate of this suite, on this testbed, in this run.
+On the wall clock a difference is taken block by block first, so that what a whole block has in
+common cancels. Boots that count instructions have next to nothing in common, and are few: there
+the two settings are two samples, with Welch's degrees of freedom (B. L. Welch, Biometrika 34,
+1947), for one setting may well repeat worse than another. Rates and times differ by factors: their
+interval is that of the logarithm.
+
+No interval is narrower than the resolution, which is what a figure may be off by however well
+blocks agree: the width of a search or of a histogram's bucket, the clock's unit, a count's chance.
+
+Each comparison has a false-alarm rate of 5 %: of twenty settings that change nothing, one comes out
+significant. A/A: the baseline runs under two names, and the share of significant differences
+between these is the false-alarm rate of this suite, on this testbed, in this run.
 """
 
 from __future__ import annotations
@@ -15,20 +25,39 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from statistics import mean, stdev
+from statistics import mean, stdev, variance
+from typing import Literal
 
 CONFIDENCE = 0.95
+# How often the smallest detectable difference comes out significant.
+POWER = 0.8
 # The baseline under another name.
 AGAIN = "baseline again"
+
+# Figures by block, and those that are a count of how many.
+Sample = Mapping[int, float]
+Counts = Mapping[int, tuple[int, int]]
+# Of a difference that is not significant: of one block nothing is known; it is as small as the
+# resolution, and would be significant but for that; or it is within the scatter of the blocks.
+Why = Literal["one block", "resolution", "scatter"]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean of `count` values, and half of its interval's length; None of a single value."""
+    """A mean of `count` values; half of its interval is `noise`, but not below `resolution`.
+
+    `noise` is None of a single value. All in the unit of the values.
+    """
 
     mean: float
-    half: float | None
+    noise: float | None
     count: int
+    resolution: float = 0.0
+
+    @property
+    def half(self) -> float | None:
+        """Half of its length; None of a single value."""
+        return None if self.noise is None else max(self.noise, self.resolution)
 
     @property
     def low(self) -> float | None:
@@ -42,100 +71,202 @@ class Interval:
 
     @property
     def share(self) -> float | None:
-        """Half of the interval, as part of the mean; None of a single value, or a mean of 0."""
-        return None if self.half is None or not self.mean else self.half / abs(self.mean)
+        """What more blocks would narrow, as part of the mean; None of a single value, or 0."""
+        return None if self.noise is None or not self.mean else self.noise / abs(self.mean)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What one thing differs from another, whose mean is `of`, in the blocks that have both.
+    """What a setting differs from the baseline, whose mean is `of`, in so many blocks.
 
-    `seeable` is the smallest difference that could have been seen: half of the interval, but not
-    less than what a figure itself is sure to; None of a single block.
+    `effect` has the unit of the figures; of a `relative` one it is a part of the baseline, and
+    `noise` (half of Student's interval) and `resolution` are those of the logarithm. `noise` and
+    `detectable` are None of a single block.
+
+    `detectable` is the smallest detectable difference: a true one so great is significant in 80 %
+    of such runs. It is greater than half of the interval, which a true one so great exceeds in half
+    of them (L. A. Currie, Analytical Chemistry 40, 1968).
     """
 
-    interval: Interval
+    effect: float
     of: float
-    seeable: float | None
+    noise: float | None
+    resolution: float
+    detectable: float | None
+    blocks: int
+    relative: bool = False
 
     @property
-    def seen(self) -> bool | None:
-        """Whether there is a difference; None of a single block."""
-        return None if self.seeable is None else abs(self.interval.mean) > self.seeable
+    def margin(self) -> float | None:
+        """Half of the interval, of the logarithm if it is relative; None of a single block."""
+        return None if self.noise is None else max(self.noise, self.resolution)
+
+    @property
+    def low(self) -> float | None:
+        """The interval's lower end, as `effect` is; None of a single block."""
+        return None if self.margin is None else self._moved(-self.margin)
+
+    @property
+    def high(self) -> float | None:
+        """The interval's upper end, as `effect` is; None of a single block."""
+        return None if self.margin is None else self._moved(self.margin)
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether it is significant; None of a single block, of which it is not known."""
+        return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
+
+    @property
+    def why(self) -> Why | None:
+        """Why it is not significant; None if it is."""
+        if self.significant:
+            return None
+        if self.noise is None:
+            return "one block"
+        return "resolution" if self.resolution > self.noise else "scatter"
 
     @property
     def share(self) -> float:
-        """The difference as part of the other's mean."""
-        return self.interval.mean / self.of
+        """The difference as part of the baseline."""
+        return self._share(self.effect)
 
     @property
-    def half_share(self) -> float | None:
-        """Half of the interval, as part of the other's mean; None of a single block."""
-        return None if self.interval.half is None else self.interval.half / self.of
+    def ends(self) -> tuple[float, float] | None:
+        """The interval's ends as parts of the baseline; None of a single block."""
+        if self.low is None or self.high is None:
+            return None
+        return self._share(self.low), self._share(self.high)
 
     @property
-    def seeable_share(self) -> float | None:
-        """The smallest that could have been seen, as part of the other's mean."""
-        return None if self.seeable is None else self.seeable / self.of
+    def detectable_share(self) -> float | None:
+        """The smallest detectable difference as part of the baseline; None of a single block."""
+        return None if self.detectable is None else self._share(self.detectable)
+
+    def _moved(self, by: float) -> float:
+        return (1 + self.effect) * math.exp(by) - 1 if self.relative else self.effect + by
+
+    def _share(self, value: float) -> float:
+        return value if self.relative else value / self.of
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a setting differs from the baseline."""
+
+    setting: str
+    difference: Difference
 
 
 @dataclass(frozen=True)
 class FalseAlarms:
-    """Of comparisons of the baseline with itself, how many saw a difference."""
+    """Of comparisons of the baseline with itself, how many were significant."""
 
     comparisons: int
     alarms: int
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Return mean and interval of at least one value."""
+def interval(values: Sequence[float], resolution: float = 0.0) -> Interval:
+    """Return mean and interval of at least one value; `resolution` in the values' unit."""
     if len(values) < 2:
-        return Interval(mean(values), None, len(values))
-    half = _student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Interval(mean(values), half, len(values))
+        return Interval(mean(values), None, len(values), resolution)
+    noise = _student(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Interval(mean(values), noise, len(values), resolution)
 
 
 def difference(
-    ours: Mapping[int, float], theirs: Mapping[int, float], sure: float = 0.0
+    baseline: Sample,
+    other: Sample,
+    *,
+    resolution: float = 0.0,
+    relative: bool = False,
+    paired: bool = True,
 ) -> Difference | None:
-    """Return ours less theirs, both by block; None if no block has both.
+    """Return what the other differs from the baseline; None if there is nothing to compare.
 
-    `sure` is what each figure is sure to by itself, as part of it.
+    `relative` is of figures above 0, by their quotient; blocks with others are left out. If
+    `paired`, blocks that both have are compared one by one, and else all that either has.
+    `resolution` is in the figures' unit, or a part of the baseline if `relative`.
     """
-    blocks = sorted(ours.keys() & theirs.keys())
-    if not blocks:
+    if relative:
+        baseline, other = _logarithms(baseline), _logarithms(other)
+        resolution = math.log1p(resolution)
+    if paired:
+        both = sorted(baseline.keys() & other.keys())
+        baseline = {block: baseline[block] for block in both}
+        other = {block: other[block] for block in both}
+    if not baseline or not other:
         return None
-    found = interval([ours[block] - theirs[block] for block in blocks])
-    other = mean(theirs[block] for block in blocks)
-    seeable = None if found.half is None else max(found.half, sure * other)
-    return Difference(found, other, seeable)
+    effect, of = mean(other.values()) - mean(baseline.values()), mean(baseline.values())
+    blocks = min(len(baseline), len(other))
+    noise = detectable = None
+    if blocks > 1:
+        samples = [list(other.values()), list(baseline.values())]
+        if paired:
+            samples = [[other[block] - baseline[block] for block in baseline]]
+        error, freedom = _standard_error(samples)
+        noise = _student(freedom) * error
+        # Either hurdle is cleared in 80 % of all runs.
+        detectable = max(
+            _noncentrality(freedom) * error, resolution + _student(freedom, 2 * POWER - 1) * error
+        )
+    if relative:
+        effect, of = math.expm1(effect), math.exp(of)
+        detectable = None if detectable is None else math.expm1(detectable)
+    return Difference(effect, of, noise, resolution, detectable, blocks, relative)
+
+
+def difference_of_shares(baseline: Counts, other: Counts) -> Difference | None:
+    """Return what the shares of counts differ, block by block; None if no block has both.
+
+    Of each block how many were counted of how many. What was counted once may as well have been
+    counted twice or not at all: the resolution is half of the interval that chance alone leaves a
+    difference of shares (A. Agresti and B. Caffo, The American Statistician 54, 2000). Where
+    packets are late together, blocks differ by more, which Student's interval has.
+    """
+    both = sorted(baseline.keys() & other.keys())
+    shares, chance = [], 0.0
+    for sample in (baseline, other):
+        counted, of = (sum(sample[block][place] for block in both) for place in (0, 1))
+        share = (counted + 1) / (of + 2)
+        chance += share * (1 - share) / (of + 2)
+        shares.append({block: sample[block][0] / sample[block][1] for block in both})
+    return difference(*shares, resolution=_student(math.inf) * math.sqrt(chance))
 
 
 def false_alarms(found: Sequence[Difference]) -> FalseAlarms:
-    """Return how many of the differences of one thing from itself were seen."""
-    known = [one.seen for one in found if one.seen is not None]
+    """Return how many of the differences of one thing from itself are significant."""
+    known = [one.significant for one in found if one.significant is not None]
     return FalseAlarms(len(known), sum(known))
 
 
-def by_chance(samples: Sequence[tuple[float, int]]) -> float:
-    """Return how far a sum and difference of samples' means is from none in 95 % of all cases.
+def _logarithms(sample: Sample) -> Sample:
+    return {block: math.log(figure) for block, figure in sample.items() if figure > 0}
 
-    Of each sample its standard deviation and how many values it has, two or more. Student's t with
-    Welch's degrees of freedom (B. L. Welch, Biometrika 34, 1947), for one setting may well repeat
-    worse than another.
-    """
-    parts = [(deviation**2 / count, count - 1) for deviation, count in samples]
-    variance = sum(one for one, _ in parts)
-    if not variance:
-        return 0.0
-    freedom = variance**2 / sum(one**2 / own for one, own in parts)
-    return _student(freedom) * math.sqrt(variance)
+
+def _standard_error(samples: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return that of a sum or difference of means, and Welch's degrees of freedom."""
+    parts = [(variance(values) / len(values), len(values) - 1) for values in samples]
+    whole = sum(part for part, _ in parts)
+    # Of two samples without any scatter: those of the smaller one.
+    freedom = min(own for _, own in parts) + 0.0
+    if whole:
+        freedom = whole**2 / sum(part**2 / own for part, own in parts)
+    return math.sqrt(whole), freedom
 
 
 @cache
-def _student(freedom: float) -> float:
-    """Return how many standard errors the interval reaches to each side."""
+def _student(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Return how many standard errors an interval reaches to each side."""
     # It takes half a second to load, which every command would pay for.
-    from scipy.special import stdtrit
+    from scipy.special import ndtri, stdtrit
 
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    quantile = (1 + confidence) / 2
+    return float(ndtri(quantile) if math.isinf(freedom) else stdtrit(freedom, quantile))
+
+
+@cache
+def _noncentrality(freedom: float) -> float:
+    """Return of how many standard errors a difference is significant in 80 % of all runs."""
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(freedom, 1 - POWER, _student(freedom)))

@@ -19,8 +19,8 @@ A row is refused unless each point was seen exactly once for every packet sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import mean, median
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -30,8 +30,11 @@ from pydantic import (
     StringConstraints,
 )
 
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import Difference, Sample
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.whole import Positive, Whole
+from skblab_analysis.exact.summary import RESOLUTION
 from skblab_analysis.formats.run import Environment, Timing
 
 Part = Literal["tester", "forward", "queue", "read"]
@@ -40,7 +43,6 @@ Family = Literal[4, 6]
 FAMILIES: tuple[Family, ...] = (4, 6)
 RowName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=40)]
 Group = Literal["patch", "tool", "napi", "alternative"]
-CONFIDENCE = 0.95
 
 
 class _Part(BaseModel):
@@ -108,11 +110,6 @@ class WallPair(_Part):
     off_kpps: float = Field(gt=0, description="thousand packets per second, stamps off")
     on_kpps: float = Field(gt=0, description="thousand packets per second, stamps on")
 
-    @property
-    def ratio(self) -> float:
-        """Throughput on over throughput off."""
-        return self.on_kpps / self.off_kpps
-
 
 class BenchDocument(_Part):
     """The whole of `bench.json`."""
@@ -141,15 +138,18 @@ class BenchDocument(_Part):
 
 @dataclass(frozen=True)
 class Cell:
-    """Instructions per packet of one row, part and family: lowest and highest trial.
+    """Instructions per packet of one row, part and family: the lowest trial of each boot.
 
-    The lowest is the figure: whatever disturbs a trial, such as a wait for the timer's next tick
-    (4 million), can only add to what the work itself takes.
+    The lowest of all is the figure: whatever disturbs a trial, such as a wait for the timer's next
+    tick (4 million), can only add to what the work itself takes.
     """
 
-    low: float
-    high: float
-    trials: int
+    by_boot: Sample
+
+    @property
+    def low(self) -> float:
+        """Of all boots."""
+        return min(self.by_boot.values())
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,8 @@ class Figures:
     """One row in one experiment and family, in instructions per packet.
 
     `whole` holds the tester, `path` does not. `difference` and its `share` of the baseline's
-    whole are between paths; None in the baseline itself. `seeable` is the smallest difference
-    that could have been seen: the ranges of all trials that it was computed from, added; None where
-    nothing was repeated.
+    whole are between paths; `certainty` has its interval, by boots, and whether it is significant.
+    All three are None in the baseline itself.
     """
 
     row: Row
@@ -169,7 +168,7 @@ class Figures:
     difference: float | None
     share: float | None
     per_point: float | None
-    seeable: float | None
+    certainty: Difference | None
     # Receive alone: into the queue (without the tester), and out of it.
     queue: float | None = None
     read: float | None = None
@@ -183,18 +182,14 @@ class Poll:
     baseline: str
     polls_per_packet: float
     per_poll: float
-    seeable: float | None
+    certainty: Difference | None
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Throughput on over off: Hodges-Lehmann estimate and exact signed-rank interval."""
+    """Throughput on over off, pair by pair, and the medians of both."""
 
-    pairs: int
-    estimate: float
-    low: float
-    high: float
-    confidence: float
+    difference: Difference
     off_kpps: float
     on_kpps: float
 
@@ -204,10 +199,11 @@ Cells = Mapping[tuple[str, Part, Family], Cell]
 
 def cells(trials: Sequence[Trial]) -> dict[tuple[str, Part, Family], Cell]:
     """Return the cell of every row, part and family that was run."""
-    grouped: dict[tuple[str, Part, Family], list[float]] = {}
+    grouped: dict[tuple[str, Part, Family], dict[int, float]] = {}
     for trial in trials:
-        grouped.setdefault((trial.row, trial.part, trial.family), []).append(trial.per_packet)
-    return {key: Cell(min(values), max(values), len(values)) for key, values in grouped.items()}
+        by_boot = grouped.setdefault((trial.row, trial.part, trial.family), {})
+        by_boot[trial.boot] = min(trial.per_packet, by_boot.get(trial.boot, trial.per_packet))
+    return {key: Cell(by_boot) for key, by_boot in grouped.items()}
 
 
 def faults(row: str, trials: Sequence[Trial], proofs: Sequence[Proof]) -> list[str]:
@@ -248,6 +244,7 @@ def _figures(
     if rows[0].name != document.baseline:
         raise RefusedError(f"no row {document.baseline!r} to compare with")
     made: list[Figures] = []
+    baseline: Sample = {}
     for row in rows:
         # Whose tester: see the head of this file.
         whose = row.name if path == "forward" else document.baseline
@@ -255,12 +252,15 @@ def _figures(
         own = [found[row.name, part, family] for part in parts]
         whole = sum(cell.low for cell in own)
         own_path = whole - tester.low
-        range_ = sum(cell.high - cell.low for cell in (tester, *own))
         first = made[0] if made else None
-        # The baseline's own tester cancels in a difference from it.
-        if first and path == "receive":
-            range_ -= tester.high - tester.low
         difference = own_path - first.path if first else None
+        # The baseline's own tester cancels in a difference from it.
+        by_boot = _by_boot(own, [tester] if path == "forward" else [])
+        sure = None
+        if first is None:
+            baseline = by_boot
+        else:
+            sure = _certainty(baseline, by_boot, own_path - first.path, RESOLUTION * first.whole)
         points = row.points.get(path, 0)
         made.append(
             Figures(
@@ -271,7 +271,7 @@ def _figures(
                 difference=difference,
                 share=None if difference is None or first is None else difference / first.whole,
                 per_point=difference / points if difference is not None and points else None,
-                seeable=_seeable(range_, first, min(cell.trials for cell in (tester, *own))),
+                certainty=sure,
                 queue=own[0].low - tester.low if path == "receive" else None,
                 read=own[1].low if path == "receive" else None,
             )
@@ -279,11 +279,21 @@ def _figures(
     return made
 
 
-def _seeable(range_: float, first: Figures | None, trials: int) -> float | None:
-    """Return the smallest difference that could have been seen; None without repeats."""
-    if trials < 2 or (first and first.seeable is None):
-        return None
-    return range_ + ((first.seeable or 0) if first else 0)
+def _by_boot(plus: Sequence[Cell], minus: Sequence[Cell] = ()) -> Sample:
+    """Return a sum of cells, and what is taken off, of boots that have all of them."""
+    boots = set.intersection(*(set(cell.by_boot) for cell in (*plus, *minus)))
+    return {
+        boot: sum(cell.by_boot[boot] for cell in plus) - sum(cell.by_boot[boot] for cell in minus)
+        for boot in boots
+    }
+
+
+def _certainty(
+    baseline: Sample, other: Sample, effect: float, resolution: float
+) -> Difference | None:
+    """Return how sure an effect is, which is that of the least trials."""
+    found = certainty.difference(baseline, other, resolution=resolution, paired=False)
+    return None if found is None else replace(found, effect=effect)
 
 
 def polls(document: BenchDocument) -> list[Poll]:
@@ -295,53 +305,35 @@ def polls(document: BenchDocument) -> list[Poll]:
         if row.group != "napi" or row.refused or not each:
             continue
         other = document.against.get(row.name, document.baseline)
-        pairs = [
-            (found[row.name, "tester", family], found[other, "tester", family])
+        families = [
+            family
             for family in FAMILIES
             if (row.name, "tester", family) in found and (other, "tester", family) in found
         ]
-        if pairs:
-            added = mean(one.low - two.low for one, two in pairs)
-            ranges = [one.high - one.low + two.high - two.low for one, two in pairs]
-            repeated = min(min(one.trials, two.trials) for one, two in pairs) > 1
-            seeable = max(ranges) / each if repeated else None
-            made.append(Poll(row, other, each, added / each, seeable))
+        if families:
+            ours, theirs = (
+                [found[name, "tester", family] for family in families] for name in (row.name, other)
+            )
+            count = len(families) * each
+            whole = sum(cell.low for cell in theirs) / count
+            added = sum(cell.low for cell in ours) / count - whole
+            before, after = (
+                {boot: figure / count for boot, figure in _by_boot(some).items()}
+                for some in (theirs, ours)
+            )
+            sure = _certainty(before, after, added, RESOLUTION * whole)
+            made.append(Poll(row, other, each, added, sure))
     return made
 
 
-def ratio(pairs: Sequence[WallPair], confidence: float = CONFIDENCE) -> Ratio | None:
-    """Return throughput on over off with its interval; None with no pair.
-
-    The interval is the narrowest signed-rank one that has at least `confidence`; with too few
-    pairs for that, it is the widest there is and says its own confidence.
-    """
-    if not pairs:
-        return None
-    values = [pair.ratio for pair in pairs]
-    n = len(values)
-    walsh = sorted((values[i] * values[j]) ** 0.5 for i in range(n) for j in range(i, n))
-    cut, sure = _cut(n, confidence)
-    return Ratio(
-        pairs=n,
-        estimate=median(walsh),
-        low=walsh[cut],
-        high=walsh[-1 - cut],
-        confidence=sure,
-        off_kpps=median(pair.off_kpps for pair in pairs),
-        on_kpps=median(pair.on_kpps for pair in pairs),
+def ratio(pairs: Sequence[WallPair]) -> Ratio | None:
+    """Return throughput on over off with its interval; None with no pair."""
+    found = certainty.difference(
+        {number: pair.off_kpps for number, pair in enumerate(pairs)},
+        {number: pair.on_kpps for number, pair in enumerate(pairs)},
+        relative=True,
     )
-
-
-def _cut(n: int, confidence: float) -> tuple[int, float]:
-    """How many Walsh averages to leave out at each end, and the confidence that remains."""
-    ways = [1]
-    for rank in range(1, n + 1):
-        longer = ways + [0] * rank
-        for total, count in enumerate(ways):
-            longer[total + rank] += count
-        ways = longer
-    cut, tail = 0, ways[0]
-    while 1 - 2 * (tail + ways[cut + 1]) / 2**n >= confidence:
-        cut += 1
-        tail += ways[cut]
-    return cut, 1 - 2 * tail / 2**n
+    if found is None:
+        return None
+    off, on = median(pair.off_kpps for pair in pairs), median(pair.on_kpps for pair in pairs)
+    return Ratio(found, off, on)

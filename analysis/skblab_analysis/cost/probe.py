@@ -8,11 +8,11 @@ has what was known at its end.
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from skblab_analysis.base.certainty import Difference, difference
 from skblab_analysis.base.checked import read
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.base.words import number, signed
@@ -94,11 +94,6 @@ class Pair(_Part):
     without_probe: float = Field(gt=0, description="packets or messages that arrived per second")
     with_probe: float = Field(gt=0, description="packets or messages that arrived per second")
 
-    @property
-    def ratio(self) -> float:
-        """Throughput with the probe over throughput without."""
-        return self.with_probe / self.without_probe
-
 
 class WallCost(_Part):
     """The throughput that the probe leaves, on the wall clock of one machine."""
@@ -112,9 +107,13 @@ class WallCost(_Part):
     pairs: tuple[Pair, ...] = Field(min_length=1)
 
     @property
-    def ratios(self) -> list[float]:
-        """The ratio of each pair, the least first."""
-        return sorted(pair.ratio for pair in self.pairs)
+    def difference(self) -> Difference:
+        """What throughput with the probe differs from that without, as a part of it."""
+        without = {number: pair.without_probe for number, pair in enumerate(self.pairs)}
+        with_ = {number: pair.with_probe for number, pair in enumerate(self.pairs)}
+        found = difference(without, with_, relative=True)
+        assert found is not None
+        return found
 
 
 class CostDocument(_Part):
@@ -178,15 +177,14 @@ def _instructions(value: float) -> str:
 
 
 def _throughput(wall: WallCost, own: bool) -> str:
-    ratios = wall.ratios
-    count = (
-        "1 pair"
-        if len(ratios) == 1
-        else f"{number(ratios[0], 2)} to {number(ratios[-1], 2)}, {len(ratios)} pairs"
-    )
+    found = wall.difference
+    count = "1 pair"
+    if found.low is not None and found.high is not None:
+        low, high = number(1 + found.low, 2), number(1 + found.high, 2)
+        count = f"95 % interval {low} to {high}, {found.blocks} pairs"
     where = "under emulation" if wall.accel == "tcg" else "in a guest with KVM"
     kernel = "" if own else f", on {wall.kernel}"
     return (
-        f"throughput of {wall.load} with it {number(median(ratios), 2)} of without "
+        f"throughput of {wall.load} with it {number(1 + found.effect, 2)} of without "
         f"(wall, {count}{kernel}, {where})"
     )

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.tables import titled
-from skblab_analysis.base.words import FIXED_SPACE, number, share, signed
+from skblab_analysis.base.words import ABSENT, FIXED_SPACE, number, share, signed
 from skblab_analysis.cost import bench, functions, probe
 from skblab_analysis.load import Run
 from skblab_analysis.view import View
@@ -102,7 +103,7 @@ def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures
                 if one.share is None
                 else share(one.share, 1, sign=True).replace(FIXED_SPACE, ""),
                 "" if one.per_point is None else signed(one.per_point, 1),
-                number(one.seeable, 1),
+                _margin(one.certainty),
                 end_section=one is figures[-1],
             )
     return table
@@ -120,25 +121,39 @@ def _poll_table(polls: Sequence[bench.Poll]) -> Table:
             one.baseline,
             number(one.polls_per_packet, 2),
             signed(one.per_poll, 1),
-            number(one.seeable, 1),
+            _margin(one.certainty),
         )
     return table
+
+
+def _margin(one: Difference | None) -> str:
+    """Return half of an interval; in brackets if it holds 0."""
+    if one is None or one.margin is None:
+        return "" if one is None else ABSENT
+    text = number(one.margin, 1)
+    return text if one.significant else f"({text})"
 
 
 def _wall_table(pairs: Sequence[bench.WallPair]) -> Table:
     table = titled("Throughput of forwarding (wall, stamps on over off)")
     table.add_column("packets", no_wrap=True)
-    for name in ("pairs", "off kpps", "on kpps", "on / off", "interval"):
+    for name in ("pairs", "off kpps", "on kpps", "on / off", "95 %"):
         table.add_column(name, justify="right", no_wrap=True)
     for family in bench.FAMILIES:
         found = bench.ratio([pair for pair in pairs if pair.family == family])
         if found is not None:
             table.add_row(
                 f"IPv{family}",
-                str(found.pairs),
+                str(found.difference.blocks),
                 number(found.off_kpps, 1),
                 number(found.on_kpps, 1),
-                number(found.estimate, 3),
-                f"{number(found.low, 3)} to {number(found.high, 3)} ({found.confidence:.0%})",
+                number(1 + found.difference.effect, 3),
+                _ratio_words(found.difference),
             )
     return table
+
+
+def _ratio_words(one: Difference) -> str:
+    if one.low is None or one.high is None:
+        return ABSENT
+    return f"{number(1 + one.low, 3)} to {number(1 + one.high, 3)}"

@@ -15,12 +15,12 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
 
     `suffix` tells those of further traffic from the first.
     """
-    differences = {difference.setting: difference for difference in exact.differences}
+    differences = {change.setting: change.difference for change in exact.differences}
     lines = []
     for cost in exact.costs:
         tester = exact.tester(cost)
         difference = differences.get(cost.setting)
-        value = difference.value if difference else 0.0
+        value = difference.effect if difference else 0.0
         words = "baseline"
         if difference:
             words = f"{signed(value, 1)} ({share(difference.share, 1, sign=True)})"
@@ -29,7 +29,7 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
             f"{value:.3f} "
             f"{quoted(number(cost.mean, 1))} {quoted(words)}\n"
         )
-    values = [difference.value for difference in exact.differences]
+    values = [change.difference.effect for change in exact.differences]
     low, high = min([0.0, *values]), max([0.0, *values])
     if low == high:
         high = 1.0
@@ -56,8 +56,8 @@ def _in_words(exact: ExactSummary) -> str:
         f"{cost.setting}: {number(cost.mean, 1)} instructions a packet" for cost in exact.costs
     ]
     parts += [
-        f"{difference.setting} differs from {exact.baseline.setting} by "
-        f"{signed(difference.value, 1)}"
-        for difference in exact.differences
+        f"{change.setting} differs from {exact.baseline.setting} by "
+        f"{signed(change.difference.effect, 1)}"
+        for change in exact.differences
     ]
     return "; ".join(parts) + "."

@@ -9,41 +9,44 @@ its own: there each is taken from its whole first.
 A trial whose packets did not all reach the sink is refused: a lost packet costs less. A few more
 than were sent (STRAY_LIMIT) are let through: a kernel announces its addresses by itself.
 
-Two trials of one setting should agree; their spread is (largest - smallest) / mean. The smallest
-difference that could have been seen is stated: the sum of both settings' ranges, or where there are
-so few trials that ranges are small by chance, as much as Student's t of 95 % asks for: with two
-trials of each the ranges alone would see one in eight differences that there are not.
+Two trials of one setting should agree; their spread is (largest - smallest) / mean. A setting's
+figure of a boot is the mean of its trials there, and boots are two samples: see base/certainty.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import stdev
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
 
 from skblab_analysis import tablerows
-from skblab_analysis.base.certainty import by_chance
+from skblab_analysis.base.certainty import Change, Difference, Sample, difference
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.exact.rows import ExactTrial, check
 from skblab_analysis.load import Run
 
 # The project's own promise for two boots of the same setting.
 SPREAD_LIMIT = 0.001
+# What two boots of the same setting are apart, as a part of all that is counted.
+RESOLUTION = 0.0003
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions per packet over the trials of one setting and part."""
+    """Instructions per packet of a setting and part; `by_boot` has the mean of its trials there."""
 
     setting: str
     boot_knobs: str
     trials: int
-    boots: int
+    by_boot: Mapping[int, float]
     mean: float
     low: float
     high: float
-    # The sample's standard deviation, from mean; 0 of one trial.
-    deviation: float
+
+    @property
+    def boots(self) -> int:
+        """In how many boots it was counted."""
+        return len(self.by_boot)
 
     @property
     def spread(self) -> float | None:
@@ -57,32 +60,14 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """What a setting adds to the baseline, in instructions per packet.
-
-    `seeable` is the smallest difference that could have been seen; None without repeats.
-    """
-
-    setting: str
-    value: float
-    share: float
-    seeable: float | None
-
-    @property
-    def seen(self) -> bool | None:
-        """Whether there is a difference; None without repeats."""
-        return None if self.seeable is None else abs(self.value) > self.seeable
-
-
-@dataclass(frozen=True)
 class ExactSummary:
     """Costs by setting in the order first run; the first is the baseline.
 
-    Each way of booting has a tester of its own.
+    `differences` are in instructions per packet. Each way of booting has a tester of its own.
     """
 
     costs: tuple[Cost, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[Change, ...]
     testers: tuple[Cost, ...]
     traffic: str = ""
 
@@ -143,7 +128,7 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
     )
     summary = ExactSummary(
         costs=costs,
-        differences=tuple(_difference(costs[0], cost, testers) for cost in costs[1:]),
+        differences=tuple(_change(costs[0], cost, testers) for cost in costs[1:]),
         testers=testers,
         traffic=trials[0].traffic,
     )
@@ -157,17 +142,24 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
     return summary
 
 
+def compare(baseline: Sample, other: Sample, whole: float) -> Difference | None:
+    """Return the difference of two figures by boot; `whole` is all that the baseline counts."""
+    return difference(baseline, other, resolution=RESOLUTION * whole, paired=False)
+
+
 def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
     figures = [trial.per_packet for trial in trials]
+    by_boot: dict[int, list[float]] = {}
+    for trial in trials:
+        by_boot.setdefault(trial.boot, []).append(trial.per_packet)
     return Cost(
         setting=name,
         boot_knobs=trials[0].boot_knobs,
         trials=len(trials),
-        boots=len({trial.boot for trial in trials}),
-        mean=sum(figures) / len(figures),
+        by_boot={boot: mean(some) for boot, some in by_boot.items()},
+        mean=mean(figures),
         low=min(figures),
         high=max(figures),
-        deviation=stdev(figures) if len(figures) > 1 else 0.0,
     )
 
 
@@ -175,14 +167,16 @@ def _tester(cost: Cost, testers: Sequence[Cost]) -> Cost | None:
     return next((one for one in testers if one.boot_knobs == cost.boot_knobs), None)
 
 
-def _difference(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Difference:
-    value, counted = cost.mean - baseline.mean, [baseline, cost]
-    theirs, ours = _tester(baseline, testers), _tester(cost, testers)
-    if theirs is not None and ours is not None and ours is not theirs:
-        value -= ours.mean - theirs.mean
-        counted += [theirs, ours]
-    seeable = None
-    if all(one.trials > 1 for one in counted):
-        ranges = sum(one.high - one.low for one in counted)
-        seeable = max(ranges, by_chance([(one.deviation, one.trials) for one in counted]))
-    return Difference(cost.setting, value, value / baseline.mean, seeable)
+def _change(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Change:
+    theirs, ours = baseline.by_boot, cost.by_boot
+    tester, other = _tester(baseline, testers), _tester(cost, testers)
+    if tester is not None and other is not None and other is not tester:
+        theirs, ours = _less(theirs, tester), _less(ours, other)
+    found = compare(theirs, ours, baseline.mean)
+    assert found is not None
+    return Change(cost.setting, replace(found, of=baseline.mean))
+
+
+def _less(wholes: Sample, tester: Cost) -> Sample:
+    """Return the path's own cost by boot, with the mean of testers where a boot has none."""
+    return {boot: whole - tester.by_boot.get(boot, tester.mean) for boot, whole in wholes.items()}

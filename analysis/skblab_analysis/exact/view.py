@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base.certainty import AGAIN, Change, Difference, false_alarms
+from skblab_analysis.base.differences import alarms_text
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
 from skblab_analysis.exact.picture import picture
-from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, Difference, ExactSummary, of
+from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -28,7 +30,7 @@ def exact_table(exact: ExactSummary) -> Table:
     table.add_column("setting", overflow="fold")
     for name in (*counted, "all", "path", "difference", "of all", "spread"):
         table.add_column(name, justify="right", no_wrap=True)
-    by_setting = {difference.setting: difference for difference in exact.differences}
+    by_setting = {change.setting: change.difference for change in exact.differences}
     for cost in costs:
         difference = by_setting.get(cost.setting)
         alone = cost in exact.testers
@@ -39,19 +41,28 @@ def exact_table(exact: ExactSummary) -> Table:
             *((str(cost.trials), str(cost.boots)) if counted else ()),
             number(cost.mean, 1),
             "" if alone else number(exact.path(cost), 1),
-            signed(difference.value, 1) if difference else "" if alone else "baseline",
-            share(difference.share, 1, sign=True) if difference else "",
+            *(_words(difference)[::2] if difference else ("" if alone else "baseline", "")),
             _spread(cost),
         )
     said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
     said += [
-        f"{escape(difference.setting)}: no difference seen; the smallest that could have been seen "
-        f"is {number(difference.seeable, 1)}"
-        for difference in exact.differences
-        if difference.seen is False
+        f"{escape(change.setting)}: not significant, the smallest detectable difference is "
+        f"{number(change.difference.detectable, 1)}"
+        for change in exact.differences
+        if change.difference.significant is False
     ]
+    if any(change.difference.significant is None for change in exact.differences):
+        said.append("in brackets: of one boot, whether it is significant is not known")
     table.caption = "; ".join(said)
     return table
+
+
+def _words(difference: Difference, space: str = " ") -> tuple[str, str, str]:
+    """Return a difference, in brackets if not significant, half of its interval, and its share."""
+    text = signed(difference.effect, 1, space)
+    half = "" if difference.margin is None else f"±{number(difference.margin, 1, space)}"
+    text = text if difference.significant else f"({text})"
+    return text, half, share(difference.share, 1, sign=True)
 
 
 def _spread(cost: Cost) -> str:
@@ -70,13 +81,13 @@ class Shown:
 
 
 def _section(exact: ExactSummary, place: int) -> Section:
-    differences = {difference.setting: difference for difference in exact.differences}
+    differences = {change.setting: change.difference for change in exact.differences}
     rows = [_row(cost, exact, differences.get(cost.setting)) for cost in exact.costs]
     rows += [
         Cells(
             name=tester.setting,
             about="generator, links and sink with nothing in between",
-            figures=("", "", number(tester.mean, 1, NARROW_SPACE), "", *_repeats(tester)),
+            figures=("", "", "", number(tester.mean, 1, NARROW_SPACE), "", *_repeats(tester)),
         )
         for tester in exact.testers
     ]
@@ -88,8 +99,7 @@ def _row(cost: Cost, exact: ExactSummary, difference: Difference | None) -> Cell
     return Cells(
         name=cost.setting,
         figures=(
-            signed(difference.value, 1, NARROW_SPACE) if difference else "baseline",
-            share(difference.share, 1, sign=True) if difference else "",
+            *(_words(difference, NARROW_SPACE) if difference else ("baseline", "", "")),
             number(cost.mean, 1, NARROW_SPACE),
             number(exact.path(cost), 1, NARROW_SPACE),
             *_repeats(cost),
@@ -102,27 +112,35 @@ def _repeats(cost: Cost) -> tuple[str, ...]:
 
 
 def headline(run: Run) -> str | None:
-    """Return the largest difference of all."""
-    differences = [(found, exact) for exact in of(run) for found in exact.differences]
-    if not differences:
-        return None
-    return _cost(*max(differences, key=lambda pair: abs(pair[0].value)))
+    """Return the largest difference of all that are significant, or of which that is not known."""
+    changes = [(change, exact) for exact in of(run) for change in exact.differences]
+    known = [pair for pair in changes if pair[0].difference.significant is not False]
+    if known:
+        return _cost(*max(known, key=lambda pair: abs(pair[0].difference.effect)))
+    if changes:
+        return f"No setting differs significantly from {changes[0][1].baseline.setting}"
+    return None
 
 
 def _sentences(exact: ExactSummary) -> Iterator[str]:
-    for difference in exact.differences:
-        if difference.seen is False:
+    for change in exact.differences:
+        found = change.difference
+        if change.setting == AGAIN:
+            yield from alarms_text("instructions", false_alarms([found]))
+            continue
+        if found.significant is False:
             yield (
-                f"{difference.setting} makes no difference that could be seen against "
-                f"{exact.baseline.setting}: the smallest that could have been is "
-                f"{number(difference.seeable, 1, NARROW_SPACE)} instructions a packet."
+                f"{change.setting} does not differ significantly from {exact.baseline.setting}: "
+                "the smallest detectable difference is "
+                f"{number(found.detectable, 1, NARROW_SPACE)} instructions a packet"
+                f"{', the resolution' if found.why == 'resolution' else ''}."
             )
             continue
-        against = f"{share(difference.share, 1, sign=True)} on everything counted"
+        against = f"{share(found.share, 1, sign=True)} on everything counted"
         path = exact.path(exact.baseline)
         if path is not None:
-            against += f", {share(difference.value / path, 1, sign=True)} on the path itself"
-        yield f"{_cost(difference, exact)}: {against}."
+            against += f", {share(found.effect / path, 1, sign=True)} on the path itself"
+        yield f"{_cost(change, exact)}: {against}."
     spreads = [cost.spread for cost in exact.costs if cost.spread is not None]
     if spreads:
         boots = max(cost.boots for cost in exact.costs)
@@ -132,12 +150,13 @@ def _sentences(exact: ExactSummary) -> Iterator[str]:
         )
 
 
-def _cost(difference: Difference, exact: ExactSummary) -> str:
-    amount = number(abs(difference.value), 1, NARROW_SPACE)
-    more = "more" if difference.value >= 0 else "less"
+def _cost(change: Change, exact: ExactSummary) -> str:
+    effect = change.difference.effect
+    amount = number(abs(effect), 1, NARROW_SPACE)
+    more = "more" if effect >= 0 else "less"
     traffic = f" of {exact.traffic}" if exact.traffic else ""
     return (
-        f"{difference.setting} costs {amount} instructions a packet{traffic} {more} than "
+        f"{change.setting} costs {amount} instructions a packet{traffic} {more} than "
         f"{exact.baseline.setting}"
     )
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.differences import difference_text, half_text
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import ABSENT, Scale, number, quantity, scale, small_share
 from skblab_analysis.latency.summary import COMPARED, Delay, LatencySummary, Lateness
-from skblab_analysis.view import difference_text, half_text
 
 QUANTILES = {"p50": 0.5, "p99": COMPARED, "p99.9": 0.999, "p99.99": 0.9999}
 # What a whole has of late packets is given in parts of this.
@@ -34,7 +34,7 @@ class DelayCells:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the difference is not told from none."""
+        """Whether the difference is not significant."""
         return self.difference.startswith("(")
 
 
@@ -123,8 +123,8 @@ def _late(delay: Delay, one: Lateness, summary: LatencySummary, space: str) -> L
 
 
 def _per_million(one: Difference, space: str) -> str:
-    more = MILLION * one.interval.mean
+    more = MILLION * one.effect
     text = f"{'+' if more > 0 else ''}{number(more, 1, space)}"
-    if one.interval.half is not None:
-        text += f" ±{number(MILLION * one.interval.half, 1, space)}"
-    return text if one.seen else f"({text})"
+    if one.margin is not None:
+        text += f" ±{number(MILLION * one.margin, 1, space)}"
+    return text if one.significant else f"({text})"

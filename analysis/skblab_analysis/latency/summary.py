@@ -3,8 +3,8 @@
 
 One-way latency is from a packet's stamp at the generator to its arrival at the sink, on one clock.
 Settings are compared within a traffic and a rate only, block by block: by the 99th percentile, and
-by how many packets were late. A block in which the generator did not keep the rate is in the
-figures of its setting, and in no comparison: what it tells is of another rate.
+by how many packets were late or lost. A block in which the generator did not keep the rate is in
+the figures of its setting, and in no comparison: what it tells is of another rate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms
+from skblab_analysis.base.certainty import AGAIN, Counts, Difference, FalseAlarms, Sample
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.exact.rows import Part
@@ -22,9 +22,9 @@ from skblab_analysis.exact.summary import tester_name
 from skblab_analysis.layers.series import Row, Series
 from skblab_analysis.load import Run
 
-# By which settings are compared, and to what a percentile is sure: a bucket's width.
+# By which settings are compared, and the resolution of a percentile: a bucket's width.
 COMPARED = 0.99
-SURE = 1 / SUB_BUCKETS
+RESOLUTION = 1 / SUB_BUCKETS
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,18 @@ class Delay:
         }
         return {block: value for block, value in found.items() if value is not None}
 
-    def late_by_block(self) -> dict[int, float]:
-        """Return the share of late packets by the first threshold, of blocks that kept the rate."""
-        return {
-            one.boot: min(one.lateness, key=lambda late: late.threshold_ns).share
+    def late_by_block(self) -> Counts:
+        """Return late packets by the first threshold, and all, of blocks that kept the rate."""
+        first = {
+            one.boot: min(one.lateness, key=lambda late: late.threshold_ns)
             for one in self.trials
             if one.kept and one.lateness
         }
+        return {boot: (one.late, one.packets) for boot, one in first.items() if one.packets}
 
-    def lost_by_block(self) -> dict[int, float]:
-        """Return the share of lost packets, of blocks that kept the rate."""
-        return {one.boot: one.lost / one.sent for one in self.trials if one.kept and one.sent}
+    def lost_by_block(self) -> Counts:
+        """Return lost packets, and all that were sent, of blocks that kept the rate."""
+        return {one.boot: (one.lost, one.sent) for one in self.trials if one.kept and one.sent}
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,10 @@ class Change:
 
     @property
     def loses(self) -> bool:
-        """Whether more is lost than with the baseline: for sure, or in the only block there is."""
+        """Whether more is lost than with the baseline: significantly, or in the only block."""
         if self.lost is None:
             return False
-        return self.lost.seen is not False and self.lost.interval.mean > 0
+        return self.lost.significant is not False and self.lost.effect > 0
 
 
 @dataclass(frozen=True)
@@ -159,13 +160,13 @@ class LatencySummary:
 
     @property
     def best(self) -> Change | None:
-        """The setting that lowers the 99th percentile most, for sure, and loses no more for it."""
+        """The setting that lowers the 99th percentile most, significantly, and loses no more."""
         if self.baseline is None:
             return None
         better = [
             (one.compared.share, one)
             for one in self.changes
-            if one.compared is not None and one.compared.seen and one.compared.interval.mean < 0
+            if one.compared is not None and one.compared.significant and one.compared.effect < 0
             if one.setting != AGAIN and not one.loses
         ]
         return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
@@ -242,7 +243,7 @@ def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySu
 
 
 def false_alarms(found: Sequence[LatencySummary]) -> FalseAlarms:
-    """Return how often the baseline was told from itself, by the percentile compared."""
+    """Return how often the baseline differed significantly from itself, by the percentile."""
     again = [change for one in found if (change := one.change(AGAIN)) is not None]
     return certainty.false_alarms([one.compared for one in again if one.compared is not None])
 
@@ -252,6 +253,11 @@ def widest(found: Sequence[LatencySummary]) -> float | None:
     shares = [one.widest for one in found]
     known = [one for one in shares if one is not None]
     return max(known) if known and len(known) == len(shares) else None
+
+
+def compare(baseline: Sample, other: Sample) -> Difference | None:
+    """Return the difference of two percentiles by block."""
+    return certainty.difference(baseline, other, resolution=RESOLUTION, relative=True)
 
 
 def _summary(
@@ -281,9 +287,9 @@ def _summary(
 def _change(one: Delay, baseline: Delay) -> Change:
     return Change(
         one.setting,
-        certainty.difference(one.compared(), baseline.compared(), SURE),
-        certainty.difference(one.late_by_block(), baseline.late_by_block()),
-        certainty.difference(one.lost_by_block(), baseline.lost_by_block()),
+        compare(baseline.compared(), one.compared()),
+        certainty.difference_of_shares(baseline.late_by_block(), one.late_by_block()),
+        certainty.difference_of_shares(baseline.lost_by_block(), one.lost_by_block()),
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Latency of settings at given rates: its tables, the page's section, and sentences about them.
 
-A difference in brackets is not told from none.
+A difference in brackets is not significant.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.certainty import Change as SettingChange
+from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
 from skblab_analysis.base.tables import titled
@@ -21,13 +23,12 @@ from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, 
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
 from skblab_analysis.latency.summary import (
     COMPARED,
-    Change,
     Delay,
     LatencySummary,
     false_alarms,
     of,
 )
-from skblab_analysis.view import Cells, Section, View, half_text, suffix, times
+from skblab_analysis.view import Cells, Section, View, suffix
 
 
 def tables(summary: LatencySummary) -> list[Table]:
@@ -47,7 +48,7 @@ def tables(summary: LatencySummary) -> list[Table]:
             end_section=place == len(summary.delays) - 1,
         )
     if any(row.doubtful for row in made):
-        table.caption = "in brackets: not told from none"
+        table.caption = "in brackets: not significant"
     return [table, _late_packets_table(summary)]
 
 
@@ -167,7 +168,8 @@ def headline(found: Sequence[LatencySummary]) -> str | None:
 
 def sentences(found: Sequence[LatencySummary]) -> list[str]:
     """Return the findings."""
-    return [*(one for summary in found for one in _sentences(summary)), *_alarms(found)]
+    said = [sentence for summary in found for sentence in _sentences(summary)]
+    return [*said, *alarms_text("latency", false_alarms(found))]
 
 
 def unseen(found: Sequence[LatencySummary]) -> list[str]:
@@ -206,18 +208,16 @@ def _sentences(summary: LatencySummary) -> Iterator[str]:
             said += f" and 99 % less than {quantity(most, 'ns')}"
         yield f"{said}{_floor(summary)}."
     yield from _late_words(first)
-    seen = [one for one in summary.changes if one.compared is not None and one.compared.seen]
-    if seen := [one for one in seen if one.setting != AGAIN]:
-        order = sorted(seen, key=lambda one: one.compared.share if one.compared else 0.0)
-        said = joined([_change(one) for one in order])
-        yield f"Its 99th percentile against {summary.baseline}: {said}."
-    same = [
-        one
+    compared = [
+        SettingChange(one.setting, one.compared)
         for one in summary.changes
-        if one.compared is not None and one.compared.seen is False and one.setting != AGAIN
+        if one.compared is not None and one.setting != AGAIN
     ]
-    if same:
-        yield f"No difference was seen with {joined([one.setting for one in same])}."
+    if significant := [one for one in compared if one.difference.significant]:
+        order = sorted(significant, key=lambda one: one.difference.share)
+        said = joined([change_text(one) for one in order])
+        yield f"Its 99th percentile against {summary.baseline}: {said}."
+    yield from not_significant(compared)
 
 
 def _floor(summary: LatencySummary) -> str:
@@ -240,22 +240,6 @@ def _late_words(one: Delay) -> Iterable[str]:
     ]
     packets = spaced(one.lateness[0].packets)
     yield f"Of its {packets} packets {joined(parts)}."
-
-
-def _change(one: Change) -> str:
-    assert one.compared is not None
-    half = half_text(one.compared)
-    return f"{one.setting} {share(one.compared.share, 1, sign=True)}{f' {half}' if half else ''}"
-
-
-def _alarms(found: Sequence[LatencySummary]) -> list[str]:
-    alarms = false_alarms(found)
-    if not alarms.comparisons:
-        return []
-    return [
-        f"By latency the baseline was compared with itself {times(alarms.comparisons)}, and a "
-        f"difference was seen {times(alarms.alarms)}."
-    ]
 
 
 VIEW = View(

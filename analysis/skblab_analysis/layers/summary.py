@@ -5,7 +5,8 @@ Settings are compared within a traffic and a rate only, block by block, by what 
 layer on average, those that skip it included: so layers add up to the whole path, as percentiles do
 not. A layer is from one point to another, and where packets skip points, as in a flow table, there
 are others. Blocks in which the generator did not keep the rate are in the figures of their setting,
-and in no comparison. The probe's own work is in every figure, and cancels in a difference.
+and in no comparison. The probe's own work is in every figure, and cancels in a difference. Times
+are whole nanoseconds: their resolution is one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.certainty import Difference, Sample
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.latency.summary import in_order
@@ -25,6 +26,7 @@ from skblab_analysis.load import Run
 
 WHOLE = "whole path"
 DELAY = "NAPI delay"
+RESOLUTION = 1.0
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,17 @@ class LayeringSummary:
         return self.changes.get(setting, {}).get(layer)
 
     def moved(self, setting: str) -> list[tuple[str, Difference]]:
-        """Return the layers that differ for sure and the way the whole does, most of it first."""
+        """Return the layers that differ significantly and as the whole does, most of it first."""
         whole = self.change(setting, WHOLE)
         if whole is None:
             return []
         found = [
             (name, one)
             for name, one in self.changes.get(setting, {}).items()
-            if one.seen and name not in (WHOLE, DELAY)
-            if one.interval.mean * whole.interval.mean > 0
+            if one.significant and name not in (WHOLE, DELAY)
+            if one.effect * whole.effect > 0
         ]
-        return sorted(found, key=lambda pair: -abs(pair[1].interval.mean))
+        return sorted(found, key=lambda pair: -abs(pair[1].effect))
 
 
 def of(run: Run) -> list[LayeringSummary]:
@@ -144,12 +146,11 @@ def _summary(
     order = sorted(by_setting, key=lambda name: name != baseline)
     known = order[0] == baseline
     names = tuple(dict.fromkeys(name for one in trials for name in one.histograms()))
-    means = {name: _means(found) for name, found in by_setting.items()}
+    means = {name: means_by_block(found) for name, found in by_setting.items()}
     changes: dict[str, dict[str, Difference]] = {}
     for name in order[1:] if known else ():
         found = {
-            layer: certainty.difference(_of(means[name], layer), _of(means[order[0]], layer))
-            for layer in names
+            layer: compare(_of(means[order[0]], layer), _of(means[name], layer)) for layer in names
         }
         changes[name] = {layer: one for layer, one in found.items() if one is not None}
     return LayeringSummary(
@@ -172,7 +173,12 @@ def _setting(name: str, trials: Sequence[Layered], names: Sequence[str]) -> Sett
     return Setting(name, tuple(trials), filled)
 
 
-def _means(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
+def compare(baseline: Sample, other: Sample) -> Difference | None:
+    """Return the difference of a layer's means by block, in ns."""
+    return certainty.difference(baseline, other, resolution=RESOLUTION)
+
+
+def means_by_block(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
     """Return what a packet spends in each layer by block, of blocks that kept the rate.
 
     In a layer that no packet of a block has, none of its time is spent.

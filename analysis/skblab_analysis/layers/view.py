@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Layers by setting, of a sweep: their tables, the page's section, and sentences about them.
 
-A difference in brackets is not told from none. What one trial of the probe saw is trial_view's.
+A difference in brackets is not significant. What one trial of the probe saw is trial_view's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def table(summary: LayeringSummary) -> Table:
         made.add_row(escape(row.setting), *row.means)
         if any(row.differences):
             made.add_row("", *row.differences, style="dim")
-    made.caption = "below each mean: what it differs from the baseline's; in brackets: not for sure"
+    made.caption = (
+        "below each mean: what it differs from the baseline's; in brackets: not significant"
+    )
     return made
 
 
@@ -135,23 +137,22 @@ def _cells(one: Setting, summary: LayeringSummary, space: str) -> SettingCells:
 def _difference(one: Difference | None, scaled: Scale, space: str) -> str:
     if one is None:
         return ""
-    mean, half = one.interval.mean, one.interval.half
-    text = f"{'+' if mean > 0 else ''}{scaled.text(mean, space)}"
-    if half is not None:
-        text += f" ±{scaled.text(half, space)}"
-    return text if one.seen else f"({text})"
+    text = f"{'+' if one.effect > 0 else ''}{scaled.text(one.effect, space)}"
+    if one.margin is not None:
+        text += f" ±{scaled.text(one.margin, space)}"
+    return text if one.significant else f"({text})"
 
 
 def _sentences(summary: LayeringSummary) -> Iterator[str]:
     for setting in summary.settings[1:]:
         whole = summary.change(setting.name, WHOLE)
-        if whole is None or not whole.seen or setting.name == AGAIN:
+        if whole is None or not whole.significant or setting.name == AGAIN:
             continue
         moved = [
-            f"{name} {'+' if one.interval.mean > 0 else ''}{quantity(one.interval.mean, 'ns')}"
+            f"{name} {'+' if one.effect > 0 else ''}{quantity(one.effect, 'ns')}"
             for name, one in summary.moved(setting.name)[:MOST_NAMED]
         ]
-        text = f"{'+' if whole.interval.mean > 0 else ''}{quantity(whole.interval.mean, 'ns')}"
+        text = f"{'+' if whole.effect > 0 else ''}{quantity(whole.effect, 'ns')}"
         yield (
             f"{at_rate(summary)}: with {setting.name} a packet's way through the router differs by "
             f"{text}{f': most of it in {joined(moved)}' if moved else ''}."

@@ -161,7 +161,7 @@ def _recovery(one: OfSetting, write: Callable[[float], str]) -> str:
         return "not"
     found, within = one.recovery_s, one.within_s
     if found is not None and within is not None and found.mean <= within.mean:
-        # Not told from none.
+        # It may be shorter.
         return f"≤ {write(within.mean)}"
     return _cell(one, "recovery", found, write)
 

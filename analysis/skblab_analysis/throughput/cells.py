@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skblab_analysis.base.differences import difference_text, half_text
 from skblab_analysis.base.words import ABSENT, number
 from skblab_analysis.throughput.rows import Judgement
 from skblab_analysis.throughput.summary import GoalSummary, Rate
-from skblab_analysis.view import difference_text, half_text
 
 # What a table has room for.
 LIMITS: dict[Judgement | None, str] = {
@@ -34,7 +34,7 @@ class RateCells:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the difference is not told from none."""
+        """Whether the difference is not significant."""
         return self.difference.startswith("(")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skblab_analysis.base.certainty import Interval
+from skblab_analysis.base.differences import MOST
 from skblab_analysis.base.pictures import COLOURS, MISSING, MUTED, Picture, linear, quoted, ticks
 from skblab_analysis.base.words import ABSENT, number
 from skblab_analysis.throughput.cells import difference_words, rows
@@ -34,9 +35,11 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             marks += [*_whiskers(None), MISSING]
         else:
             found = change.difference
-            colour = (MORE if found.share > 0 else LESS) if found.seen else MUTED
-            marks += [*_whiskers(found.interval, 100 / found.of), str(colour)]
-            ends += [100 * end / found.of for end in _ends(found.interval)]
+            colour = (MORE if found.share > 0 else LESS) if found.significant else MUTED
+            low, high = found.ends or (found.share, found.share)
+            reach = (low, max(found.share, min(high, MOST)))
+            marks += [*(f"{100 * value:.3f}" for value in (found.share, *reach)), str(colour)]
+            ends += [100 * end for end in reach]
         words = ABSENT if rate.interval is None else number(rate.interval.mean)
         difference, half = difference_words(main, rate.setting)
         said = f"{difference} {half}".strip()
@@ -65,16 +68,12 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
     )
 
 
-def _ends(interval: Interval) -> tuple[float, float]:
-    """The ends of an interval; of one without any, the value itself."""
-    half = interval.half or 0.0
-    return interval.mean - half, interval.mean + half
-
-
-def _whiskers(interval: Interval | None, scale: float = 1.0) -> list[str]:
+def _whiskers(interval: Interval | None) -> list[str]:
+    """A mean and the ends of its interval; of one without any, the mean itself."""
     if interval is None:
         return [MISSING] * 3
-    return [f"{scale * value:.3f}" for value in (interval.mean, *_ends(interval))]
+    half = interval.half or 0.0
+    return [f"{interval.mean + by:.3f}" for by in (0, -half, half)]
 
 
 def _in_words(summary: ThroughputSummary) -> str:

@@ -4,7 +4,7 @@
 A search is draft-ietf-bmwg-mlrsearch's. Its figure is the conditional throughput, in packets per
 second: what arrives at the greatest load that is good by a goal. Each block has one of each
 setting. Figures are compared within a goal and a traffic only. A search is sure to its width, and
-no better: a difference smaller than that is not told from none, however well blocks agree.
+no better, however well blocks agree: that is the resolution of rates and of their differences.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 
 from skblab_analysis import tablerows
 from skblab_analysis.base import certainty
-from skblab_analysis.base.certainty import AGAIN, Difference, FalseAlarms, Interval
+from skblab_analysis.base.certainty import (
+    AGAIN,
+    Change,
+    Difference,
+    FalseAlarms,
+    Interval,
+    Sample,
+)
 from skblab_analysis.exact.summary import tester_name
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.rows import (
@@ -36,14 +44,6 @@ class Rate:
     none: int
     interval: Interval | None
     judgement: Judgement | None
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a setting differs from the baseline."""
-
-    setting: str
-    difference: Difference
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,24 @@ class GoalSummary:
 
     @property
     def best(self) -> Change | None:
-        """The setting with which most passes, if that is more than with the baseline for sure.
+        """The setting with which most passes, if that is significantly more than with the baseline.
 
         One with which no load was good in some block is none, however good its other blocks are.
         """
         better = [
             one
             for one in self.changes
-            if one.difference.seen and one.difference.interval.mean > 0 and one.setting != AGAIN
+            if one.difference.significant and one.difference.effect > 0 and one.setting != AGAIN
             if (rate := self.rate(one.setting)) is not None and not rate.none
         ]
         return max(better, key=lambda one: one.difference.share, default=None)
 
     @property
     def widest(self) -> float | None:
-        """The widest interval's half, as part of its mean; None if some setting has none yet."""
+        """The widest interval's half, as part of its mean; None if some setting has none yet.
+
+        By the blocks' scatter alone: no further block makes a search narrower.
+        """
         shares = [one.interval.share if one.interval else None for one in self.rates]
         known = [one for one in shares if one is not None]
         return max(known) if known and len(known) == len(shares) else None
@@ -126,7 +129,7 @@ def summaries(results: Sequence[Result], baseline: str | None) -> list[Throughpu
 
 
 def false_alarms(found: Sequence[ThroughputSummary]) -> FalseAlarms:
-    """Return how often the baseline was told from itself, over all traffic.
+    """Return how often the baseline differed significantly from itself, over all traffic.
 
     By the main goal only: the others are of the same search, and no comparisons of their own.
     """
@@ -141,42 +144,54 @@ def widest(found: Sequence[ThroughputSummary]) -> float | None:
     return max(known) if known and len(known) == len(shares) else None
 
 
+def compare(baseline: Sample, other: Sample, width: float) -> Difference | None:
+    """Return the difference of two rates by block, of searches of that width."""
+    return certainty.difference(baseline, other, resolution=width, relative=True)
+
+
 def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     wholes = [one for one in results if one.part == "whole"]
     names = list(dict.fromkeys(one.setting for one in wholes))
     names.sort(key=lambda name: name != baseline)
-    rates = tuple(_rate(name, [one for one in wholes if one.setting == name]) for name in names)
+    width = results[0].width
+    rates = tuple(
+        _rate(name, [one for one in wholes if one.setting == name], width) for name in names
+    )
     testers = [one for one in results if one.part == "tester"]
     boots = dict.fromkeys(one.boot_knobs for one in testers)
     first = results[0]
     changes = []
     if names[0] == baseline:
         for rate in rates[1:]:
-            difference = certainty.difference(rate.blocks, rates[0].blocks, first.width)
+            difference = compare(rates[0].blocks, rate.blocks, width)
             if difference is not None:
                 changes.append(Change(rate.setting, difference))
     return GoalSummary(
         goal=first.goal,
         loss_ratio=first.loss_ratio,
         exceed_ratio=first.exceed_ratio,
-        width=first.width,
+        width=width,
         baseline=baseline if names[0] == baseline else None,
         rates=rates,
         changes=tuple(changes),
         testers=tuple(
-            _rate(tester_name(knobs), [one for one in testers if one.boot_knobs == knobs])
+            _rate(tester_name(knobs), [one for one in testers if one.boot_knobs == knobs], width)
             for knobs in boots
         ),
     )
 
 
-def _rate(setting: str, results: Sequence[Result]) -> Rate:
+def _rate(setting: str, results: Sequence[Result], width: float) -> Rate:
     blocks = {one.boot: one.throughput for one in results if one.throughput is not None}
     judged = Counter(one.judgement for one in results if one.judgement is not None)
     return Rate(
         setting=setting,
         blocks=blocks,
         none=len(results) - len(blocks),
-        interval=certainty.interval(list(blocks.values())) if blocks else None,
+        interval=_interval(list(blocks.values()), width) if blocks else None,
         judgement=judged.most_common(1)[0][0] if judged else None,
     )
+
+
+def _interval(rates: Sequence[float], width: float) -> Interval:
+    return certainty.interval(rates, width * mean(rates))

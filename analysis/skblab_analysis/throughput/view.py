@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of settings: the rows of their tables, the page's section, and the sentences about them.
 
-A difference in brackets is not told from none.
+A difference in brackets is not significant.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import (
@@ -27,13 +28,12 @@ from skblab_analysis.load import Run
 from skblab_analysis.throughput.cells import rows
 from skblab_analysis.throughput.picture import picture
 from skblab_analysis.throughput.summary import (
-    Change,
     GoalSummary,
     ThroughputSummary,
     false_alarms,
     of,
 )
-from skblab_analysis.view import Cells, Section, View, commands, half_text, suffix, times
+from skblab_analysis.view import Cells, Section, View, commands, suffix
 
 # RFC 2544, section 24.
 FULL_SECONDS = 60.0
@@ -57,7 +57,7 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
         )
     table.caption = f"good: {goal_words(goal)}"
     if any(row.doubtful for row in made):
-        table.caption += "; in brackets: not told from none"
+        table.caption += "; in brackets: not significant"
     return table
 
 
@@ -130,7 +130,8 @@ def sentences(run: Run) -> list[str]:
     """Return the findings of a run's searches."""
     found = of(run)
     said = [sentence for one in found for sentence in _of_traffic(run, one)]
-    return [*said, *_alarms(found), *_confirmed(run), *_ended(run)]
+    said += alarms_text("throughput", false_alarms(found))
+    return [*said, *_confirmed(run), *_ended(run)]
 
 
 def unseen(run: Run) -> list[str]:
@@ -181,17 +182,18 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     ]
     yield f"{summary.traffic}: {first} forwards {joined(rates)} packets/s."
     yield from _stalls(summary, first)
-    better = [one for one in goal.changes if one.difference.seen and one.setting != AGAIN]
+    changes = [one for one in goal.changes if one.setting != AGAIN]
+    better = [one for one in changes if one.difference.significant]
     if better:
         order = sorted(better, key=lambda one: -one.difference.share)
-        said = joined([f"{one.setting} {_change(one)}" for one in order])
+        said = joined([change_text(one) for one in order])
         yield f"Against {goal.baseline} ({goal.goal}): {said}."
-    yield from _same(goal)
+    yield from not_significant(changes)
     best = goal.best
     if best is not None:
         yield _to_set(best.setting, commands(run, best.setting))
-    elif any(one.difference.seen is not None for one in goal.changes):
-        yield f"With no setting is more forwarded than with {goal.baseline}, for sure."
+    elif any(one.difference.significant is not None for one in goal.changes):
+        yield f"No setting was significantly faster than {goal.baseline}."
 
 
 def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
@@ -208,37 +210,11 @@ def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
         )
 
 
-def _change(one: Change) -> str:
-    half = half_text(one.difference)
-    return f"{share(one.difference.share, 1, sign=True)}{f' {half}' if half else ''}"
-
-
-def _same(goal: GoalSummary) -> Iterable[str]:
-    same = [one for one in goal.changes if one.difference.seen is False and one.setting != AGAIN]
-    shares = [one.difference.seeable_share or 0.0 for one in same]
-    if same:
-        yield (
-            f"No difference was seen with {joined([one.setting for one in same])}: the smallest "
-            f"that could have been is {small_share(min(shares))}"
-            + (f" to {small_share(max(shares))}." if len(same) > 1 else ".")
-        )
-
-
 def _to_set(setting: str, lines: Sequence[str]) -> str:
     plain = [line for line in lines if "\n" not in line]
     if lines and len(plain) == len(lines):
         return f"To set {setting} on this testbed’s router: {'; '.join(plain)}"
     return f"Most is forwarded with {setting}."
-
-
-def _alarms(found: Sequence[ThroughputSummary]) -> list[str]:
-    alarms = false_alarms(found)
-    if not alarms.comparisons:
-        return []
-    return [
-        f"The baseline was compared with itself {times(alarms.comparisons)}, and a difference was "
-        f"seen {times(alarms.alarms)}: that is how often one is seen where there is none."
-    ]
 
 
 def _confirmed(run: Run) -> list[str]:
