@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of a run folder: JSON, parquet and the journal, each whole or as it was before.
+"""Files of a run folder: each whole or as it was before, and the journal.
 
 All but the journal are written beside their place, flushed and renamed, so a full disk or a
 kill leaves what was there. The journal is appended to line by line, each line flushed.
@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
 from skblab_analysis.base.checked import Model, RecordError, parse
 from skblab_analysis.base.disk import write_whole
-from skblab_analysis.base.errors import SkblabError, one_line
-from skblab_analysis.columns import Table
-from skblab_analysis.layers.series import Row
+from skblab_analysis.base.errors import SkblabError
 
 
 def now() -> datetime:
@@ -55,80 +50,6 @@ def write(path: Path, data: str | bytes) -> None:
     """Write a file whole; SkblabError in one line when the disk says no."""
     with _disk(path):
         write_whole(path, data)
-
-
-class GrowingTable:
-    """A parquet file that rows are added to, with the units of its columns in the metadata."""
-
-    def __init__(self, folder: Path, table: Table) -> None:
-        self._path = folder / f"{table.file}.parquet"
-        self._schema = table.schema()
-        # One that older runs have not need not be there: without rows it would only be in the way.
-        self._optional = table.later
-        self._arrow = self._schema.empty_table()
-        # What a run before left over is to go, too.
-        self._changed = True
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Have rows in it once it is written."""
-        if rows:
-            # Rows are converted once: thousands of trials have a million of them.
-            more = pa.Table.from_pylist(list(rows), schema=self._schema)
-            self._arrow = pa.concat_tables([self._arrow, more])
-            self._changed = True
-
-    def write(self) -> None:
-        """Write the file whole, if it is not as it was written last.
-
-        A later table without rows is written only in the place of one that is there.
-        """
-        if self._optional and not self._arrow.num_rows and not self._path.exists():
-            return
-        if self._changed:
-            buffer = io.BytesIO()
-            pq.write_table(self._arrow, buffer, compression="zstd")
-            write(self._path, buffer.getvalue())
-            self._changed = False
-
-
-def read_table(path: Path, table: Table) -> list[Row]:
-    """Read the rows of a parquet file, in the columns that this version knows.
-
-    A column that may be null and is not there is null, and a later table that is not there has no
-    rows: an older run stays readable. RecordError when the file is absent or torn, lacks another
-    column, has one of another type, or a value that the column does not have.
-    """
-    try:
-        # As it is, whatever it says of itself for pandas: only columns that are known are taken.
-        arrow = pq.ParquetFile(path).read()
-        arrow.validate(full=True)
-    except FileNotFoundError as error:
-        if table.later:
-            return []
-        raise RecordError(f"{path} is missing: not a whole run folder") from error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        why = one_line(str(error), 200)
-        raise RecordError(f"{path} is no readable parquet file: {why}") from error
-    rows: list[Row] = [{} for _ in range(arrow.num_rows)]
-    for column in table.columns:
-        if arrow.schema.names.count(column.name) > 1:
-            raise RecordError(f"{path} has several columns {column.name}")
-        if column.name not in arrow.schema.names:
-            if not column.null:
-                raise RecordError(f"{path} lacks the column {column.name}")
-            values = [None] * arrow.num_rows
-        else:
-            found = arrow.column(column.name)
-            if found.type != column.type:
-                raise RecordError(
-                    f"{path}: column {column.name} is {found.type}, expected {column.type}"
-                )
-            values = found.to_pylist()
-        for number, (row, value) in enumerate(zip(rows, values, strict=True)):
-            if fault := column.fault(value):
-                raise RecordError(f"{path} row {number}: {column.name} {fault}")
-            row[column.name] = value
-    return rows
 
 
 class Event(BaseModel):

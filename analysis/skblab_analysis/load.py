@@ -11,22 +11,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
-from skblab_analysis import columns, files, tablerows
+from skblab_analysis import files, tables
 from skblab_analysis.base.checked import RecordError, read
+from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats import heard
 from skblab_analysis.formats.heard import Complaint
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import Clock, RunDocument
+from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger, Unit
-from skblab_analysis.layers.series import Row, Series
+from skblab_analysis.layers.ledger import Ledger
+from skblab_analysis.layers.rows import BUCKETS, SeriesRow, Unit
+from skblab_analysis.layers.series import Series
+from skblab_analysis.settings.rows import SettingRow
+from skblab_analysis.trials.rows import Clock, OfRow, OfTrial, TrialRow
 
+Model = TypeVar("Model", bound=Numbered)
 UNIT_OF_CLOCK: dict[Clock, Unit] = {"wall": "ns", "exact": "instructions"}
-# Of a trial, what tables of a sweep repeat.
-OF_TRIAL = ("setting", "part", "boot", "boot_knobs", "traffic")
 
 
 class _OfSetting(Protocol):
@@ -45,15 +48,23 @@ class Run:
 
     folder: Path
     document: RunDocument
-    trials: tuple[Row, ...]
+    tables: Mapping[type[Numbered], tuple[Numbered, ...]]
     series: tuple[Series, ...]
-    loads: tuple[Row, ...]
-    found: tuple[Row, ...]
-    tested: tuple[Row, ...]
-    late: tuple[Row, ...]
-    anomalies: tuple[Row, ...]
-    counters: tuple[Row, ...]
     journal: tuple[files.Event, ...]
+
+    def rows(self, model: type[Model]) -> tuple[Model, ...]:
+        """Return the rows of the table that has this model; those of histograms are in `series`."""
+        return cast(tuple[Model, ...], self.tables[model])
+
+    @property
+    def trials(self) -> tuple[TrialRow, ...]:
+        """Every trial, by its number."""
+        return self.rows(TrialRow)
+
+    @property
+    def settings(self) -> tuple[SettingRow, ...]:
+        """What knobs were found to be in each trial; none in runs of older versions."""
+        return self.rows(SettingRow)
 
     def ledger(self, clock: Clock = "wall") -> Ledger | None:
         """Return the last good ledger of a clock."""
@@ -63,7 +74,7 @@ class Run:
 
     def accounts(self, clock: Clock = "wall") -> list[Account]:
         """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
-        alone = {row["trial"] for row in self.trials if row["measure"] is None}
+        alone = {row.trial for row in self.trials if row.measure is None}
         return [
             one
             for one in self.document.accounts
@@ -115,53 +126,53 @@ def _places(names: Sequence[str]) -> Callable[[str], int]:
 def load(path: Path) -> Run:
     """Read and check the run folder at `path`; RecordError says what is wrong where."""
     document = read(RunDocument, path / "run.json", "the run document")
-    rows = {
-        table.file: [
-            row
-            for row in files.read_table(path / f"{table.file}.parquet", table)
-            if row["trial"] < document.trials
-        ]
-        for table in columns.TABLES
-    }
-    if [row["trial"] for row in rows["trials"]] != list(range(document.trials)):
-        raise RecordError(
-            f"{path / 'trials.parquet'} holds {len(rows['trials'])} trials "
-            f"but run.json lists {document.trials}"
-        )
-    for name, some in rows.items():
-        _check_trials(path / f"{name}.parquet", some, rows["trials"])
+    parts = list(tables.read_parts(path, document.trials))
+    found: dict[type[Numbered], tuple[Numbered, ...]] = {}
+    buckets: Mapping[str, Sequence[Any]] = {}
+    for table in tables.TABLES:
+        where = f"{path / table.file}.parquet"
+        whole = tables.read_table(path, table, document.trials)
+        if table is tables.TRIALS and whole.num_rows != document.trials:
+            raise RecordError(
+                f"{where} holds {whole.num_rows} trials but run.json lists {document.trials}"
+            )
+        joined = tables.join(table, whole, parts)
+        if table is BUCKETS:
+            # A million of them are no rows in Python.
+            buckets = table.values(joined, where)
+        else:
+            found[table.model] = tuple(table.rows(joined, where))
+    trials = cast(tuple[TrialRow, ...], found[TrialRow])
+    if [row.trial for row in trials] != list(range(len(trials))):
+        raise RecordError(f"{path / 'trials.parquet'} has trials that are not numbered from 0 on")
+    for table in tables.TABLES:
+        _check_trials(path / f"{table.file}.parquet", found.get(table.model, ()), trials)
     try:
-        found = series.from_rows(rows["layers_summary"], rows["layers"])
+        summaries = cast(tuple[SeriesRow, ...], found[SeriesRow])
+        histograms = series.from_rows(summaries, buckets)
     except ValueError as error:
         raise RecordError(f"{path / 'layers.parquet'}: {error}") from error
-    run = Run(
+    return Run(
         folder=path,
-        document=document,
-        trials=tuple(rows["trials"]),
-        series=tuple(found),
-        loads=tuple(rows["loads"]),
-        found=tuple(rows["throughput"]),
-        tested=tuple(rows["rfc2544"]),
-        late=tuple(rows["late"]),
-        anomalies=tuple(rows["anomalies"]),
-        counters=tuple(rows["counters"]),
+        document=tables.add_up(document, parts),
+        tables=found,
+        series=tuple(histograms),
         journal=tuple(files.Journal(path / "journal.jsonl").read()),
     )
-    # What is made of rows of a sweep is checked with them, and not first in a report.
-    tablerows.exact_trials(run.trials)
-    tablerows.results(run.found)
-    tablerows.tested(run.tested)
-    return run
 
 
-def _check_trials(file: Path, rows: Sequence[Row], trials: Sequence[Row]) -> None:
-    """Raise RecordError if rows say of their trial what the trial itself does not."""
+def _check_trials(file: Path, rows: Sequence[Numbered], trials: Sequence[TrialRow]) -> None:
+    """Raise RecordError if rows say of their trial what the trial itself does not, or of none."""
     for number, row in enumerate(rows):
-        trial = trials[row["trial"]]
-        for name in (*OF_TRIAL, "rate"):
-            # A row of counters, or of a histogram, repeats none of it.
-            if name in row and row[name] != trial[name]:
+        if row.trial >= len(trials):
+            raise RecordError(f"{file} row {number} is of trial {row.trial}, which is not there")
+        trial = trials[row.trial]
+        # A row of counters, or of a histogram, repeats none of it.
+        if not isinstance(row, OfRow):
+            continue
+        for name in (*OfTrial.model_fields, "rate"):
+            if (said := getattr(row, name, None)) != getattr(trial, name) and hasattr(row, name):
                 raise RecordError(
-                    f"{file} row {number}: {name} is {row[name]!r}, but its trial "
-                    f"{row['trial']} has {trial[name]!r}"
+                    f"{file} row {number}: {name} is {said!r}, but its trial {row.trial} has "
+                    f"{getattr(trial, name)!r}"
                 )

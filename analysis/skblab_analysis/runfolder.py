@@ -1,62 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The run folder `results/<name>-<time>/`: made while a run goes on, read by every report.
+"""Writing a run folder `results/<name>-<time>/` while its run goes on; load.py reads it.
 
     folder = RunFolder.create(results_dir, "demo", Plan(experiment="demo", seed=1, …))
     folder.journal("attempt", trial=0)                  # flushed before the trial starts
     folder.record_wall(pathlat_json, sender_json, receiver_json)
-    folder.record_exact([ExactTrial(setting="rp_filter=0", boot=0, packets=…, …), …])
+    folder.record(ExactTrial(setting="rp_filter=0", block=0, packets=…, …))
     folder.finish(environment, reporter.timings, versions=…, commands=…, gaps=…)
 
-The documents are dicts, or the JSON text as the tool printed it. `record_wall` and
-`record_exact` raise RefusedError (exit code 1) when the numbers contradict each other, and
-RecordError (exit code 2) when a document is not as the contract says; the trial is then kept as
-void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
+`record` takes whatever a measure's rows.py hands over. The documents are dicts, or the JSON text as
+the tool printed it. All of them raise RefusedError (exit code 1) when the numbers contradict each
+other, and RecordError (exit code 2) when a document is not as the contract says; the trial is then
+kept as void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
 
 What kernels complained of during a trial is told by `heard` before the trial is recorded: that is
 refused then, whatever it is. Complaints outside of trials are for `heard_apart`.
 
-`run.json` is written last: its `trials` says how many trials are complete, and rows of a later
-trial, left by a kill between two files, are left out by `load`. `RunFolder.open` goes on with a
-run that stopped; `load` gives everything a report needs.
+Each record is a file of its own, there whole or not at all; the tables are made of them at the end
+(tables.py). `RunFolder.open` goes on with a run that stopped.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from skblab_analysis import columns, files, tablerows
-from skblab_analysis.base.checked import RefusedError, parse, read
+from skblab_analysis import files, tables
+from skblab_analysis.base.checked import RecordError, RefusedError, faults, parse, read
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.exact.rows import ExactTrial, check
+from skblab_analysis.base.rows import Numbered, by_table
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
 from skblab_analysis.formats.heard import Heard
-from skblab_analysis.formats.pathlat import (
-    PathlatDocument,
-    ReceiverDocument,
-    SenderDocument,
-)
-from skblab_analysis.formats.run import Clock, Command, Environment, Plan, RunDocument, Timing
+from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
+from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.formats.scripts import ScriptDocument
-from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.layers import series
 from skblab_analysis.layers.account import Account, account, refuse
 from skblab_analysis.layers.ledger import Ledger, build_ledger
 from skblab_analysis.layers.rows import Probed
-from skblab_analysis.layers.series import Row, Series
-from skblab_analysis.load import OF_TRIAL, UNIT_OF_CLOCK, load
-from skblab_analysis.rfc2544.rows import Figure
-from skblab_analysis.throughput.rows import Result, Search
-from skblab_analysis.work.rows import Counter
+from skblab_analysis.layers.series import Series
+from skblab_analysis.load import UNIT_OF_CLOCK, Model, load
+from skblab_analysis.tables import Part, Sums
+from skblab_analysis.trials.rows import Clock, Known, Measured, TrialRow
 
 Document = Mapping[str, Any] | str | bytes
 
 FOLDERS = ("logs", "report")
+# Tables whose rows are asked for again while a run goes on.
+_AGAIN = {table.model for table in tables.TABLES if table.again}
 
 
 class RunFolder:
@@ -66,11 +62,10 @@ class RunFolder:
         self.path = path
         self._document = document
         self._journal = files.Journal(path / "journal.jsonl")
-        self._tables = {table.file: files.GrowingTable(path, table) for table in columns.TABLES}
-        # What is read again while the run goes on.
-        self._trials: list[Row] = []
-        self._found: list[Row] = []
-        self._counted: list[Counter] = []
+        self._trials = 0
+        self._again: dict[type[Numbered], list[Numbered]] = {model: [] for model in _AGAIN}
+        # What is known of the next trial before it is recorded.
+        self._known: list[Known] = []
         self._heard: list[Heard] = []
 
     @classmethod
@@ -93,7 +88,8 @@ class RunFolder:
         )
         path = _make(results, f"{name}-{started:%Y%m%d-%H%M%S}")
         folder = cls(path, document)
-        folder._write_tables()
+        for table in tables.TABLES:
+            tables.write_table(path, table, table.schema.empty_table())
         folder._write_document()
         folder.journal("created", name=name, seed=plan.seed)
         return folder
@@ -104,22 +100,15 @@ class RunFolder:
         folder = cls(path, read(RunDocument, path / "run.json", "the run document"))
         folder._journal.mend()
         run = load(path)
-        folder._add(
-            run.trials,
-            run.series,
-            loads=run.loads,
-            throughput=run.found,
-            rfc2544=run.tested,
-            late=run.late,
-            anomalies=run.anomalies,
-            counters=run.counters,
-        )
+        folder._trials = len(run.trials)
+        for model, rows in folder._again.items():
+            rows += run.rows(model)
         return folder
 
     def resume(self) -> None:
         """Have a run that broke off be one that goes on."""
         self._document = self._document.model_copy(
-            update={"state": "running", "reason": "", "finished": None}
+            update={"schema_": "skblab.run/2", "state": "running", "reason": "", "finished": None}
         )
         self._write_document()
         self.journal("resumed")
@@ -149,11 +138,11 @@ class RunFolder:
         receiver: Document,
         *,
         setting: str = "default",
-        boot: int = 0,
+        block: int = 0,
         repeat: int = 0,
     ) -> Ledger:
         """Record one trial timed on the wall clock; returns its ledger. Unit: ns."""
-        return self._record_layers("wall", pathlat, sender, receiver, setting, boot, repeat)
+        return self._record_layers("wall", pathlat, sender, receiver, setting, block, repeat)
 
     def record_exact_layers(
         self,
@@ -162,11 +151,11 @@ class RunFolder:
         receiver: Document,
         *,
         setting: str = "default",
-        boot: int = 0,
+        block: int = 0,
         repeat: int = 0,
     ) -> Ledger:
         """Record one trial timed by the instruction counter. Unit: instructions."""
-        return self._record_layers("exact", pathlat, sender, receiver, setting, boot, repeat)
+        return self._record_layers("exact", pathlat, sender, receiver, setting, block, repeat)
 
     def record_probe(
         self,
@@ -174,26 +163,14 @@ class RunFolder:
         max_unaccounted: float,
         *,
         clock: Clock = "wall",
-        setting: str = "default",
         of: Probed | None = None,
     ) -> Account:
         """Record what the probe saw; returns its account. `of` says what of, in a sweep.
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
-        trial, unit = len(self._trials), UNIT_OF_CLOCK[clock]
-        row = tablerows.of_trial(trial, clock, setting, of.boot if of else 0, 0)
-        if of is not None:
-            row |= {
-                "measure": "layers",
-                "boot_knobs": of.boot_knobs or None,
-                "traffic": of.traffic,
-                "rate": of.rate,
-                "sent": of.sent,
-                "received": of.forwarded,
-                "lost": max(of.sent - of.forwarded, 0),
-                "send_rate": of.offered_rate,
-            }
+        trial, unit = self._trials, UNIT_OF_CLOCK[clock]
+        row = of.row(trial) if of else _row(trial, clock)
         files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
@@ -205,9 +182,9 @@ class RunFolder:
             self._refused([row], refusal)
             raise
         self._append(
-            [row | {"packets": found.ended}],
-            series.from_document(trial, unit, document),
-            accounts=[found],
+            [_over(row, found.ended)],
+            _rows(series.from_document(trial, unit, document)),
+            Sums(accounts=(found,)),
         )
         self.journal("recorded", trials=[trial], clock=clock)
         return found
@@ -220,7 +197,7 @@ class RunFolder:
         NAPI's figures are the first trial's. RefusedError if more than `max_unaccounted` per cent
         of the packets of any are unaccounted for.
         """
-        first = len(self._trials)
+        first = self._trials
         # All of them, before one is refused.
         for number, document in enumerate(documents, first):
             name = f"{document.backend}-{document.script}-{number}.json"
@@ -229,7 +206,7 @@ class RunFolder:
         accounts: list[Account] = []
         for document, found in scripts.accounts(first, "ns", documents):
             trial = found.trial
-            row = tablerows.of_trial(trial, "wall", document.backend, 0, 0)
+            row = _row(trial, "wall", document.backend)
             try:
                 refuse(found, max_unaccounted)
             except SkblabError as refusal:
@@ -237,7 +214,9 @@ class RunFolder:
                 raise
             napi = [] if accounts else [series.of_napi(trial, "ns", one) for one in polls]
             layers = scripts.series(trial, "ns", document)
-            self._append([row | {"packets": found.ended}], [*napi, *layers], accounts=[found])
+            self._append(
+                [_over(row, found.ended)], _rows([*napi, *layers]), Sums(accounts=(found,))
+            )
             self.journal("recorded", trials=[trial], clock="wall")
             accounts.append(found)
         return accounts
@@ -247,110 +226,47 @@ class RunFolder:
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
-        row = tablerows.of_trial(found.trial, "wall", setting, 0, 0)
+        row = _row(found.trial, "wall", setting)
         try:
             refuse(found, max_unaccounted)
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        self._append([row | {"packets": found.ended}], [], accounts=[found])
+        self._append([_over(row, found.ended)], (), Sums(accounts=(found,)))
         self.journal("recorded", trials=[found.trial], clock="wall")
 
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
         """Record counted trials; returns the summary over all exact trials of the run."""
-        first = len(self._trials)
-        rows = [tablerows.of_exact(number, trial) for number, trial in enumerate(trials, first)]
+        rows = [trial.row(number) for number, trial in enumerate(trials, self._trials)]
+        before = [ExactTrial.of_row(row) for row in self.again(TrialRow) if row.counted]
         try:
-            summary = summarise(
-                [*tablerows.exact_trials(self._trials), *trials], self._document.plan.baseline
-            )
+            summary = summarise([*before, *trials], self._document.plan.baseline)
         except RefusedError as refusal:
             self._refused(rows, refusal)
             raise
-        self._append(rows, [])
-        self.journal("recorded", trials=[row["trial"] for row in rows], clock="exact")
+        self._append(rows)
+        self.journal("recorded", trials=[row.trial for row in rows], clock="exact")
         return summary
 
-    def record_counted(self, trial: ExactTrial) -> None:
-        """Record one counted trial of many; RefusedError if its packets did not all come."""
-        number = len(self._trials)
-        row = tablerows.of_exact(number, trial)
+    def record(self, measured: Measured) -> None:
+        """Record a trial; RefusedError or RecordError, and void, if its numbers cannot be."""
+        number = self._trials
+        row = measured.row(number)
         try:
-            check(trial)
+            rows = list(measured.rows(number))
+        except ValidationError as error:
+            refusal = RecordError(f"what was measured is not as expected: {faults(error)}")
+            self._refused([row], refusal)
+            raise refusal from error
         except RefusedError as refusal:
             self._refused([row], refusal)
             raise
-        self._append([row], [])
-        self.journal("recorded", trials=[number], clock="exact")
+        self._append([row], rows)
+        self.journal("recorded", trials=[number], clock=row.clock)
 
-    def record_search(self, search: Search, tested: Sequence[Figure] = ()) -> None:
-        """Record a search for throughput: a trial, with every load that was tried in it.
-
-        `tested` is what RFC 2544's other tests found in it.
-        """
-        number = len(self._trials)
-        sent = sum(one.sent for one in search.loads)
-        received = sum(one.received for one in search.loads)
-        row = tablerows.of_trial(number, "wall", search.setting, search.boot, 0) | {
-            "part": search.part,
-            "boot_knobs": search.boot_knobs or None,
-            "traffic": search.traffic,
-            "measure": "tester" if search.part == "tester" else "throughput",
-            "sent": sent,
-            "received": received,
-            "lost": sent - received,
-            "packets": sent,
-        }
-        head = {"trial": number} | {name: row[name] for name in OF_TRIAL}
-        loads = [
-            head | {"number": place, "offered_rate": one.offered_rate} | one.model_dump()
-            for place, one in enumerate(search.loads)
-        ]
-        found = [head | one.model_dump() for one in search.goals]
-        more = [head | one.model_dump() for one in tested]
-        self._append([row], [], loads=loads, throughput=found, rfc2544=more)
-        self.journal("recorded", trials=[number], clock="wall")
-
-    def record_arrivals(self, arrivals: Arrivals) -> None:
-        """Record a latency trial; RefusedError if its times are not to be trusted."""
-        number = len(self._trials)
-        document = arrivals.document
-        packets = document.packets
-        row = tablerows.of_trial(number, "wall", arrivals.setting, arrivals.boot, 0) | {
-            "part": arrivals.part,
-            "boot_knobs": arrivals.boot_knobs or None,
-            "traffic": arrivals.traffic,
-            "measure": "tester" if arrivals.part == "tester" else "latency",
-            "rate": arrivals.rate,
-            "sent": arrivals.sent,
-            "received": packets.distinct,
-            "lost": arrivals.lost,
-            "duplicates": packets.duplicates,
-            "reordered": packets.reordered,
-            "send_rate": arrivals.offered_rate,
-        }
-        doubts = list(document.doubts())
-        if not packets.distinct:
-            doubts.append(f"of {arrivals.sent} packets none came")
-        if doubts:
-            refusal = RefusedError(f"the times are not to be trusted: {'; '.join(doubts)}")
-            self._refused([row], refusal)
-            raise refusal
-        head = {"trial": number} | {name: row[name] for name in OF_TRIAL}
-        self._append(
-            [row | {"packets": packets.distinct}],
-            series.from_arrivals(number, document),
-            late=[
-                head | {"rate": arrivals.rate} | tablerows.of_late(one, document.latency.count)
-                for one in document.late
-            ],
-            anomalies=list(tablerows.of_anomalies(number, document)),
-        )
-        self.journal("recorded", trials=[number], clock="wall")
-
-    def record_counters(self, counters: Sequence[Counter]) -> None:
-        """Keep what the kernel counted of the trial that is recorded next."""
-        self._counted = list(counters)
+    def known(self, found: Iterable[Known]) -> None:
+        """Keep what else is known of the trial that is recorded next, whatever becomes of it."""
+        self._known += found
 
     def heard(self, found: Sequence[Heard]) -> None:
         """Keep what kernels complained of during the trial that is recorded next.
@@ -367,9 +283,9 @@ class RunFolder:
         if found:
             self.journal(heard.EVENT, **heard.data(found, when=when, setting=setting))
 
-    def results(self) -> list[Result]:
-        """Return what searches for throughput have found until now."""
-        return tablerows.results(self._found)
+    def again(self, model: type[Model]) -> Sequence[Model]:
+        """Return the rows recorded until now of a table whose rows are asked for again."""
+        return cast(list[Model], self._again[model])
 
     def record_void(
         self,
@@ -377,20 +293,27 @@ class RunFolder:
         setting: str,
         reason: str,
         *,
-        boot: int = 0,
+        block: int = 0,
         boot_knobs: str = "",
         traffic: str = "",
         measure: str | None = None,
         rate: int | None = None,
     ) -> None:
         """Record a trial that was not run, or that did not have its setting."""
-        number = len(self._trials)
-        row = tablerows.of_trial(number, clock, setting, boot, 0)
-        row |= {"boot_knobs": boot_knobs or None, "traffic": traffic or None}
-        row |= {"measure": measure, "rate": rate}
-        row |= {"part": "tester"} if measure == "tester" else {}
-        self._append([row | {"state": "void", "reason": reason}], [])
-        self.journal("void", trials=[number], reason=reason)
+        row = {
+            "trial": self._trials,
+            "clock": clock,
+            "setting": setting,
+            "part": "tester" if measure == "tester" else "whole",
+            "block": block,
+            "boot_knobs": boot_knobs,
+            "traffic": traffic,
+            "measure": measure,
+            "rate": rate,
+        }
+        void = parse(TrialRow, row, "a void trial").void(reason)
+        self._append([void])
+        self.journal("void", trials=[void.trial], reason=reason)
 
     def finish(
         self,
@@ -438,7 +361,10 @@ class RunFolder:
                 "gaps": tuple(gaps),
             }
         )
-        self._write_document()
+        if state == "failed":
+            # It says so even if the disk has no room for more.
+            self._write_document()
+        self._compact()
         self.journal(state, **({"reason": reason} if reason else {}))
 
     def _record_layers(
@@ -448,11 +374,11 @@ class RunFolder:
         sender: Document,
         receiver: Document,
         setting: str,
-        boot: int,
+        block: int,
         repeat: int,
     ) -> Ledger:
-        trial = len(self._trials)
-        row = tablerows.of_trial(trial, clock, setting, boot, repeat)
+        trial = self._trials
+        row = _row(trial, clock, setting, block, repeat)
         documents = {"pathlat": pathlat, "sender": sender, "receiver": receiver}
         for name, document in documents.items():
             files.write(self.logs / f"{name}-{trial}.json", _text(document))
@@ -464,7 +390,7 @@ class RunFolder:
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        figures: Row = {
+        figures: dict[str, Any] = {
             name: getattr(ledger, name)
             for name in ("sent", "received", "lost", "duplicates", "reordered")
         }
@@ -477,71 +403,54 @@ class RunFolder:
                 "late_max": sent.late.max_ns,
             }
         found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
-        self._append([row | figures | {"packets": ledger.delivered}], found, ledgers=[ledger])
+        self._append(
+            [_over(row, ledger.delivered, **figures)], _rows(found), Sums(ledgers=(ledger,))
+        )
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
 
-    def _refused(self, rows: Sequence[Row], refusal: Exception) -> None:
+    def _refused(self, rows: Sequence[TrialRow], refusal: Exception) -> None:
         """Keep trials as void, with what was refused."""
-        self._append([row | _void(refusal) for row in rows], [])
-        self.journal("refused", trials=[row["trial"] for row in rows], reason=str(refusal))
+        self._append([row.void(str(refusal)) for row in rows])
+        self.journal("refused", trials=[row.trial for row in rows], reason=str(refusal))
 
     def _append(
-        self,
-        trials: Sequence[Row],
-        layers: Sequence[Series],
-        *,
-        ledgers: Sequence[Ledger] = (),
-        accounts: Sequence[Account] = (),
-        **more: Sequence[Row],
+        self, trials: Sequence[TrialRow], rows: Iterable[Numbered] = (), sums: Sums | None = None
     ) -> None:
-        """Write the tables, then run.json, which makes the new trials count.
+        """Write a record, whole or not at all.
 
-        RefusedError once they are written, as void ones, if kernels complained during them.
+        RefusedError once it is written, as void, if kernels complained during it.
         """
         complaints, self._heard = self._heard, []
+        known, self._known = self._known, []
         reason = heard.reason(complaints) if complaints else ""
-        good = any(row["state"] == "good" for row in trials)
+        good = any(row.state == "good" for row in trials)
         if complaints:
-            trials = [_spoiled(row, reason) for row in trials]
-            layers, ledgers, accounts, more = (), (), (), {}
-        counters = [
-            one.model_dump() | {"trial": trials[0]["trial"], "unit": one.unit}
-            for one in self._counted
-        ]
-        self._counted = []
-        self._add(trials, layers, counters=counters, **more)
-        self._write_tables()
-        self._document = self._document.model_copy(
-            update={
-                "trials": len(self._trials),
-                "ledgers": (*self._document.ledgers, *ledgers),
-                "accounts": (*self._document.accounts, *accounts),
-            }
-        )
-        self._write_document()
+            trials = [row.void(reason) for row in trials]
+            rows, sums = (), None
+        first = trials[0].trial
+        every = [*trials, *rows, *(one.row(first) for one in known)]
+        part = Part(first, by_table(every, tables.TABLES), sums or Sums())
+        tables.write_part(self.path, part)
+        self._trials += len(trials)
+        for row in every:
+            if type(row) in self._again:
+                self._again[type(row)].append(row)
         if complaints:
-            numbers = [row["trial"] for row in trials]
+            numbers = [row.trial for row in trials]
             self.journal(heard.EVENT, **heard.data(complaints, numbers))
             if good:
                 raise RefusedError(f"invalid, for a kernel complained during the trial: {reason}")
 
-    def _add(self, trials: Sequence[Row], layers: Sequence[Series], **more: Sequence[Row]) -> None:
-        """Have new rows in the tables; `more` are those of tables by their names."""
-        self._trials += trials
-        self._found += more.get(columns.THROUGHPUT.file, ())
-        found = {
-            columns.TRIALS.file: trials,
-            columns.LAYERS.file: [row for one in layers for row in one.bucket_rows()],
-            columns.SUMMARY.file: [one.summary_row() for one in layers],
-        }
-        for name, rows in (found | more).items():
-            self._tables[name].add(rows)
-
-    def _write_tables(self) -> None:
-        # The one that says how many there are comes last.
-        for name in sorted(self._tables, key=lambda name: name == columns.TRIALS.file):
-            self._tables[name].write()
+    def _compact(self) -> None:
+        """Have all parts in the tables: then run.json counts their trials, then they go."""
+        parts = list(tables.read_parts(self.path, self._document.trials))
+        for table in tables.TABLES:
+            whole = tables.read_table(self.path, table, self._document.trials)
+            tables.write_table(self.path, table, tables.join(table, whole, parts))
+        self._document = tables.add_up(self._document, parts)
+        self._write_document()
+        tables.drop_parts(self.path)
 
     def _write_document(self) -> None:
         text = self._document.model_dump_json(by_alias=True, indent=2)
@@ -570,15 +479,19 @@ def _make(results: Path, name: str) -> Path:
     return path
 
 
-def _void(refusal: Exception) -> Row:
-    return {"state": "void", "reason": str(refusal)}
+def _row(
+    trial: int, clock: Clock, setting: str = "default", block: int = 0, repeat: int = 0
+) -> TrialRow:
+    return TrialRow(trial=trial, clock=clock, setting=setting, block=block, repeat=repeat)
 
 
-def _spoiled(row: Row, reason: str) -> Row:
-    """Return a trial during which kernels complained, with what else is said against it."""
-    if row["state"] == "good":
-        return row | {"state": "void", "reason": reason}
-    return row | {"reason": f"{row['reason']}; {reason}"}
+def _over(row: TrialRow, packets: int, **figures: object) -> TrialRow:
+    """Return the row of a trial whose figures are taken over so many packets."""
+    return TrialRow.model_validate(row.model_dump() | {"packets": packets} | figures)
+
+
+def _rows(found: Iterable[Series]) -> list[Numbered]:
+    return [row for one in found for row in one.rows()]
 
 
 def _plain(document: Document) -> object:

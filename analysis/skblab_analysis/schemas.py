@@ -15,7 +15,7 @@ import typer
 from pydantic import BaseModel
 
 from skblab_analysis.base.disk import write_whole
-from skblab_analysis.columns import TABLES, Table
+from skblab_analysis.base.rows import Table
 from skblab_analysis.cost.bench import BenchDocument
 from skblab_analysis.cost.functions import FunctionsDocument
 from skblab_analysis.cost.probe import CostDocument
@@ -25,6 +25,7 @@ from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, S
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
+from skblab_analysis.tables import TABLES
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
 

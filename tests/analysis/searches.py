@@ -8,11 +8,11 @@ from pathlib import Path
 
 import synthetic_run
 
-from skblab_analysis.exact.rows import Part
 from skblab_analysis.formats.run import Command, Plan
-from skblab_analysis.rfc2544.rows import Figure
+from skblab_analysis.rfc2544.rows import Benchmarked, Figure
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput.rows import Found, Judgement, Load, Search
+from skblab_analysis.trials.rows import Part
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 # Strict rates by setting, a figure each block; the other goals carry more.
@@ -33,7 +33,7 @@ def load(rate: float, lost: int = 0) -> Load:
         load=rate,
         seconds=1.0,
         took=1.0,
-        sent=sent,
+        tried=sent,
         forwarded=sent - lost,
         received=sent - lost,
         loss_ratio=lost / sent,
@@ -72,7 +72,7 @@ def search(
     return Search(
         setting=setting,
         part=part,
-        boot=boot,
+        block=boot,
         traffic=traffic,
         loads=(load(most * 1.1, lost=1), load(most)),
         goals=tuple(
@@ -155,7 +155,7 @@ def finished_run(
     """Write a whole synthetic sweep and return its folder."""
     folder = RunFolder.create(results, "settings", plan(), synthetic=True)
     for one in searches() if made is None else made:
-        folder.record_search(one, tested)
+        folder.record(Benchmarked(one, tuple(tested)))
     folder.journal("enough", blocks=3, reason="every interval is within 5.00% of its mean")
     return folder.finish(
         synthetic_run.environment(),

@@ -186,7 +186,7 @@ def exact_trials() -> list[ExactTrial]:
             {
                 "setting": setting,
                 "part": part,
-                "boot": boot,
+                "block": boot,
                 "repeat": repeat,
                 "packets": 2_000,
                 "delivered": 2_000,

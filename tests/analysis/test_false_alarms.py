@@ -91,13 +91,13 @@ def test_all_measures_of_a_run_are_compared(tmp_path: Path) -> None:
     usual = [1000] * (len(test_layering.POINTS) - 1)
     for boot in range(3):
         for name in NAMES:
-            folder.record_exact(
-                [ExactTrial(setting=name, boot=boot, packets=9, delivered=9, instructions=9000)]
+            folder.record(
+                ExactTrial(setting=name, block=boot, packets=9, delivered=9, instructions=9000)
             )
             values = test_latency.latencies(40_000 + 500 * boot)
-            folder.record_arrivals(test_latency.trial(name, boot, values))
+            folder.record(test_latency.trial(name, boot, values))
             document = test_layering.document(usual)
-            folder.record_probe(document, 0.1, setting=name, of=test_layering.of(boot))
+            folder.record_probe(document, 0.1, of=test_layering.of(name, boot))
     folder.finish(synthetic_run.environment(), {"measuring": 1.0})
     found = rows(output(str(folder.path)))
     assert {name for name, _ in found} == {"instructions", "p99", "late", "lost", "layer"}

@@ -27,6 +27,7 @@ from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.throughput.rows import FoundRow, LoadRow
 
 PACKETS = 2000
 WARNING = Heard("router", "warning", "WARNING: CPU: 0 PID: 7 at net/core/dev.c:1 f+0x1/0x2")
@@ -56,8 +57,8 @@ RECORDS: dict[str, Callable[[RunFolder], object]] = {
     "probe": lambda folder: folder.record_probe(synthetic_run.pathlat(PACKETS), 1.0),
     "account": an_account,
     "exact": lambda folder: folder.record_exact(synthetic_run.exact_trials()),
-    "counted": lambda folder: folder.record_counted(synthetic_run.exact_trials()[0]),
-    "search": lambda folder: folder.record_search(search("rp_filter=1", 0, 1000.0)),
+    "counted": lambda folder: folder.record(synthetic_run.exact_trials()[0]),
+    "search": lambda folder: folder.record(search("rp_filter=1", 0, 1000.0)),
 }
 
 
@@ -69,18 +70,18 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     assert str(refused.value).startswith("invalid, for a kernel complained during the trial: ")
     assert WARNING.line in str(refused.value)
     run = load(folder.path)
-    assert {row["state"] for row in run.trials} == {"void"}
-    assert {row["reason"] for row in run.trials} == {
+    assert {row.state for row in run.trials} == {"void"}
+    assert {row.reason for row in run.trials} == {
         f"kernel warning (router): {WARNING.line}, and 1 more such line"
     }
     assert not run.series
-    assert not run.loads
-    assert not run.found
+    assert not run.rows(LoadRow)
+    assert not run.rows(FoundRow)
     assert not run.document.ledgers
     assert not run.document.accounts
     assert not exact_summary.of(run)
     [complaint] = run.complaints()
-    assert list(complaint.trials) == [row["trial"] for row in run.trials]
+    assert list(complaint.trials) == [row.trial for row in run.trials]
     assert [(one.machine, one.line, one.count) for one in complaint.lines] == [
         ("router", WARNING.line, 1),
         ("tester", STALL.line, 1),
@@ -88,22 +89,22 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     # And no trial after it.
     RECORDS[what](folder)
     again = load(folder.path)
-    assert {row["state"] for row in again.trials[len(run.trials) :]} == {"good"}
+    assert {row.state for row in again.trials[len(run.trials) :]} == {"good"}
 
 
 def test_a_trial_that_is_void_anyway_says_both(folder: RunFolder) -> None:
     folder.heard([WARNING])
     folder.record_void("wall", "rp_filter=1", "rp_filter: is 0, expected 1")
     [row] = load(folder.path).trials
-    assert row["reason"] == f"rp_filter: is 0, expected 1; kernel warning (router): {WARNING.line}"
+    assert row.reason == f"rp_filter: is 0, expected 1; kernel warning (router): {WARNING.line}"
     folder.heard([WARNING])
     with pytest.raises(RefusedError, match="the ledger does not close"):
         folder.record_wall(
             synthetic_run.pathlat(200), synthetic_run.sender(300), synthetic_run.receiver(200)
         )
     [_, row] = load(folder.path).trials
-    assert "the ledger does not close" in row["reason"]
-    assert WARNING.line in row["reason"]
+    assert "the ledger does not close" in row.reason
+    assert WARNING.line in row.reason
 
 
 def test_outside_of_trials_it_makes_none_invalid(folder: RunFolder) -> None:
@@ -111,7 +112,7 @@ def test_outside_of_trials_it_makes_none_invalid(folder: RunFolder) -> None:
     folder.heard_apart([WARNING], "while the guest booted")
     wall(folder)
     run = load(folder.path)
-    assert [row["state"] for row in run.trials] == ["good"]
+    assert [row.state for row in run.trials] == ["good"]
     [complaint] = run.complaints()
     assert (complaint.trials, complaint.where) == ((), "while the guest booted")
 

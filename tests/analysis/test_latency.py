@@ -19,18 +19,18 @@ from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
-from skblab_analysis.exact.rows import Part
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import Command, Plan
 from skblab_analysis.latency import cells
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
-from skblab_analysis.latency.rows import Arrivals
+from skblab_analysis.latency.rows import AnomalyRow, Arrivals, LateRow
 from skblab_analysis.latency.summary import COMPARED, LatencySummary, widest
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Part
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
 COUNT = 2000
@@ -62,10 +62,10 @@ def trial(
     return Arrivals(
         setting=setting,
         part=part,
-        boot=boot,
+        block=boot,
         traffic=TRAFFIC,
         rate=COUNT // 2,
-        sent=len(values) + lost,
+        tried=len(values) + lost,
         seconds=2.0,
         took=took,
         document=document(values, **more),
@@ -90,7 +90,7 @@ def made(results: Path) -> RunFolder:
 def run(tmp_path: Path) -> Run:
     folder = made(tmp_path)
     for one in trials():
-        folder.record_arrivals(one)
+        folder.record(one)
     folder.finish(
         synthetic_run.environment(),
         {"measuring": 1.0},
@@ -127,11 +127,9 @@ def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
     assert (second.late, second.runs, second.in_runs, second.longest) == (15, 3, 15, 5)
     # Those of ten times the usual are alone: late, and no anomaly.
     assert first.late > 100 and first.runs == 3
-    rows = [row for row in run.anomalies if row["threshold"] == 750_000]
-    assert [(row["packets"], row["open_begin"], row["open_end"]) for row in rows] == [
-        (5, False, True)
-    ] * 3
-    assert {row["latency_mean"] for row in rows} == {800_000.0}
+    rows = [row for row in run.rows(AnomalyRow) if row.threshold == 750_000]
+    assert [(row.packets, row.open_begin, row.open_end) for row in rows] == [(5, False, True)] * 3
+    assert {row.latency_mean for row in rows} == {800_000.0}
     change = summary(run).change("slow")
     # 15 packets more than the 120 of the baseline may be chance, however well blocks agree.
     assert change is not None and change.late is not None and change.late.why == "resolution"
@@ -140,18 +138,18 @@ def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
 def test_what_loses_more_is_not_the_best(tmp_path: Path) -> None:
     folder = made(tmp_path)
     for boot in range(3):
-        folder.record_arrivals(trial("baseline", boot, latencies(40_000 + boot)))
-        folder.record_arrivals(trial("quick", boot, latencies(20_000 + boot), lost=2))
+        folder.record(trial("baseline", boot, latencies(40_000 + boot)))
+        folder.record(trial("quick", boot, latencies(20_000 + boot), lost=2))
     found = summary(load(folder.path))
     change = found.change("quick")
     assert change is not None and change.compared is not None and change.compared.significant
     assert found.best is None
-    assert (found.delays[1].lost, found.delays[1].sent) == (6, 3 * COUNT + 6)
+    assert (found.delays[1].lost, found.delays[1].tried) == (6, 3 * COUNT + 6)
 
 
 def test_one_block_is_summed_up_alone(tmp_path: Path) -> None:
     folder = made(tmp_path)
-    folder.record_arrivals(trial("slow", 0, latencies(60_000, late=5)))
+    folder.record(trial("slow", 0, latencies(60_000, late=5)))
     [slow] = summary(load(folder.path)).delays
     assert [(one.late, one.longest) for one in slow.lateness[1:]] == [(5, 5)]
 
@@ -159,8 +157,8 @@ def test_one_block_is_summed_up_alone(tmp_path: Path) -> None:
 def test_a_rate_that_was_not_kept_is_compared_with_nothing(tmp_path: Path) -> None:
     folder = made(tmp_path)
     for boot in range(3):
-        folder.record_arrivals(trial("baseline", boot, latencies(40_000)))
-        folder.record_arrivals(trial("quick", boot, latencies(20_000), took=2.0 if boot else 2.1))
+        folder.record(trial("baseline", boot, latencies(40_000)))
+        folder.record(trial("quick", boot, latencies(20_000), took=2.0 if boot else 2.1))
     found = summary(load(folder.path))
     change = found.change("quick")
     assert change is not None and change.compared is not None
@@ -177,7 +175,7 @@ def test_a_rate_with_few_packets_is_never_narrow(
     folder = made(tmp_path)
     for boot in range(3):
         came = latencies(40_000 + boot)[:packets]
-        folder.record_arrivals(trial("baseline", boot, came, lost=COUNT - packets))
+        folder.record(trial("baseline", boot, came, lost=COUNT - packets))
     found = summary(load(folder.path))
     # All blocks together have one all the same.
     assert found.delays[0].latency.quantile(COMPARED) is not None
@@ -198,18 +196,18 @@ def test_times_that_cannot_be_trusted_are_void(
     folder = made(tmp_path)
     values = latencies(40_000) if more else []
     with pytest.raises(RefusedError, match=words):
-        folder.record_arrivals(trial("baseline", 0, values, lost=5, **more))
+        folder.record(trial("baseline", 0, values, lost=5, **more))
     run = load(folder.path)
-    assert [row["state"] for row in run.trials] == ["void"]
-    assert (latency_summary.of(run), run.late, run.anomalies) == ([], (), ())
+    assert [row.state for row in run.trials] == ["void"]
+    assert (latency_summary.of(run), run.rows(LateRow), run.rows(AnomalyRow)) == ([], (), ())
 
 
 def test_they_are_there_when_the_run_goes_on(run: Run) -> None:
     folder = RunFolder.open(run.folder)
-    folder.record_arrivals(trial("slow", 3, latencies(60_000)))
+    folder.record(trial("slow", 3, latencies(60_000)))
     again = load(run.folder)
     assert len(again.trials) == len(run.trials) + 1
-    assert len(again.anomalies) == len(run.anomalies)
+    assert len(again.rows(AnomalyRow)) == len(run.rows(AnomalyRow))
     assert len(summary(again).delays[2].trials) == 4
 
 
@@ -254,9 +252,9 @@ def test_what_is_shown_is_what_was_measured(run: Run) -> None:
 def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:
     folder = made(tmp_path)
     for boot in range(3):
-        folder.record_arrivals(trial("baseline", boot, latencies(40_000 + 500 * boot)))
-        folder.record_arrivals(trial("same", boot, latencies(40_000 + 500 * boot)))
-        folder.record_arrivals(trial("slow", boot, latencies(60_000 + 500 * boot)))
+        folder.record(trial("baseline", boot, latencies(40_000 + 500 * boot)))
+        folder.record(trial("same", boot, latencies(40_000 + 500 * boot)))
+        folder.record(trial("slow", boot, latencies(60_000 + 500 * boot)))
     said = " ".join(delays.sentences([summary(load(folder.path))]))
     said = said.replace(FIXED_SPACE, " ")
     # A bucket's width, and blocks that agree to a hundredth of it.

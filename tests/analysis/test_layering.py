@@ -51,8 +51,16 @@ def document(layers: list[int]) -> dict[str, Any]:
     }
 
 
-def of(boot: int, forwarded: int = COUNT, offered: float = 100.0) -> Probed:
-    return Probed(boot, "", TRAFFIC, 100, COUNT, forwarded, offered)
+def of(setting: str, block: int, forwarded: int = COUNT, offered: float = 100.0) -> Probed:
+    return Probed(
+        setting=setting,
+        block=block,
+        traffic=TRAFFIC,
+        rate=100,
+        tried=COUNT,
+        forwarded=forwarded,
+        offered_rate=offered,
+    )
 
 
 @pytest.fixture
@@ -66,7 +74,7 @@ def run(tmp_path: Path) -> Run:
             # All are slower in one block than in another.
             layers[2] += 100 * boot + more
             layers[3] += boot
-            folder.record_probe(document(layers), 0.1, setting=setting, of=of(boot))
+            folder.record_probe(document(layers), 0.1, of=of(setting, boot))
     folder.finish(synthetic_run.environment(), {"measuring": 1.0})
     return load(folder.path)
 
@@ -124,7 +132,7 @@ def test_the_whole_path_and_the_delay_have_the_first_columns() -> None:
 def test_a_sweep_is_not_taken_for_a_run_of_the_probe(run: Run) -> None:
     assert run.accounts() == []
     assert len(run.document.accounts) == 9
-    assert {row["measure"] for row in run.trials} == {"layers"}
+    assert {row.measure for row in run.trials} == {"layers"}
     said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
     words = "with rules a packet's way through the router differs by +2.50 µs: most of it in "
     assert "paths" not in said
@@ -135,7 +143,7 @@ def test_packets_that_the_probe_did_not_see_make_it_void(tmp_path: Path) -> None
     folder = RunFolder.create(tmp_path, "where", Plan(experiment="where", seed=1))
     layers = [1000] * (len(POINTS) - 1)
     with pytest.raises(RefusedError, match="saw 500 of 502 forwarded packets"):
-        folder.record_probe(document(layers), 0.1, setting="baseline", of=of(0, COUNT + 2))
+        folder.record_probe(document(layers), 0.1, of=of("baseline", 0, COUNT + 2))
     assert layers_summary.of(load(folder.path)) == []
 
 
@@ -143,7 +151,7 @@ def test_a_rate_that_was_not_kept_is_compared_with_nothing(run: Run) -> None:
     folder = RunFolder.open(run.folder)
     usual = [1000 * (number + 1) for number in range(len(POINTS) - 1)]
     for setting, offered in (("baseline", 100.0), ("rules", 90.0)):
-        folder.record_probe(document(usual), 0.1, setting=setting, of=of(3, offered=offered))
+        folder.record_probe(document(usual), 0.1, of=of(setting, 3, offered=offered))
     found = summary(load(run.folder))
     whole = found.change("rules", WHOLE)
     assert whole is not None and whole.blocks == 3
@@ -160,8 +168,8 @@ def test_a_layer_that_packets_skip_is_of_all_packets(run: Run) -> None:
     few = synthetic_run._distribution([1000] * (COUNT // 5))
     gone = path["layers"][1]
     path["layers"][1] = {"from": gone["from"], "to": gone["to"], **few}
-    folder.record_probe(made, 0.1, setting="rules", of=of(3))
-    [trial] = [one for one in summary(load(run.folder)).settings[2].trials if one.boot == 3]
+    folder.record_probe(made, 0.1, of=of("rules", 3))
+    [trial] = [one for one in summary(load(run.folder)).settings[2].trials if one.block == 3]
     assert trial.means()[f"{POINTS[1]}→{POINTS[2]}"] == pytest.approx(200)
 
 

@@ -143,7 +143,7 @@ def test_confirmations_are_said(tmp_path: Path, seconds: float, held: bool, word
 
 def test_a_run_that_was_killed_is_readable(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
-    folder.record_search(searches.search("other", 0, 1000.0))
+    folder.record(searches.search("other", 0, 1000.0))
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert "This run has not ended" in page.text
     assert "other forwards" in page.text
@@ -168,7 +168,7 @@ def test_settings_and_traffic_are_in_the_order_of_the_plan(tmp_path: Path) -> No
     for name in ("of no plan", "baseline", *reversed(order[:2])):
         for one in reversed(traffic):
             row = searches.search(name, 0, 1000.0)
-            folder.record_search(row.model_copy(update={"traffic": one}))
+            folder.record(row.model_copy(update={"traffic": one}))
     found = throughput_summary.of(load(folder.path))
     assert tuple(one.traffic for one in found) == traffic
     assert [one.setting for one in found[0].main.rates] == [

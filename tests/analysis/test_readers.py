@@ -18,10 +18,13 @@ import pytest
 import searches
 import synthetic_run
 
-from skblab_analysis.columns import BY_ROW, TABLES, Table
+from skblab_analysis.base.rows import BY_ROW, Table
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.latency.rows import Arrivals
+from skblab_analysis.rfc2544.rows import Benchmarked
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.settings.rows import ReadBack
+from skblab_analysis.tables import TABLES
 from skblab_analysis.work.rows import Counter
 
 FOLDER = Path(__file__).parents[2] / "results-schema"
@@ -68,24 +71,24 @@ def finished_run(results: Path) -> Path:
         synthetic_run.sender(PACKETS),
         synthetic_run.receiver(PACKETS),
     )
-    folder.record_search(
-        searches.search("baseline", 0, 80_000.0), list(searches.tested(80_000.0, 200_000.0))
-    )
+    figures = tuple(searches.tested(80_000.0, 200_000.0))
+    folder.record(Benchmarked(searches.search("baseline", 0, 80_000.0), figures))
     late = made_up_arrivals.document([50_000, 300_000, 800_000, 900_000, 60_000] * 20)
-    folder.record_arrivals(
+    folder.record(
         Arrivals(
             setting="baseline",
-            boot=0,
+            block=0,
             traffic=searches.TRAFFIC,
             rate=50,
-            sent=100,
+            tried=100,
             seconds=2.0,
             took=2.0,
             document=ArrivalsDocument.model_validate_json(json.dumps(late)),
         )
     )
-    folder.record_counters([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
-    folder.record_search(searches.search("other", 0, 81_000.0))
+    folder.known([ReadBack(knob="rp_filter", value="1", before="0\n2", wanted="1", after="1")])
+    folder.known([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
+    folder.record(searches.search("other", 0, 81_000.0))
     return folder.finish(synthetic_run.environment(), {"searching": 1.0})
 
 

@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,18 @@ import pytest
 import synthetic_run
 
 from kills import killed_after
-from skblab_analysis import columns, tablerows
+from skblab_analysis import files
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import Histogram
-from skblab_analysis.exact.rows import ExactTrial, Part
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
-from skblab_analysis.load import load
+from skblab_analysis.layers.rows import BUCKETS, SUMMARIES
+from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.tables import TABLES
+from skblab_analysis.trials.rows import Part
 
 Json = dict[str, Any]
 PACKETS = 2_000
@@ -37,6 +41,10 @@ RECEIVE = ("paths", 0)
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(tmp_path, "demo", synthetic_run.plan(PACKETS), synthetic=True)
+
+
+def exact_trials(run: Run) -> list[ExactTrial]:
+    return [ExactTrial.of_row(row) for row in run.trials if row.counted]
 
 
 def test_what_is_written_comes_back(tmp_path: Path) -> None:
@@ -76,7 +84,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     for one, layer in zip(run.of_trial(0), written, strict=True):
         assert sorted(one.histogram.buckets.items()) == [tuple(pair) for pair in layer["buckets"]]
         assert one.histogram.total == layer["sum"]
-    assert tablerows.exact_trials(run.trials) == synthetic_run.exact_trials()
+    assert exact_trials(run) == synthetic_run.exact_trials()
     assert [event.event for event in run.journal] == [
         "created",
         "attempt",
@@ -93,7 +101,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
 
 def test_units_and_sentences_travel_in_the_parquet_files(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, PACKETS)
-    for table in columns.TABLES:
+    for table in TABLES:
         file = path / f"{table.file}.parquet"
         # Those of sweeps are there if they have rows.
         if not file.exists():
@@ -227,7 +235,7 @@ def test_broken_ledger_is_refused_and_kept_as_void(
     assert reason in str(caught.value)
     assert caught.value.exit_code == 1
     run = load(folder.path)
-    assert [(row["state"], row["reason"]) for row in run.trials] == [("void", str(caught.value))]
+    assert [(row.state, row.reason) for row in run.trials] == [("void", str(caught.value))]
     assert run.ledger() is None
     assert run.series == ()
     assert (folder.logs / "pathlat-0.json").exists()
@@ -326,7 +334,7 @@ def test_others_that_send_leave_the_senders_points_out(folder: RunFolder) -> Non
 
 def test_rows_from_before_there_were_paths_are_of_received_packets(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, PACKETS)
-    for table in (columns.LAYERS, columns.SUMMARY):
+    for table in (BUCKETS, SUMMARIES):
         arrow = pq.read_table(path / f"{table.file}.parquet")
         kept = arrow.filter(pc.field("path") != "send")
         kept = pa.concat_tables([kept, arrow.filter(pc.field("path").is_null())])
@@ -380,7 +388,7 @@ def test_exact_summary() -> None:
 
 def _trials(setting: str, *per_packet: int) -> list[ExactTrial]:
     return [
-        ExactTrial(setting=setting, boot=boot, packets=100, delivered=100, instructions=100 * cost)
+        ExactTrial(setting=setting, block=boot, packets=100, delivered=100, instructions=100 * cost)
         for boot, cost in enumerate(per_packet)
     ]
 
@@ -439,7 +447,7 @@ def test_settings_of_other_boots_have_testers_of_their_own() -> None:
     # Of paths, 700 and 699, 900 and 903, the variance is (0.5 + 4.5) / 2; t of Welch's 1.22 is 8.4.
     assert apart.margin == pytest.approx(8.39 * 2.5**0.5, abs=0.02)
     # Where a boot's tester was refused, those of the others stand for it.
-    less = [one for one in trials if (one.setting, one.boot) != ("tester", 1)]
+    less = [one for one in trials if (one.setting, one.block) != ("tester", 1)]
     assert summarise(less, "a").differences[1].difference.effect == pytest.approx(202.5)
     # Without one of the testers nothing can be taken off.
     bare = summarise([one for one in trials if one.part == "whole" or not one.boot_knobs], "a")
@@ -462,7 +470,7 @@ def test_trials_of_one_boot_are_one_figure() -> None:
 
 def test_a_stray_packet_at_the_sink_is_let_through() -> None:
     trials = [
-        ExactTrial(setting="a", boot=0, packets=1_000, delivered=1_001, instructions=7_000_000)
+        ExactTrial(setting="a", block=0, packets=1_000, delivered=1_001, instructions=7_000_000)
     ]
     assert summarise(trials).baseline.mean == 7_000
 
@@ -479,7 +487,7 @@ def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
         (odd,) = [trial.model_copy(update={"delivered": packets}) for trial in _trials("a", 1000)]
         with pytest.raises(RefusedError, match=f"the sink counted {packets} packets of 100 sent"):
             folder.record_exact([odd])
-    assert {row["state"] for row in load(folder.path).trials} == {"void"}
+    assert {row.state for row in load(folder.path).trials} == {"void"}
 
 
 def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:
@@ -496,14 +504,88 @@ def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:
     ]
 
 
-def test_rows_of_an_interrupted_write_are_left_out(folder: RunFolder) -> None:
-    before = (folder.path / "run.json").read_bytes()
+def test_a_record_that_was_cut_off_is_not_there(folder: RunFolder) -> None:
     folder.record_exact(synthetic_run.exact_trials())
-    (folder.path / "run.json").write_bytes(before)
+    [part] = (folder.path / "parts").iterdir()
+    part.rename(part.with_name(f".{part.name}.1.part"))
     assert load(folder.path).trials == ()
     again = RunFolder.open(folder.path)
     again.record_exact(_trials("rp_filter=0", 1000, 1000))
     assert len(load(folder.path).trials) == 2
+    again.finish(synthetic_run.environment(), {})
+    assert not (folder.path / "parts").exists()
+    assert len(load(folder.path).trials) == 2
+
+
+def recorded(path: Path) -> tuple[object, ...]:
+    run = load(path)
+    return run.trials, run.series, run.document.ledgers, run.document.trials
+
+
+def test_tables_cut_off_at_any_file_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a run, which writes all tables anew, ends itself at its first, second, … file."""
+    whole, ends = disk.write_whole, 0
+    for allowed in range(100):
+        folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(), synthetic=True)
+        folder.record_exact(_trials("rp_filter=0", 1000))
+        RunFolder.open(folder.path).fail("of which the tables have a trial")
+        folder = RunFolder.open(folder.path)
+        documents = (synthetic_run.pathlat(300), synthetic_run.sender(300))
+        folder.record_wall(*documents, synthetic_run.receiver(300))
+        folder.record_exact(_trials("rp_filter=1", 1000))
+        before, left = recorded(folder.path), iter(range(allowed))
+
+        def write(path: Path, data: str | bytes, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise OSError(errno.EIO, "Input/output error")
+            whole(path, data)
+
+        monkeypatch.setattr(files, "write_whole", write)
+        try:
+            folder.finish(synthetic_run.environment(), {})
+        except SkblabError:
+            ends += 1
+        monkeypatch.undo()
+        assert recorded(folder.path) == before
+        again = RunFolder.open(folder.path)
+        again.record_exact(_trials("rp_filter=1", 1000))
+        again.finish(synthetic_run.environment(), {})
+        assert load(folder.path).trials[:-1] == before[0]
+        assert not (folder.path / "parts").exists()
+        if allowed > ends:
+            break
+    assert ends >= len(("trials", "layers", "layers_summary", "run.json"))
+
+
+def test_parts_that_are_in_the_tables_are_not_read_again(folder: RunFolder) -> None:
+    folder.record_exact(_trials("rp_filter=0", 1000, 1000))
+    folder.record_exact(_trials("rp_filter=1", 1000))
+    before = recorded(folder.path)
+    left = {part: part.read_bytes() for part in (folder.path / "parts").iterdir()}
+    folder.finish(synthetic_run.environment(), {})
+    for part, content in left.items():
+        part.parent.mkdir(exist_ok=True)
+        part.write_bytes(content)
+        assert recorded(folder.path) == before
+    assert sorted(part.name for part in left) == ["00000000.parquet", "00000002.parquet"]
+
+
+def test_a_part_that_is_missing_or_torn_is_named(folder: RunFolder) -> None:
+    for _ in range(3):
+        folder.record_exact(_trials("rp_filter=0", 1000))
+    first, second, _ = sorted((folder.path / "parts").iterdir())
+    content = second.read_bytes()
+    second.write_bytes(content[: len(content) // 2])
+    with pytest.raises(RecordError, match=second.name):
+        load(folder.path)
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(RecordError, match=f"{second.name} begins with another trial"):
+        load(folder.path)
+    second.unlink()
+    with pytest.raises(RecordError, match=r"2\.parquet begins with another trial than 1"):
+        load(folder.path)
 
 
 def test_two_runs_in_one_second_get_two_folders(tmp_path: Path) -> None:
@@ -544,13 +626,13 @@ def test_older_and_newer_tables_are_read_and_wrong_ones_refused(tmp_path: Path) 
     whole = pq.read_table(trials)
     pq.write_table(whole.drop_columns(["late_max"]).append_column("new", whole["trial"]), trials)
     run = load(path)
-    assert run.trials[0]["late_max"] is None
-    assert "new" not in run.trials[0]
+    assert run.trials[0].late_max is None
+    assert not hasattr(run.trials[0], "new")
     pq.write_table(whole.drop_columns(["state"]), trials)
     with pytest.raises(RecordError, match="lacks the column state"):
         load(path)
-    pq.write_table(whole.drop_columns(["boot"]).append_column("boot", whole["setting"]), trials)
-    with pytest.raises(RecordError, match="column boot is string, expected int64"):
+    pq.write_table(whole.drop_columns(["block"]).append_column("block", whole["setting"]), trials)
+    with pytest.raises(RecordError, match="column block is string, expected int64"):
         load(path)
 
 
@@ -593,7 +675,7 @@ def test_full_disk_keeps_what_was_recorded(
     with pytest.raises(SkblabError, match="the disk is full"):
         folder.record_exact(synthetic_run.exact_trials())
     monkeypatch.undo()
-    assert tablerows.exact_trials(load(folder.path).trials) == synthetic_run.exact_trials()
+    assert exact_trials(load(folder.path)) == synthetic_run.exact_trials()
     assert not list(folder.path.rglob("*.part"))
 
 
@@ -601,6 +683,7 @@ def write_for_ever(folder: RunFolder) -> None:
     while True:
         folder.journal("attempt")
         folder.record_exact(synthetic_run.exact_trials())
+        folder.fail("and goes on")
 
 
 def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_exact_picture_of_any_shape(
     tmp_path: Path, real_gnuplot: GnuplotRunner, per_packet: dict[str, tuple[int, ...]]
 ) -> None:
     trials = [
-        ExactTrial(setting=name, boot=boot, packets=10, delivered=10, instructions=10 * cost)
+        ExactTrial(setting=name, block=boot, packets=10, delivered=10, instructions=10 * cost)
         for name, costs in per_packet.items()
         for boot, cost in enumerate(costs)
     ]
@@ -150,7 +150,7 @@ def test_the_exact_picture_has_what_was_counted() -> None:
         ExactTrial(
             setting=name,
             part="tester" if name == "tester" else "whole",
-            boot=boot,
+            block=boot,
             packets=10,
             delivered=10,
             instructions=10 * cost,
@@ -273,9 +273,9 @@ def test_silent_gnuplot_is_refused(tmp_path: Path) -> None:
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, 2_000)
-    document = json.loads((path / "run.json").read_text()) | {"schema": "skblab.run/2"}
+    document = json.loads((path / "run.json").read_text()) | {"schema": "skblab.run/3"}
     (path / "run.json").write_text(json.dumps(document))
-    with pytest.raises(RecordError, match=r"schema: Input should be 'skblab\.run/1'"):
+    with pytest.raises(RecordError, match=r"schema: Input should be .* or 'skblab\.run/2'"):
         build_report(path, fake_gnuplot)
 
 
@@ -309,7 +309,7 @@ def test_page_defines_every_colour_of_the_pictures_in_both_schemes() -> None:
 
 
 def test_gnuplot_text_that_could_break_out_is_refused() -> None:
-    trials = [ExactTrial(setting="a", boot=0, packets=1, delivered=1, instructions=9)]
+    trials = [ExactTrial(setting="a", block=0, packets=1, delivered=1, instructions=9)]
     trials = [one.model_copy(update={"setting": 'a" ; system "x'}) for one in trials]
     with pytest.raises(ValueError, match="cannot stand in a gnuplot script"):
         exact_picture(summarise(trials))

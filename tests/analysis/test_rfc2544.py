@@ -16,7 +16,7 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.rfc2544 import summary as rfc2544_summary
 from skblab_analysis.rfc2544 import view as benchmarks
-from skblab_analysis.rfc2544.rows import Figure, OfTrial
+from skblab_analysis.rfc2544.rows import Figure, FigureRow
 from skblab_analysis.rfc2544.summary import Rfc2544Summary, summaries
 
 
@@ -29,7 +29,9 @@ def run(tmp_path: Path) -> Run:
 
 def of(*figures: Figure) -> Rfc2544Summary:
     found = [
-        OfTrial(setting="baseline", boot=0, traffic=searches.TRAFFIC, **one.model_dump())
+        FigureRow(
+            trial=0, setting="baseline", block=0, traffic=searches.TRAFFIC, **one.model_dump()
+        )
         for one in figures
     ]
     [summary] = summaries(found)
@@ -134,10 +136,11 @@ def test_a_recovery_as_short_as_can_be_told_is_a_bound() -> None:
 def test_a_block_without_loss_counts_at_loads_below_where_it_ended() -> None:
     """Four blocks: three end at 80 %, and one loses at 70 %, and of one the load was not kept."""
 
-    def block(boot: int, *losses: float | None) -> list[OfTrial]:
+    def block(boot: int, *losses: float | None) -> list[FigureRow]:
         return [
-            OfTrial(
-                **{"setting": "baseline", "boot": boot, "traffic": "IPv4", "test": "frame loss"},
+            FigureRow(
+                trial=0,
+                **{"setting": "baseline", "block": boot, "traffic": "IPv4", "test": "frame loss"},
                 **{"repeat": at, "load": 1e5, "seconds": 1, "share": 1 - at / 10},
                 loss_percent=lost,
             )

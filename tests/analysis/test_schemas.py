@@ -17,10 +17,10 @@ import synthetic_run
 from schema_checks import FOLDER
 
 from skblab_analysis import schemas
-from skblab_analysis.columns import TABLES
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.formats.catalogue import FILE as CATALOGUE
 from skblab_analysis.load import load
+from skblab_analysis.tables import TABLES
 
 EXAMPLE = FOLDER / "example"
 OF_A_DEMO = {"run", "journal-event", "pathlat", "traffic-sender", "traffic-receiver"}
@@ -111,4 +111,4 @@ def test_shipped_example_validates_and_is_real() -> None:
 def test_shipped_example_has_the_columns_of_now() -> None:
     for table in TABLES:
         found = pq.read_schema(EXAMPLE / f"{table.file}.parquet")
-        assert found.equals(table.schema(), check_metadata=True), f"make {table.file} anew"
+        assert found.equals(table.schema, check_metadata=True), f"make {table.file} anew"

@@ -51,7 +51,7 @@ def test_percentile_without_enough_samples_is_a_dash(tmp_path: Path) -> None:
 def test_spread_over_the_limit_and_what_is_not_significant_are_said() -> None:
     trials = [
         ExactTrial(
-            setting=setting, boot=boot, packets=10, delivered=10, instructions=10_000 + 40 * boot
+            setting=setting, block=boot, packets=10, delivered=10, instructions=10_000 + 40 * boot
         )
         for setting in ("a", "b")
         for boot in range(2)

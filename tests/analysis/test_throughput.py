@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import searches
+import synthetic_run
 
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import RecordError
@@ -14,6 +17,7 @@ from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput_summary
 from skblab_analysis.throughput.cells import rows
+from skblab_analysis.throughput.rows import FoundRow, LoadRow
 from skblab_analysis.throughput.summary import GoalSummary, false_alarms, widest
 
 
@@ -25,15 +29,17 @@ def goal(path: Path, name: str = "strict") -> GoalSummary:
 def test_what_is_recorded_comes_back(tmp_path: Path) -> None:
     made = list(searches.searches())
     run = load(searches.finished_run(tmp_path, made))
-    assert [row["measure"] for row in run.trials[:3]] == ["tester", "throughput", "throughput"]
-    assert (run.trials[1]["sent"], run.trials[1]["received"]) == (168_000, 167_999)
-    assert len(run.loads) == 2 * len(made)
-    assert len(run.found) == 3 * len(made)
-    [first, *_] = [row for row in run.loads if row["trial"] == 1]
-    assert (first["setting"], first["boot"], first["number"]) == ("baseline", 0, 0)
-    assert (first["load"], first["offered_rate"], first["limit"]) == (88_000, 88_000, "device")
+    assert [row.measure for row in run.trials[:3]] == ["tester", "throughput", "throughput"]
+    assert (run.trials[1].tried, run.trials[1].received) == (168_000, 167_999)
+    assert len(run.rows(LoadRow)) == 2 * len(made)
+    assert len(run.rows(FoundRow)) == 3 * len(made)
+    [first, *_] = [row for row in run.rows(LoadRow) if row.trial == 1]
+    assert (first.setting, first.block, first.number) == ("baseline", 0, 0)
+    assert (first.load, first.offered_rate, first.limit) == (88_000, 88_000, "device")
     again = RunFolder.open(run.folder)
-    assert [one.throughput for one in again.results()] == [row["throughput"] for row in run.found]
+    assert [one.throughput for one in again.again(FoundRow)] == [
+        row.throughput for row in run.rows(FoundRow)
+    ]
 
 
 def test_settings_are_compared_with_the_baseline_block_by_block(tmp_path: Path) -> None:
@@ -116,12 +122,15 @@ def test_without_a_baseline_rates_stand_alone(tmp_path: Path) -> None:
 
 def test_rows_of_a_trial_that_was_cut_off_are_left_out(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "it", searches.plan())
-    folder.record_search(searches.search("baseline", 0, 1000.0))
+    folder.record(searches.search("baseline", 0, 1000.0))
     before = (folder.path / "run.json").read_bytes()
-    folder.record_search(searches.search("baseline", 1, 1000.0))
+    folder.fail("the tables were written, and run.json was not")
     (folder.path / "run.json").write_bytes(before)
+    folder = RunFolder.open(folder.path)
+    folder.record(searches.search("baseline", 1, 1000.0))
     run = load(folder.path)
-    assert ({row["trial"] for row in run.loads}, {row["trial"] for row in run.found}) == ({0}, {0})
+    assert [row.trial for row in run.rows(LoadRow)] == [0, 0]
+    assert [row.block for row in run.rows(FoundRow)] == [1, 1, 1]
 
 
 def test_a_run_without_searches_has_no_tables_of_them(tmp_path: Path) -> None:
@@ -129,16 +138,24 @@ def test_a_run_without_searches_has_no_tables_of_them(tmp_path: Path) -> None:
     names = {file.stem for file in path.glob("*.parquet")}
     assert names == {"trials", "layers", "layers_summary"}
     run = load(path)
-    assert (run.loads, run.found, throughput_summary.of(run)) == ((), (), [])
+    assert (run.rows(LoadRow), run.rows(FoundRow), throughput_summary.of(run)) == ((), (), [])
 
 
 def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "it", searches.plan())
     made = searches.search("baseline", 0, 1000.0)
     strange = made.goals[0].model_copy(update={"outcome": "strange"})
-    folder.record_search(made.model_copy(update={"goals": (strange,)}))
-    with pytest.raises(RecordError, match="row 0: outcome is 'strange', expected one of regular"):
-        throughput_summary.of(load(folder.path))
+    with pytest.raises(RecordError, match="outcome: Input should be 'regular'"):
+        folder.record(made.model_copy(update={"goals": (strange,)}))
+    [void] = load(folder.path).trials
+    assert void.state == "void" and "outcome" in void.reason
+    folder.record(made)
+    path = folder.finish(synthetic_run.environment(), {"searching": 1.0}) / "throughput.parquet"
+    rows = pq.read_table(path).to_pylist()
+    wrong = [row | {"outcome": "strange"} for row in rows]
+    pq.write_table(pa.Table.from_pylist(wrong, schema=pq.read_schema(path)), path)
+    with pytest.raises(RecordError, match=r"throughput\.parquet.*0\.outcome: Input should be 'reg"):
+        load(folder.path)
 
 
 def test_an_interval_is_never_narrower_than_the_search(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_every_setting_is_measured_or_said_to_be_impossible(
     wanted = {setting.name for setting in experiment.read(ours).settings()}
     states = {name: set[str]() for name in wanted}
     for row in run.trials:
-        states.setdefault(str(row["setting"]), set()).add(str(row["state"]))
-        assert row["state"] == "good" or "not possible here" in str(row["reason"]), row
+        states.setdefault(str(row.setting), set()).add(str(row.state))
+        assert row.state == "good" or "not possible here" in str(row.reason), row
     assert {name for name, found in states.items() if not found} == set()
     assert states["baseline"] == {"good"}
     assert (folder / "report" / "index.html").exists()

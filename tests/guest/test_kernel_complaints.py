@@ -77,7 +77,7 @@ def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(layers, "measure", warned)
     done = command(["demo", "--packets", "1009", "--exact-packets", "1000"], tmp_path, monkeypatch)
     run = shown(done, tmp_path)
-    assert [(row["state"], row["reason"]) for row in run.trials] == [
+    assert [(row.state, row.reason) for row in run.trials] == [
         ("void", f"kernel warning (guest): {WARNING}")
     ]
     assert run.document.state == "failed"
@@ -104,11 +104,11 @@ def test_a_sweep(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     done = command(["sweep", str(file), "--exact", "--packets", "1000"], results, monkeypatch)
     run = shown(done, results)
     assert len(asked) == 2 * 4
-    assert [row["state"] for row in run.trials] == ["good", "void", "good", "good"]
-    assert run.trials[1]["reason"] == f"kernel warning (guest): {WARNING}"
+    assert [row.state for row in run.trials] == ["good", "void", "good", "good"]
+    assert run.trials[1].reason == f"kernel warning (guest): {WARNING}"
     assert run.document.state == "finished"
     [complaint] = run.complaints()
     assert complaint.trials == (1,)
     assert [(one.line, one.count) for one in complaint.lines] == [(WARNING, 1)]
     [summary] = exact_summary.of(run)
-    assert run.trials[1]["setting"] not in {one.setting for one in summary.costs}
+    assert run.trials[1].setting not in {one.setting for one in summary.costs}

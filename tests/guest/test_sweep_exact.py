@@ -101,10 +101,10 @@ def test_instructions_per_packet_are_those_of_this_kernel(
 
 def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str]) -> None:
     folder, printed = resumed
-    void = [row for row in load(folder).trials if row["state"] == "void"]
+    void = [row for row in load(folder).trials if row.state == "void"]
     assert len(void) == 2
     reason = "not possible here: queues: r0: its driver has no combined"
-    assert {(row["setting"], row["reason"]) for row in void} == {("two queues", reason)}
+    assert {(row.setting, row.reason) for row in void} == {("two queues", reason)}
     assert f"two queues: left out: {reason}" in printed
     assert (folder / "report" / "index.html").exists()
     assert not list(folder.glob("undo*"))
@@ -112,7 +112,7 @@ def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str])
 
 def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[Path, str]) -> None:
     run = load(resumed[0])
-    keys = [(row["setting"], row["boot"], row["traffic"]) for row in run.trials]
+    keys = [(row.setting, row.block, row.traffic) for row in run.trials]
     # Tester, baseline twice, and two settings, of two kinds of traffic.
     assert len(keys) == len(set(keys)) == 10
     assert run.document.state == "finished"
@@ -162,7 +162,7 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
         subprocess.run([program, *argv], env=env, check=True, capture_output=True)
         folder = sorted(results.iterdir())[-1]
     run = load(folder)
-    keys = [(row["setting"], row["boot"], row["traffic"], row["measure"]) for row in run.trials]
+    keys = [(row.setting, row.block, row.traffic, row.measure) for row in run.trials]
     plan = plans.make(read(file), exact="--exact" in how)
     wanted = [
         (change.setting, boot.block, str(trial.stream), trial.what)

@@ -53,7 +53,7 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert hosts.state() == before
     [folder] = results.iterdir()
     run = load(folder)
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     no_retries(run)
     schema_checks.folder_fits(folder)
     works = {one.setting: one for one in work_summary.of(run)}
@@ -104,11 +104,11 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     assert again.returncode == 0, again.stdout + again.stderr
     assert hosts.state() == before
     trials = load(folder).trials
-    keys = [(row["setting"], row["boot_knobs"], row["measure"]) for row in trials]
+    keys = [(row.setting, row.boot_knobs, row.measure) for row in trials]
     # What another boot has, has a tester of its own.
     assert len(keys) == len(set(keys)) == 6
-    [void] = [row for row in trials if row["state"] == "void"]
-    assert "only a boot can make it rt" in void["reason"]
+    [void] = [row for row in trials if row.state == "void"]
+    assert "only a boot can make it rt" in void.reason
 
 
 @pytest.mark.slow

@@ -103,7 +103,7 @@ def test_a_connection_that_breaks_is_made_again(
         sweep.ends(0)
         assert "another one goes on" in sweep.said()
         trials = sweep.run().trials
-    assert {(row["setting"], row["state"]) for row in trials} == {
+    assert {(row.setting, row.state) for row in trials} == {
         (one, "good") for one in ("tester", "baseline", "baseline again", "NAPI threads")
     }
     assert hosts.state() == before
@@ -120,7 +120,7 @@ def test_a_clock_that_is_set_back_is_in_no_figure(
         run = sweep.run()
     [latency] = latency_summary.of(run)
     assert len(latency.delays) == 3
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     for one in (*latency.delays, *latency.testers):
         assert one.latency.count == 600
         assert 0 < (one.latency.quantile(0.5) or 0) < 1e9
@@ -141,7 +141,7 @@ def test_a_device_that_is_unplugged(
         assert last.startswith("skblab: not put back: threaded: ")
         run = sweep.run()
     assert run.document.state == "failed"
-    states = {row["setting"]: (row["state"], row["reason"]) for row in run.trials}
+    states = {row.setting: (row.state, row.reason) for row in run.trials}
     state, reason = states["NAPI threads"]
     # It goes while packets are sent, or on a busy machine while settings are still looked at.
     assert state == "void"
@@ -196,7 +196,7 @@ def test_guests_that_are_killed_are_followed_by_others(experiment: Path, tmp_pat
         run = sweep.run()
     assert "another one goes on" in sweep.said()
     assert len(run.trials) == 4
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
 
 
 FULL = """
@@ -229,4 +229,4 @@ def test_a_disk_that_is_full(experiment: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     trials = load(tmp_path / "kept").trials
     assert len(trials) == 4
-    assert {row["state"] for row in trials} == {"good"}
+    assert {row.state for row in trials} == {"good"}

@@ -174,8 +174,8 @@ def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_pat
     assert links() == before
     run = load(folder)
     assert run.document.state == "finished"
-    assert {row["state"] for row in run.trials} == {"good"}
-    keys = [(row["setting"], row["measure"]) for row in run.trials]
+    assert {row.state for row in run.trials} == {"good"}
+    keys = [(row.setting, row.measure) for row in run.trials]
     # Each boot has its tester; baseline twice and two settings are each measured in two ways, once.
     assert keys.count(("tester", "tester")) == 2
     assert len(keys) - 2 == len(set(keys)) - 1 == 8

@@ -11,12 +11,16 @@ from conftest import Skblab
 from skblab.testbeds.asked import MIXES
 from skblab_analysis.base.offered import behind
 from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.latency.rows import AnomalyRow
 from skblab_analysis.layers import summary as layers_summary
 from skblab_analysis.layers.summary import DELAY, WHOLE
 from skblab_analysis.load import load
 from skblab_analysis.rfc2544 import summary as rfc2544_summary
+from skblab_analysis.rfc2544.rows import FigureRow
 from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.rows import LoadRow
 from skblab_analysis.work import summary as work_summary
+from skblab_analysis.work.rows import CounterRow
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -59,7 +63,7 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     [folder] = results.iterdir()
     run = load(folder)
     assert run.document.state == "finished"
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     assert [one.traffic for one in throughput_summary.of(run)] == [
         f"IPv{family}, 128 bytes, 1 flow"
     ]
@@ -74,14 +78,14 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     for late in latency_summary.of(run):
         [floor] = late.testers
         for delay in (*late.delays, floor):
-            assert (delay.sent, delay.lost, behind(delay.trials)) == (600, 0, 0)
+            assert (delay.tried, delay.lost, behind(delay.trials)) == (600, 0, 0)
             assert delay.latency.count == delay.histogram("inter-arrival").count + 1 == 600
             # One every 3.3 ms, and all of them later than 1 us: one run, without an end.
             assert 2e6 < (delay.histogram("inter-arrival").mean or 0.0) < 5e6
             assert [(one.late, one.runs) for one in delay.lateness] == [(600, 1)]
         whole, alone = late.delays[0].latency.mean, floor.latency.mean
         assert whole is not None and alone is not None and whole > alone
-    assert all(row["open_begin"] and row["open_end"] for row in run.anomalies)
+    assert all(row.open_begin and row.open_end for row in run.rows(AnomalyRow))
     for layers in layers_summary.of(run):
         for setting in layers.settings:
             assert setting.layers[WHOLE].count == 300
@@ -93,12 +97,12 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
         # Each packet comes into the stack at the router and at the sink.
         assert sum(work.processed.values()) > 2 * 600
         assert sum(work.net_rx.values()) > 0
-    for row in run.loads:
-        assert row["received"] <= row["forwarded"] <= row["sent"]
+    for row in run.rows(LoadRow):
+        assert row.received <= (row.forwarded or 0) <= row.tried
         # The most that can be asked for: it is stopped soon after its time.
-        assert row["took"] < row["seconds"] + 5
-        if row["limit"] == "none":
-            assert row["offered_rate"] == pytest.approx(row["load"], rel=0.06)
+        assert row.took < row.seconds + 5
+        if row.limit == "none":
+            assert row.offered_rate == pytest.approx(row.load, rel=0.06)
     assert "Throughput, NDR" in done.stdout
     assert (folder / "report" / "latency.svg").exists()
     assert not list(folder.glob("undo*"))
@@ -136,7 +140,7 @@ def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     [folder] = results.iterdir()
     run = load(folder)
-    assert {row["state"] for row in run.trials} == {"good"}, [row["reason"] for row in run.trials]
+    assert {row.state for row in run.trials} == {"good"}, [row.reason for row in run.trials]
     [summary] = rfc2544_summary.of(run)
     assert [one.setting for one in summary.settings] == ["baseline", "baseline again"]
     for one in summary.settings:
@@ -145,23 +149,23 @@ def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
         assert one.tests == {"latency", "frame loss", "recovery"}
     # There is a figure or a reason, whatever this machine is busy with, and no other reason.
     figures = ("latency_ns", "loss_percent", "recovery_s")
-    for row in run.tested:
-        assert (row["reason"] is None) == any(row[name] is not None for name in figures)
+    for row in run.rows(FigureRow):
+        assert (row.reason is None) == any(getattr(row, name) is not None for name in figures)
     known = (
         *("did not keep the", "carries no more", "lost until the end", "before they had left"),
         *("was not overloaded", "the sink lost packets"),
     )
-    reasons = [row["reason"] for row in run.tested if row["reason"] is not None]
+    reasons = [row.reason for row in run.rows(FigureRow) if row.reason is not None]
     assert [why for why in reasons if not any(words in why for words in known)] == []
-    assert len(reasons) < len(run.tested)
-    loss = [row["loss_percent"] for row in run.tested if row["test"] == "frame loss"]
+    assert len(reasons) < len(run.rows(FigureRow))
+    loss = [row.loss_percent for row in run.rows(FigureRow) if row.test == "frame loss"]
     assert all(one is None or 0 <= one <= 100 for one in loss)
     assert "RFC 2544 (IPv4, mix ams-ix, 1 flow)" in done.stdout
     counted = {
         name: sum(
-            row["value"]
-            for row in run.counters
-            if row["kind"] == "device" and row["name"] == f"r0 {name}"
+            row.value
+            for row in run.rows(CounterRow)
+            if row.kind == "device" and row.name == f"r0 {name}"
         )
         for name in ("rx_bytes", "rx_packets")
     }

@@ -15,7 +15,7 @@ from skblab_analysis.formats.run import Plan
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.work import summary as work_summary
-from skblab_analysis.work.rows import Counter
+from skblab_analysis.work.rows import Counter, CounterRow
 from skblab_analysis.work.summary import works
 
 PRINTED = """\
@@ -83,7 +83,8 @@ def test_a_line_of_softnet_is_of_the_cpu_that_it_names() -> None:
 
 def test_what_rose_is_told() -> None:
     found = difference(read(BEFORE), read(AFTER))
-    assert {(one.kind, one.name, one.cpu, one.value, one.unit) for one in found} == {
+    rows = [one.row(0) for one in found]
+    assert {(one.kind, one.name, one.cpu, one.value, one.unit) for one in rows} == {
         ("interrupt", "r0 25 virtio0-input.0", 0, 250, ""),
         ("softirq", "NET_RX", 0, 1, ""),
         ("softnet", "processed", 0, 1, ""),
@@ -118,7 +119,7 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
     folder = RunFolder.create(tmp_path, "few", Plan(experiment="few", seed=1, baseline="baseline"))
     folder.record_void("wall", AGAIN, "nothing was counted")
     for cpu in (0, 1):
-        folder.record_counters(
+        folder.known(
             [
                 counter("interrupt", "r0 25 virtio0-input.0", cpu, 10 + cpu),
                 counter("interrupt", "4 ttyS0", cpu, 500),
@@ -130,13 +131,13 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
                 counter("device", "r0 rx_packets", None, 100),
             ]
         )
-        folder.record_search(search("baseline", cpu, 1000.0))
+        folder.record(search("baseline", cpu, 1000.0))
     # What goes on with it has all of it.
     folder = RunFolder.open(folder.path)
-    folder.record_search(search("other", 0, 1000.0))
+    folder.record(search("other", 0, 1000.0))
     run = load(folder.path)
-    assert {row["trial"] for row in run.counters} == {1, 2}
-    assert {row["unit"] for row in run.counters if row["kind"] == "device"} == {"packets"}
+    assert {row.trial for row in run.rows(CounterRow)} == {1, 2}
+    assert {row.unit for row in run.rows(CounterRow) if row.kind == "device"} == {"packets"}
     [work] = work_summary.of(run)
     assert (work.setting, work.trials) == ("baseline", 2)
     assert work.interrupts == {0: 10, 1: 11}
@@ -144,7 +145,7 @@ def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None
     assert work.processed == {0: 100, 1: 100}
     assert (work.squeezed, work.dropped, work.napi_ns, work.ksoftirqd_ns) == (4, 0, 10_000, 0)
     # A trial that does not count is in no sum.
-    assert works(run.counters, {}) == []
+    assert works(run.rows(CounterRow), {}) == []
 
 
 def test_an_older_kernel_does_not_tell_the_cpu() -> None:

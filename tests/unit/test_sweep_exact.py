@@ -100,11 +100,11 @@ def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path
         (BASELINE, 8000),
         ("strict", 8000),
     ]
-    told = [one.model_dump().get("settings") for one in run.journal if one.event == "settings"]
-    [settings] = filter(None, told)
-    assert settings == [
-        {"knob": "rp_filter", "value": "1", "before": "0", "wanted": "1", "after": "1"}
-    ]
+    [read_back] = run.settings
+    assert run.trials[read_back.trial].setting == "strict"
+    assert read_back.model_dump(exclude={"trial"}) == {
+        **{"knob": "rp_filter", "value": "1", "before": "0", "wanted": "1", "after": "1"}
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,18 @@ def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path
         (Made(able=False), "rp_filter: no such file"),
         (
             Made(lost=1),
-            "strict, whole, boot 0, repeat 0: the sink counted 999 packets of 1000 sent",
+            "strict, whole, block 0, repeat 0: the sink counted 999 packets of 1000 sent",
         ),
     ],
 )
 def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason: str) -> None:
     run = recorded(tmp_path, made)
-    [void] = [row for row in run.trials if row["state"] == "void"]
-    assert void["setting"] == "strict"
-    assert void["reason"].endswith(reason)
+    [void] = [row for row in run.trials if row.state == "void"]
+    assert void.setting == "strict"
+    assert void.reason.endswith(reason)
+    # What was found instead is there, where anything was.
+    found = [(one.trial, one.wanted, one.after) for one in run.settings]
+    assert found == ([(void.trial, "1", made.after)] if made.able else [])
     # What was counted before stays.
     [summary] = exact_summary.of(run)
     assert [one.setting for one in summary.costs] == [BASELINE]
@@ -142,7 +145,7 @@ def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
         assert run._blamed(boot, death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
     [void] = load(folder.path).trials
-    assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops; console: log"
+    assert void.reason == "its testbed was lost 2 times: guest panicked: Oops; console: log"
 
 
 def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:
@@ -300,9 +303,9 @@ def test_random_destinations_have_a_way_and_a_name() -> None:
 
 def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None:
     run = recorded(tmp_path, Made(refused=1))
-    [void] = [row for row in run.trials if row["state"] == "void"]
+    [void] = [row for row in run.trials if row.state == "void"]
     # A packet that is dropped at once costs less than one that is forwarded.
-    assert void["reason"].endswith("the sink counted 1000 packets of 1001 sent")
+    assert void.reason.endswith("the sink counted 1000 packets of 1001 sent")
 
 
 @pytest.mark.parametrize(
@@ -323,9 +326,9 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
     run._change(Boot(0, {}, (change,)), change, cast(Netns, made), cast(Turner, made))
     [row] = load(folder.path).trials
     if said is None:
-        assert row["state"] == "good"
+        assert row.state == "good"
     else:
-        assert row["reason"].startswith(f"not possible here: {said}")
+        assert row.reason.startswith(f"not possible here: {said}")
     # Of a baseline there would be nothing to compare with.
     baseline = shipped("quick").model_copy(update={"baseline": knobs})
     found = sweep._unable(baseline, NETNS, exact=True)

@@ -160,7 +160,7 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     there = (boots, cast(LabRoot, None), folder, Reporter(quiet=True))
     counting.run(Guests(NETNS, found, counting.method, *there))
     assert tried.count(("isolcpus=0",)) == running.BOOTS
-    reasons = {row["setting"]: row["reason"] for row in load(folder.path).trials}
+    reasons = {row.setting: row.reason for row in load(folder.path).trials}
     assert reasons["s0"] == "no testbed came up 3 times: guest panicked: no CPU is left"
     assert reasons[BASELINE] == "made up"
 

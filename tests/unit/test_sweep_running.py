@@ -41,11 +41,12 @@ from skblab.testbeds import NETNS, inventory, netns
 from skblab.testbeds import Testbed as AnyTestbed
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.formats.run import Clock, Environment
+from skblab_analysis.formats.run import Environment
 from skblab_analysis.formats.run import Guest as GuestRecord
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock
 
 EXPERIMENT = Experiment.model_validate(
     {
@@ -117,7 +118,7 @@ class Method:
             raise KeyboardInterrupt
         part = "tester" if key.setting == TESTER else "whole"
         made = searches.search(key.setting, key.block, 1000.0, traffic=key.traffic)
-        return lambda: self.folder.record_search(made.model_copy(update={"part": part}))
+        return lambda: self.folder.record(made.model_copy(update={"part": part}))
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         return None
@@ -181,7 +182,7 @@ def events(found: Run) -> Counter[str]:
 
 
 def states(found: Run) -> dict[str, str]:
-    return {row["setting"]: row["state"] for row in found.trials}
+    return {row.setting: row.state for row in found.trials}
 
 
 def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
@@ -191,8 +192,8 @@ def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
     found = run(method, monkeypatch)
     assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
     assert Counter(method.measured)[AGAIN] == DEATHS
-    [void] = [row for row in found.trials if row["state"] == "void"]
-    assert void["reason"] == f"its testbed was lost 2 times: {LATE}"
+    [void] = [row for row in found.trials if row.state == "void"]
+    assert void.reason == f"its testbed was lost 2 times: {LATE}"
     assert events(found)["death"] == events(found)["another"] == DEATHS
     with pytest.raises(AssertionError, match="no answer within"):
         no_retries(found)
@@ -300,9 +301,9 @@ def test_a_trial_whose_kernel_complains_is_invalid_and_the_others_are_not(
     method = Method(begin(tmp_path), console=tmp_path / "log", warns={BASELINE: WARNING})
     found = run(method, monkeypatch)
     assert states(found) == {TESTER: "good", BASELINE: "void", AGAIN: "good"}
-    [void] = [row for row in found.trials if row["state"] == "void"]
-    assert void["reason"] == f"kernel warning (guest): {WARNING}"
-    assert complaints(found) == [((void["trial"],), "", [WARNING])]
+    [void] = [row for row in found.trials if row.state == "void"]
+    assert void.reason == f"kernel warning (guest): {WARNING}"
+    assert complaints(found) == [((void.trial,), "", [WARNING])]
     assert method.measured.count(BASELINE) == 1
 
 
@@ -374,7 +375,7 @@ def test_boots_side_by_side_leave_what_boots_in_turn_do(
             together.wait()
 
     found = run(Together(begin(tmp_path), lanes=2), monkeypatch)
-    assert {(row["setting"], row["boot"], row["state"]) for row in found.trials} == {
+    assert {(row.setting, row.block, row.state) for row in found.trials} == {
         (name, block, "good") for name in (TESTER, BASELINE, AGAIN) for block in (0, 1)
     }
     assert len(found.trials) == 6

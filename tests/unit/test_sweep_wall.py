@@ -60,8 +60,11 @@ from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
 from skblab_analysis.rfc2544 import summary as rfc2544_summary
+from skblab_analysis.rfc2544.rows import FigureRow
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.rows import FoundRow, LoadRow
+from skblab_analysis.work.rows import CounterRow
 
 STREAM = Stream(family=4, frame=64, flows=1)
 # Packets a second.
@@ -187,8 +190,8 @@ def killed(*_: object) -> bool:
     raise KeyboardInterrupt
 
 
-def keys(run: Run) -> Counter[tuple[str, int, str]]:
-    return Counter((row["setting"], row["boot"], row["measure"]) for row in run.trials)
+def keys(run: Run) -> Counter[tuple[str, int, str | None]]:
+    return Counter((row.setting, row.block, row.measure) for row in run.trials)
 
 
 def test_rates_are_found_and_the_device_is_the_limit(
@@ -201,7 +204,7 @@ def test_rates_are_found_and_the_device_is_the_limit(
             *((name, 0, "throughput") for name in (BASELINE, AGAIN, "strict")),
         ]
     )
-    assert run.trials[0]["setting"] == TESTER
+    assert run.trials[0].setting == TESTER
     [summary] = throughput_summary.of(run)
     assert summary.traffic == str(STREAM)
     assert [goal.goal for goal in summary.goals] == ["strict", "NDR", "PDR"]
@@ -215,11 +218,11 @@ def test_rates_are_found_and_the_device_is_the_limit(
         assert tester.interval is not None
         assert tester.interval.mean == pytest.approx(GENERATOR, rel=0.03)
     # The first load is more than any generator can send: it was stopped.
-    first = run.loads[0]
-    assert (first["load"], first["number"], first["limit"]) == (1e7, 0, "generator")
-    assert first["took"] == pytest.approx(1.5)
-    assert first["offered_rate"] == pytest.approx(GENERATOR)
-    assert len(run.loads) == sum(event.event == "load" for event in run.journal)
+    first = run.rows(LoadRow)[0]
+    assert (first.load, first.number, first.limit) == (1e7, 0, "generator")
+    assert first.took == pytest.approx(1.5)
+    assert first.offered_rate == pytest.approx(GENERATOR)
+    assert len(run.rows(LoadRow)) == sum(event.event == "load" for event in run.journal)
 
 
 def test_a_generator_that_shares_the_routers_cpu_is_the_limit(
@@ -232,7 +235,10 @@ def test_a_generator_that_shares_the_routers_cpu_is_the_limit(
     # It is no less found, but for whose sake is not known.
     assert rate.interval.mean == pytest.approx(ROUTER, rel=0.03)
     assert rate.judgement == "tester"
-    assert {row["limit"] for row in run.loads if row["part"] == "whole"} == {"none", "generator"}
+    assert {row.limit for row in run.rows(LoadRow) if row.part == "whole"} == {
+        "none",
+        "generator",
+    }
 
 
 def test_near_the_ceiling_the_tester_is_the_limit(
@@ -248,13 +254,13 @@ def test_a_setting_that_was_not_there_to_the_end_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Sweep.begin(tmp_path, experiment(), Guest(after="0")).run(monkeypatch)
-    [void] = [row for row in run.trials if row["state"] == "void"]
-    assert (void["setting"], void["measure"]) == ("strict", "throughput")
-    assert void["reason"] == "rp_filter: is 0, expected 1"
+    [void] = [row for row in run.trials if row.state == "void"]
+    assert (void.setting, void.measure) == ("strict", "throughput")
+    assert void.reason == "rp_filter: is 0, expected 1"
     [summary] = throughput_summary.of(run)
     assert "strict" not in {one.setting for one in summary.main.rates}
-    assert {row["trial"] for row in run.loads} == {
-        row["trial"] for row in run.trials if row["state"] == "good"
+    assert {row.trial for row in run.rows(LoadRow)} == {
+        row.trial for row in run.trials if row.state == "good"
     }
 
 
@@ -271,7 +277,7 @@ def test_a_killed_run_is_resumed_with_the_same_trials(
         sweep.guests = [Guest()]
         run = sweep.run(monkeypatch)
         assert keys(run) == whole
-        assert {row["state"] for row in run.trials} == {"good"}
+        assert {row.state for row in run.trials} == {"good"}
 
 
 @pytest.mark.parametrize("wanted_kills", [12, pytest.param(100, marks=pytest.mark.slow)])
@@ -306,7 +312,7 @@ def test_a_guest_that_dies_is_followed_by_another(
 ) -> None:
     sweep = Sweep.begin(tmp_path, experiment(), Guest(dies_after=30), Guest())
     run = sweep.run(monkeypatch)
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     # The tester of before is the ceiling of what another guest goes on with.
     [summary] = throughput_summary.of(run)
     assert {one.judgement for one in summary.main.rates} == {"device"}
@@ -318,8 +324,8 @@ def test_what_killed_its_guest_twice_is_left_out(
     # The tester takes less than this, and what comes first after it does not.
     guests = [Guest(dies_after=25), Guest(dies_after=4), Guest()]
     run = Sweep.begin(tmp_path, experiment(), *guests).run(monkeypatch)
-    [void] = [row for row in run.trials if row["state"] == "void"]
-    assert void["reason"] == "its testbed was lost 2 times: guest panicked: Oops"
+    [void] = [row for row in run.trials if row.state == "void"]
+    assert void.reason == "its testbed was lost 2 times: guest panicked: Oops"
     assert sum(keys(run).values()) == 4
 
 
@@ -336,10 +342,8 @@ def test_each_boot_of_a_block_has_a_tester_and_a_ceiling(
     # With the one kernel the tester is the limit, and with the other it is not.
     sweep.of_boots = {"kernel=rt": Guest(generator=92_000.0)}
     run = sweep.run(monkeypatch)
-    testers = Counter(
-        (row["boot"], row["boot_knobs"]) for row in run.trials if row["part"] != "whole"
-    )
-    assert testers == Counter([(0, None), (0, "kernel=rt"), (1, None), (1, "kernel=rt")])
+    testers = Counter((row.block, row.boot_knobs) for row in run.trials if row.part != "whole")
+    assert testers == Counter([(0, ""), (0, "kernel=rt"), (1, ""), (1, "kernel=rt")])
     [summary] = throughput_summary.of(run)
     judged = {one.setting: one.judgement for one in summary.main.rates}
     assert judged == {BASELINE: "device", AGAIN: "device", "strict": "device", "rt": "tester"}
@@ -356,7 +360,7 @@ def test_a_killed_run_of_several_boots_is_resumed_with_the_same_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def named(run: Run) -> Counter[tuple[str, int, str | None]]:
-        return Counter((row["setting"], row["boot"], row["boot_knobs"]) for row in run.trials)
+        return Counter((row.setting, row.block, row.boot_knobs) for row in run.trials)
 
     whole = named(Sweep.begin(tmp_path / "whole", two_boots()).run(monkeypatch))
     assert sum(whole.values()) == 2 * (2 + 4)
@@ -370,7 +374,7 @@ def test_a_killed_run_of_several_boots_is_resumed_with_the_same_trials(
             sweep.of_boots = {}
             run = sweep.run(monkeypatch)
             assert named(run) == whole
-            assert {row["state"] for row in run.trials} == {"good"}
+            assert {row.state for row in run.trials} == {"good"}
 
 
 def test_a_boot_that_never_comes_up_takes_its_own_trials_only(
@@ -379,12 +383,12 @@ def test_a_boot_that_never_comes_up_takes_its_own_trials_only(
     sweep = Sweep.begin(tmp_path, two_boots())
     sweep.of_boots = {"kernel=rt": Guest(dies_after=0)}
     run = sweep.run(monkeypatch)
-    void = [row for row in run.trials if row["state"] == "void"]
-    assert {(row["setting"], row["boot_knobs"]) for row in void} == {
+    void = [row for row in run.trials if row.state == "void"]
+    assert {(row.setting, row.boot_knobs) for row in void} == {
         (TESTER, "kernel=rt"),
         ("rt", "kernel=rt"),
     }
-    assert {row["reason"] for row in void} == {
+    assert {row.reason for row in void} == {
         "no testbed came up 3 times: guest panicked: Oops",
     }
     assert len(run.trials) - len(void) == 2 * 4
@@ -396,7 +400,7 @@ def test_narrow_intervals_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyP
     wanted = experiment(least=2, most=9, width=0.05)
     run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
     # Made-up guests are alike to the last packet.
-    assert {row["boot"] for row in run.trials} == {0, 1}
+    assert {row.block for row in run.trials} == {0, 1}
     [enough] = [event.model_dump() for event in run.journal if event.event == "enough"]
     assert enough["blocks"] == 2
     assert enough["reason"] == "every interval of rates and delays is within 5.00% of its mean"
@@ -419,7 +423,7 @@ def test_a_block_that_has_begun_comes_to_its_end(
             sweep.run(patch)
     sweep.guests = [Guest()]
     run = sweep.run(monkeypatch)
-    assert Counter(row["boot"] for row in run.trials) == {0: 4, 1: 4, 2: 4}
+    assert Counter(row.block for row in run.trials) == {0: 4, 1: 4, 2: 4}
 
 
 @pytest.mark.parametrize(("minutes", "blocks"), [(0.0001, 1), (600.0, 3)])
@@ -428,7 +432,7 @@ def test_a_budget_ends_what_would_go_beyond_it(
 ) -> None:
     wanted = experiment(least=1, most=3, budget_minutes=minutes)
     run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
-    assert {row["boot"] for row in run.trials} == set(range(blocks))
+    assert {row.block for row in run.trials} == set(range(blocks))
     said = [event.model_dump()["reason"] for event in run.journal if event.event == "enough"]
     assert said == ["another block would go beyond 0.0001 minutes"][: 1 if blocks < 3 else 0]
 
@@ -476,13 +480,13 @@ def test_a_strict_rate_is_confirmed_by_a_long_trial(
             return replace(offered, received=offered.received - late)
 
     run = Sweep.begin(tmp_path, wanted, Tired()).run(monkeypatch)
-    for row in run.found:
-        strict = row["goal"] == "strict" and row["part"] == "whole"
+    for row in run.rows(FoundRow):
+        strict = row.goal == "strict" and row.part == "whole"
         expected = (confirmed, 60.0) if strict else (None, None)
-        assert (row["confirmed"], row["confirm_seconds"]) == expected
-    last = [row for row in run.loads if row["purpose"] == "confirmation"]
-    assert [row["seconds"] for row in last] == [60.0, 60.0]
-    assert [row["setting"] for row in last if row["setting"] not in (BASELINE, AGAIN)] == []
+        assert (row.confirmed, row.confirm_seconds) == expected
+    last = [row for row in run.rows(LoadRow) if row.purpose == "confirmation"]
+    assert [row.seconds for row in last] == [60.0, 60.0]
+    assert [row.setting for row in last if row.setting not in (BASELINE, AGAIN)] == []
 
 
 def waiting(*_: object) -> Iterator[FakeSink]:
@@ -571,7 +575,7 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
 
     monkeypatch.setattr(rfc2544, "counting", counting)
     run = Sweep.begin(tmp_path, rfc2544_experiment(), guest).run(monkeypatch)
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     [summary] = rfc2544_summary.of(run)
     assert {one.setting for one in summary.settings} == {BASELINE, AGAIN, "strict"}
     [throughput] = throughput_summary.of(run)
@@ -595,10 +599,10 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
         # Of three repetitions one lost packets until the end.
         assert one.recovery_s.mean == pytest.approx(0.5, rel=0.01)
         assert (one.recovery_s.count, one.lasting) == (2, 1)
-    overloads = [row for row in run.tested if row["test"] == "recovery"]
-    assert {round(row["share"], 3) for row in overloads} == {1.1}
-    assert Counter(row["purpose"] for row in run.loads).keys() == {"search", "rfc2544"}
-    assert all(row["part"] == "whole" for row in run.tested)
+    overloads = [row for row in run.rows(FigureRow) if row.test == "recovery"]
+    assert {round(row.share or 0.0, 3) for row in overloads} == {1.1}
+    assert Counter(row.purpose for row in run.rows(LoadRow)).keys() == {"search", "rfc2544"}
+    assert all(row.part == "whole" for row in run.rows(FigureRow))
     assert any("packets were lost until the end" in said for said in findings.unseen(run))
 
 
@@ -697,7 +701,7 @@ def test_what_goes_wrong_in_one_test_ends_no_other(
     monkeypatch.setattr(rfc2544, "counting", counting)
     wanted = rfc2544_experiment(latency_seconds=1, frame_loss_seconds=1)
     run = Sweep.begin(tmp_path, wanted, Buffered()).run(monkeypatch)
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     [summary] = rfc2544_summary.of(run)
     for one in summary.settings:
         assert one.loss
@@ -720,8 +724,8 @@ def test_without_a_ceiling_the_most_is_what_the_tester_was_seen_to_send(
     [summary] = rfc2544_summary.of(run)
     for one in summary.settings:
         assert one.loss[1.0] > 10
-        found = [row for row in run.tested if row["setting"] == one.setting]
-        assert found[0]["load"] > ROUTER * 1.05
+        found = [row for row in run.rows(FigureRow) if row.setting == one.setting]
+        assert found[0].load > ROUTER * 1.05
 
 
 def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
@@ -752,8 +756,8 @@ def test_latency_is_measured_at_each_rate_of_each_setting_and_the_tester(
     monkeypatch.setattr(arriving, "counting", contextlib.contextmanager(waiting))
     sweep = Sweep.begin(tmp_path, late_experiment())
     run = sweep.run(monkeypatch)
-    assert {row["state"] for row in run.trials} == {"good"}
-    made = Counter((row["setting"], row["measure"], row["rate"]) for row in run.trials)
+    assert {row.state for row in run.trials} == {"good"}
+    made = Counter((row.setting, row.measure, row.rate) for row in run.trials)
     assert made == Counter(
         (setting, "tester" if setting == TESTER else "latency", rate)
         for setting in (TESTER, BASELINE, AGAIN, "strict")
@@ -764,8 +768,8 @@ def test_latency_is_measured_at_each_rate_of_each_setting_and_the_tester(
         (100, 3, 1),
     ]
     # 50 were sent in the second; what else came to the made-up sink does not make it less than 0.
-    assert {row["lost"] for row in run.trials} == {0}
-    assert {row["value"] for row in run.counters} == {1}
+    assert {row.lost for row in run.trials} == {0}
+    assert {row.value for row in run.rows(CounterRow)} == {1}
 
 
 def test_both_are_measured_where_both_are_asked_for(
@@ -775,7 +779,7 @@ def test_both_are_measured_where_both_are_asked_for(
     wanted = late_experiment(throughput={"seconds": 1.0, "trials": 3, "width": 0.02})
     sweep = Sweep.begin(tmp_path, wanted)
     run = sweep.run(monkeypatch)
-    measures = Counter(row["measure"] for row in run.trials)
+    measures = Counter(row.measure for row in run.trials)
     assert measures == Counter({"tester": 3, "latency": 6, "throughput": 3})
     assert len(throughput_summary.of(run)) == 1 and len(latency_summary.of(run)) == 2
     assert Progress.read(sweep.path).left(plan.make(wanted, ["kernel"]).boots[0]) == []
@@ -961,7 +965,7 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     ):
         assert words in shown
     run = load(folder)
-    assert {row["state"] for row in run.trials} == {"good"}
+    assert {row.state for row in run.trials} == {"good"}
     assert run.document.plan.again == f"./skblab sweep {file} --flavour stock"
     assert run.document.plan.settings == ("baseline", "baseline again", "no filter")
     assert run.document.plan.traffic == ("IPv4, 64 bytes, 1 flow",)

@@ -142,7 +142,7 @@ def test_a_host_whose_log_cannot_be_read_says_so_and_one_that_went_ends() -> Non
 
 
 def states(folder: RunFolder) -> list[tuple[str, str]]:
-    return [(row["state"], row["reason"]) for row in load(folder.path).trials]
+    return [(row.state, row.reason) for row in load(folder.path).trials]
 
 
 def test_what_a_trial_breaks_off_with_has_a_record(folder: RunFolder, log: Path) -> None:

@@ -19,10 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
-from skblab_analysis import tablerows
 from skblab_analysis.base.certainty import Change, Difference, Sample, difference
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.exact.rows import ExactTrial, check
+from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.load import Run
 
 # The project's own promise for two boots of the same setting.
@@ -93,7 +92,7 @@ def tester_name(boot_knobs: str) -> str:
 
 def of(run: Run) -> list[ExactSummary]:
     """Return the exact figures of a run, of each traffic; none when it has none."""
-    trials = tablerows.exact_trials(run.trials)
+    trials = [ExactTrial.of_row(row) for row in run.trials if row.counted]
     return summaries(run.in_order(trials), run.document.plan.baseline)
 
 
@@ -111,7 +110,7 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
     Raises RefusedError when there is nothing to sum up or it contradicts.
     """
     for trial in trials:
-        check(trial)
+        trial.check()
     wholes = [trial for trial in trials if trial.part == "whole"]
     if not wholes:
         raise RefusedError("no exact trial holds the whole path, so there is nothing to compare")
@@ -151,7 +150,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
     figures = [trial.per_packet for trial in trials]
     by_boot: dict[int, list[float]] = {}
     for trial in trials:
-        by_boot.setdefault(trial.boot, []).append(trial.per_packet)
+        by_boot.setdefault(trial.block, []).append(trial.per_packet)
     return Cost(
         setting=name,
         boot_knobs=trials[0].boot_knobs,

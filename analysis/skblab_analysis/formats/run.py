@@ -15,12 +15,11 @@ from pydantic import (
 )
 
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.exact.rows import Setting
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import Ledger
+from skblab_analysis.trials.rows import Clock, Setting
 
 RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=48)]
-Clock = Literal["wall", "exact"]
 
 
 class _Part(BaseModel):
@@ -103,7 +102,7 @@ class Timing(_Part):
 class RunDocument(_Part):
     """The whole of `run.json`."""
 
-    schema_: Literal["skblab.run/1"] = Field(default="skblab.run/1", alias="schema")
+    schema_: Literal["skblab.run/1", "skblab.run/2"] = Field(default="skblab.run/2", alias="schema")
     name: RunName
     state: Literal["running", "finished", "failed"]
     reason: str = Field(default="", description="why the run failed; empty otherwise")
@@ -111,7 +110,9 @@ class RunDocument(_Part):
     started: AwareDatetime = Field(description="UTC")
     finished: AwareDatetime | None = Field(default=None, description="UTC; null while it runs")
     plan: Plan
-    trials: Whole = Field(default=0, description="trials recorded completely")
+    trials: Whole = Field(
+        default=0, description="trials in the tables; those in parts/ come after them"
+    )
     ledgers: tuple[Ledger, ...] = ()
     accounts: tuple[Account, ...] = Field(
         default=(), description="of trials in which the probe alone knows what came"

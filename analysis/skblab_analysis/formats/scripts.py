@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from skblab_analysis.base.whole import Count
 from skblab_analysis.formats.pathlat import LayerDistribution, Name, NapiDistribution, PathName
 from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Unit
+from skblab_analysis.layers.rows import Unit
 from skblab_analysis.layers.series import Series, of_layer, of_napi
 
 ScriptName = Literal["receive", "forward", "napi"]

@@ -90,7 +90,7 @@ def _cells(one: Delay, summary: LatencySummary, space: str) -> DelayCells:
     return DelayCells(
         setting=one.setting,
         blocks=str(len(one.trials)),
-        lost=small_share(one.lost / one.sent if one.sent else None),
+        lost=small_share(one.lost / one.tried if one.tried else None),
         times=_times(one.latency, scale_of(summary), space),
         difference=difference,
         half="" if compared is None else half_text(compared),

@@ -17,10 +17,11 @@ from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import AGAIN, Counts, Difference, FalseAlarms, Sample
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram
 from skblab_analysis.base.offered import AtRate
-from skblab_analysis.exact.rows import Part
 from skblab_analysis.exact.summary import tester_name
-from skblab_analysis.layers.series import Row, Series
+from skblab_analysis.latency.rows import LateRow
+from skblab_analysis.layers.series import Series
 from skblab_analysis.load import Run
+from skblab_analysis.trials.rows import Part
 
 # By which settings are compared, and the resolution of a percentile: a bucket's width.
 COMPARED = 0.99
@@ -51,10 +52,10 @@ class Arrived(AtRate):
 
     setting: str
     part: Part
-    boot: int
+    block: int
     boot_knobs: str
     traffic: str
-    sent: int
+    tried: int
     lost: int
     figures: Mapping[str, Series]
     lateness: tuple[Lateness, ...]
@@ -68,9 +69,9 @@ class Delay:
     trials: tuple[Arrived, ...]
 
     @property
-    def sent(self) -> int:
-        """Packets sent in all blocks."""
-        return sum(one.sent for one in self.trials)
+    def tried(self) -> int:
+        """Packets that the generator put out in all blocks."""
+        return sum(one.tried for one in self.trials)
 
     @property
     def lost(self) -> int:
@@ -100,7 +101,7 @@ class Delay:
     def compared(self) -> dict[int, float]:
         """Return the percentile that settings are compared by, in ns, of blocks that have it."""
         found = {
-            one.boot: one.figures["latency"].histogram.quantile(COMPARED)
+            one.block: one.figures["latency"].histogram.quantile(COMPARED)
             for one in self.trials
             if one.kept
         }
@@ -109,15 +110,15 @@ class Delay:
     def late_by_block(self) -> Counts:
         """Return late packets by the first threshold, and all, of blocks that kept the rate."""
         first = {
-            one.boot: min(one.lateness, key=lambda late: late.threshold_ns)
+            one.block: min(one.lateness, key=lambda late: late.threshold_ns)
             for one in self.trials
             if one.kept and one.lateness
         }
         return {boot: (one.late, one.packets) for boot, one in first.items() if one.packets}
 
     def lost_by_block(self) -> Counts:
-        """Return lost packets, and all that were sent, of blocks that kept the rate."""
-        return {one.boot: (one.lost, one.sent) for one in self.trials if one.kept and one.sent}
+        """Return lost packets, and all that were tried, of blocks that kept the rate."""
+        return {one.block: (one.lost, one.tried) for one in self.trials if one.kept and one.tried}
 
 
 @dataclass(frozen=True)
@@ -193,39 +194,38 @@ def in_order(kinds: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
 
 def of(run: Run) -> list[LatencySummary]:
     """Return how a run's packets arrived at given rates, of each traffic and rate."""
-    late: dict[int, list[Row]] = {}
-    for row in run.late:
-        late.setdefault(row["trial"], []).append(row)
+    late: dict[int, list[Lateness]] = {}
+    for row in run.rows(LateRow):
+        late.setdefault(row.trial, []).append(
+            Lateness(
+                threshold_ns=row.threshold,
+                in_a_row=row.in_a_row,
+                packets=row.packets,
+                late=row.late,
+                runs=row.anomalies,
+                in_runs=row.in_anomalies,
+                longest=row.longest,
+            )
+        )
     arrived = [
-        _arrived(row, figures, late.get(row["trial"], []))
+        Arrived(
+            setting=row.setting,
+            part=row.part,
+            block=row.block,
+            boot_knobs=row.boot_knobs,
+            traffic=row.traffic,
+            rate=row.rate,
+            offered_rate=row.send_rate or 0.0,
+            tried=row.tried or 0,
+            lost=row.lost or 0,
+            figures={one.layer: one for one in figures},
+            lateness=tuple(late.get(row.trial, ())),
+        )
         for row in run.trials
-        if (figures := [one for one in run.of_trial(row["trial"]) if one.kind == "arrival"])
+        if (figures := [one for one in run.of_trial(row.trial) if one.kind == "arrival"])
+        if row.rate is not None
     ]
     return summaries(run.in_order(arrived), run.document.plan.baseline)
-
-
-def _arrived(row: Row, figures: Sequence[Series], late: Sequence[Row]) -> Arrived:
-    """Return a latency trial: its row, its histograms, and its rows of `late`."""
-    return Arrived(
-        **{name: row[name] for name in ("setting", "part", "boot", "traffic", "rate")},
-        boot_knobs=row["boot_knobs"] or "",
-        sent=row["sent"],
-        lost=row["lost"],
-        offered_rate=row["send_rate"],
-        figures={one.layer: one for one in figures},
-        lateness=tuple(
-            Lateness(
-                threshold_ns=one["threshold"],
-                in_a_row=one["in_a_row"],
-                packets=one["packets"],
-                late=one["late"],
-                runs=one["anomalies"],
-                in_runs=one["in_anomalies"],
-                longest=one["longest"],
-            )
-            for one in late
-        ),
-    )
 
 
 def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:

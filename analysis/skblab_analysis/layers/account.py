@@ -28,7 +28,7 @@ from skblab_analysis.formats.pathlat import (
     Polls,
     Source,
 )
-from skblab_analysis.layers.ledger import Unit
+from skblab_analysis.layers.rows import Unit
 
 # Per cent of the packets, unless the user says otherwise.
 MAX_UNACCOUNTED = 0.1

@@ -10,8 +10,6 @@ that breaks any is refused, with the reason.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis.base.checked import RefusedError
@@ -23,11 +21,10 @@ from skblab_analysis.formats.pathlat import (
     ReceiverDocument,
     SenderDocument,
 )
+from skblab_analysis.layers.rows import Unit
 
 MAX_UNSEEN_SHARE = 0.01
 MAX_MISPLACED_SHARE = 0.01
-
-Unit = Literal["ns", "instructions"]
 
 
 class PointCount(BaseModel):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from skblab_analysis.base.words import joined, quantity, share, spaced
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import Ledger
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.tables import lost_words, share_of_total
 from skblab_analysis.layers.words import CONTEXTS, PATHS, about, label
 from skblab_analysis.load import Run
+from skblab_analysis.trials.rows import Clock
 
 CLOCKS: tuple[Clock, ...] = ("wall", "exact")
 # Above this share of late packets the traffic is not what was asked for.
@@ -217,11 +217,11 @@ def _account(ledger: Ledger) -> str:
 def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
     said = []
     trial = run.trials[ledger.trial]
-    if trial["late"] and trial["late"] > LATE_SHARE * ledger.sent:
+    if trial.late and trial.late > LATE_SHARE * ledger.sent:
         said.append(
-            f"The sender could not keep its rate: {spaced(trial['late'])} packets left more than "
-            f"{quantity(trial['late_threshold'], 'ns')} late (mean "
-            f"{quantity(trial['late_mean'], 'ns')}, worst {quantity(trial['late_max'], 'ns')}). "
+            f"The sender could not keep its rate: {spaced(trial.late)} packets left more than "
+            f"{quantity(trial.late_threshold, 'ns')} late (mean "
+            f"{quantity(trial.late_mean, 'ns')}, worst {quantity(trial.late_max, 'ns')}). "
             "They came in bursts, so part of the time in a queue is waiting for each other."
         )
     if ledger.unsampled:

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from skblab_analysis.base.histogram import Histogram, bounds, index
+from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats.pathlat import (
     Distribution,
     LayerDistribution,
@@ -17,10 +18,9 @@ from skblab_analysis.formats.pathlat import (
     PathName,
 )
 from skblab_analysis.formats.pktsink import ArrivalsDocument
-from skblab_analysis.layers.ledger import Unit
+from skblab_analysis.layers.rows import BucketRow, Counted, Kind, OfSeries, SeriesRow, Unit
 
-Kind = Literal["layer", "total", "entry", "napi", "arrival"]
-Row = dict[str, Any]
+_Key = tuple[int, PathName | None, Kind, str]
 
 # Column of layers_summary to quantile.
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
@@ -56,51 +56,33 @@ class Series:
     from_point: str
     to_point: str
     context: str | None
-    counted: Literal["packet", "poll"]
+    counted: Counted
     unit: Unit
     negative: int
     overflow: int
     histogram: Histogram
     work: int | None = None
 
-    def _head(self) -> Row:
-        return {
-            "trial": self.trial,
-            "path": self.path,
-            "kind": self.kind,
-            "layer": self.layer,
-            "from_point": self.from_point,
-            "to_point": self.to_point,
-            "context": self.context,
-            "counted": self.counted,
-            "unit": self.unit,
-        }
-
-    def bucket_rows(self) -> list[Row]:
-        """Return the rows for `layers`."""
-        head = self._head()
-        return [
-            {**head, "lower": lower, "upper": upper, "count": count}
-            for lower, upper, count in self.histogram.rows()
-        ]
-
-    def summary_row(self) -> Row:
-        """Return the row for `layers_summary`."""
+    def rows(self) -> Iterator[Numbered]:
+        """Yield its row of `layers_summary`, and those of `layers`."""
+        head = {name: getattr(self, name) for name in OfSeries.model_fields}
         histogram = self.histogram
         filled = bool(histogram.buckets)
-        return {
-            **self._head(),
-            "count": histogram.count,
-            "negative": self.negative,
-            "overflow": self.overflow,
-            "work": self.work,
-            "sum": histogram.total,
-            "min": histogram.minimum if filled else None,
-            "max": histogram.maximum if filled else None,
-            "bounded": histogram.bounded,
-            "mean": histogram.mean,
-            **{name: histogram.quantile(q) for name, q in QUANTILES.items()},
-        }
+        yield SeriesRow(
+            **head,
+            count=histogram.count,
+            negative=self.negative,
+            overflow=self.overflow,
+            work=self.work,
+            sum=histogram.total,
+            min=histogram.minimum if filled else None,
+            max=histogram.maximum if filled else None,
+            bounded=histogram.bounded,
+            mean=histogram.mean,
+            **{name: histogram.quantile(share) for name, share in QUANTILES.items()},
+        )
+        for lower, upper, count in histogram.rows():
+            yield BucketRow(**head, lower=lower, upper=upper, count=count)
 
 
 def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Series]:
@@ -192,38 +174,41 @@ def _of_arrivals(trial: int, name: str, figure: Distribution) -> Series:
     )
 
 
-def from_rows(summaries: Sequence[Row], buckets: Iterable[Row]) -> list[Series]:
-    """Rebuild series from the rows of `layers_summary` and `layers`, in summary order.
+def from_rows(summaries: Sequence[SeriesRow], buckets: Mapping[str, Sequence[Any]]) -> list[Series]:
+    """Rebuild series from the rows of `layers_summary` and the columns of `layers`.
 
-    ValueError when the two tables contradict each other.
+    In the order of the summary. ValueError when the two tables contradict each other.
     """
-    held: dict[tuple[int, PathName | None, str, str], list[tuple[int, int, int]]] = {}
-    for row in buckets:
-        held.setdefault(_key(row), []).append((row["lower"], row["upper"], row["count"]))
+    held: dict[_Key, list[tuple[int, int, int]]] = {}
+    names = ("trial", "path", "kind", "layer", "lower", "upper", "count")
+    for trial, path, kind, layer, *values in zip(*(buckets[name] for name in names), strict=True):
+        lower, upper, count = values
+        held.setdefault(_key(trial, path, kind, layer), []).append((lower, upper, count))
     series = []
     for row in summaries:
-        figures = (row["sum"], row["min"] or 0, row["max"] or 0, bool(row["bounded"]))
-        histogram = _histogram(held.pop(_key(row), []), figures)
-        if histogram.count != row["count"]:
+        figures = (row.sum, row.min or 0, row.max or 0, bool(row.bounded))
+        key = _key(row.trial, row.path, row.kind, row.layer)
+        histogram = _histogram(held.pop(key, []), figures)
+        if histogram.count != row.count:
             raise ValueError(
-                f"trial {row['trial']}, {row['layer']}: the summary counts {row['count']} "
+                f"trial {row.trial}, {row.layer}: the summary counts {row.count} "
                 f"but the buckets hold {histogram.count}"
             )
         series.append(
             Series(
-                trial=row["trial"],
-                path=_path_of(row),
-                kind=row["kind"],
-                layer=row["layer"],
-                from_point=row["from_point"],
-                to_point=row["to_point"],
-                context=row["context"],
-                counted=row["counted"],
-                unit=row["unit"],
-                negative=row["negative"],
-                overflow=row["overflow"],
+                trial=row.trial,
+                path=key[1],
+                kind=row.kind,
+                layer=row.layer,
+                from_point=row.from_point,
+                to_point=row.to_point,
+                context=row.context,
+                counted=row.counted,
+                unit=row.unit,
+                negative=row.negative,
+                overflow=row.overflow,
                 histogram=histogram,
-                work=row["work"],
+                work=row.work,
             )
         )
     if held:
@@ -243,11 +228,8 @@ def _histogram(
     return Histogram(counts, *figures, edges)
 
 
-def _key(row: Row) -> tuple[int, PathName | None, str, str]:
-    return row["trial"], _path_of(row), row["kind"], row["layer"]
-
-
-def _path_of(row: Row) -> PathName | None:
-    """Return the path of a row; before there was such a column, all packets were received."""
-    path: PathName | None = row["path"]
-    return "receive" if path is None and row["kind"] not in ("napi", "arrival") else path
+def _key(trial: int, path: PathName | None, kind: Kind, layer: str) -> _Key:
+    """Return what tells a series; before there was a column `path`, all packets were received."""
+    if path is None and kind not in ("napi", "arrival"):
+        path = "receive"
+    return trial, path, kind, layer

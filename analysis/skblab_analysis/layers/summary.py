@@ -34,7 +34,7 @@ class Layered(AtRate):
     """A good trial of the layer probe, as it was recorded."""
 
     setting: str
-    boot: int
+    block: int
     traffic: str
     series: tuple[Series, ...]
 
@@ -115,15 +115,15 @@ def of(run: Run) -> list[LayeringSummary]:
     """Return where a run's packets spent their time, by setting, of each traffic and rate."""
     trials = [
         Layered(
-            setting=row["setting"],
-            boot=row["boot"],
-            traffic=row["traffic"],
-            rate=row["rate"],
-            offered_rate=row["send_rate"],
-            series=tuple(run.of_trial(row["trial"])),
+            setting=row.setting,
+            block=row.block,
+            traffic=row.traffic,
+            rate=row.rate,
+            offered_rate=row.send_rate or 0.0,
+            series=tuple(run.of_trial(row.trial)),
         )
         for row in run.trials
-        if row["measure"] == "layers" and row["state"] == "good"
+        if row.measure == "layers" and row.state == "good" and row.rate is not None
     ]
     return summaries(run.in_order(trials), run.document.plan.baseline)
 
@@ -183,12 +183,12 @@ def means_by_block(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
 
     In a layer that no packet of a block has, none of its time is spent.
     """
-    means = {trial.boot: trial.means() for trial in trials if trial.kept}
+    means = {trial.block: trial.means() for trial in trials if trial.kept}
     names = dict.fromkeys(name for one in means.values() for name in one)
     return {
         name: {
-            boot: one[name] if name == DELAY else one.get(name, 0.0)
-            for boot, one in means.items()
+            block: one[name] if name == DELAY else one.get(name, 0.0)
+            for block, one in means.items()
             if name != DELAY or name in one
         }
         for name in names

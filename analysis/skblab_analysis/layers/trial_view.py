@@ -12,7 +12,6 @@ from skblab_analysis.base.histogram import TAIL_SAMPLES
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.words import NARROW_SPACE, share, slowest, small_share, spaced
 from skblab_analysis.formats.pathlat import PathlatDocument, PathName
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.layers import sentences
 from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
@@ -32,6 +31,7 @@ from skblab_analysis.layers.tables import (
 )
 from skblab_analysis.layers.words import PATHS, about, label
 from skblab_analysis.load import Run
+from skblab_analysis.trials.rows import Clock
 from skblab_analysis.view import Cells, Section, View
 
 
@@ -117,13 +117,13 @@ def _section(run: Run, clock: Clock) -> Section | None:
     if shaped := _with_shape(polls):
         polled = f"napi{suffix}"
         pictures.append(distribution(polled, "Polls", "NAPI polls by time", shaped))
-    trial = run.trials[ledger.trial] if ledger else {"send_rate": None, "receive_rate": None}
+    trial = run.trials[ledger.trial] if ledger else None
     shown = Shown(
         suffix=suffix,
         in_unit="" if clock == "wall" else " in instructions",
         ledger=ledger,
         accounts=() if ledger else tuple(map(_account, accounts)),
-        rates=_rates(trial["send_rate"], trial["receive_rate"]),
+        rates=_rates(trial.send_rate, trial.receive_rate) if trial else "",
         paths=paths,
         distribution=distributed,
         polls=tuple(_poll(poll, polls) for poll in polls),

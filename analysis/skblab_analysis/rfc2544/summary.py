@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from skblab_analysis import tablerows
 from skblab_analysis.load import Run
-from skblab_analysis.rfc2544.rows import CLEAN, OfTrial, Test
+from skblab_analysis.rfc2544.rows import CLEAN, FigureRow, Test
 
 
 @dataclass(frozen=True)
@@ -77,15 +76,15 @@ class Rfc2544Summary:
 
 def of(run: Run) -> list[Rfc2544Summary]:
     """Return what RFC 2544's other tests found in a run, of each traffic; none if it has none."""
-    return summaries(run.in_order(tablerows.tested(run.tested)))
+    return summaries(run.in_order(run.rows(FigureRow)))
 
 
-def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:
+def summaries(found: Sequence[FigureRow]) -> list[Rfc2544Summary]:
     """Sum up the figures of each traffic, settings in the order given."""
     made = []
     for traffic in dict.fromkeys(one.traffic for one in found):
         ours = [one for one in found if one.traffic == traffic]
-        by_setting: dict[str, list[OfTrial]] = {}
+        by_setting: dict[str, list[FigureRow]] = {}
         for one in ours:
             by_setting.setdefault(one.setting, []).append(one)
         settings = tuple(_setting(name, some) for name, some in by_setting.items())
@@ -93,7 +92,7 @@ def summaries(found: Sequence[OfTrial]) -> list[Rfc2544Summary]:
     return made
 
 
-def _setting(name: str, found: Sequence[OfTrial]) -> OfSetting:
+def _setting(name: str, found: Sequence[FigureRow]) -> OfSetting:
     tests = dict.fromkeys(one.test for one in found)
     return OfSetting(
         setting=name,
@@ -111,13 +110,13 @@ def _setting(name: str, found: Sequence[OfTrial]) -> OfSetting:
     )
 
 
-def _untold(test: Test, found: Sequence[OfTrial]) -> Untold | None:
+def _untold(test: Test, found: Sequence[FigureRow]) -> Untold | None:
     ours = [one for one in found if one.test == test]
     reasons = [one.reason for one in ours if one.reason is not None]
     return Untold(test, len(reasons), len(ours), tuple(dict.fromkeys(reasons))) if reasons else None
 
 
-def _loss(found: Sequence[OfTrial]) -> dict[float, float]:
+def _loss(found: Sequence[FigureRow]) -> dict[float, float]:
     """Return the mean loss at each load.
 
     A block whose loads ended because two in a row lost nothing has none at those below, either: it
@@ -126,7 +125,7 @@ def _loss(found: Sequence[OfTrial]) -> dict[float, float]:
     blocks: dict[int, dict[float, float | None]] = {}
     for one in found:
         if one.share is not None:
-            blocks.setdefault(one.boot, {})[round(one.share, 4)] = one.loss_percent
+            blocks.setdefault(one.block, {})[round(one.share, 4)] = one.loss_percent
     shares = sorted({share for loads in blocks.values() for share in loads}, reverse=True)
     losses: dict[float, list[float]] = {share: [] for share in shares}
     for loads in blocks.values():

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from skblab_analysis import tablerows
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import (
     AGAIN,
@@ -27,8 +26,8 @@ from skblab_analysis.base.certainty import (
 from skblab_analysis.exact.summary import tester_name
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.rows import (
+    FoundRow,
     Judgement,
-    Result,
 )
 
 
@@ -110,10 +109,10 @@ class ThroughputSummary:
 
 def of(run: Run) -> list[ThroughputSummary]:
     """Return what a run's searches for throughput found, of each traffic; none if it has none."""
-    return summaries(run.in_order(tablerows.results(run.found)), run.document.plan.baseline)
+    return summaries(run.in_order(run.rows(FoundRow)), run.document.plan.baseline)
 
 
-def summaries(results: Sequence[Result], baseline: str | None) -> list[ThroughputSummary]:
+def summaries(results: Sequence[FoundRow], baseline: str | None) -> list[ThroughputSummary]:
     """Sum up the results of each traffic, in the order given."""
     found = []
     for traffic in dict.fromkeys(one.traffic for one in results if one.part == "whole"):
@@ -149,7 +148,7 @@ def compare(baseline: Sample, other: Sample, width: float) -> Difference | None:
     return certainty.difference(baseline, other, resolution=width, relative=True)
 
 
-def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
+def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
     wholes = [one for one in results if one.part == "whole"]
     names = list(dict.fromkeys(one.setting for one in wholes))
     names.sort(key=lambda name: name != baseline)
@@ -181,8 +180,8 @@ def _goal(results: Sequence[Result], baseline: str | None) -> GoalSummary:
     )
 
 
-def _rate(setting: str, results: Sequence[Result], width: float) -> Rate:
-    blocks = {one.boot: one.throughput for one in results if one.throughput is not None}
+def _rate(setting: str, results: Sequence[FoundRow], width: float) -> Rate:
+    blocks = {one.block: one.throughput for one in results if one.throughput is not None}
     judged = Counter(one.judgement for one in results if one.judgement is not None)
     return Rate(
         setting=setting,

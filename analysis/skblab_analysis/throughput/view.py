@@ -27,6 +27,7 @@ from skblab_analysis.base.words import (
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.cells import rows
 from skblab_analysis.throughput.picture import picture
+from skblab_analysis.throughput.rows import FoundRow
 from skblab_analysis.throughput.summary import (
     GoalSummary,
     ThroughputSummary,
@@ -162,7 +163,7 @@ def unseen(run: Run) -> list[str]:
             said.append(
                 f"{one.traffic}: with {joined(none)} no load at all was good in some block."
             )
-    wide = [row for row in run.found if row["outcome"] == "regular" and not row["reached"]]
+    wide = [row for row in run.rows(FoundRow) if row.outcome == "regular" and not row.reached]
     if wide:
         said.append(f"{len(wide)} searches ended wider than was asked.")
     return said
@@ -218,11 +219,11 @@ def _to_set(setting: str, lines: Sequence[str]) -> str:
 
 
 def _confirmed(run: Run) -> list[str]:
-    tried = [row for row in run.found if row["confirmed"] is not None]
+    tried = [row for row in run.rows(FoundRow) if row.confirmed is not None]
     if not tried:
         return []
-    held = sum(row["confirmed"] for row in tried)
-    seconds = min(row["confirm_seconds"] for row in tried)
+    held = sum(bool(row.confirmed) for row in tried)
+    seconds = min(row.confirm_seconds or 0.0 for row in tried)
     said = f"Of {len(tried)} strict rates {held} held in a trial of {seconds:g} s"
     short = f", which RFC 2544 wants to be {FULL_SECONDS:g} s" if seconds < FULL_SECONDS else ""
     return [f"{said}{short}."]

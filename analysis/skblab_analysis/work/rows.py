@@ -3,29 +3,50 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Row, Table, Text
+from skblab_analysis.base.whole import Signed, Whole
 
 Kind = Literal["interrupt", "softirq", "softnet", "device", "driver", "thread"]
+
 # Counted in nanoseconds; all others are counts of what their names say.
 TIMED: Kind = "thread"
 
 
-class Counter(BaseModel):
-    """By how much one counter rose; `cpu` is None of one that is of no CPU."""
+class Counter(Row):
+    """By how much one counter rose."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: Annotated[
+        Kind,
+        Column(
+            NO_UNIT,
+            "`interrupt`, `softirq`, `softnet` (/proc/net/softnet_stat), `device` (statistics of "
+            "the network device), `driver` (ethtool -S) or `thread` (its time on a CPU).",
+        ),
+    ]
+    name: Annotated[Text, Column(NO_UNIT, "Name that the kernel gives it, behind its device.")]
+    cpu: Annotated[Whole | None, Column(NO_UNIT, "CPU that counted; null: it is of no CPU.")]
+    value: Annotated[Signed, Column(BY_ROW, "By how much it rose.")]
 
-    kind: Kind
-    name: str
-    cpu: int | None
-    value: int
-
-    @property
-    def unit(self) -> str:
-        """What it counts."""
-        if self.kind == TIMED:
-            return "ns"
+    def row(self, trial: int) -> CounterRow:
+        """Return its row, for the trial's number in the run."""
         last = self.name.rpartition("_")[2]
-        return last if last in ("bytes", "packets") else ""
+        unit = "ns" if self.kind == TIMED else last if last in ("bytes", "packets") else ""
+        return CounterRow(trial=trial, **dict(self), unit=unit)
+
+
+class CounterRow(Counter, Numbered):
+    """A counter, and of which trial."""
+
+    unit: Annotated[Text, Column(NO_UNIT, "`ns`, `packets`, `bytes`; else what its name says.")]
+
+
+TABLES = (
+    Table(
+        CounterRow,
+        "counters",
+        "by how much one of the kernel's own counters rose in one trial, if it did",
+        later=True,
+    ),
+)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from skblab_analysis.layers.series import Row
 from skblab_analysis.load import Run
-from skblab_analysis.work.rows import TIMED, Kind
+from skblab_analysis.work.rows import TIMED, CounterRow, Kind
 
 ByCpu = Mapping[int, int]
 
@@ -43,22 +42,23 @@ class Work:
 def of(run: Run) -> list[Work]:
     """Return what the kernel counted in a run, by setting; none if nothing was."""
     settings = {
-        row["trial"]: row["setting"]
-        for row in run.trials
-        if row["state"] == "good" and row["part"] == "whole"
+        row.trial: row.setting for row in run.trials if row.state == "good" and row.part == "whole"
     }
     ordered = run.setting_order(dict.fromkeys(settings.values()))
     return works(
-        run.counters, dict(sorted(settings.items(), key=lambda item: ordered.index(item[1])))
+        run.rows(CounterRow),
+        dict(sorted(settings.items(), key=lambda item: ordered.index(item[1]))),
     )
 
 
-def works(rows: Iterable[Row], settings: Mapping[int, str]) -> list[Work]:
+def works(rows: Iterable[CounterRow], settings: Mapping[int, str]) -> list[Work]:
     """Sum up rows of `counters` by setting; `settings` has that of each trial that counts."""
-    by_setting: dict[str, list[Row]] = {name: [] for name in dict.fromkeys(settings.values())}
+    by_setting: dict[str, list[CounterRow]] = {
+        name: [] for name in dict.fromkeys(settings.values())
+    }
     for row in rows:
-        if row["trial"] in settings:
-            by_setting[settings[row["trial"]]].append(row)
+        if row.trial in settings:
+            by_setting[settings[row.trial]].append(row)
     return [
         _work(name, sum(one == name for one in settings.values()), found)
         for name, found in by_setting.items()
@@ -71,19 +71,17 @@ def _of_device(interrupt: str) -> bool:
     return " " in interrupt and not interrupt[0].isdigit()
 
 
-def _work(setting: str, trials: int, rows: Sequence[Row]) -> Work:
+def _work(setting: str, trials: int, rows: Sequence[CounterRow]) -> Work:
     def by_cpu(kind: Kind, name: str | None) -> ByCpu:
         found: dict[int, int] = {}
         for row in rows:
-            named = _of_device(row["name"]) if name is None else row["name"] == name
-            if row["kind"] == kind and named:
-                found[row["cpu"]] = found.get(row["cpu"], 0) + row["value"]
+            named = _of_device(row.name) if name is None else row.name == name
+            if row.kind == kind and named and row.cpu is not None:
+                found[row.cpu] = found.get(row.cpu, 0) + row.value
         return dict(sorted(found.items()))
 
     def threads(prefix: str) -> int:
-        return sum(
-            row["value"] for row in rows if row["kind"] == TIMED and row["name"].startswith(prefix)
-        )
+        return sum(row.value for row in rows if row.kind == TIMED and row.name.startswith(prefix))
 
     return Work(
         setting=setting,

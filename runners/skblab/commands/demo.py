@@ -22,11 +22,12 @@ from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording, watched
 from skblab.machine.watch import Watch
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.formats.run import Clock, Command, Plan
+from skblab_analysis.formats.run import Command, Plan
 from skblab_analysis.formats.run import Guest as GuestRecord
 from skblab_analysis.report import terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock
 
 SEED = 1
 BASELINE = "rp_filter=0"

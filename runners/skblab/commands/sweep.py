@@ -322,7 +322,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
     for table in terminal.of_run(folder.path):
         console.print(table)
         console.print()
-    left_out = {row["setting"]: row["reason"] for row in run.trials if row["reason"]}
+    left_out = {row.setting: row.reason for row in run.trials if row.reason}
     for name, reason in left_out.items():
         console.print(f"[yellow]{escape(name)}: left out: {escape(reason)}[/]", soft_wrap=True)
     for one in best:
@@ -335,7 +335,7 @@ def _run(plan: plans.Plan, folder: RunFolder, reporter: Reporter, *, resumed: bo
             f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
             f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
         )
-    if all(row["state"] == "void" for row in run.trials):
+    if all(row.state == "void" for row in run.trials):
         raise SkblabError("no trial was good: nothing can be said of any setting")
 
 

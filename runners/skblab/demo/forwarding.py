@@ -54,7 +54,7 @@ class Line:
         found = {
             "setting": self.setting,
             "part": "tester" if self.setting == TESTER else "whole",
-            "boot": boot,
+            "block": boot,
             "repeat": self.repeat,
             "packets": self.packets,
             "delivered": self.delivered,

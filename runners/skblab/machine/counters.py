@@ -98,7 +98,8 @@ def difference(before: Values, after: Values) -> list[Counter]:
         # A thread and a queue may be new; all else was there, or it would be no difference.
         since = before.get((kind, name, cpu), 0 if kind in NEW else now)
         if value := _rise(kind, f"{name} of CPU {cpu}" if cpu is not None else name, since, now):
-            found.append(Counter(kind=kind, name=name, cpu=cpu, value=value))
+            with understood("the name of a kernel's counter", name):
+                found.append(Counter(kind=kind, name=name, cpu=cpu, value=value))
     return found
 
 

@@ -11,8 +11,9 @@ import psutil
 
 from skblab.lab import kernel
 from skblab.machine.guest import Guest
-from skblab_analysis.formats.run import Clock, Environment, Host, Kernel
+from skblab_analysis.formats.run import Environment, Host, Kernel
 from skblab_analysis.formats.run import Guest as GuestRecord
+from skblab_analysis.trials.rows import Clock
 
 
 def describe(built: kernel.Kernel, guests: dict[Clock, GuestRecord]) -> Environment:

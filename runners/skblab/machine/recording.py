@@ -10,8 +10,9 @@ from skblab.lab.guest.errors import GuestError
 from skblab.lab.reporter import Reporter
 from skblab.machine.watch import Source, Watch, heard_of
 from skblab_analysis.base.errors import SkblabError, Stopped, one_line
-from skblab_analysis.formats.run import Clock, Environment
+from skblab_analysis.formats.run import Environment
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock
 
 
 @contextlib.contextmanager

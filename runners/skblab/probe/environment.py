@@ -6,7 +6,8 @@ from __future__ import annotations
 from skblab.machine.environment import describe as describe_built
 from skblab.machine.environment import describe_guest, describe_host
 from skblab.probe.targets import Target
-from skblab_analysis.formats.run import Clock, Environment, Guest, Kernel
+from skblab_analysis.formats.run import Environment, Guest, Kernel
+from skblab_analysis.trials.rows import Clock
 
 ASK = """
 uname -v

@@ -27,9 +27,10 @@ from skblab.sweep.experiment import Experiment
 from skblab.sweep.plan import Boot
 from skblab.testbeds import GuestKind, Testbed, inventory
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.formats.run import Clock, Environment
+from skblab_analysis.formats.run import Environment
 from skblab_analysis.formats.run import Guest as GuestRecord
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock
 
 # The journal's event that says what a boot is.
 MACHINE = "machine"

@@ -33,8 +33,8 @@ from skblab.testbeds.asked import MOST_PACKETS, Needs, Traffic
 from skblab_analysis.base import tomlfile
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.whole import Whole
-from skblab_analysis.exact.rows import Setting as RecordedName
 from skblab_analysis.formats.run import RunName
+from skblab_analysis.trials.rows import Setting as RecordedName
 
 BASELINE = "baseline"
 # What is measured before a boot's first setting: the tester, with nothing in between.

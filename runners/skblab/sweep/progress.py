@@ -16,8 +16,8 @@ from pathlib import Path
 from pydantic import BaseModel, JsonValue
 
 from skblab.sweep.plan import Boot, Change, Trial
-from skblab_analysis.layers.series import Row
 from skblab_analysis.load import load
+from skblab_analysis.trials.rows import TrialRow
 
 # Deaths of its guest after which a trial is not tried again.
 DEATHS = 2
@@ -43,10 +43,10 @@ class Key:
         return cls(change.setting, boot.block, stream, trial.what, trial.rate, str(boot))
 
     @classmethod
-    def of_row(cls, row: Row) -> Key:
+    def of_row(cls, row: TrialRow) -> Key:
         """Return the name of the trial that has this row."""
-        traffic, measure, knobs = (row[one] or "" for one in ("traffic", "measure", "boot_knobs"))
-        return cls(row["setting"], row["boot"], traffic, measure, row["rate"], knobs)
+        measure = row.measure or ""
+        return cls(row.setting, row.block, row.traffic, measure, row.rate, row.boot_knobs)
 
     def words(self) -> dict[str, JsonValue]:
         """Return it as the journal has it."""

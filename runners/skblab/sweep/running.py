@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from skblab.knobs.base import Unable
 from skblab.knobs.boot import Start
 from skblab.knobs.turning import NotPutBackError, Turned, Turner, turning
-from skblab.knobs.values import Value
+from skblab.knobs.values import Value, text
 from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import Bind
@@ -41,8 +41,9 @@ from skblab.testbeds import Testbed
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.formats.heard import Heard, reason
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.settings.rows import ReadBack
+from skblab_analysis.trials.rows import Clock
 
 # A guest that dies before anything was attempted in it will not come up the next time either.
 BOOTS = 3
@@ -263,6 +264,7 @@ class Running:
             if self.progress.todo(key := Key.of(boot, change, trial))
         ]
         self._begin(waiting[0][0], change)
+        turned: list[Turned] = []
         try:
             if why := self.method.unable(change.knobs):
                 raise Unable(why)
@@ -274,7 +276,7 @@ class Running:
         except SkblabError as refusal:
             kind = "not possible here: " if isinstance(refusal, Unable) else ""
             for key, _ in waiting:
-                self._void(key, f"{kind}{refusal}", testbed.watch.look())
+                self._void(key, f"{kind}{refusal}", testbed.watch.look(), turned)
             return
         for number, (key, trial) in enumerate(waiting):
             if number:
@@ -304,26 +306,28 @@ class Running:
             self._void(key, str(failure), testbed.watch.look())
             return
         with self._lock:
-            found = [_words(one) for one in after]
-            self.folder.journal("settings", **key.words(), settings=found)
             if wrong := _wrong(after):
-                self._void(key, wrong, heard)
+                self._void(key, wrong, heard, after)
                 return
-            self.folder.record_counters(counted)
+            self.folder.known(map(_read_back, after))
+            self.folder.known(counted)
             self.folder.heard(heard)
             # What is refused is recorded as void, and says so.
             with contextlib.suppress(RefusedError, RecordError):
                 record()
             self.progress.end(key)
 
-    def _void(self, key: Key, why: str, heard: Sequence[Heard] = ()) -> None:
+    def _void(
+        self, key: Key, why: str, heard: Sequence[Heard] = (), found: Sequence[Turned] = ()
+    ) -> None:
         with self._lock:
             self.folder.heard(heard)
+            self.folder.known(map(_read_back, found))
             self.folder.record_void(
                 self.method.clock,
                 key.setting,
                 why,
-                boot=key.block,
+                block=key.block,
                 boot_knobs=key.boot_knobs,
                 traffic=key.traffic,
                 measure=key.measure,
@@ -353,11 +357,11 @@ def _plain(value: Value) -> JsonValue:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _words(one: Turned) -> JsonValue:
-    return {
-        "knob": one.knob,
-        "value": str(one.value),
-        "before": one.before,
-        "wanted": one.wanted,
-        "after": one.after,
-    }
+def _read_back(one: Turned) -> ReadBack:
+    return ReadBack(
+        knob=one.knob,
+        value=text(one.value),
+        before=one.before,
+        wanted=one.wanted,
+        after=one.after,
+    )

@@ -685,7 +685,7 @@ def test_a_full_map_is_refused_with_its_count(
     assert "refused), more than 0.1 % of the" in said
     assert "--room gives hooks more room" in said
     run = one.run()
-    assert [row["state"] for row in run.trials] == ["void"]
+    assert [row.state for row in run.trials] == ["void"]
     document = json.loads((run.folder / "logs" / "pathlat-0.json").read_text())
     assert document["hooks"]["refused"] > 0
 
@@ -764,7 +764,7 @@ def test_scripts_of_bpftrace_on_a_host(testbed: Bed, run_skblab: Skblab, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "unaccounted for" in done.stdout
     (folder,) = tmp_path.iterdir()
-    assert load(folder).trials[0]["state"] == "good"
+    assert load(folder).trials[0].state == "good"
     assert "scripts" in schema_checks.folder_fits(folder)
 
 

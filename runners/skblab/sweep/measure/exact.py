@@ -22,8 +22,8 @@ from skblab.sweep.standing import Standing
 from skblab.testbeds.base import WARM_UP, Testbed
 from skblab.testbeds.sending import Sending
 from skblab_analysis.exact.rows import ExactTrial
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock
 
 PACKETS = 20_000
 # Guests at once, of a CPU and of 2 GiB each.
@@ -104,7 +104,7 @@ class Counting:
         counted = ExactTrial(
             setting=key.setting,
             part="tester" if tester else "whole",
-            boot=key.block,
+            block=key.block,
             boot_knobs=key.boot_knobs,
             packets=offered.tried,
             delivered=offered.received,
@@ -114,7 +114,7 @@ class Counting:
         return lambda: self._record(key, counted)
 
     def _record(self, key: Key, counted: ExactTrial) -> None:
-        self.folder.record_counted(counted)
+        self.folder.record(counted)
         if counted.part == "whole":
             self.standing.add(key, counted.per_packet)
 

@@ -35,11 +35,11 @@ def arrivals(key: Key, trial: Trial, testbed: Testbed, asked: Latency) -> Arriva
     return Arrivals(
         setting=key.setting,
         part="tester" if tester else "whole",
-        boot=key.block,
+        block=key.block,
         boot_knobs=key.boot_knobs,
         traffic=key.traffic,
         rate=trial.rate,
-        sent=offered.tried,
+        tried=offered.tried,
         seconds=asked.seconds,
         took=offered.microseconds / 1e6,
         document=document,

@@ -43,11 +43,12 @@ def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, 
         offered = testbed.offer(Sending.timed(trial.stream, trial.rate, asked.seconds))
         document = reading.end()
     return document, Probed(
-        boot=key.block,
+        setting=key.setting,
+        block=key.block,
         boot_knobs=key.boot_knobs,
         traffic=key.traffic,
         rate=trial.rate,
-        sent=offered.tried,
+        tried=offered.tried,
         forwarded=offered.forwarded,
         offered_rate=offered_rate(offered.tried, asked.seconds, offered.microseconds / 1e6),
     )

@@ -38,17 +38,17 @@ from skblab.testbeds.base import WARM_UP
 from skblab.testbeds.sending import LEAST_PACKETS
 from skblab_analysis.base.words import quantity
 from skblab_analysis.files import Event
-from skblab_analysis.formats.run import Clock
 from skblab_analysis.latency import summary as latency
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.layers.rows import Probed
 from skblab_analysis.load import Run, load
-from skblab_analysis.rfc2544.rows import Figure
+from skblab_analysis.rfc2544.rows import Benchmarked, Figure
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput
 from skblab_analysis.throughput import summary as throughput_summary
-from skblab_analysis.throughput.rows import Found, Load, Purpose, Search
+from skblab_analysis.throughput.rows import Found, FoundRow, Load, Purpose, Search
+from skblab_analysis.trials.rows import Clock
 
 GOALS = {"strict": goals.STRICT, "ndr": goals.NDR, "pdr": goals.PDR}
 # More than a veth pair has carried anywhere; the search goes on from what really comes.
@@ -218,20 +218,20 @@ class Timing:
         self.folder.journal("again", **key.words(), **counts)
 
     def _layered(self, key: Key, document: str, of: Probed) -> None:
-        self.folder.record_probe(document, layering.MAX_UNACCOUNTED, setting=key.setting, of=of)
+        self.folder.record_probe(document, layering.MAX_UNACCOUNTED, of=of)
         self.reporter.say(
-            f"block {of.boot + 1}, {key.setting}, {of.traffic}, {of.rate}/s: layers of "
+            f"block {of.block + 1}, {key.setting}, {of.traffic}, {of.rate}/s: layers of "
             f"{of.forwarded} packets"
         )
 
     def _arrived(self, key: Key, one: Arrivals) -> None:
-        self.folder.record_arrivals(one)
+        self.folder.record(one)
         median = one.document.latency.histogram().quantile(0.5)
         if key.setting != TESTER and self.experiment.measure.throughput is None:
             self.standing.add(key, median)
         self.reporter.say(
-            f"block {one.boot + 1}, {one.setting}, {one.traffic}, {one.rate}/s: half within "
-            f"{quantity(median, 'ns')}, {one.lost} of {one.sent} packets lost"
+            f"block {one.block + 1}, {one.setting}, {one.traffic}, {one.rate}/s: half within "
+            f"{quantity(median, 'ns')}, {one.lost} of {one.tried} packets lost"
         )
 
     def _record(
@@ -249,13 +249,13 @@ class Timing:
         recorded = Search(
             setting=key.setting,
             part="tester" if key.setting == TESTER else "whole",
-            boot=key.block,
+            block=key.block,
             boot_knobs=key.boot_knobs,
             traffic=key.traffic,
             loads=tuple(loads),
             goals=tuple(self._goal(key, one, confirmed) for one in found.goals),
         )
-        self.folder.record_search(recorded, tested)
+        self.folder.record(Benchmarked(recorded, tuple(tested)))
         if key.setting != TESTER:
             self.standing.add(key, recorded.goals[0].throughput)
         self.reporter.say(_said(recorded))
@@ -292,8 +292,8 @@ class Timing:
     def _ceiling(self, key: Key, goal: str) -> float | None:
         """Return what the tester reached in this boot: also one that another guest had begun."""
         ours = ("tester", goal, key.block, key.boot_knobs, key.traffic)
-        for one in self.folder.results():
-            if (one.part, one.goal, one.boot, one.boot_knobs, one.traffic) == ours:
+        for one in self.folder.again(FoundRow):
+            if (one.part, one.goal, one.block, one.boot_knobs, one.traffic) == ours:
                 return one.lower
         return None
 
@@ -345,7 +345,7 @@ def _load(one: LoadTrial, purpose: Purpose = "search") -> Load:
         load=one.load,
         seconds=one.seconds,
         took=one.took,
-        sent=one.sent,
+        tried=one.sent,
         forwarded=one.forwarded,
         received=one.received,
         loss_ratio=one.loss_ratio,
@@ -358,4 +358,4 @@ def _said(one: Search) -> str:
         f"{goal.goal} {'none' if goal.throughput is None else round(goal.throughput)}"
         for goal in one.goals
     )
-    return f"block {one.boot + 1}, {one.setting}, {one.traffic}: {rates} packets/s"
+    return f"block {one.block + 1}, {one.setting}, {one.traffic}: {rates} packets/s"

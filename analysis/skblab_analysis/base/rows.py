@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables of a run folder, each declared once: as a model of its rows.
+
+    class LoadRow(Load, OfRow):
+        number: Annotated[Whole, Column(NO_UNIT, "Number of the load in its search, from 0.")]
+
+    TABLES = (Table(LoadRow, "loads", "one load that was tried in a search"),)
+
+A field's annotation says what a value may be, null (`| None`) or one of a few (`Literal`) included;
+its Column says the unit and what it is. From that come the arrow schema, what is written, what is
+checked when it is read, and the column tables of results-schema/. A package's TABLES are part of
+every run folder once they stand in its rows.py.
+
+The unit and the sentence travel in the file, as the field metadata `unit` and `about`, and all
+units as the file's metadata `units`, for readers that see no field's. A unit of "by column `unit`"
+means that the row names it: "ns" on the wall clock, "instructions" in exact mode.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+import pyarrow as pa
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
+
+from skblab_analysis.base.checked import RecordError, faults
+from skblab_analysis.base.whole import Whole
+
+BY_ROW = "by column `unit`"
+NO_UNIT = ""
+# Characters of a text; a void trial's reason has a whole message.
+LONGEST_TEXT = 10_000
+# One line of what Python calls printable.
+Text = Annotated[str, StringConstraints(pattern=r"^(?:[^\p{C}\p{Z}]| )*$", max_length=LONGEST_TEXT)]
+# Of several lines; what is longer loses its end.
+Lines = Annotated[
+    str, BeforeValidator(lambda text: text[:LONGEST_TEXT] if isinstance(text, str) else text)
+]
+
+_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+_SCHEMA = b"schema"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a field says of its column; `name` and what follows it is read off the field."""
+
+    unit: str
+    about: str
+    name: str = ""
+    type: pa.DataType = None
+    null: bool = False
+    # What a value is checked by.
+    values: Any = field(default=None, repr=False, compare=False)
+
+
+class Row(BaseModel):
+    """A row of a table, or what of one is known before it is stored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Numbered(Row):
+    """A row that is of a trial."""
+
+    trial: Annotated[Whole, Column(NO_UNIT, "Number of the trial in the run, from 0.")]
+
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One parquet file of the run folder; what one row is.
+
+    `later`: it was not there from the beginning, and is not there without rows. `older` makes a row
+    of another version one of this; `again`: rows are asked for again while a run goes on.
+    """
+
+    model: type[Numbered]
+    file: str
+    row: str
+    later: bool = False
+    version: int = 1
+    older: Callable[[Plain], Plain] | None = None
+    again: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in the order of the fields."""
+        found = []
+        for name, declared in self.model.model_fields.items():
+            [column] = [one for one in declared.metadata if isinstance(one, Column)]
+            kind, null = _kind(declared.annotation)
+            limits = [one for one in declared.metadata if one is not column]
+            # What pydantic has taken off the annotation is put on again.
+            values: Any = declared.annotation
+            for limit in limits:
+                values = Annotated[values, limit]
+            found.append(replace(column, name=name, type=kind, null=null, values=values))
+        return tuple(found)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The arrow schema with unit and sentence as field metadata.
+
+        polars and DuckDB see none of a field's, only the file's: `units` is a JSON object there.
+        What pandas makes a frame's `attrs` is under a name of its own.
+        """
+        fields = [
+            pa.field(
+                column.name,
+                column.type,
+                nullable=column.null,
+                metadata={"unit": column.unit, "about": column.about},
+            )
+            for column in self.columns
+        ]
+        units = {column.name: column.unit for column in self.columns}
+        metadata = {
+            _SCHEMA: f"skblab.{self.file}/{self.version}",
+            "row": self.row,
+            "units": json.dumps(units),
+            "PANDAS_ATTRS": json.dumps({"units": units}),
+        }
+        return pa.schema(fields, metadata=metadata)
+
+    def arrow(self, rows: Sequence[Numbered]) -> pa.Table:
+        """Return rows of the model as an arrow table."""
+        values = {name: [getattr(row, name) for row in rows] for name in self.schema.names}
+        return pa.Table.from_pydict(values, schema=self.schema)
+
+    def now(self, found: pa.Table, where: str) -> pa.Table:
+        """Return what was read in the columns of this version.
+
+        A column that may be null and is not there is null. RecordError begins with `where` if
+        another column is absent, there twice or of another type, or the version is a newer one.
+        """
+        version = self._version(found, where)
+        if version < self.version and self.older is not None:
+            try:
+                older = [self.older(row) for row in found.to_pylist()]
+                known = [{name: row.get(name) for name in self.schema.names} for row in older]
+                return pa.Table.from_pylist(known, schema=self.schema)
+            except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
+                why = f"{type(error).__name__}: {error}"
+                raise RecordError(f"{where} is not as version {version} was ({why})") from error
+        columns = []
+        for column in self.columns:
+            count = found.schema.names.count(column.name)
+            if count > 1:
+                raise RecordError(f"{where} has several columns {column.name}")
+            if not count and not column.null:
+                raise RecordError(f"{where} lacks the column {column.name}")
+            if not count:
+                columns.append(pa.nulls(found.num_rows, column.type))
+                continue
+            values = found.column(column.name)
+            if values.type != column.type:
+                raise RecordError(
+                    f"{where}: column {column.name} is {values.type}, expected {column.type}"
+                )
+            columns.append(values)
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _version(self, found: pa.Table, where: str) -> int:
+        name = (found.schema.metadata or {}).get(_SCHEMA, self.schema.metadata[_SCHEMA])
+        kind, _, version = name.decode(errors="replace").rpartition("/")
+        if kind != f"skblab.{self.file}" or not version.isdecimal() or len(version) > 4:
+            raise RecordError(f"{where} does not hold {self.file}")
+        if int(version) > self.version:
+            raise RecordError(
+                f"{where} is of version {version}, expected at most {self.version}: a newer skblab "
+                "has written it"
+            )
+        return int(version)
+
+    def rows(self, found: pa.Table, where: str) -> list[Numbered]:
+        """Return the rows of a table of this version; RecordError names row and column."""
+        try:
+            return self._models.validate_python(found.to_pylist())
+        except ValidationError as error:
+            raise RecordError(f"{where}, by row and column: {faults(error)}") from error
+
+    @cached_property
+    def _models(self) -> TypeAdapter[list[Numbered]]:
+        return TypeAdapter(list[self.model])  # type: ignore[name-defined]
+
+    def values(self, found: pa.Table, where: str) -> Mapping[str, list[Any]]:
+        """Return a table of this version by column: for those of a million rows."""
+        made = {}
+        for column in self.columns:
+            checked = TypeAdapter(list[column.values])  # type: ignore[name-defined]
+            try:
+                made[column.name] = checked.validate_python(found.column(column.name).to_pylist())
+            except ValidationError as error:
+                raise RecordError(f"{where}: {column.name}, by row: {faults(error)}") from error
+        return made
+
+
+def _kind(annotation: object) -> tuple[pa.DataType, bool]:
+    """Return the arrow type of a field, and whether it may be null."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(inside[0])
+    if origin in (Union, UnionType):
+        [(kind, _)] = [_kind(one) for one in inside if one is not NoneType]
+        return kind, NoneType in inside
+    if origin is Literal:
+        return _TYPES[type(inside[0])], False
+    return _TYPES[cast(type, annotation)], False
+
+
+def by_table(rows: Iterable[Numbered], tables: Iterable[Table]) -> dict[str, pa.Table]:
+    """Return rows of any models as arrow tables by file, without those that have none."""
+    known = {table.model: table for table in tables}
+    sorted_out: dict[Table, list[Numbered]] = {}
+    for row in rows:
+        sorted_out.setdefault(known[type(row)], []).append(row)
+    return {table.file: table.arrow(some) for table, some in sorted_out.items()}

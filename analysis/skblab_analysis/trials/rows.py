@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What every trial has, whatever it measures: what it is of, how it ended, its packets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Protocol, Self
+
+from pydantic import NonNegativeFloat, StringConstraints, model_validator
+
+from skblab_analysis.base.rows import NO_UNIT, Column, Lines, Numbered, Plain, Row, Table, Text
+from skblab_analysis.base.whole import Signed, Whole
+
+Clock = Literal["wall", "exact"]
+Part = Literal["whole", "tester"]
+Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
+Measure = Literal["instructions", "throughput", "latency", "layers", "tester"]
+
+
+class OfTrial(Row):
+    """What a trial is of: trials of other traffic are not compared with it."""
+
+    setting: Annotated[Setting, Column(NO_UNIT, "Setting under test, such as `rp_filter=1`.")] = (
+        "default"
+    )
+    part: Annotated[
+        Part,
+        Column(
+            NO_UNIT,
+            "`whole`, or `tester`: generator, links and sink with nothing in between.",
+        ),
+    ] = "whole"
+    block: Annotated[
+        Whole,
+        Column(NO_UNIT, "Number of the block, which has fresh boots, from 0."),
+    ] = 0
+    boot_knobs: Annotated[
+        Text,
+        Column(NO_UNIT, "Knobs that the guest was booted with, such as `kernel=rt`; empty: none."),
+    ] = ""
+    traffic: Annotated[
+        Text,
+        Column(
+            NO_UNIT,
+            "What was sent, where a run compares settings: family, frame size, flows; else empty.",
+        ),
+    ] = ""
+
+    def head(self, trial: int) -> dict[str, Any]:
+        """Return what each row of the trial begins with."""
+        return {"trial": trial} | {name: getattr(self, name) for name in OfTrial.model_fields}
+
+
+class OfRow(OfTrial, Numbered):
+    """A row that repeats what its trial is of."""
+
+
+class TrialRow(OfRow):
+    """A trial, good or void."""
+
+    clock: Annotated[Clock, Column(NO_UNIT, "`wall` (nanoseconds) or `exact` (instructions).")]
+    measure: Annotated[
+        Measure | None,
+        Column(
+            NO_UNIT,
+            "What it measures: `instructions`, `throughput`, `latency`, `layers`, or `tester`: any "
+            "of these, of the tester alone; null: it is of no sweep.",
+        ),
+    ] = None
+    rate: Annotated[
+        Whole | None,
+        Column("packets/s", "Rate that it was to be measured at, where one was given."),
+    ] = None
+    repeat: Annotated[Whole, Column(NO_UNIT, "Number of the repeat within the block, from 0.")] = 0
+    state: Annotated[Literal["good", "void"], Column(NO_UNIT, "`good` or `void`.")] = "good"
+    reason: Annotated[Lines, Column(NO_UNIT, "Why the trial is void; empty: it is not.")] = ""
+    sent: Annotated[
+        Whole | None,
+        Column(
+            "packets", "Packets that a sending program handed to the kernel; null: see `tried`."
+        ),
+    ] = None
+    tried: Annotated[
+        Whole | None,
+        Column(
+            "packets",
+            "Packets that a sweep's generator put out, those included that the first device "
+            "refused.",
+        ),
+    ] = None
+    forwarded: Annotated[
+        Whole | None,
+        Column("packets", "Packets that the device under test gave to the link to the sink."),
+    ] = None
+    received: Annotated[
+        Whole | None, Column("packets", "Distinct packets that the program or the sink received.")
+    ] = None
+    lost: Annotated[
+        Signed | None,
+        Column("packets", "Packets that never arrived; of `layers`, that were not forwarded."),
+    ] = None
+    duplicates: Annotated[Whole | None, Column("packets", "Further copies received.")] = None
+    reordered: Annotated[
+        Whole | None,
+        Column("packets", "Packets received after one with a higher sequence number."),
+    ] = None
+    send_rate: Annotated[
+        NonNegativeFloat | None,
+        Column("packets/s", "Rate the sender reached, first to last packet."),
+    ] = None
+    receive_rate: Annotated[
+        NonNegativeFloat | None,
+        Column("packets/s", "Rate at the receiver, first to last packet."),
+    ] = None
+    late: Annotated[
+        Whole | None,
+        Column("packets", "Packets that left later than `late_threshold`; null without a rate."),
+    ] = None
+    late_threshold: Annotated[
+        Whole | None, Column("ns", "How far behind its schedule a packet counts as late.")
+    ] = None
+    late_mean: Annotated[
+        NonNegativeFloat | None, Column("ns", "Mean time behind schedule, all packets.")
+    ] = None
+    late_max: Annotated[Whole | None, Column("ns", "The worst time behind schedule.")] = None
+    packets: Annotated[Whole, Column("packets", "Packets the trial's figures are taken over.")] = 0
+    instructions: Annotated[
+        Whole | None,
+        Column("instructions", "Guest instructions of the counted run (exact only)."),
+    ] = None
+    instructions_per_packet: Annotated[
+        NonNegativeFloat | None,
+        Column("instructions/packet", "Instructions over packets (exact only)."),
+    ] = None
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is a good trial that counted instructions."""
+        return self.state == "good" and self.instructions is not None
+
+    @model_validator(mode="after")
+    def _counted_of_packets(self) -> Self:
+        if self.counted and not (self.instructions and self.packets and self.received is not None):
+            raise ValueError("it counts no instructions, or of no packets")
+        return self
+
+    def void(self, reason: str) -> Self:
+        """Return it as one that cannot be used, for this reason beside what it had."""
+        why = f"{self.reason}; {reason}" if self.reason else reason
+        return self.model_validate(self.model_dump() | {"state": "void", "reason": why})
+
+
+class Measured(Protocol):
+    """What was measured in one trial, as it is stored."""
+
+    def row(self, trial: int) -> TrialRow:
+        """Return the trial's row, for its number in the run."""
+
+    def rows(self, trial: int) -> Iterable[Numbered]:
+        """Return its rows of other tables; RefusedError if its numbers contradict each other."""
+
+
+class Known(Protocol):
+    """What else is known of a trial, whatever became of it."""
+
+    def row(self, trial: int) -> Numbered:
+        """Return its row, for the trial's number in the run."""
+
+
+def _older(row: Plain) -> Plain:
+    """Of version 1: `boot` was the block, and packets of sweeps had the names of others."""
+    made = row | {"block": row["boot"]}
+    made |= {name: row[name] or "" for name in ("boot_knobs", "traffic", "reason")}
+    if row["measure"] is not None:
+        made |= {"tried": row["sent"], "sent": None}
+    if row["measure"] == "layers":
+        made |= {"forwarded": row["received"], "received": None}
+    return made
+
+
+def older_head(row: Plain) -> Plain:
+    """Return a row of version 1 that repeats what its trial is of: `boot` was the block."""
+    return row | {"block": row["boot"], "boot_knobs": row["boot_knobs"] or ""}
+
+
+TABLES = (
+    Table(TrialRow, "trials", "one trial, good or void", version=2, older=_older, again=True),
+)
