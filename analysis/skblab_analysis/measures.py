@@ -9,6 +9,7 @@ import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
 import skblab_analysis.layers.view
 import skblab_analysis.rfc2544.view
+import skblab_analysis.settings.view
 import skblab_analysis.throughput.view
 import skblab_analysis.work.view
 from skblab_analysis.view import View
@@ -21,5 +22,6 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.latency.view.VIEW,
     skblab_analysis.layers.view.VIEW,
     skblab_analysis.work.view.VIEW,
+    skblab_analysis.settings.view.VIEW,
     skblab_analysis.cost.view.VIEW,
 )
