@@ -35,12 +35,12 @@ from skblab_analysis.base.certainty import (
 )
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import bounds, index
+from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import share
 from skblab_analysis.exact import summary as exact
 from skblab_analysis.latency import summary as latency
 from skblab_analysis.layers import summary as layers
 from skblab_analysis.load import Run, load
-from skblab_analysis.report.terminal import titled
 from skblab_analysis.throughput import summary as throughput
 
 BLOCKS = (2, 3, 10)

@@ -18,10 +18,10 @@ from rich.table import Table
 
 from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.base.errors import understood
+from skblab_analysis.base.tables import titled
 from skblab_analysis.base.whole import MOST_COUNTED, whole
 from skblab_analysis.base.words import ABSENT, number
 from skblab_analysis.layers.account import Account
-from skblab_analysis.report.terminal import titled
 
 PACKET = re.compile(r"(udp|tcp) (-?\d+) (\d+)")
 COUNT = re.compile(

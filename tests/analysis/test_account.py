@@ -14,7 +14,7 @@ from synthetic_run import pathlat
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
 from skblab_analysis.formats.pathlat import COUNTING, LateDocument, LatePacket, PathlatDocument
 from skblab_analysis.formats.run import Plan
-from skblab_analysis.layers import series
+from skblab_analysis.layers import series, tables
 from skblab_analysis.layers.account import Account, account, refuse
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
@@ -164,7 +164,7 @@ def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
     with pytest.raises(RecordError):
         parse(PathlatDocument, json.dumps(document), "it")
     found = parse(PathlatDocument, json.dumps(document), "it", context=COUNTING)
-    assert terminal.of_series(series.from_document(0, "ns", found))
+    assert tables.of_series(series.from_document(0, "ns", found))
 
 
 def late_packet(**more: object) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def test_late_packets_in_a_table() -> None:
         "tracing_stopped": False,
         "packets": [late_packet()],
     }
-    table = terminal.late_table(parse(LateDocument, json.dumps(late), "it"))
+    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
     assert table.title == "Late packets (250 µs or more, 2 in a row)"
     assert table.row_count == 1
     assert table.caption == (
@@ -266,5 +266,5 @@ def test_late_packets_in_a_table() -> None:
         "1 before a run was long enough"
     )
     late |= {"packets_late": 1, "limited": 0, "lost": 0, "tracing_stopped": True}
-    table = terminal.late_table(parse(LateDocument, json.dumps(late), "it"))
+    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
     assert table.caption == "1 late in 1 runs: 1 recorded, tracing stopped at the first"

@@ -12,7 +12,7 @@ from rich.console import Console
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cost import bench
 from skblab_analysis.cost.bench import BenchDocument, Proof, Row, Trial, WallPair
-from skblab_analysis.report import terminal
+from skblab_analysis.cost.view import of_bench
 
 COST = {"tester": 3000, "forward": 6000, "queue": 5000, "read": 1500}
 # What a row adds to each part: its tester's packets are traced, too.
@@ -160,7 +160,7 @@ def test_few_pairs_say_how_little_they_are_worth() -> None:
 def test_tables_show_every_row_and_never_cut_a_number() -> None:
     out = io.StringIO()
     console = Console(file=out, width=80)
-    for table in terminal.of_bench(document(wall=tuple(pairs(0.9, 1.0)))):
+    for table in of_bench(document(wall=tuple(pairs(0.9, 1.0)))):
         console.print(table)
     text = out.getvalue()
     words = ("Forwarding", "UDP receive", "IPv6", "+900", "+100.0", "baseline", "0.486 to 1.853")

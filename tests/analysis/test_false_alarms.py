@@ -91,8 +91,8 @@ def test_all_measures_of_a_run_are_compared(tmp_path: Path) -> None:
     usual = [1000] * (len(test_layering.POINTS) - 1)
     for block in range(3):
         for name in NAMES:
-            folder.record_exact(
-                [ExactTrial(setting=name, block=block, packets=9, delivered=9, instructions=9000)]
+            folder.record(
+                ExactTrial(setting=name, block=block, packets=9, delivered=9, instructions=9000)
             )
             values = test_latency.latencies(40_000 + 500 * block)
             folder.record(test_latency.trial(name, block, values))

@@ -14,8 +14,7 @@ from rich.console import Console
 
 from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.formats.pathlat import PathlatDocument
-from skblab_analysis.layers import series
-from skblab_analysis.report import terminal
+from skblab_analysis.layers import series, tables
 
 TIMES = ("path", "layers", "leg", "total")
 
@@ -41,7 +40,7 @@ def read(document: dict[str, Any]) -> PathlatDocument:
 
 def shown(document: PathlatDocument) -> str:
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    for table in terminal.of_series(series.from_document(0, "ns", document), document):
+    for table in tables.of_series(series.from_document(0, "ns", document), document):
         console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

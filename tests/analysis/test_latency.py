@@ -21,6 +21,7 @@ from skblab_analysis.base.offered import behind
 from skblab_analysis.base.words import FIXED_SPACE, NARROW_SPACE
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import Command, Plan
+from skblab_analysis.latency import cells
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency import view as delays
 from skblab_analysis.latency.rows import COMPARED, AnomalyRow, Arrivals, LateRow, by_setting
@@ -29,7 +30,6 @@ from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.throughput import view as rates
 from skblab_analysis.trials.rows import Part
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
@@ -117,7 +117,7 @@ def test_settings_are_compared_block_by_block(run: Run) -> None:
     again = shares[AGAIN]
     assert again is not None and again.why == "resolution"
     assert found.best is not None and found.best.setting == "quick"
-    assert rates.best(run) == ["quick"]
+    assert findings.best(run) == ["quick"]
 
 
 def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
@@ -232,7 +232,7 @@ def test_the_tables_and_the_findings(run: Run) -> None:
 
 def test_what_is_shown_is_what_was_measured(run: Run) -> None:
     found = summary(run)
-    shown = {one.setting: one for one in delays.rows(found)}
+    shown = {one.setting: one for one in cells.rows(found)}
     assert shown["baseline"].difference == "baseline"
     # Of this setting against the baseline in three blocks, not of the baseline itself.
     assert shown["quick"].difference.startswith("−49.3")
@@ -240,7 +240,7 @@ def test_what_is_shown_is_what_was_measured(run: Run) -> None:
     headline = str(delays.headline([found])).replace(FIXED_SPACE, " ")
     assert headline.startswith("quick has a 99th percentile 49.3 %")
     assert "below that of baseline" in headline
-    late = [one for one in delays.late_rows(found) if one.setting == "slow"]
+    late = [one for one in cells.late_rows(found) if one.setting == "slow"]
     assert [(one.late, one.runs, one.in_runs, one.longest) for one in late] == [
         ("135", "3", "15", "5"),
         ("15", "3", "15", "5"),

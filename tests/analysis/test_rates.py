@@ -14,7 +14,7 @@ import searches
 from test_report import fake_gnuplot, normalised
 from test_tables import text
 
-from skblab.commands.report import gnuplot
+from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base import words
 from skblab_analysis.load import load
@@ -23,6 +23,7 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.picture import picture
 from skblab_analysis.throughput.rows import Search
 
 
@@ -192,6 +193,6 @@ MADE: dict[str, Sequence[Search]] = {
 @pytest.mark.parametrize("kind", MADE)
 def test_picture_of_any_shape(tmp_path: Path, lab: LabRoot, kind: str) -> None:
     [summary] = throughput_summary.of(load(searches.finished_run(tmp_path / "runs", MADE[kind])))
-    pictures.draw(pictures.throughput_picture(summary), tmp_path, gnuplot(lab))
+    pictures.draw(picture(summary), tmp_path, gnuplot(lab))
     drawn = (tmp_path / "throughput.svg").read_text()
     assert all(one.setting in drawn for one in summary.main.rates)

@@ -14,9 +14,10 @@ import page_checks
 import pytest
 import synthetic_run
 
-from skblab.commands.report import gnuplot
+from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.exact.picture import picture as exact_picture
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
 from skblab_analysis.report import pictures, svg
@@ -138,7 +139,7 @@ def test_exact_picture_of_any_shape(
         for name, costs in per_packet.items()
         for boot, cost in enumerate(costs)
     ]
-    pictures.draw(pictures.exact_picture(summarise(trials)), tmp_path, real_gnuplot)
+    pictures.draw(exact_picture(summarise(trials)), tmp_path, real_gnuplot)
     drawn = (tmp_path / "exact.svg").read_text()
     assert all(name in drawn for name in per_packet)
 
@@ -157,7 +158,7 @@ def test_the_exact_picture_has_what_was_counted() -> None:
         for name, cost in costs.items()
         for boot in range(2)
     ]
-    _, first, second = pictures.exact_picture(summarise(trials)).data.splitlines()
+    _, first, second = exact_picture(summarise(trials)).data.splitlines()
     # Tester, whole, and what it differs from the first.
     assert first == '"baseline" 4.000 10.000 0.000 "10.0" "baseline"'
     assert second.startswith('"more" 4.000 13.000 3.000 "13.0" "+3.0 (+')
@@ -311,4 +312,4 @@ def test_gnuplot_text_that_could_break_out_is_refused() -> None:
     trials = [ExactTrial(setting="a", block=0, packets=1, delivered=1, instructions=9)]
     trials = [one.model_copy(update={"setting": 'a" ; system "x'}) for one in trials]
     with pytest.raises(ValueError, match="cannot stand in a gnuplot script"):
-        pictures.exact_picture(summarise(trials))
+        exact_picture(summarise(trials))

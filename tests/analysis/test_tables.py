@@ -14,7 +14,8 @@ from rich.console import Console
 from skblab_analysis.base import words
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
-from skblab_analysis.report.terminal import exact_table, of_run
+from skblab_analysis.exact.view import exact_table
+from skblab_analysis.report.terminal import of_run
 from skblab_analysis.runfolder import RunFolder
 
 

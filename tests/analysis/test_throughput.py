@@ -17,9 +17,9 @@ from skblab_analysis.base.checked import RecordError
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.throughput import summary as throughput_summary
+from skblab_analysis.throughput.cells import rows
 from skblab_analysis.throughput.rows import FoundRow, LoadRow, by_setting
 from skblab_analysis.throughput.summary import GoalSummary, false_alarms
-from skblab_analysis.throughput.view import rows
 
 
 def goal(path: Path, name: str = "strict") -> GoalSummary:

@@ -17,7 +17,7 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.cost import bench, functions
 from skblab_analysis.cost.functions import Cost, Counted, Function, Run
-from skblab_analysis.report import terminal
+from skblab_analysis.cost.view import of_functions
 
 SYSTEM_MAP = """\
 0000000000000000 D __per_cpu_start
@@ -190,7 +190,7 @@ def test_the_table_has_others_total_and_clock() -> None:
         runs=(),
     )
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    console.print(terminal.of_functions(document, 2.0))
+    console.print(of_functions(document, 2.0))
     assert isinstance(console.file, io.StringIO)
     lines = [line.split() for line in console.file.getvalue().splitlines()]
     assert ["gone", "5.0", "0.0", "−5.0"] in lines

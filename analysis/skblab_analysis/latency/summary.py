@@ -116,7 +116,7 @@ class Delay:
         return {boot: (one.late, one.packets) for boot, one in first.items() if one.packets}
 
     def lost_by_block(self) -> Counts:
-        """Return lost packets, and all that were sent, of blocks that kept the rate."""
+        """Return lost packets, and all that were tried, of blocks that kept the rate."""
         return {one.block: (one.lost, one.tried) for one in self.trials if one.kept and one.tried}
 
 

@@ -1,108 +1,146 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Latency of settings at given rates in words: the rows of their tables, and sentences about them.
+"""Latency of settings at given rates: its tables, the page's section, and sentences about them.
 
 A difference in brackets is not significant.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skblab_analysis.base.certainty import AGAIN, Difference
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.certainty import Change as SettingChange
-from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
-from skblab_analysis.base.words import (
-    ABSENT,
-    NARROW_SPACE,
-    Scale,
-    at_rate,
-    joined,
-    number,
-    quantity,
-    scale,
-    share,
-    small_share,
-)
+from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
+from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
 from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
     Delay,
     LatencySummary,
-    Lateness,
     false_alarms,
+    of,
 )
-from skblab_analysis.throughput.view import (
-    alarms_text,
-    change_text,
-    difference_text,
-    half_text,
-    not_significant,
-)
+from skblab_analysis.view import Cells, Section, View, suffix
 
-QUANTILES = {"p50": 0.5, "p99": COMPARED, "p99.9": 0.999, "p99.99": 0.9999}
-# What a whole has of late packets is given in parts of this.
-MILLION = 1_000_000
+
+def tables(summary: LatencySummary) -> list[Table]:
+    """Return times by setting at one rate, and what was late."""
+    scaled = scale_of(summary)
+    table = titled(f"Latency ({scaled.name}, {at_rate(summary)})")
+    table.add_column("setting", overflow="fold")
+    names = [name for name in QUANTILES if name != "p99.99"]
+    for name in ("lost", *names, "max", "p99 differs", "95 %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    made = rows(summary)
+    for place, row in enumerate(made):
+        figures = [*row.times[: len(names)], row.times[-1]]
+        table.add_row(
+            escape(row.setting),
+            *(row.lost, *figures, row.difference, row.half),
+            end_section=place == len(summary.delays) - 1,
+        )
+    if any(row.doubtful for row in made):
+        table.caption = "in brackets: not significant"
+    return [table, _late_packets_table(summary)]
+
+
+def _late_packets_table(summary: LatencySummary) -> Table:
+    table = titled(f"Late packets ({at_rate(summary)})")
+    table.add_column("setting", overflow="fold")
+    for name in ("from", "late", "of all", "anomalies", "longest", "per million"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in late_rows(summary):
+        figures = (row.threshold, row.late, row.share, row.runs, row.longest, row.difference)
+        table.add_row(escape(row.setting), *figures)
+    table.caption = (
+        f"an anomaly: {_in_a_row(summary)} late packets in a row or more; per million: late ones "
+        "more than with the baseline"
+    )
+    return table
+
+
+def _in_a_row(summary: LatencySummary) -> int:
+    everyone = (*summary.delays, *summary.testers)
+    return max((late.in_a_row for delay in everyone for late in delay.lateness), default=1)
 
 
 @dataclass(frozen=True)
-class DelayCells:
-    """The row of a setting: what was lost, its percentiles, and what it differs from the baseline.
+class Shown:
+    """What the section has of one traffic at one rate."""
 
-    `times`: one for each of QUANTILES, and the longest.
+    suffix: str
+    title: str
+    unit: str
+    quantiles: list[str]
+    rows: tuple[Cells, ...]
+    late: tuple[Cells, ...]
+    in_a_row: int
+    others: tuple[Cells, ...]
+
+
+def _section(summary: LatencySummary, place: int) -> Section:
+    scaled = scale_of(summary)
+    shown = Shown(
+        suffix=suffix(place),
+        title=at_rate(summary),
+        unit=scaled.name,
+        quantiles=list(QUANTILES),
+        rows=tuple(
+            Cells(
+                name=row.setting,
+                figures=(row.difference, row.half, *row.times, row.lost, row.blocks, row.rate),
+                strong=row.setting == summary.baseline,
+            )
+            for row in rows(summary, NARROW_SPACE)
+        ),
+        late=tuple(
+            Cells(
+                name=row.setting,
+                figures=(
+                    *(row.threshold, row.late, row.share, row.runs, row.in_runs, row.longest),
+                    row.difference,
+                ),
+            )
+            for row in late_rows(summary, NARROW_SPACE)
+        ),
+        in_a_row=_in_a_row(summary),
+        others=tuple(
+            Cells(f"{delay.setting}: {figure}", figure_row(delay, figure, scaled, NARROW_SPACE))
+            for delay in (*summary.delays, *summary.testers)
+            for figure in ("jitter", "inter-arrival")
+        ),
+    )
+    return Section("latency/section.html.j2", shown, _picture(summary, suffix(place)))
+
+
+def _picture(summary: LatencySummary, suffix: str) -> tuple[Picture, ...]:
+    """The distributions of the baseline, of what differs most, and of the tester, if any is known.
+
+    Without those that have too few packets for a median.
     """
 
-    setting: str
-    blocks: str
-    lost: str
-    times: tuple[str, ...]
-    difference: str
-    half: str
-    rate: str
+    def differs(delay: Delay) -> float:
+        change = summary.change(delay.setting)
+        found = change.compared if change else None
+        return math.inf if change is None else abs(found.share) if found else 0.0
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether the difference is not significant."""
-        return self.difference.startswith("(")
-
-
-@dataclass(frozen=True)
-class LateCells:
-    """The row of a setting and a threshold: late packets, runs of them, and packets in these."""
-
-    setting: str
-    threshold: str
-    late: str
-    share: str
-    runs: str
-    in_runs: str
-    longest: str
-    difference: str
-
-
-def scale_of(summary: LatencySummary) -> Scale:
-    """Return the one scale in which all its times are written."""
-    longest = [one.latency.maximum for one in (*summary.delays, *summary.testers)]
-    return scale("ns", max(longest, default=0))
-
-
-def rows(summary: LatencySummary, space: str = " ") -> list[DelayCells]:
-    """Return a row for every setting, and last ones for the tester if it was measured."""
-    return [_cells(one, summary, space) for one in (*summary.delays, *summary.testers)]
-
-
-def late_rows(summary: LatencySummary, space: str = " ") -> list[LateCells]:
-    """Return a row for every setting and threshold, the tester's last."""
-    return [
-        _late(delay, one, summary, space)
-        for delay in (*summary.delays, *summary.testers)
-        for one in delay.lateness
+    room = len(COLOURS) - len(summary.testers)
+    most = sorted(summary.delays, key=differs, reverse=True)[: max(room, 1)]
+    curves = [
+        Curve(delay.setting, delay.latency)
+        for delay in (*(delay for delay in summary.delays if delay in most), *summary.testers)
+        if delay.latency.quantile(0.5) is not None
     ]
-
-
-def figure_row(delay: Delay, figure: str, scaled: Scale, space: str = " ") -> tuple[str, ...]:
-    """Return percentiles and the longest of a figure of a setting, as `rows` has latency's."""
-    return _times(delay.histogram(figure), scaled, space)
+    title = f"Latency, {at_rate(summary)}"
+    return (distribution(f"latency{suffix}", "Packets", title, "ns", curves),) if curves else ()
 
 
 def headline(found: Sequence[LatencySummary]) -> str | None:
@@ -130,7 +168,7 @@ def headline(found: Sequence[LatencySummary]) -> str | None:
 
 def sentences(found: Sequence[LatencySummary]) -> list[str]:
     """Return the findings."""
-    said = [one for summary in found for one in _of(summary)]
+    said = [sentence for summary in found for sentence in _sentences(summary)]
     return [*said, *alarms_text("latency", false_alarms(found))]
 
 
@@ -160,60 +198,7 @@ def unseen(found: Sequence[LatencySummary]) -> list[str]:
     return said
 
 
-def _cells(one: Delay, summary: LatencySummary, space: str) -> DelayCells:
-    change = summary.change(one.setting)
-    compared = change.compared if change else None
-    if one.setting == summary.baseline:
-        difference = "baseline"
-    elif change is None:
-        difference = ""
-    else:
-        difference = ABSENT if compared is None else difference_text(compared)
-    slow = min((trial.offered_rate for trial in one.trials), default=0.0)
-    return DelayCells(
-        setting=one.setting,
-        blocks=str(len(one.trials)),
-        lost=small_share(one.lost / one.tried if one.tried else None),
-        times=_times(one.latency, scale_of(summary), space),
-        difference=difference,
-        half="" if compared is None else half_text(compared),
-        rate=f"{number(slow, 0, space)} at least" if behind(one.trials) else "kept",
-    )
-
-
-def _times(found: Histogram, scaled: Scale, space: str) -> tuple[str, ...]:
-    values = [found.quantile(q) for q in QUANTILES.values()]
-    longest = found.maximum if found.buckets else None
-    return tuple(scaled.text(value, space) for value in (*values, longest))
-
-
-def _late(delay: Delay, one: Lateness, summary: LatencySummary, space: str) -> LateCells:
-    change = summary.change(delay.setting)
-    first = min(late.threshold_ns for late in delay.lateness)
-    difference = ""
-    if one.threshold_ns == first and change is not None and change.late is not None:
-        difference = _per_million(change.late, space)
-    return LateCells(
-        setting=delay.setting,
-        threshold=quantity(one.threshold_ns, "ns", space),
-        late=number(one.late, 0, space),
-        share=small_share(one.share),
-        runs=number(one.runs, 0, space),
-        in_runs=number(one.in_runs, 0, space),
-        longest=number(one.longest, 0, space),
-        difference=difference,
-    )
-
-
-def _per_million(one: Difference, space: str) -> str:
-    more = MILLION * one.effect
-    text = f"{'+' if more > 0 else ''}{number(more, 1, space)}"
-    if one.margin is not None:
-        text += f" ±{number(MILLION * one.margin, 1, space)}"
-    return text if one.significant else f"({text})"
-
-
-def _of(summary: LatencySummary) -> Iterator[str]:
+def _sentences(summary: LatencySummary) -> Iterator[str]:
     first, where = summary.delays[0], at_rate(summary)
     middle, most = first.latency.quantile(0.5), first.latency.quantile(COMPARED)
     if middle is not None:
@@ -248,10 +233,20 @@ def _late_words(one: Delay) -> Iterable[str]:
     if not one.lateness:
         return
     parts = [
-        f"{number(late.late, 0, NARROW_SPACE)} took {quantity(late.threshold_ns, 'ns')} or more, "
-        f"in {number(late.runs, 0, NARROW_SPACE)} anomal{'y' if late.runs == 1 else 'ies'} of "
+        f"{spaced(late.late)} took {quantity(late.threshold_ns, 'ns')} or more, "
+        f"in {spaced(late.runs)} anomal{'y' if late.runs == 1 else 'ies'} of "
         f"{late.in_a_row} in a row or more"
         for late in one.lateness
     ]
-    packets = number(one.lateness[0].packets, 0, NARROW_SPACE)
+    packets = spaced(one.lateness[0].packets)
     yield f"Of its {packets} packets {joined(parts)}."
+
+
+VIEW = View(
+    tables=lambda run: [table for found in of(run) for table in tables(found)],
+    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    headline=lambda run: headline(of(run)),
+    sentences=lambda run: sentences(of(run)),
+    unseen=lambda run: unseen(of(run)),
+    best=lambda run: [found.best.setting for found in of(run) if found.best is not None],
+)

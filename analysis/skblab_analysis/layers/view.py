@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Layers by setting in words: the rows of their tables, and sentences about them.
+"""Layers by setting, of a sweep: their tables, the page's section, and sentences about them.
 
-A difference in brackets is not significant.
+A difference in brackets is not significant. What one trial of the probe saw is trial_view's.
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
+from rich.table import Table
+
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.offered import behind
-from skblab_analysis.base.words import Scale, at_rate, joined, quantity, scale
-from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import NARROW_SPACE, Scale, at_rate, joined, quantity, scale
+from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting, of
+from skblab_analysis.view import Cells, Section, View, suffix
 
 # Layers that a sentence names; the table has all.
 MOST_NAMED = 3
@@ -44,9 +49,55 @@ def rows(summary: LayeringSummary, space: str = " ") -> list[SettingCells]:
     return [_cells(one, summary, space) for one in summary.settings]
 
 
+def table(summary: LayeringSummary) -> Table:
+    """Return the mean of each layer by setting, a row below it with what it differs."""
+    made = titled(f"Layers ({scale_of(summary).name}, mean, {at_rate(summary)})")
+    made.add_column("setting", overflow="fold")
+    for name in names(summary):
+        made.add_column(name, justify="right", overflow="fold")
+    for row in rows(summary):
+        made.add_row(escape(row.setting), *row.means)
+        if any(row.differences):
+            made.add_row("", *row.differences, style="dim")
+    made.caption = (
+        "below each mean: what it differs from the baseline's; in brackets: not significant"
+    )
+    return made
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one traffic at one rate."""
+
+    suffix: str
+    title: str
+    unit: str
+    names: list[str]
+    rows: list[Cells]
+
+
+def _section(summary: LayeringSummary, place: int) -> Section:
+    shown = Shown(
+        suffix=suffix(place),
+        title=at_rate(summary),
+        unit=scale_of(summary).name,
+        names=names(summary),
+        rows=[
+            cells
+            for row in rows(summary, NARROW_SPACE)
+            for cells in (
+                Cells(row.setting, row.means, strong=row.setting == summary.baseline),
+                Cells("", row.differences, about=f"{row.setting}: difference"),
+            )
+            if any(cells.figures)
+        ],
+    )
+    return Section("layers/section.html.j2", shown)
+
+
 def sentences(found: Sequence[LayeringSummary]) -> list[str]:
     """Return the findings."""
-    return [one for summary in found for one in _of(summary)]
+    return [one for summary in found for one in _sentences(summary)]
 
 
 def unseen(found: Sequence[LayeringSummary]) -> list[str]:
@@ -92,7 +143,7 @@ def _difference(one: Difference | None, scaled: Scale, space: str) -> str:
     return text if one.significant else f"({text})"
 
 
-def _of(summary: LayeringSummary) -> Iterator[str]:
+def _sentences(summary: LayeringSummary) -> Iterator[str]:
     for setting in summary.settings[1:]:
         whole = summary.change(setting.name, WHOLE)
         if whole is None or not whole.significant or setting.name == AGAIN:
@@ -106,3 +157,11 @@ def _of(summary: LayeringSummary) -> Iterator[str]:
             f"{at_rate(summary)}: with {setting.name} a packet's way through the router differs by "
             f"{text}{f': most of it in {joined(moved)}' if moved else ''}."
         )
+
+
+VIEW = View(
+    tables=lambda run: [table(found) for found in of(run)],
+    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    sentences=lambda run: sentences(of(run)),
+    unseen=lambda run: unseen(of(run)),
+)

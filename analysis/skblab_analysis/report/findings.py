@@ -1,299 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a run found, in words made from its numbers, and what it could not see."""
+"""What a run found, in words of its measures, and what it could not see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from skblab_analysis.base.certainty import AGAIN, Change, false_alarms
-from skblab_analysis.base.words import (
-    CONTEXTS,
-    NARROW_SPACE,
-    PATHS,
-    about,
-    joined,
-    label,
-    number,
-    quantity,
-    share,
-    small_share,
-)
-from skblab_analysis.exact import summary as exact_summary
-from skblab_analysis.exact.summary import SPREAD_LIMIT, ExactSummary
-from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.latency import summary as latency_summary
-from skblab_analysis.latency import view as delays
-from skblab_analysis.layers import summary as layers_summary
-from skblab_analysis.layers import view as layers_by_setting
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger
-from skblab_analysis.layers.series import Series
 from skblab_analysis.load import Run
-from skblab_analysis.report.terminal import lost_words, share_of_total
-from skblab_analysis.rfc2544 import summary as rfc2544_summary
-from skblab_analysis.rfc2544 import view as benchmarks
-from skblab_analysis.throughput import summary as throughput_summary
-from skblab_analysis.throughput import view as rates
-from skblab_analysis.trials.rows import Clock
-
-# Above this share of late packets the traffic is not what was asked for.
-LATE_SHARE = 0.01
-# A layer with more than this share is also left out once, to see the others.
-DOMINANT_SHARE = 0.75
+from skblab_analysis.measures import VIEWS
+from skblab_analysis.view import commands
 
 
 def headline(run: Run) -> str:
-    """Return the finding in one sentence, for the top of a page."""
-    found = timed(run, "wall") or timed(run, "exact")
-    layers = [one for one in found if one.kind == "layer"]
-    longest = max(layers, key=lambda one: share_of_total(one, found) or 0.0, default=None)
-    if longest is not None:
-        part = share_of_total(longest, found)
-        if part is not None:
-            between = f"{longest.from_point} and {longest.to_point}"
-            # 99.7 % is not 100 %.
-            return f"A packet spends {share(part, int(part > 0.99))} of its time between {between}"
-    costs = [(one, exact) for exact in exact_summary.of(run) for one in exact.differences]
-    known = [one for one in costs if one[0].difference.significant is not False]
-    if known:
-        return _cost(*max(known, key=lambda one: abs(one[0].difference.effect)))
-    if costs:
-        return f"No setting differs significantly from {costs[0][1].baseline.setting}"
-    return (
-        rates.headline(throughput_summary.of(run))
-        or delays.headline(latency_summary.of(run))
-        or "This run holds no result"
-    )
-
-
-def main_path(run: Run, clock: Clock) -> PathName:
-    """Return the path that a run is about: the received packets', or the first that has any.
-
-    A router's own few packets are not what it is there for: without a ledger, the most packets.
-    """
-    if run.ledger(clock) is not None:
-        return "receive"
-    counts = {path: _wholes(timed(run, clock, path)) for path in PATHS}
-    return max(counts, key=lambda path: counts[path])
-
-
-def _wholes(found: Sequence[Series]) -> int:
-    return sum(one.histogram.count for one in found if one.kind == "total")
-
-
-def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
-    """Return layers and whole path of the clock's last good trial, those with a value.
-
-    `path` is the one that the run is about if none is given.
-    """
-    path = main_path(run, clock) if path is None else path
-    trial = run.trial(clock, path)
-    if trial is None:
-        return []
-    return [one for one in run.of_trial(trial) if one.path == path and _filled(one)]
-
-
-def polls(run: Run, clock: Clock) -> list[Series]:
-    """Return the NAPI figures of a clock's trials, those with a value."""
-    ledger = run.ledger(clock)
-    trials = [one.trial for one in run.accounts(clock)] if ledger is None else [ledger.trial]
-    return [
-        one
-        for trial in trials
-        for one in run.of_trial(trial)
-        if one.kind == "napi" and _filled(one)
-    ]
+    """Return the finding in one sentence, for the top of a page: that of the first measure."""
+    found = filter(None, (view.headline(run) for view in VIEWS))
+    return next(found, "This run holds no result")
 
 
 def sentences(run: Run) -> list[str]:
     """Return the findings, one sentence or two each."""
-    said: list[str] = []
-    ledger = run.ledger("wall") or run.ledger("exact")
-    if ledger is not None:
-        found = timed(run, "wall") or timed(run, "exact")
-        said += [*_whole(found), *_longest(found), *_sender(run, ledger), _account(ledger)]
-    elif run.accounts("wall") or run.accounts("exact"):
-        clock: Clock = "wall" if run.accounts("wall") else "exact"
-        found = timed(run, clock)
-        said += [*_whole(found), *_longest(found), _probed(run.accounts(clock))]
-    said += [sentence for exact in exact_summary.of(run) for sentence in _costs(exact)]
-    said += [*rates.sentences(run), *delays.sentences(latency_summary.of(run))]
-    return [*said, *layers_by_setting.sentences(layers_summary.of(run))]
-
-
-def _whole(found: Sequence[Series]) -> list[str]:
-    said = []
-    for one in found:
-        if one.kind == "layer":
-            continue
-        histogram, unit = one.histogram, one.unit
-        parts = []
-        p50, p99 = histogram.quantile(0.5), histogram.quantile(0.99)
-        if p50 is not None:
-            parts.append(f"half took {quantity(p50, unit)} or less")
-        if p99 is not None:
-            parts.append(f"one in a hundred took {quantity(p99, unit)} or more")
-        most = "at most " if histogram.bounded else ""
-        parts.append(f"the slowest took {most}{quantity(histogram.maximum, unit)}")
-        count = number(histogram.count, 0, NARROW_SPACE)
-        where = f"From {one.from_point} to {one.to_point}, of {count} packets"
-        if one.kind == "entry":
-            where = "With what was before, since they first entered the stack"
-        said.append(f"{where}, {joined(parts)}.")
-    return said
-
-
-def _longest(found: Sequence[Series]) -> list[str]:
-    layers = [one for one in found if one.kind == "layer"]
-    at_median = _largest(layers, lambda one: one.histogram.quantile(0.5))
-    in_tail = _largest(layers, lambda one: one.histogram.quantile(0.99))
-    said = []
-    if at_median is not None:
-        middle = quantity(at_median.histogram.quantile(0.5), at_median.unit)
-        what = about(at_median)
-        said.append(
-            f"At the median the longest layer is {label(at_median)}, {middle}"
-            + (f" ({what})." if what else ".")
-        )
-    if in_tail is not None:
-        tail = quantity(in_tail.histogram.quantile(0.99), in_tail.unit)
-        which = "the same layer" if in_tail is at_median else f"another one, {label(in_tail)}"
-        said.append(
-            f"In the tail it is {which}: one packet in a hundred spends {tail} or more there."
-        )
-    hides = dominant(found)
-    others = _largest(
-        [one for one in layers if one is not hides], lambda one: one.histogram.quantile(0.5)
-    )
-    if hides is not None and others is not None:
-        middle = quantity(others.histogram.quantile(0.5), others.unit)
-        what = about(others)
-        said.append(
-            f"Of the other layers the longest is {label(others)}, {middle} at the median"
-            + (f" ({what})." if what else ".")
-        )
-    return [" ".join(said)] if said else []
-
-
-def _sender(run: Run, ledger: Ledger) -> list[str]:
-    found = [one for one in run.of_trial(ledger.trial) if one.path == "send" and _filled(one)]
-    top = _largest([one for one in found if one.kind == "layer"], lambda one: one.histogram.mean)
-    part = share_of_total(top, found) if top is not None else None
-    if top is None or part is None:
-        return []
-    what = about(top)
-    return [
-        f"The sender’s own path takes {quantity(_mean_of_whole(found), top.unit)} on average, "
-        f"{share(part, 0)} of it in {label(top)}" + (f" ({what})." if what else ".")
-    ]
-
-
-def _mean_of_whole(found: Sequence[Series]) -> float | None:
-    return next((one.histogram.mean for one in found if one.kind == "total"), None)
-
-
-def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None]) -> Series | None:
-    known = [(value, one) for one in layers if (value := figure(one)) is not None]
-    return max(known, key=lambda pair: pair[0])[1] if known else None
-
-
-def _probed(accounts: Sequence[Account]) -> str:
-    """Say what a probe that knows nothing of the sender could not account for."""
-    ended = sum(one.ended for one in accounts)
-    missing = sum(one.missing for one in accounts)
-    if not missing:
-        return f"All {_count(ended)} packets’ paths that the probe saw end are accounted for."
-    return (
-        f"The probe saw {_count(ended)} packets’ paths end; {_count(missing)} more are "
-        "unaccounted for."
-    )
-
-
-def _account(ledger: Ledger) -> str:
-    lost = f"{_count(ledger.lost)} were lost"
-    if ledger.lost and lost_words(ledger):
-        lost += f" ({lost_words(ledger)})"
-    if not ledger.lost:
-        lost = "none was lost"
-    missed = [count for count in ledger.points if count.not_seen]
-    seen = "every point of the path saw every one of them"
-    if missed:
-        seen = joined([f"{count.point} missed {_count(count.not_seen)}" for count in missed])
-    sent, received = _count(ledger.sent), _count(ledger.received)
-    return f"Of {sent} packets sent {received} arrived and {lost}; {seen}."
-
-
-def _costs(exact: ExactSummary) -> list[str]:
-    said = []
-    for one in exact.differences:
-        found = one.difference
-        if one.setting == AGAIN:
-            said += rates.alarms_text("instructions", false_alarms([found]))
-            continue
-        if found.significant is False:
-            said.append(
-                f"{one.setting} does not differ significantly from {exact.baseline.setting}: the "
-                "smallest detectable difference is "
-                f"{number(found.detectable, 1, NARROW_SPACE)} instructions a packet"
-                f"{', the resolution' if found.why == 'resolution' else ''}."
-            )
-            continue
-        against = f"{share(found.share, 1, sign=True)} on everything counted"
-        path = exact.path(exact.baseline)
-        if path is not None:
-            against += f", {share(found.effect / path, 1, sign=True)} on the path itself"
-        said.append(f"{_cost(one, exact)}: {against}.")
-    spreads = [cost.spread for cost in exact.costs if cost.spread is not None]
-    if spreads:
-        boots = max(cost.boots for cost in exact.costs)
-        said.append(
-            f"Trials of one setting, over {boots} {'boot' if boots == 1 else 'boots'}, "
-            f"agree to {small_share(max(spreads))}."
-        )
-    return said
-
-
-def _cost(one: Change, exact: ExactSummary) -> str:
-    amount = number(abs(one.difference.effect), 1, NARROW_SPACE)
-    more = "more" if one.difference.effect >= 0 else "less"
-    of = f" of {exact.traffic}" if exact.traffic else ""
-    return (
-        f"{one.setting} costs {amount} instructions a packet{of} {more} than "
-        f"{exact.baseline.setting}"
-    )
+    return [said for view in VIEWS for said in view.sentences(run)]
 
 
 def unseen(run: Run) -> list[str]:
     """Return what the run could not see, from its numbers, then from what it was told."""
-    said = []
-    for ledger in (run.ledger("wall"), run.ledger("exact")):
-        if ledger is not None:
-            said += _blind_spots(run, ledger)
-    clocks: tuple[Clock, ...] = ("wall", "exact")
-    for clock in clocks:
-        if run.ledger(clock) is None and run.accounts(clock):
-            said += _silent(polls(run, clock))
-    for exact in exact_summary.of(run):
-        bare = [cost.setting for cost in exact.costs if exact.tester(cost) is None]
-        if bare:
-            of = "every exact figure"
-            if len(bare) < len(exact.costs):
-                of = f"the exact figures of {joined(bare)}"
-            said.append(f"The tester was not calibrated alone: its cost is in {of}.")
-        for cost in exact.costs:
-            if cost.repeats is None:
-                said.append(f"{cost.setting} was counted once: how well it repeats is not known.")
-            elif not cost.repeats:
-                said.append(
-                    f"{cost.setting} repeats only to {small_share(cost.spread)}, "
-                    f"the limit is {small_share(SPREAD_LIMIT)}."
-                )
-    said += [*rates.unseen(run), *benchmarks.unseen(rfc2544_summary.of(run))]
-    said += delays.unseen(latency_summary.of(run))
-    said += layers_by_setting.unseen(layers_summary.of(run))
+    said = [sentence for view in VIEWS for sentence in view.unseen(run)]
     environment = run.document.environment
-    guests = environment.guests if environment else {}
-    wall = guests.get("wall")
+    wall = environment.guests.get("wall") if environment else None
     if wall is not None and wall.accel.startswith("tcg"):
         said.append(
             "The guest’s processor was emulated (tcg): its nanoseconds are not those of real "
@@ -302,61 +32,12 @@ def unseen(run: Run) -> list[str]:
     return said + list(run.document.gaps)
 
 
-def dominant(found: Sequence[Series]) -> Series | None:
-    """Return the layer that takes so much of the path that the others cannot be told apart."""
-    for one in found:
-        if one.kind == "layer" and (share_of_total(one, found) or 0.0) > DOMINANT_SHARE:
-            return one
-    return None
+def best(run: Run) -> list[str]:
+    """Return the best settings by any measure, each once."""
+    return list(dict.fromkeys(setting for view in VIEWS for setting in view.best(run)))
 
 
-def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
-    said = []
-    trial = run.trials[ledger.trial]
-    if trial.late and trial.late > LATE_SHARE * ledger.sent:
-        said.append(
-            f"The sender could not keep its rate: {_count(trial.late)} packets left more than "
-            f"{quantity(trial.late_threshold, 'ns')} late (mean "
-            f"{quantity(trial.late_mean, 'ns')}, worst {quantity(trial.late_max, 'ns')}). "
-            "They came in bursts, so part of the time in a queue is waiting for each other."
-        )
-    if ledger.unsampled:
-        said.append(f"{_count(ledger.unsampled)} packets were read but left no sample.")
-    if ledger.lost_elsewhere:
-        said.append(f"{_count(ledger.lost_elsewhere)} packets were lost where no point sees them.")
-    absent = [count.point for count in ledger.points if not count.seen]
-    if absent:
-        said.append(
-            f"No packet was stamped at {joined(absent)}: absent in this kernel, or not on the path."
-        )
-    skipped = [count.point for count in ledger.sent_points if not count.seen]
-    if skipped:
-        said.append(f"No packet was stamped at {joined(skipped)} on the sender’s path.")
-    if ledger.merged:
-        said.append(f"{_count(ledger.merged)} packets were merged into others and timed as these.")
-    for cause, count in ledger.unplaced.items():
-        if count:
-            said.append(f"{_count(count)} samples could not be placed: {cause}.")
-    return said + _silent([one for one in run.of_trial(ledger.trial) if one.kind == "napi"])
-
-
-def _silent(found: Sequence[Series]) -> list[str]:
-    """Say of which polls nothing is known."""
-    said = []
-    contexts = {one.context for one in found if _filled(one)}
-    if "all" in contexts:
-        return ["The kernel's own histograms do not tell in which context a poll ran."]
-    silent = [name for context, name in CONTEXTS.items() if context not in contexts]
-    if contexts and silent:
-        said.append(f"No NAPI poll ran in {joined(silent)}: nothing is said about polls there.")
-    if not contexts:
-        said.append("No NAPI poll was seen: the delay from schedule to poll is not known.")
-    return said
-
-
-def _filled(one: Series) -> bool:
-    return bool(one.histogram.buckets)
-
-
-def _count(value: int) -> str:
-    return number(value, 0, NARROW_SPACE)
+def advice(run: Run) -> list[tuple[str, tuple[str, ...]]]:
+    """Return each best setting with the commands that set it, if the run has them."""
+    made = [(setting, commands(run, setting)) for setting in best(run)]
+    return [(setting, lines) for setting, lines in made if lines]

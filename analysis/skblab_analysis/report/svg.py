@@ -14,7 +14,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from skblab_analysis.base.checked import RecordError
-from skblab_analysis.report.pictures import COLOURS, INK, MUTED
+from skblab_analysis.base.pictures import COLOURS, INK, MUTED
 
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"

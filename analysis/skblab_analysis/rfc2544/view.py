@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""RFC 2544's other tests in words: the rows of their tables, and what they could not tell."""
+"""RFC 2544's other tests: their tables, the page's section, and what they could not tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from skblab_analysis.base.words import ABSENT, joined, number, quantity, share
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import (
+    ABSENT,
+    FIXED_SPACE,
+    NARROW_SPACE,
+    joined,
+    number,
+    quantity,
+    share,
+)
 from skblab_analysis.rfc2544.rows import Test
-from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary
+from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, of
+from skblab_analysis.view import Cells, Section, View, suffix
 
 NANOSECONDS = 1e9
 COLUMNS = ("latency", "tester alone", "longest burst", "buffer", "recovery")
@@ -16,16 +29,8 @@ COLUMNS = ("latency", "tester alone", "longest burst", "buffer", "recovery")
 MOST_LOADS = 10
 
 
-@dataclass(frozen=True)
-class TestCells:
-    """The row of a setting: a figure for each of COLUMNS."""
-
-    setting: str
-    figures: tuple[str, ...]
-
-
-def rows(summary: Rfc2544Summary, space: str = " ") -> list[TestCells]:
-    """Return a row for every setting; none if there is nothing but frame loss."""
+def rows(summary: Rfc2544Summary, space: str = " ") -> list[Cells]:
+    """Return a row for every setting, of COLUMNS; none if there is nothing but frame loss."""
     if not any(summary.tested(test) for test in ("latency", "back-to-back", "recovery")):
         return []
 
@@ -39,7 +44,7 @@ def rows(summary: Rfc2544Summary, space: str = " ") -> list[TestCells]:
         return number(value, 0, space)
 
     return [
-        TestCells(
+        Cells(
             one.setting,
             (
                 _cell(one, "latency", one.latency_ns, time),
@@ -65,11 +70,11 @@ def load_names(summary: Rfc2544Summary) -> list[str]:
     return [share(one, 0) for one in loads(summary)]
 
 
-def loss_rows(summary: Rfc2544Summary) -> list[TestCells]:
+def loss_rows(summary: Rfc2544Summary) -> list[Cells]:
     """Return the frame loss rate of every setting that has one, in per cent."""
     columns = loads(summary)
     return [
-        TestCells(one.setting, tuple(_loss(one, load) for load in columns))
+        Cells(one.setting, tuple(_loss(one, load) for load in columns))
         for one in summary.settings
         if one.loss
     ]
@@ -91,15 +96,64 @@ def unseen(found: Sequence[Rfc2544Summary]) -> list[str]:
     return said
 
 
-def note(summaries: Iterable[Rfc2544Summary]) -> str:
+def note(summary: Rfc2544Summary) -> str:
     """Return what the figures are, in a sentence or two."""
-    bounded = any(
-        one.burst is not None and one.burst.open for found in summaries for one in found.settings
-    )
+    bounded = any(tested.burst is not None and tested.burst.open for tested in summary.settings)
     said = (
         "Means of the repetitions that have a figure, ± one standard deviation, at the strict rate."
     )
     return said + (" ≥: no burst that was tried lost anything." if bounded else "")
+
+
+def tables(summary: Rfc2544Summary) -> list[Table]:
+    """Return the figures of RFC 2544's other tests, and frame loss by load."""
+    made = []
+    for title, names, found in (
+        (f"RFC 2544 ({summary.traffic})", COLUMNS, rows(summary)),
+        (
+            f"Frame loss rate (%, by share of the tester's most, {summary.traffic})",
+            load_names(summary),
+            loss_rows(summary),
+        ),
+    ):
+        if not found:
+            continue
+        table = titled(title)
+        table.add_column("setting", overflow="fold")
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in found:
+            table.add_row(escape(row.name), *row.figures)
+        made.append(table)
+    if rows(summary):
+        made[0].caption = note(summary)
+    return made
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one traffic."""
+
+    suffix: str
+    traffic: str
+    columns: tuple[str, ...]
+    rows: list[Cells]
+    loads: list[str]
+    losses: list[Cells]
+    note: str
+
+
+def _section(summary: Rfc2544Summary, place: int) -> Section:
+    shown = Shown(
+        suffix=suffix(place),
+        traffic=summary.traffic,
+        columns=COLUMNS,
+        rows=rows(summary, NARROW_SPACE),
+        loads=load_names(summary),
+        losses=loss_rows(summary),
+        note=note(summary),
+    )
+    return Section("rfc2544/section.html.j2", shown)
 
 
 def _recovery(one: OfSetting, write: Callable[[float], str]) -> str:
@@ -125,7 +179,7 @@ def _text(found: Mean | None, write: Callable[[float], str]) -> str:
     if found is None:
         return ABSENT
     least = "≥ " if found.open else ""
-    spread = "" if found.deviation is None else f" ± {write(found.deviation)}"
+    spread = "" if found.deviation is None else f" ±{FIXED_SPACE}{write(found.deviation)}"
     return f"{least}{write(found.mean)}{spread}"
 
 
@@ -133,3 +187,10 @@ def _loss(one: OfSetting, load: float) -> str:
     lost = one.loss.get(load)
     # The generator did not keep it, or it was not tried.
     return ABSENT if lost is None else number(lost, 1)
+
+
+VIEW = View(
+    tables=lambda run: [table for found in of(run) for table in tables(found)],
+    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    unseen=lambda run: unseen(of(run)),
+)

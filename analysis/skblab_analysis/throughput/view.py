@@ -1,132 +1,106 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rates of settings in words: the rows of their tables, and the sentences about them.
+"""Rates of settings: the rows of their tables, the page's section, and the sentences about them.
 
 A difference in brackets is not significant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
+from rich.markup import escape
+from rich.table import Table
 
-from skblab_analysis.base.certainty import AGAIN, Change, Difference, FalseAlarms
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.differences import alarms_text, change_text, not_significant
+from skblab_analysis.base.tables import titled
 from skblab_analysis.base.whole import Whole
-from skblab_analysis.base.words import ABSENT, NARROW_SPACE, joined, number, share, small_share
-from skblab_analysis.latency import summary as latency_summary
+from skblab_analysis.base.words import (
+    NARROW_SPACE,
+    joined,
+    share,
+    small_share,
+    spaced,
+)
 from skblab_analysis.load import Run
-from skblab_analysis.throughput import summary as throughput_summary
-from skblab_analysis.throughput.rows import FoundRow, Judgement
+from skblab_analysis.throughput.cells import rows
+from skblab_analysis.throughput.picture import picture
+from skblab_analysis.throughput.rows import FoundRow
 from skblab_analysis.throughput.summary import (
     GoalSummary,
-    Rate,
     ThroughputSummary,
     false_alarms,
+    of,
 )
+from skblab_analysis.view import Cells, Section, View, commands, suffix
 
-# What a table has room for.
-LIMITS: dict[Judgement | None, str] = {
-    "device": "device",
-    "tester": "tester",
-    "maximum load": "not met",
-    "no good load": "no load",
-    None: "",
-}
 # RFC 2544, section 24.
 FULL_SECONDS = 60.0
-# An interval that reaches beyond so many times the baseline says nothing more than that.
-MOST = 10.0
+
+
+def _tables(run: Run) -> list[Table]:
+    return [_rate_table(found, goal) for found in of(run) for goal in found.goals]
+
+
+def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
+    table = titled(f"Throughput, {goal.goal} (packets/s, {summary.traffic})")
+    table.add_column("setting", overflow="fold")
+    for name in ("packets/s", "95 %", "difference", "95 %", "blocks", "limit"):
+        table.add_column(name, justify="right", no_wrap=True)
+    made = rows(goal)
+    for place, row in enumerate(made):
+        table.add_row(
+            escape(row.setting),
+            *(row.rate, row.half, row.difference, row.difference_half, row.blocks, row.limit),
+            end_section=place == len(goal.rates) - 1,
+        )
+    table.caption = f"good: {goal_words(goal)}"
+    if any(row.doubtful for row in made):
+        table.caption += "; in brackets: not significant"
+    return table
 
 
 @dataclass(frozen=True)
-class RateCells:
-    """The row of a setting: rate and difference, each with half of its interval."""
+class RatesOfGoal:
+    """The table of one goal, and what the goal is."""
 
-    setting: str
-    rate: str
-    half: str
-    difference: str
-    difference_half: str
-    blocks: str
-    limit: str
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether the difference is not significant."""
-        return self.difference.startswith("(")
+    name: str
+    words: str
+    rows: tuple[Cells, ...]
 
 
-def rows(goal: GoalSummary, space: str = " ") -> list[RateCells]:
-    """Return a row for every setting, and last ones for the tester if it was searched."""
-    made = [_cells(one, goal, space) for one in goal.rates]
-    for one in goal.testers:
-        tester = _cells(one, goal, space)
-        made.append(RateCells(one.setting, tester.rate, tester.half, "", "", tester.blocks, ""))
-    return made
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one traffic."""
+
+    suffix: str
+    summary: ThroughputSummary
+    goals: tuple[RatesOfGoal, ...]
 
 
-def difference_words(goal: GoalSummary, setting: str) -> tuple[str, str]:
-    """Return what a setting differs from the baseline, and half of the interval."""
-    if setting == goal.baseline:
-        return "baseline", ""
-    change = goal.change(setting)
-    if change is None:
-        return ABSENT, ""
-    return difference_text(change.difference), half_text(change.difference)
-
-
-def difference_text(one: Difference) -> str:
-    """Return a difference as a share of the other, in brackets if it is not significant."""
-    text = share(one.share, 1, sign=True)
-    return text if one.significant else f"({text})"
-
-
-def half_text(one: Difference) -> str:
-    """Return half of its interval, or its ends if these are not as far; nothing of one block."""
-    if one.ends is None:
-        return ""
-    low, high = one.ends
-    below, above = share(one.share - low, 1), share(high - one.share, 1)
-    if below == above:
-        return f"±{above}"
-    if high > MOST:
-        return f"{share(low, 1, sign=True)} or more"
-    return f"{100 * low:+.1f} to {share(high, 1, sign=True)}".replace("-", "−")
-
-
-def change_text(one: Change) -> str:
-    """Return a setting, and what it differs."""
-    return f"{one.setting} {share(one.difference.share, 1, sign=True)} {half_text(one.difference)}"
-
-
-def not_significant(changes: Iterable[Change]) -> Iterator[str]:
-    """Yield which differences are not significant, how great one has to be, and what limits it."""
-    found = [(one, least) for one in changes if (least := _undetected(one)) is not None]
-    if not found:
-        return
-    names, shares = [one.setting for one, _ in found], [least for _, least in found]
-    smallest = small_share(min(shares))
-    if len(found) > 1:
-        smallest += f" to {small_share(max(shares))}"
-    yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
-    coarse = [one.setting for one, _ in found if one.difference.why == "resolution"]
-    if coarse:
-        yield f"More blocks would detect no less with {joined(coarse)}: that is the resolution."
-
-
-def _undetected(one: Change) -> float | None:
-    return None if one.difference.significant is not False else one.difference.detectable_share
-
-
-def alarms_text(what: str, alarms: FalseAlarms) -> list[str]:
-    """Return how often the baseline differed from itself; nothing if it was not compared."""
-    if not alarms.comparisons:
-        return []
-    return [
-        f"False alarms in {what}, the baseline compared with itself: {alarms.alarms} of "
-        f"{alarms.comparisons}. About one comparison in twenty gives one."
-    ]
+def _section(summary: ThroughputSummary, place: int) -> Section:
+    goals = tuple(
+        RatesOfGoal(
+            name=goal.goal,
+            words=goal_words(goal),
+            rows=tuple(
+                Cells(
+                    name=row.setting,
+                    figures=(
+                        *(row.difference, row.difference_half, row.rate, row.half),
+                        *(row.blocks, row.limit),
+                    ),
+                    strong=row.setting == goal.baseline,
+                )
+                for row in rows(goal, NARROW_SPACE)
+            ),
+        )
+        for goal in summary.goals
+    )
+    shown = Shown(suffix(place), summary, goals)
+    return Section("throughput/section.html.j2", shown, (picture(summary, suffix(place)),))
 
 
 def goal_words(goal: GoalSummary) -> str:
@@ -148,14 +122,14 @@ def headline(found: Sequence[ThroughputSummary]) -> str | None:
     for summary in found:
         rate = summary.main.rates[0]
         if rate.interval is not None:
-            said = f"{rate.setting} forwards {_count(rate.interval.mean)} packets/s"
+            said = f"{rate.setting} forwards {spaced(rate.interval.mean)} packets/s"
             return f"{said} ({summary.main.goal}, {summary.traffic})"
     return None
 
 
 def sentences(run: Run) -> list[str]:
     """Return the findings of a run's searches."""
-    found = throughput_summary.of(run)
+    found = of(run)
     said = [sentence for one in found for sentence in _of_traffic(run, one)]
     said += alarms_text("throughput", false_alarms(found))
     return [*said, *_confirmed(run), *_ended(run)]
@@ -163,7 +137,7 @@ def sentences(run: Run) -> list[str]:
 
 def unseen(run: Run) -> list[str]:
     """Return what the searches could not tell."""
-    found = throughput_summary.of(run)
+    found = of(run)
     said = []
     for one in found:
         goal = one.main
@@ -195,36 +169,6 @@ def unseen(run: Run) -> list[str]:
     return said
 
 
-def commands(run: Run) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each best setting with the commands that set it, if the run has them."""
-    made = [(name, _commands(run, name)) for name in best(run)]
-    return [(name, lines) for name, lines in made if lines]
-
-
-def best(run: Run) -> list[str]:
-    """Return the settings that forward most, then those with the shortest delays, each once."""
-    changes = [
-        *(one.main.best for one in throughput_summary.of(run)),
-        *(one.best for one in latency_summary.of(run)),
-    ]
-    return list(dict.fromkeys(one.setting for one in changes if one is not None))
-
-
-def _cells(rate: Rate, goal: GoalSummary, space: str) -> RateCells:
-    found = rate.interval
-    difference, difference_half = difference_words(goal, rate.setting)
-    return RateCells(
-        setting=rate.setting,
-        rate=ABSENT if found is None else number(found.mean, 0, space),
-        half="" if found is None or found.half is None else f"±{number(found.half, 0, space)}",
-        difference=difference,
-        difference_half=difference_half,
-        blocks=str(len(rate.blocks) + rate.none),
-        # Whatever limits it in the other blocks.
-        limit=LIMITS["no good load" if rate.none else rate.judgement],
-    )
-
-
 def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     goal = summary.main
     known = [one for one in goal.rates if one.interval is not None]
@@ -233,7 +177,7 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
         return
     first = known[0].setting
     rates = [
-        f"{_count(rate.interval.mean)} ({one.goal})"
+        f"{spaced(rate.interval.mean)} ({one.goal})"
         for one in summary.goals
         if (rate := one.rate(first)) is not None and rate.interval is not None
     ]
@@ -248,7 +192,7 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     yield from not_significant(changes)
     best = goal.best
     if best is not None:
-        yield _to_set(best.setting, _commands(run, best.setting))
+        yield _to_set(best.setting, commands(run, best.setting))
     elif any(one.difference.significant is not None for one in goal.changes):
         yield f"No setting was significantly faster than {goal.baseline}."
 
@@ -297,13 +241,15 @@ def _ended(run: Run) -> list[str]:
     return [f"It ended after {one.blocks} blocks: {one.reason}." for one in ends]
 
 
-def _commands(run: Run, setting: str) -> tuple[str, ...]:
-    return tuple(one.command for one in run.document.commands if one.setting == setting)
-
-
 def _has(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
 
-def _count(value: float) -> str:
-    return number(value, 0, NARROW_SPACE)
+VIEW = View(
+    tables=_tables,
+    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    headline=lambda run: headline(of(run)),
+    sentences=sentences,
+    unseen=unseen,
+    best=lambda run: [found.main.best.setting for found in of(run) if found.main.best is not None],
+)

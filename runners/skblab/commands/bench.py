@@ -24,9 +24,9 @@ from skblab.machine.watch import Watch
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import EXIT_NO, UsageError
 from skblab_analysis.cost import bench as records
+from skblab_analysis.cost.view import of_bench
 from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.run import Environment, Plan, Timing
-from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
 
 bench = typer.Typer(
@@ -88,7 +88,7 @@ def patch(
         typer.echo(document.model_dump_json(indent=1, by_alias=True))
     else:
         console = printer()
-        for table in terminal.of_bench(document):
+        for table in of_bench(document):
             console.print(table)
             console.print()
         console.print(f"Records: {folder.path}", soft_wrap=True)

@@ -31,8 +31,8 @@ from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.cost import bench as records
 from skblab_analysis.cost import functions as figures
+from skblab_analysis.cost.view import of_functions
 from skblab_analysis.formats.run import Environment, Plan, Timing
-from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
 
 DOCUMENT = "functions.json"
@@ -89,7 +89,7 @@ def functions(
         typer.echo(document.model_dump_json(indent=1, by_alias=True))
         return
     console = printer()
-    console.print(terminal.of_functions(document, least))
+    console.print(of_functions(document, least))
     console.print(f"\nRecords: {folder.path}", soft_wrap=True)
 
 

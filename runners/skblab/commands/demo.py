@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from skblab.commands.report import gnuplot
 from skblab.demo import forwarding, layers
 from skblab.lab import kernel, labroot, paths, tools
+from skblab.lab.drawing import gnuplot
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import Bind, LabRoot

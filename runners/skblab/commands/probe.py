@@ -55,8 +55,9 @@ from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.scripts import series as script_series
-from skblab_analysis.layers import series
+from skblab_analysis.layers import series, tables, trial_view
 from skblab_analysis.layers.account import MAX_UNACCOUNTED
+from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
 
@@ -486,13 +487,14 @@ def _record(
 
 def _tables(text: str) -> list[Table]:
     document = parse(PathlatDocument, text, "the probe's document", context=COUNTING)
-    return terminal.of_series(series.from_document(0, "ns", document), document)
+    return tables.of_series(series.from_document(0, "ns", document), document)
 
 
 def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
     console = printer()
     pathlat = document if isinstance(document, PathlatDocument) else None
-    for table in terminal.of_run(folder.path, pathlat):
+    run = load(folder.path)
+    for table in (*trial_view.tables(run, pathlat), *terminal.complaint_tables(run)):
         console.print(table)
         console.print()
     if isinstance(document, PathlatDocument):
@@ -504,7 +506,7 @@ def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: 
             console.print("No packet came to its end.")
     if hist:
         for one in found:
-            console.print(terminal.histogram_table(one))
+            console.print(tables.histogram_table(one))
     console.print(f"Results: {folder.path}", soft_wrap=True)
 
 
@@ -512,7 +514,7 @@ def _show_pathlat(console: Console, document: PathlatDocument) -> None:
     if document.groups_others:
         console.print(f"{number(document.groups_others)} packets are in none of the groups.")
     if document.late is not None:
-        console.print(terminal.late_table(document.late))
+        console.print(tables.late_table(document.late))
         console.print()
     if not any(path.ended for path in document.paths):
         console.print(f"No packet came to its end{_unwanted(document)}.")

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.markup import escape
 
 from skblab.commands.options import FlavourName, Patches
-from skblab.commands.report import gnuplot
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab import labroot, paths, portable, store, tools
+from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter, printer
 from skblab.machine.device import Machine
@@ -46,10 +46,9 @@ from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.run import Command, Environment
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import terminal
+from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.throughput import view as rates
 
 # The experiment file of a run, in its folder.
 EXPERIMENT = "experiment.toml"
@@ -402,7 +401,7 @@ def _best(plan: plans.Plan, machine: Machine, run: Run) -> list[Command]:
     knobs = {one.name: knobs_of(experiment, one) for one in experiment.settings()}
     return [
         Command(where="the router", command=command, setting=name)
-        for name in rates.best(run)
+        for name in findings.best(run)
         for command in (*_booting(knobs[name]), *setting(machine, knobs[name]))
     ]
 

@@ -20,9 +20,14 @@ def tree() -> Path:
     return here
 
 
+def cache_place() -> Path:
+    """Return where the cache folder is, or would be: `$SKBLAB_CACHE` or `~/.cache/skblab`."""
+    return Path(os.environ.get("SKBLAB_CACHE") or Path.home() / ".cache" / "skblab")
+
+
 def cache() -> Path:
-    """Return the cache folder, `$SKBLAB_CACHE` or `~/.cache/skblab`, made if absent."""
-    home = Path(os.environ.get("SKBLAB_CACHE") or Path.home() / ".cache" / "skblab")
+    """Return the cache folder, made if absent."""
+    home = cache_place()
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from skblab.lab import store
+from skblab.lab import paths, store
 from skblab.lab.labroot.sandbox import MOUNT_POINTS, Bind, command, kill_with_parent
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line, understood
@@ -54,9 +54,18 @@ class LabRoot:
         workdir: str = "/",
         env: Mapping[str, str] | None = None,
         network: bool = False,
+        rootless: bool = False,
     ) -> list[str]:
         """Return the host command that runs `argv` in this root (see sandbox.command)."""
-        return command(self.path, argv, binds=binds, workdir=workdir, env=env, network=network)
+        return command(
+            self.path,
+            argv,
+            binds=binds,
+            workdir=workdir,
+            env=env,
+            network=network,
+            rootless=rootless,
+        )
 
     def run(
         self,
@@ -66,6 +75,7 @@ class LabRoot:
         workdir: str = "/",
         env: Mapping[str, str] | None = None,
         network: bool = False,
+        rootless: bool = False,
         log: Path | None = None,
         what: str = "",
         on_line: Callable[[str], None] | None = None,
@@ -75,7 +85,9 @@ class LabRoot:
         `log` keeps the output, `on_line` sees each line as it comes. Raises SkblabError,
         naming `what` and the last telling line, when the exit status is not 0.
         """
-        call = self.command(argv, binds=binds, workdir=workdir, env=env, network=network)
+        call = self.command(
+            argv, binds=binds, workdir=workdir, env=env, network=network, rootless=rootless
+        )
         return run_logged(call, what or argv[0], log=log, on_line=on_line)
 
 
@@ -143,9 +155,9 @@ def key() -> str:
 
 
 def existing() -> LabRoot | None:
-    """Return the lab root if it is made already."""
-    path = store.entry("roots", key())
-    return LabRoot(path, key()) if path.is_dir() else None
+    """Return the lab root if it is made already, and readable."""
+    path = paths.cache_place() / "roots" / key()
+    return LabRoot(path, key()) if os.access(path, os.R_OK | os.X_OK) else None
 
 
 def ensure(reporter: Reporter) -> LabRoot:

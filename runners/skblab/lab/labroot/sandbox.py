@@ -61,24 +61,29 @@ def command(
     workdir: str = "/",
     env: Mapping[str, str] | None = None,
     network: bool = False,
+    rootless: bool = False,
 ) -> list[str]:
     """Return the host command that runs `argv` in `root`.
 
     The root itself is read-only; /tmp and /run are fresh tmpfs. With `network`, the host's
-    resolver and CA certificates are bound, for package clients. Needs root rights.
+    resolver and CA certificates are bound, for package clients. Needs root rights, unless
+    `rootless`: then the command is root in a user namespace, and the root's files are protected by
+    their owner only.
     """
-    return [*kill_with_parent(), "sh", "-ec", _script(root, argv, binds, workdir, env, network)]
+    prefix = kill_with_parent(rootless=rootless)
+    return [*prefix, "sh", "-ec", _script(root, argv, binds, workdir, env, network, rootless)]
 
 
-def kill_with_parent() -> list[str]:
+def kill_with_parent(*, rootless: bool = False) -> list[str]:
     """Return the prefix that gives a command its own mount and process namespaces.
 
     setpriv kills unshare when skblab dies, unshare kills the first process of the namespace,
-    and the kernel kills the rest of it.
+    and the kernel kills the rest of it. With `rootless` a user namespace makes that possible.
     """
     return [
         *("setpriv", "--pdeathsig", "KILL", "--"),
-        *("unshare", "--mount", "--propagation", "private"),
+        *("unshare", *(("--user", "--map-root-user") if rootless else ())),
+        *("--mount", "--propagation", "private"),
         *("--pid", "--fork", "--kill-child=KILL"),
     ]
 
@@ -90,15 +95,20 @@ def _script(
     workdir: str,
     env: Mapping[str, str] | None,
     network: bool,
+    rootless: bool,
 ) -> str:
     quote = shlex.quote
-    lines = [
-        f"cd {quote(str(root))}",
-        f"mount --bind {quote(str(root))} {quote(str(root))}",
-        f"mount -o remount,bind,ro {quote(str(root))}",
-        # The shell still stands in the folder below the new mount: enter it anew.
-        f"cd {quote(str(root))}",
-        "mount -t proc proc proc",
+    lines = [f"cd {quote(str(root))}"]
+    if not rootless:
+        # A user namespace may neither change a mount's flags nor, in a container, mount /proc.
+        lines += [
+            f"mount --bind {quote(str(root))} {quote(str(root))}",
+            f"mount -o remount,bind,ro {quote(str(root))}",
+            # The shell still stands in the folder below the new mount: enter it anew.
+            f"cd {quote(str(root))}",
+            "mount -t proc proc proc",
+        ]
+    lines += [
         "mount --rbind /dev dev",
         "mount -t tmpfs -o mode=1777 tmpfs tmp",
         "mount -t tmpfs -o mode=755 tmpfs run",
@@ -114,6 +124,6 @@ def _script(
         if not bind.writable:
             lines.append(f"mount -o remount,bind,ro skblab/{bind.point}")
     settings = " ".join(quote(f"{k}={v}") for k, v in {**BASE_ENV, **(env or {})}.items())
-    inner = f"cd {quote(workdir)} && exec env -i {settings} {shlex.join(argv)}"
+    inner = f"cd {quote(workdir)} && exec /usr/bin/env -i {settings} {shlex.join(argv)}"
     lines.append(f"exec chroot . /bin/sh -c {quote(inner)}")
     return "\n".join(lines)

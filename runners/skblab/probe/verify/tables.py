@@ -10,8 +10,8 @@ from rich.table import Table
 
 from skblab.probe.verify.counts import Verdict
 from skblab.probe.verify.medians import Measured, agreements
+from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import number
-from skblab_analysis.report.terminal import titled
 
 
 def counts_table(found: Sequence[Verdict]) -> Table:

@@ -58,8 +58,9 @@ set xrange [diff_min:diff_max]
 set xtics (@diff_ticks)
 do for [goal = 1:goals] { unset label 1 + goal }
 set label 1 "Difference, ".titles[1]
-set arrow 1 from 0, 0 to 0, rows nohead lc rgb muted
-plot data using (column(difference)):(y($0) - 0.16):(column(difference + 1)): \
+# No difference: a line beside each mark, but not through the text above it.
+plot data using (0):(y($0) - 0.46):(0):(0.56) with vectors nohead lc rgb muted, \
+     data using (column(difference)):(y($0) - 0.16):(column(difference + 1)): \
          (column(difference + 2)):(column(difference + 3)) \
          with xerrorbars pt 7 ps 0.7 lw 1.5 lc rgb variable, \
      data using (diff_min):(text_y($0)):(narrow ? stringcolumn(1) : "") \

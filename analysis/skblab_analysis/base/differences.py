@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Differences between settings in words, the same in every measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from skblab_analysis.base.certainty import Change, Difference, FalseAlarms
+from skblab_analysis.base.words import joined, share, small_share
+
+# An interval that reaches beyond so many times the baseline says nothing more than that.
+MOST = 10.0
+
+
+def difference_text(one: Difference) -> str:
+    """Return a difference as a share of the other, in brackets if it is not significant."""
+    text = share(one.share, 1, sign=True)
+    return text if one.significant else f"({text})"
+
+
+def half_text(one: Difference) -> str:
+    """Return half of its interval, or its ends if these are not as far; nothing of one block."""
+    if one.ends is None:
+        return ""
+    low, high = one.ends
+    below, above = share(one.share - low, 1), share(high - one.share, 1)
+    if below == above:
+        return f"±{above}"
+    if high > MOST:
+        return f"{share(low, 1, sign=True)} or more"
+    return f"{100 * low:+.1f} to {share(high, 1, sign=True)}".replace("-", "−")
+
+
+def change_text(one: Change) -> str:
+    """Return a setting, and what it differs."""
+    return f"{one.setting} {share(one.difference.share, 1, sign=True)} {half_text(one.difference)}"
+
+
+def not_significant(changes: Iterable[Change]) -> Iterator[str]:
+    """Yield which differences are not significant, how great one has to be, and what limits it."""
+    found = [(one, least) for one in changes if (least := _undetected(one)) is not None]
+    if not found:
+        return
+    names, shares = [one.setting for one, _ in found], [least for _, least in found]
+    smallest = small_share(min(shares))
+    if len(found) > 1:
+        smallest += f" to {small_share(max(shares))}"
+    yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
+    coarse = [one.setting for one, _ in found if one.difference.why == "resolution"]
+    if coarse:
+        yield f"More blocks would detect no less with {joined(coarse)}: that is the resolution."
+
+
+def _undetected(one: Change) -> float | None:
+    return None if one.difference.significant is not False else one.difference.detectable_share
+
+
+def alarms_text(what: str, alarms: FalseAlarms) -> list[str]:
+    """Return how often the baseline differed from itself; nothing if it was not compared."""
+    if not alarms.comparisons:
+        return []
+    return [
+        f"False alarms in {what}, the baseline compared with itself: {alarms.alarms} of "
+        f"{alarms.comparisons}. About one comparison in twenty gives one."
+    ]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A picture before gnuplot draws it: its figures, ticks and words. What all measures share.
+
+The distribution of several histograms is here; other pictures are made by the measure that has
+them, with a gnuplot template of its own beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.base.words import TIME_UNITS, number, quantity, slowest
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "gnuplot"
+
+# Told apart also with the common kinds of colour blindness; the total is ink.
+INK = 0x1B1F24
+MUTED = 0x66707A
+COLOURS = (0x0B6E99, 0xD1600A, 0x2A8F57, 0xB5478A, 0x6B5FD3, 0x8A6D3B, 0x2FA8B8, 0xB8860B)
+
+MISSING = "?"
+# A histogram's smallest time is 0, which a logarithmic axis cannot show.
+SMALLEST = 1
+
+Value = str | int | float | Sequence[str] | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture before it is drawn: the template's variables and its data file."""
+
+    name: str
+    template: Path
+    title: str
+    description: str
+    variables: Mapping[str, Value]
+    data: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A histogram by its name; `whole` is that of a path, to which others add up."""
+
+    name: str
+    histogram: Histogram
+    whole: bool = False
+
+
+def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[Curve]) -> Picture:
+    """Return the cumulative distribution of each curve, and its complement for the tails.
+
+    `what` is what is counted, such as "Packets"; `unit` is that of the values. Every histogram
+    holds a value.
+    """
+    heavy = [place for place, curve in enumerate(curves, 1) if curve.whole]
+    histograms = [curve.histogram for curve in curves]
+    low, high = decades(
+        min(held.minimum for held in histograms), max(held.maximum for held in histograms)
+    )
+    # The rarest value that any curve can show is one in its count; a few more make no decade.
+    most = max(held.count for held in histograms)
+    rarest = 10.0 ** -max(math.ceil(math.log10(0.99 * most)), 1)
+    return Picture(
+        name=name,
+        template=TEMPLATES / "distribution.gp",
+        title=title,
+        description=_in_words(what, unit, curves),
+        variables={
+            "what": what,
+            "series": len(curves),
+            "titles": ["whole path" if curve.whole else curve.name for curve in curves],
+            "colours": _colours(curves),
+            "heavy": heavy[0] if heavy else 0,
+            "from": low,
+            "to": high,
+            "ticks": ticks(powers(low, high), unit),
+            "rarest": rarest,
+            "rare_ticks": _rare_ticks(rarest),
+        },
+        data="\n\n".join(map(_block, curves)),
+    )
+
+
+def _block(curve: Curve) -> str:
+    histogram, done = curve.histogram, 0
+    lines = [f"# {curve.name}", f"{max(histogram.minimum, SMALLEST)} 0 1"]
+    for _, upper, held in histogram.rows():
+        done += held
+        bound = max(min(upper, histogram.maximum), SMALLEST)
+        above = (histogram.count - done) / histogram.count
+        lines.append(f"{bound} {done / histogram.count:.9g} {above:.9g}")
+    return "\n".join(lines) + "\n"
+
+
+def _colours(curves: Sequence[Curve]) -> list[int]:
+    """One colour a curve; those that have none of their own have the same one in each picture."""
+    coloured = iter([colour(place) for place in range(len(curves))])
+    return [INK if curve.whole else next(coloured) for curve in curves]
+
+
+def _in_words(what: str, unit: str, curves: Sequence[Curve]) -> str:
+    parts = [
+        f"{curve.name}: half below {quantity(curve.histogram.quantile(0.5), unit)}, "
+        f"{slowest_words(curve.histogram, unit)}"
+        for curve in curves
+    ]
+    return f"{what} by time: the share done, and the share slower. " + "; ".join(parts) + "."
+
+
+def slowest_words(histogram: Histogram, unit: str) -> str:
+    """Return the maximum in words."""
+    return f"slowest {slowest(histogram, lambda value: quantity(value, unit))}"
+
+
+def colour(place: int) -> int:
+    """Return the colour of the layer or curve at this place, from 0."""
+    return COLOURS[place % len(COLOURS)]
+
+
+def decades(low: float, high: float) -> tuple[float, float]:
+    """Return the powers of ten around the values, at least one decade apart."""
+    first = math.floor(math.log10(max(low, SMALLEST)))
+    last = math.ceil(math.log10(max(high, SMALLEST)))
+    return 10.0**first, 10.0 ** max(last, first + 1)
+
+
+def powers(low: float, high: float) -> list[float]:
+    """Return at most six powers of ten from `low` to `high`, both powers of ten."""
+    first, last = round(math.log10(low)), round(math.log10(high))
+    step = math.ceil((last - first + 1) / 6)
+    return [10.0**power for power in range(first, last + 1, step)]
+
+
+def linear(low: float, high: float) -> list[float]:
+    """Return round numbers from `low` to `high`, 0 among them, at most five steps apart."""
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def ticks(values: Sequence[float], unit: str) -> str:
+    """Return gnuplot's list of ticks: "10 µs" 10000, …"""
+    return ", ".join(f"{quoted(_tick(value, unit))} {value:g}" for value in values)
+
+
+def _tick(value: float, unit: str) -> str:
+    if unit == "%":
+        # Labels of ticks are formats.
+        return f"{value:g} %%".replace("-", "−")
+    if unit != "ns" or value == 0:
+        digits = 0 if float(value).is_integer() else 1
+        return number(value, digits)
+    for step, name in TIME_UNITS:
+        if value >= step:
+            return f"{value / step:g} {name}"
+    return f"{value:g} ns"
+
+
+def _rare_ticks(rarest: float) -> str:
+    shown = range(round(-math.log10(rarest)) + 1)
+    words = ["all", *(f"1 in {number(10**power)}" for power in shown if power)]
+    return ", ".join(f"{quoted(words[power])} {10.0**-power:g}" for power in shown)
+
+
+def quoted(text: str) -> str:
+    """Return a gnuplot string; names are checked where records are read, so this must hold."""
+    if any(character in text for character in '"\\\n'):
+        raise ValueError(f"{text!r} cannot stand in a gnuplot script")
+    return f'"{text}"'

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What probes and patches cost: tables of the benchmark, and the sentence about a run's probe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import ABSENT, FIXED_SPACE, number, share, signed
+from skblab_analysis.cost import bench, functions, probe
+from skblab_analysis.load import Run
+from skblab_analysis.view import View
+
+
+def _sentences(run: Run) -> list[str]:
+    known = probe.load(run.folder)
+    return [probe.sentence(known)] if known else []
+
+
+VIEW = View(sentences=_sentences)
+
+
+def of_bench(document: bench.BenchDocument) -> list[Table]:
+    """Return the tables of a benchmark of the patches, those that it has figures for."""
+    made = [_row_table(document)]
+    for path, title in ((bench.forwarding, "Forwarding"), (bench.receive, "UDP receive")):
+        sections = [(family, path(document, family)) for family in bench.FAMILIES]
+        sections = [(family, figures) for family, figures in sections if figures]
+        if sections:
+            made.append(_cost_table(title, sections))
+    polls = bench.polls(document)
+    if polls:
+        made.append(_poll_table(polls))
+    if document.wall:
+        made.append(_wall_table(document.wall))
+    return made
+
+
+CASE_TITLES: dict[functions.Case, str] = {
+    "forward": "Forwarding",
+    "receive": "UDP receive",
+    "poll": "A NAPI poll a packet",
+}
+
+
+def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
+    """Return what each function executes in two rows, those apart by less than `least` in one."""
+    table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
+    table.add_column("function", no_wrap=True)
+    for name in (document.a.name, document.b.name, "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+
+    def add(one: functions.Function, *, end: bool = False) -> None:
+        values = (number(one.a, 1), number(one.b, 1), signed(one.difference, 1))
+        table.add_row(escape(one.name), *values, end_section=end)
+
+    shown, rest = functions.cut(document.functions, least)
+    for one in shown:
+        add(one)
+    add(functions.total(rest, f"others ({len(rest)})"), end=True)
+    add(functions.total(document.functions, "total"))
+    clock = document.clock
+    add(functions.Function(name="by the clock", a=clock["a"], b=clock["b"]))
+    return table
+
+
+def _row_table(document: bench.BenchDocument) -> Table:
+    table = titled("Rows")
+    table.add_column("row", no_wrap=True)
+    for name in ("what it is", "kernel", "read by"):
+        table.add_column(name, overflow="fold")
+    group = None
+    for row in document.rows:
+        if group not in (None, row.group):
+            table.add_section()
+        group = row.group
+        what = f"[red]refused:[/red] {escape(row.refused)}" if row.refused else escape(row.title)
+        table.add_row(row.name, what, escape(row.kernel), escape(row.tool))
+    return table
+
+
+def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures]]]) -> Table:
+    table = titled(f"{title} (exact, instructions per packet)")
+    table.add_column("row", no_wrap=True)
+    receive = sections[0][1][0].queue is not None
+    # The two parts of receiving stand in the place of the whole, which would be one too wide.
+    split = ("queue", "read") if receive else ("whole",)
+    for name in (*split, "path", "more", "of whole", "a point", "+-"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for family, figures in sections:
+        table.add_row(f"[bold]IPv{family}[/bold]")
+        for one in figures:
+            table.add_row(
+                one.row.name,
+                *((number(one.queue), number(one.read)) if receive else (number(one.whole),)),
+                number(one.path),
+                "baseline" if one.difference is None else signed(one.difference),
+                ""
+                if one.share is None
+                else share(one.share, 1, sign=True).replace(FIXED_SPACE, ""),
+                "" if one.per_point is None else signed(one.per_point, 1),
+                _margin(one.certainty),
+                end_section=one is figures[-1],
+            )
+    return table
+
+
+def _poll_table(polls: Sequence[bench.Poll]) -> Table:
+    table = titled("NAPI (exact, instructions per poll)")
+    for name in ("row", "compared with"):
+        table.add_column(name, no_wrap=True)
+    for name in ("polls a packet", "more", "+-"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in polls:
+        table.add_row(
+            one.row.name,
+            one.baseline,
+            number(one.polls_per_packet, 2),
+            signed(one.per_poll, 1),
+            _margin(one.certainty),
+        )
+    return table
+
+
+def _margin(one: Difference | None) -> str:
+    """Return half of an interval; in brackets if it holds 0."""
+    if one is None or one.margin is None:
+        return "" if one is None else ABSENT
+    text = number(one.margin, 1)
+    return text if one.significant else f"({text})"
+
+
+def _wall_table(pairs: Sequence[bench.WallPair]) -> Table:
+    table = titled("Throughput of forwarding (wall, stamps on over off)")
+    table.add_column("packets", no_wrap=True)
+    for name in ("pairs", "off kpps", "on kpps", "on / off", "95 %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for family in bench.FAMILIES:
+        found = bench.ratio([pair for pair in pairs if pair.family == family])
+        if found is not None:
+            table.add_row(
+                f"IPv{family}",
+                str(found.difference.blocks),
+                number(found.off_kpps, 1),
+                number(found.on_kpps, 1),
+                number(1 + found.difference.effect, 3),
+                _ratio_words(found.difference),
+            )
+    return table
+
+
+def _ratio_words(one: Difference) -> str:
+    if one.low is None or one.high is None:
+        return ABSENT
+    return f"{number(1 + one.low, 3)} to {number(1 + one.high, 3)}"

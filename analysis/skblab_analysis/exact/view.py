@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Instructions per packet by setting: the table, the page's section, the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.certainty import AGAIN, Change, Difference, false_alarms
+from skblab_analysis.base.differences import alarms_text
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
+from skblab_analysis.exact.picture import picture
+from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
+from skblab_analysis.load import Run
+from skblab_analysis.view import Cells, Section, View, suffix
+
+
+def exact_table(exact: ExactSummary) -> Table:
+    """Return instructions per packet by setting with the difference and the repeat spread."""
+    what = f", {exact.traffic}" if exact.traffic else ""
+    table = titled(f"Exact cost (instructions per packet{what})")
+    costs = [*exact.costs, *exact.testers]
+    # Said once where all have the same.
+    each = {(cost.trials, cost.boots) for cost in costs}
+    counted = ("trials", "boots") if len(each) > 1 else ()
+    table.add_column("setting", overflow="fold")
+    for name in (*counted, "all", "path", "difference", "of all", "spread"):
+        table.add_column(name, justify="right", no_wrap=True)
+    by_setting = {change.setting: change.difference for change in exact.differences}
+    for cost in costs:
+        difference = by_setting.get(cost.setting)
+        alone = cost in exact.testers
+        if alone and cost is exact.testers[0]:
+            table.add_section()
+        table.add_row(
+            escape(cost.setting),
+            *((str(cost.trials), str(cost.boots)) if counted else ()),
+            number(cost.mean, 1),
+            "" if alone else number(exact.path(cost), 1),
+            *(_words(difference)[::2] if difference else ("" if alone else "baseline", "")),
+            _spread(cost),
+        )
+    said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
+    said += [
+        f"{escape(change.setting)}: not significant, the smallest detectable difference is "
+        f"{number(change.difference.detectable, 1)}"
+        for change in exact.differences
+        if change.difference.significant is False
+    ]
+    if any(change.difference.significant is None for change in exact.differences):
+        said.append("in brackets: of one boot, whether it is significant is not known")
+    table.caption = "; ".join(said)
+    return table
+
+
+def _words(difference: Difference, space: str = " ") -> tuple[str, str, str]:
+    """Return a difference, in brackets if not significant, half of its interval, and its share."""
+    text = signed(difference.effect, 1, space)
+    half = "" if difference.margin is None else f"±{number(difference.margin, 1, space)}"
+    text = text if difference.significant else f"({text})"
+    return text, half, share(difference.share, 1, sign=True)
+
+
+def _spread(cost: Cost) -> str:
+    text = small_share(cost.spread)
+    return text if cost.repeats is not False else f"[red]{text} > {small_share(SPREAD_LIMIT)}[/red]"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one traffic."""
+
+    suffix: str
+    summary: ExactSummary
+    rows: tuple[Cells, ...]
+    spread_limit: str
+
+
+def _section(exact: ExactSummary, place: int) -> Section:
+    differences = {change.setting: change.difference for change in exact.differences}
+    rows = [_row(cost, exact, differences.get(cost.setting)) for cost in exact.costs]
+    rows += [
+        Cells(
+            name=tester.setting,
+            about="generator, links and sink with nothing in between",
+            figures=("", "", "", number(tester.mean, 1, NARROW_SPACE), "", *_repeats(tester)),
+        )
+        for tester in exact.testers
+    ]
+    shown = Shown(suffix(place), exact, tuple(rows), small_share(SPREAD_LIMIT))
+    return Section("exact/section.html.j2", shown, (picture(exact, suffix(place)),))
+
+
+def _row(cost: Cost, exact: ExactSummary, difference: Difference | None) -> Cells:
+    return Cells(
+        name=cost.setting,
+        figures=(
+            *(_words(difference, NARROW_SPACE) if difference else ("baseline", "", "")),
+            number(cost.mean, 1, NARROW_SPACE),
+            number(exact.path(cost), 1, NARROW_SPACE),
+            *_repeats(cost),
+        ),
+    )
+
+
+def _repeats(cost: Cost) -> tuple[str, ...]:
+    return small_share(cost.spread), str(cost.trials), str(cost.boots)
+
+
+def headline(run: Run) -> str | None:
+    """Return the largest difference of all that are significant, or of which that is not known."""
+    changes = [(change, exact) for exact in of(run) for change in exact.differences]
+    known = [pair for pair in changes if pair[0].difference.significant is not False]
+    if known:
+        return _cost(*max(known, key=lambda pair: abs(pair[0].difference.effect)))
+    if changes:
+        return f"No setting differs significantly from {changes[0][1].baseline.setting}"
+    return None
+
+
+def _sentences(exact: ExactSummary) -> Iterator[str]:
+    for change in exact.differences:
+        found = change.difference
+        if change.setting == AGAIN:
+            yield from alarms_text("instructions", false_alarms([found]))
+            continue
+        if found.significant is False:
+            yield (
+                f"{change.setting} does not differ significantly from {exact.baseline.setting}: "
+                "the smallest detectable difference is "
+                f"{number(found.detectable, 1, NARROW_SPACE)} instructions a packet"
+                f"{', the resolution' if found.why == 'resolution' else ''}."
+            )
+            continue
+        against = f"{share(found.share, 1, sign=True)} on everything counted"
+        path = exact.path(exact.baseline)
+        if path is not None:
+            against += f", {share(found.effect / path, 1, sign=True)} on the path itself"
+        yield f"{_cost(change, exact)}: {against}."
+    spreads = [cost.spread for cost in exact.costs if cost.spread is not None]
+    if spreads:
+        boots = max(cost.boots for cost in exact.costs)
+        yield (
+            f"Trials of one setting, over {boots} {'boot' if boots == 1 else 'boots'}, "
+            f"agree to {small_share(max(spreads))}."
+        )
+
+
+def _cost(change: Change, exact: ExactSummary) -> str:
+    effect = change.difference.effect
+    amount = number(abs(effect), 1, NARROW_SPACE)
+    more = "more" if effect >= 0 else "less"
+    traffic = f" of {exact.traffic}" if exact.traffic else ""
+    return (
+        f"{change.setting} costs {amount} instructions a packet{traffic} {more} than "
+        f"{exact.baseline.setting}"
+    )
+
+
+def _unseen(exact: ExactSummary) -> Iterator[str]:
+    bare = [cost.setting for cost in exact.costs if exact.tester(cost) is None]
+    if bare:
+        where = "every exact figure"
+        if len(bare) < len(exact.costs):
+            where = f"the exact figures of {joined(bare)}"
+        yield f"The tester was not calibrated alone: its cost is in {where}."
+    for cost in exact.costs:
+        if cost.repeats is None:
+            yield f"{cost.setting} was counted once: how well it repeats is not known."
+        elif not cost.repeats:
+            yield (
+                f"{cost.setting} repeats only to {small_share(cost.spread)}, "
+                f"the limit is {small_share(SPREAD_LIMIT)}."
+            )
+
+
+VIEW = View(
+    tables=lambda run: [exact_table(exact) for exact in of(run)],
+    sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
+    headline=headline,
+    sentences=lambda run: [said for exact in of(run) for said in _sentences(exact)],
+    unseen=lambda run: [said for exact in of(run) for said in _unseen(exact)],
+)

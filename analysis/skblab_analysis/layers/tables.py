@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tables of one trial of the probe: layers, NAPI polls, the ledger, the account, late packets.
+
+Values stand in the trial's unit, named in the title; a dash is a percentile without enough samples
+(see base/histogram).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import (
+    FIXED_SPACE,
+    Scale,
+    number,
+    scale,
+    share,
+    slowest,
+    small_share,
+)
+from skblab_analysis.formats.pathlat import GroupPath, LateDocument, PathlatDocument, PathName
+from skblab_analysis.layers.account import Account
+from skblab_analysis.layers.ledger import Ledger
+from skblab_analysis.layers.series import Series
+from skblab_analysis.layers.words import PATHS, label
+
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
+# Late packets that the table has.
+MOST_LATE = 20
+
+
+def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
+    """Return the tables of one trial: what comes before all packets, then each path.
+
+    After each path come the groups of the document, if it has any.
+    """
+    made = []
+    polls = [series for series in found if series.kind == "napi"]
+    if polls:
+        made.append(napi_table(polls))
+    for path in PATHS:
+        packets = [series for series in found if series.path == path and series.histogram.buckets]
+        if packets:
+            made.append(layer_table(packets))
+            if document is not None and document.groups:
+                made.append(group_table(path, document, scale_of(packets)))
+    return made
+
+
+def share_of_total(series: Series, found: Sequence[Series]) -> float | None:
+    """Return the layer's summed time over that of the whole path.
+
+    None without a whole path, or if other packets passed the layer as well, as scripts count.
+    """
+    wholes = [other.histogram for other in found if other.kind == "total"]
+    total = sum(whole.total for whole in wholes)
+    others = series.histogram.count > sum(whole.count for whole in wholes)
+    return series.histogram.total / total if total and not others else None
+
+
+def percentiles(found: Iterable[Series]) -> dict[str, float]:
+    """Return the percentiles to show: the last only where there are packets enough for it."""
+    *usual, last = PERCENTILES
+    known = any(series.histogram.quantile(PERCENTILES[last]) is not None for series in found)
+    return {name: PERCENTILES[name] for name in (*usual, *([last] if known else []))}
+
+
+def scale_of(found: Sequence[Series]) -> Scale:
+    """Return the one scale in which all of these are written."""
+    return scale(found[0].unit, max(series.histogram.maximum for series in found))
+
+
+def layer_table(found: Sequence[Series]) -> Table:
+    """Return the table of layers and whole path, one row each."""
+    scaled = scale_of(found)
+    what = PATHS[found[0].path or "receive"].replace("’", "'")
+    table = titled(f"Where {what} goes ({scaled.name})")
+    # The only column that may fold: a number that is cut short would be a wrong one.
+    table.add_column("layer", overflow="fold")
+    shown = percentiles(found)
+    for name in ("packets", "mean", *shown, "max", "share"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for series in found:
+        total = series.kind == "total"
+        table.add_row(
+            "whole path" if total else label(series).replace(" → ", "→"),
+            *_figures(series, scaled, shown.values()),
+            ""
+            if series.kind == "entry"
+            else share(share_of_total(series, found)).replace(FIXED_SPACE, ""),
+            style="bold" if total else None,
+        )
+    return table
+
+
+def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Table:
+    """Return the table of a path's groups: the whole path, and where each spends most."""
+    groups = document.groups or ()
+    by = groups[0].by if groups else ""
+    table = titled(f"{path} by {by} ({scaled.name})")
+    table.add_column(by, no_wrap=True)
+    for name in ("packets", "of all", "mean", "p50", "p99", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("most of it in", overflow="fold")
+    whole = document.path(path).leg.count
+    for group in groups:
+        grouped = group.path(path)
+        if grouped is not None:
+            histogram = grouped.leg.histogram()
+            table.add_row(
+                group.name,
+                number(histogram.count),
+                share(histogram.count / whole).replace(FIXED_SPACE, ""),
+                scaled.text(histogram.mean),
+                scaled.text(histogram.quantile(0.5)),
+                scaled.text(histogram.quantile(0.99)),
+                scaled.text(histogram.maximum),
+                _slowest(grouped),
+            )
+    return table
+
+
+def _slowest(grouped: GroupPath) -> str:
+    layer = grouped.slowest
+    if layer is None or not grouped.leg.sum:
+        return ""
+    return f"{layer.to_point} ({share(layer.sum / grouped.leg.sum).replace(FIXED_SPACE, '')})"
+
+
+def napi_table(found: Sequence[Series]) -> Table:
+    """Return the table of NAPI polls: delay from schedule to poll, and time in the poll."""
+    scaled = scale_of(found)
+    table = titled(f"NAPI polls ({scaled.name})")
+    table.add_column("figure, context", overflow="fold")
+    shown = percentiles(found)
+    for name in ("polls", "mean", *shown, "max", "packets"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for series in found:
+        work = "" if series.work is None else number(series.work)
+        table.add_row(label(series), *_figures(series, scaled, shown.values()), work)
+    return table
+
+
+def histogram_table(series: Series) -> Table:
+    """Return a series' buckets: each one's bounds, and how much lies in it and below its end."""
+    table = titled(f"{series.path or 'NAPI'}: {label(series)} ({series.unit})")
+    for name in ("from", "to", "count", "up to here"):
+        table.add_column(name, justify="right", no_wrap=True)
+    below = 0
+    for lower, upper, count in series.histogram.rows():
+        below += count
+        table.add_row(
+            number(lower), number(upper), number(count), share(below / series.histogram.count, 2)
+        )
+    return table
+
+
+def _figures(series: Series, scaled: Scale, shown: Iterable[float]) -> list[str]:
+    histogram = series.histogram
+    return [
+        number(histogram.count),
+        scaled.text(histogram.mean),
+        *(scaled.text(histogram.quantile(q)) for q in shown),
+        slowest(histogram, scaled.text) if histogram.buckets else scaled.text(None),
+    ]
+
+
+def ledger_table(ledger: Ledger) -> Table:
+    """Return the ledger: what became of every packet, then each point of the path."""
+    table = titled("Ledger (packets)")
+    table.add_column("what", no_wrap=True)
+    table.add_column("packets", justify="right", no_wrap=True)
+    table.add_column("not", justify="right", no_wrap=True)
+    table.add_column("check")
+    table.add_row("sent", number(ledger.sent), "", "= received + lost")
+    table.add_row("received", number(ledger.received), "", "")
+    table.add_row("lost", number(ledger.lost), "", lost_words(ledger))
+    for name, value in rest_of(ledger):
+        table.add_row(name, number(value), "", "")
+    table.add_section()
+    for count in ledger.points:
+        table.add_row(
+            f"seen at {count.point}",
+            number(count.seen),
+            number(count.not_seen),
+            "seen + not = received" if ledger.read == ledger.received else "seen + not = read",
+        )
+    if ledger.sent_points:
+        table.add_section()
+    for count in ledger.sent_points:
+        table.add_row(
+            f"sender at {count.point}",
+            number(count.seen),
+            number(count.not_seen),
+            "seen + not = sent" if count.seen else "not on the path",
+        )
+    return table
+
+
+def account_table(account: Account) -> Table:
+    """Return the account of a probe that does not know what was sent."""
+    table = titled(account_title(account))
+    table.add_column("what", no_wrap=True)
+    table.add_column("packets", justify="right", no_wrap=True)
+    table.add_column("")
+    for name, value, words in account_rows(account):
+        table.add_row(name, number(value), words)
+    table.add_section()
+    for cause, count in account.unaccounted.items():
+        table.add_row(f"unaccounted: {cause}", number(count), "")
+    table.add_row("unaccounted for", small_share(account.share), "of those that ended")
+    return table
+
+
+def account_title(account: Account) -> str:
+    """Return the title: what is counted, and of which path if the probe saw but one."""
+    return f"Account (paths of packets{f', {account.path}' if account.path else ''})"
+
+
+def account_rows(account: Account) -> list[tuple[str, int, str]]:
+    """Return the lines of an account that have something to say: name, packets, words."""
+    rows = [
+        ("begun", account.begun, _begun_words(account)),
+        ("ended", account.ended, ""),
+        ("merged into others", account.merged, ""),
+        ("in flight when it stopped", account.in_flight, ""),
+        ("more in flight at its start", account.earlier, ""),
+        ("continued", account.continued, "entered anew while on their way"),
+        ("unwanted", account.filtered, "by the filters"),
+        ("further copies", account.copies, "among the ended"),
+        *((f"polls: {cause}", n, "in no histogram") for cause, n in account.polls.items()),
+    ]
+    return [
+        (name, value, words)
+        for name, value, words in rows
+        if value is not None and (name == "ended" or value)
+    ]
+
+
+def _begun_words(account: Account) -> str:
+    if account.source == "histograms":
+        return "= ended − further copies + merged + in flight − in flight at its start"
+    return "= ended + merged + in flight + continued + unaccounted for"
+
+
+def rest_of(ledger: Ledger) -> list[tuple[str, int]]:
+    """Return the ledger's lesser figures; those of faults are given even when zero."""
+    always = [
+        ("duplicates", ledger.duplicates),
+        ("reordered", ledger.reordered),
+        *((f"unplaced: {cause}", count) for cause, count in ledger.unplaced.items()),
+    ]
+    if_any = [
+        ("never sent", ledger.unsent),
+        ("foreign datagrams read", ledger.other),
+        ("read without a sample", ledger.unsampled),
+        ("sampled but in no layer", ledger.incomplete),
+        ("merged into others", ledger.merged),
+        ("samples of other ends", ledger.other_end),
+        ("samples of other traffic, left out", ledger.filtered),
+        ("drops of other traffic", ledger.dropped_elsewhere),
+    ]
+    return always + [(name, count) for name, count in if_any if count]
+
+
+def lost_words(ledger: Ledger) -> str:
+    """Return where the lost packets went, as far as the probe could tell."""
+    if not ledger.lost:
+        return ""
+    parts = [f"{number(count)} {reason}" for reason, count in ledger.drop_reasons.items() if count]
+    if ledger.lost_elsewhere:
+        parts.append(f"{number(ledger.lost_elsewhere)} before the first point")
+    return ", ".join(parts)
+
+
+def late_table(late: LateDocument) -> Table:
+    """Return the slowest of the late packets: which layer made each late, and what its CPU did."""
+    slowest = sorted(late.packets, key=lambda packet: -packet.total_ns)[:MOST_LATE]
+    ns = scale("ns", slowest[0].total_ns if slowest else late.threshold_ns)
+    limit = scale("ns", late.threshold_ns)
+    row = f", {late.in_a_row} in a row" if late.in_a_row > 1 else ""
+    table = titled(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
+    table.add_column("path", no_wrap=True)
+    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
+    table.add_column("made late by", no_wrap=True)
+    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
+    table.add_column("CPU", justify="right", no_wrap=True)
+    table.add_column("which did longest", overflow="fold")
+    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
+    for packet in slowest:
+        layer, took = packet.slowest
+        deed = packet.longest_deed
+        table.add_row(
+            packet.path,
+            ns.text(packet.total_ns),
+            layer,
+            ns.text(took),
+            str(packet.cpu),
+            escape(deed[0]) if deed else "",
+            ns.text(deed[1]) if deed else "",
+        )
+    said = [
+        f"{number(late.packets_late)} late in {number(late.runs)} runs: {number(late.recorded)} "
+        "recorded"
+    ]
+    if late.limited:
+        said.append(f"{number(late.limited)} not, for there were enough")
+    if late.lost:
+        said.append(f"{number(late.lost)} not, for want of room")
+    if late.early_in_a_row:
+        said.append(f"{number(late.early_in_a_row)} before a run was long enough")
+    if late.tracing_stopped:
+        said.append("tracing stopped at the first")
+    table.caption = ", ".join(said)
+    return table

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What one trial of the probe saw: layers of each path, the ledger or account, NAPI polls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from skblab_analysis.base.histogram import TAIL_SAMPLES
+from skblab_analysis.base.pictures import Picture
+from skblab_analysis.base.words import NARROW_SPACE, share, slowest, small_share, spaced
+from skblab_analysis.formats.pathlat import PathlatDocument, PathName
+from skblab_analysis.layers import sentences
+from skblab_analysis.layers.account import Account
+from skblab_analysis.layers.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
+from skblab_analysis.layers.pictures import distribution, share_picture
+from skblab_analysis.layers.series import Series
+from skblab_analysis.layers.tables import (
+    PERCENTILES,
+    account_rows,
+    account_table,
+    account_title,
+    ledger_table,
+    lost_words,
+    of_series,
+    rest_of,
+    scale_of,
+    share_of_total,
+)
+from skblab_analysis.layers.words import PATHS, about, label
+from skblab_analysis.load import Run
+from skblab_analysis.trials.rows import Clock
+from skblab_analysis.view import Cells, Section, View
+
+
+def tables(run: Run, document: PathlatDocument | None = None) -> list[Table]:
+    """Return the tables of every trial that has an account or a ledger.
+
+    With the probe's document of a run that has one, also those of its groups.
+    """
+    made: list[Table] = []
+    for account in run.document.accounts:
+        made += [*of_series(run.of_trial(account.trial), document), account_table(account)]
+    for ledger in run.document.ledgers:
+        made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
+    return made
+
+
+@dataclass(frozen=True)
+class PathShown:
+    """What the section has of each path; `part` tells its files and anchors from others'."""
+
+    part: str
+    title: str
+    unit: str
+    layers: tuple[Cells, ...]
+    share: str
+    others: str
+    left_out: str
+
+
+@dataclass(frozen=True)
+class AccountShown:
+    """An account of a probe, its lines and the share that is unaccounted for."""
+
+    title: str
+    rows: tuple[tuple[str, int, str], ...]
+    unaccounted: tuple[tuple[str, int], ...]
+    share: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one clock, the path that the run is about first."""
+
+    suffix: str
+    in_unit: str
+    ledger: Ledger | None
+    accounts: tuple[AccountShown, ...]
+    rates: str
+    paths: tuple[PathShown, ...]
+    distribution: str
+    polls: tuple[Cells, ...]
+    polls_unit: str
+    polls_picture: str
+    lost: str
+    rest: tuple[tuple[str, int], ...]
+    percentiles: list[str]
+    tail_samples: int
+    unseen_limit: str
+    misplaced_limit: str
+
+
+def _sections(run: Run) -> list[Section]:
+    return [made for clock in sentences.CLOCKS if (made := _section(run, clock))]
+
+
+def _section(run: Run, clock: Clock) -> Section | None:
+    ledger, accounts = run.ledger(clock), run.accounts(clock)
+    if ledger is None and not any(account.ended for account in accounts):
+        return None
+    polls = sentences.polls(run, clock)
+    main = sentences.main_path(run, clock)
+    suffix = "" if clock == "wall" else f"-{clock}"
+    order: list[PathName] = [main, *(path for path in PATHS if path != main)]
+    by_path = {path: sentences.timed(run, clock, path) for path in order}
+    pictures: list[Picture] = []
+    paths = tuple(_path(path, found, suffix, pictures) for path, found in by_path.items() if found)
+    distributed, polled = "", ""
+    if found := _on_the_path(by_path[main]):
+        distributed = f"distribution{suffix}"
+        title = "How the times are distributed"
+        shaped = _with_shape(found) or found
+        pictures.append(distribution(distributed, "Packets", title, shaped))
+    if shaped := _with_shape(polls):
+        polled = f"napi{suffix}"
+        pictures.append(distribution(polled, "Polls", "NAPI polls by time", shaped))
+    trial = run.trials[ledger.trial] if ledger else None
+    shown = Shown(
+        suffix=suffix,
+        in_unit="" if clock == "wall" else " in instructions",
+        ledger=ledger,
+        accounts=() if ledger else tuple(map(_account, accounts)),
+        rates=_rates(trial.send_rate, trial.receive_rate) if trial else "",
+        paths=paths,
+        distribution=distributed,
+        polls=tuple(_poll(poll, polls) for poll in polls),
+        polls_unit=scale_of(polls).name if polls else "",
+        polls_picture=polled,
+        lost=lost_words(ledger) if ledger else "",
+        rest=tuple(rest_of(ledger)) if ledger else (),
+        percentiles=list(PERCENTILES),
+        tail_samples=TAIL_SAMPLES,
+        unseen_limit=share(MAX_UNSEEN_SHARE, 0),
+        misplaced_limit=share(MAX_MISPLACED_SHARE, 0),
+    )
+    return Section("layers/trial.html.j2", shown, tuple(pictures))
+
+
+def _account(account: Account) -> AccountShown:
+    return AccountShown(
+        title=account_title(account),
+        rows=tuple(account_rows(account)),
+        unaccounted=tuple(account.unaccounted.items()),
+        share=small_share(account.share),
+    )
+
+
+def _path(path: PathName, found: list[Series], suffix: str, pictures: list[Picture]) -> PathShown:
+    """Return what is shown of a path, and add its pictures to those of the section."""
+    # The path that a run is about has no name in files and anchors.
+    part = suffix if path == "receive" else f"-{path}{suffix}"
+    on_the_path = _on_the_path(found)
+    pictures.append(share_picture(f"share{part}", on_the_path))
+    rest = sentences.dominant(on_the_path)
+    if rest is not None:
+        pictures.append(share_picture(f"others{part}", on_the_path, rest))
+    return PathShown(
+        part=part,
+        title=f"Where {PATHS[path]} goes",
+        unit=scale_of(found).name,
+        layers=tuple(_layer(series, found) for series in found),
+        share=f"share{part}",
+        others=f"others{part}" if rest is not None else "",
+        left_out=label(rest) if rest is not None else "",
+    )
+
+
+def _on_the_path(found: Sequence[Series]) -> list[Series]:
+    """Those that add up, without the time that includes what was before."""
+    return [series for series in found if series.kind != "entry"]
+
+
+def _with_shape(found: Sequence[Series]) -> list[Series]:
+    """Those with values enough for a median: a line through one value shows no distribution."""
+    return [series for series in found if series.histogram.quantile(0.5) is not None]
+
+
+def _layer(series: Series, found: Sequence[Series]) -> Cells:
+    total = series.kind == "total"
+    return Cells(
+        name="whole path" if total else label(series),
+        about=label(series) if total else about(series),
+        figures=(
+            "" if series.kind == "entry" else share(share_of_total(series, found)),
+            *_figures(series, found),
+        ),
+        strong=total,
+    )
+
+
+def _poll(poll: Series, polls: Sequence[Series]) -> Cells:
+    return Cells(name=label(poll), about=about(poll), figures=_figures(poll, polls))
+
+
+def _figures(series: Series, found: Sequence[Series]) -> tuple[str, ...]:
+    scaled = scale_of(found)
+    histogram = series.histogram
+
+    def text(value: float | None) -> str:
+        return scaled.text(value, NARROW_SPACE)
+
+    values = [histogram.mean, *(histogram.quantile(q) for q in PERCENTILES.values())]
+    return (*map(text, values), slowest(histogram, text), spaced(histogram.count))
+
+
+def _rates(send: float | None, receive: float | None) -> str:
+    parts = []
+    if send is not None:
+        parts.append(f"sent at {spaced(round(send))} packets/s")
+    if receive is not None:
+        parts.append(f"received at {spaced(round(receive))} packets/s")
+    return ", ".join(parts)
+
+
+VIEW = View(
+    tables=tables,
+    sections=_sections,
+    headline=sentences.headline,
+    sentences=sentences.sentences,
+    unseen=sentences.unseen,
+)

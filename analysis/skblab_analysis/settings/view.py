@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What knobs were found to be: one row a reading, whatever number of trials had it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.tables import titled
+from skblab_analysis.load import Run
+from skblab_analysis.settings.rows import SettingRow
+from skblab_analysis.view import Cells, Section, View
+
+COLUMNS = ("knob", "value", "before", "wanted", "after", "trials")
+# Rules and routes have many lines; the table on disk has all of them.
+LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a knob was in a setting's trials, and in how many of them."""
+
+    setting: str
+    knob: str
+    value: str
+    before: str
+    wanted: str
+    after: str
+    trials: int
+
+    @property
+    def held(self) -> bool:
+        """Whether it was as wanted at the end."""
+        return self.after == self.wanted
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table has of it, by COLUMNS."""
+        texts = (self.knob, self.value, self.before, self.wanted, self.after)
+        return (*map(_short, texts), str(self.trials))
+
+
+def of(run: Run) -> list[Reading]:
+    """Return all readings of a run, those that are not as wanted first, in the plan's order."""
+
+    def reading(row: SettingRow) -> tuple[str, str, str, str, str, str]:
+        setting = run.trials[row.trial].setting
+        return setting, row.knob, row.value, row.before, row.wanted, row.after
+
+    counted = Counter(map(reading, run.settings))
+    order = run.setting_order({texts[0] for texts in counted})
+    found = [Reading(*texts, trials=trials) for texts, trials in counted.items()]
+    return sorted(found, key=lambda read: (read.held, order.index(read.setting), read.knob))
+
+
+def _short(text: str) -> str:
+    line, *more = text.split("\n")
+    cut = bool(more) or len(line) > LONGEST
+    return f"{line[:LONGEST].rstrip()} …" if cut else line
+
+
+def _tables(run: Run) -> list[Table]:
+    """Those that were not as wanted: a terminal has no room for the others."""
+    readings = [reading for reading in of(run) if not reading.held]
+    if not readings:
+        return []
+    table = titled("Settings that did not hold")
+    for name in ("setting", *COLUMNS):
+        table.add_column(name, overflow="fold")
+    for reading in readings:
+        table.add_row(*map(escape, (reading.setting, *reading.cells)))
+    return [table]
+
+
+def _sections(run: Run) -> list[Section]:
+    rows = [
+        Cells(
+            name=reading.setting,
+            about="" if reading.held else "not as wanted: such a trial is invalid",
+            figures=reading.cells,
+            strong=not reading.held,
+        )
+        for reading in of(run)
+    ]
+    return [Section("settings/section.html.j2", {"rows": rows, "columns": COLUMNS})] if rows else []
+
+
+VIEW = View(tables=_tables, sections=_sections)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The picture of rates by setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skblab_analysis.base.certainty import Interval
+from skblab_analysis.base.differences import MOST
+from skblab_analysis.base.pictures import COLOURS, MISSING, MUTED, Picture, linear, quoted, ticks
+from skblab_analysis.base.words import ABSENT, number
+from skblab_analysis.throughput.cells import difference_words, rows
+from skblab_analysis.throughput.summary import ThroughputSummary
+
+# Of what is forwarded with a setting.
+MORE, LESS = COLOURS[2], COLOURS[1]
+
+
+def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
+    """Rates by setting and goal with their intervals, and the difference by the first goal.
+
+    `suffix` tells those of further traffic from the first.
+    """
+    main = summary.main
+    lines, tops, ends = [], [0.0], [0.0]
+    for rate in main.rates:
+        marks = []
+        for goal in summary.goals:
+            by_goal = goal.rate(rate.setting)
+            interval = by_goal.interval if by_goal else None
+            marks += _whiskers(interval)
+            tops += [] if interval is None else [interval.mean, interval.high or 0.0]
+        change = main.change(rate.setting)
+        if change is None:
+            marks += [*_whiskers(None), MISSING]
+        else:
+            found = change.difference
+            colour = (MORE if found.share > 0 else LESS) if found.significant else MUTED
+            low, high = found.ends or (found.share, found.share)
+            reach = (low, max(found.share, min(high, MOST)))
+            marks += [*(f"{100 * value:.3f}" for value in (found.share, *reach)), str(colour)]
+            ends += [100 * end for end in reach]
+        words = ABSENT if rate.interval is None else number(rate.interval.mean)
+        difference, half = difference_words(main, rate.setting)
+        said = f"{difference} {half}".strip()
+        lines.append(" ".join([quoted(rate.setting), *marks, quoted(words), f"{quoted(said)}\n"]))
+    top, low, high = max(tops) or 1.0, min(ends), max(ends)
+    if low == high:
+        high = 1.0
+    return Picture(
+        name=f"throughput{suffix}",
+        template=Path(__file__).with_suffix(".gp"),
+        title=f"Packets per second, {summary.traffic}",
+        description=_in_words(summary),
+        variables={
+            "rows": len(lines),
+            "goals": len(summary.goals),
+            "titles": [goal.goal for goal in summary.goals],
+            "colours": list(COLOURS[: len(summary.goals)]),
+            "rate_max": top * 1.02,
+            "rate_ticks": ticks(linear(0, top), ""),
+            "diff_min": low - 0.05 * (high - low),
+            "diff_max": high + 0.05 * (high - low),
+            "diff_ticks": ticks(linear(low, high), "%"),
+        },
+        data="# setting, mean low high of each goal and the difference, colour text text\n"
+        + "".join(lines),
+    )
+
+
+def _whiskers(interval: Interval | None) -> list[str]:
+    """A mean and the ends of its interval; of one without any, the mean itself."""
+    if interval is None:
+        return [MISSING] * 3
+    half = interval.half or 0.0
+    return [f"{interval.mean + by:.3f}" for by in (0, -half, half)]
+
+
+def _in_words(summary: ThroughputSummary) -> str:
+    parts = []
+    for goal in summary.goals:
+        for row in rows(goal):
+            figures = f"{row.rate} {row.half}".strip()
+            against = f", {row.difference} {row.difference_half}".rstrip(", ")
+            parts.append(f"{row.setting}, {goal.goal}: {figures} packets/s{against}")
+    return "; ".join(parts) + "."

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a measure shows of a run: the interface between the measures and the report.
+
+Each measure's package has a `view.py` with a `VIEW`; `measures.py` lists them in reading order.
+The report asks every view, and knows no measure. A view gives nothing of a run that has nothing
+of its measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from skblab_analysis.base.pictures import Picture
+from skblab_analysis.load import Run
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One row of a page's table: its name, a sentence below the name, and the figures as text."""
+
+    name: str
+    figures: tuple[str, ...]
+    about: str = ""
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page, in words and HTML by `template`, a path in this package.
+
+    The template finds `data` as `shown`, and the pictures by their names (`figure`).
+    """
+
+    template: str
+    data: object
+    pictures: tuple[Picture, ...] = ()
+
+
+def _none(run: Run) -> Sequence[Any]:
+    return ()
+
+
+def _unsaid(run: Run) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown of a measure, each part made from a run; errors are RecordError.
+
+    tables     for a terminal of 80 columns
+    sections   of the page
+    headline   the finding in one sentence without its full stop, None without any
+    sentences  the findings
+    unseen     what could not be seen, in sentences
+    best       settings to advise, the best of each traffic
+    """
+
+    tables: Callable[[Run], Sequence[Table]] = _none
+    sections: Callable[[Run], Sequence[Section]] = _none
+    headline: Callable[[Run], str | None] = _unsaid
+    sentences: Callable[[Run], Sequence[str]] = _none
+    unseen: Callable[[Run], Sequence[str]] = _none
+    best: Callable[[Run], Sequence[str]] = _none
+
+
+def suffix(place: int) -> str:
+    """Return what tells files and anchors of further traffic from those of the first, place 0."""
+    return f"-{place + 1}" if place else ""
+
+
+def commands(run: Run, setting: str) -> tuple[str, ...]:
+    """Return the commands that set a setting, if the run has them."""
+    return tuple(told.command for told in run.document.commands if told.setting == setting)

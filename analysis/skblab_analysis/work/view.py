@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel counted by setting: the page's section."""
+
+from __future__ import annotations
+
+from skblab_analysis.base.words import FIXED_SPACE, quantity, spaced
+from skblab_analysis.load import Run
+from skblab_analysis.view import Cells, Section, View
+from skblab_analysis.work.summary import ByCpu, Work, of
+
+
+def _sections(run: Run) -> list[Section]:
+    rows = [_row(work) for work in of(run)]
+    return [Section("work/section.html.j2", rows)] if rows else []
+
+
+def _row(work: Work) -> Cells:
+    return Cells(
+        name=work.setting,
+        figures=(
+            str(work.trials),
+            *map(_by_cpu, (work.interrupts, work.net_rx, work.processed)),
+            spaced(work.squeezed),
+            spaced(work.dropped),
+            *(quantity(ns, "ns") if ns else "" for ns in (work.napi_ns, work.ksoftirqd_ns)),
+        ),
+    )
+
+
+def _by_cpu(counts: ByCpu) -> str:
+    """Return a sum, and what part of it each CPU has: 12 000 (CPU 0: 60, 1: 40 %)."""
+    whole = sum(counts.values())
+    if not whole:
+        return spaced(whole)
+    if len(counts) == 1:
+        return f"{spaced(whole)} (CPU {next(iter(counts))})"
+    parts = ", ".join(f"{cpu}: {100 * part / whole:.0f}" for cpu, part in counts.items())
+    return f"{spaced(whole)} (CPU {parts}{FIXED_SPACE}%)"
+
+
+VIEW = View(sections=_sections)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What knobs were read to be, in the tables and the report: what did not hold comes first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import page_checks
+import pytest
+import searches
+from test_report import fake_gnuplot
+from test_tables import text
+
+from skblab_analysis.load import load
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.terminal import of_run
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.settings.rows import ReadBack
+from skblab_analysis.settings.view import of
+
+
+def recorded(results: Path, *after: str) -> Path:
+    """Return a run of a trial for each reading of a knob that is to be 1."""
+    folder = RunFolder.create(results, "settings", searches.plan(), synthetic=True)
+    for block, found in enumerate(after):
+        rules = ReadBack(knob="rules", value="2", before="", wanted="a\nb", after="a\nb")
+        folder.known([ReadBack(knob="rp", value="1", before="0", wanted="1", after=found), rules])
+        folder.record(searches.search("baseline", block, 1000.0))
+    return folder.path
+
+
+def test_readings_that_are_alike_are_one_and_what_did_not_hold_is_first(tmp_path: Path) -> None:
+    found = of(load(recorded(tmp_path, "1", "1", "0")))
+    assert [(read.knob, read.after, read.trials, read.held) for read in found] == [
+        ("rp", "0", 1, False),
+        ("rp", "1", 2, True),
+        ("rules", "a\nb", 3, True),
+    ]
+    assert found[2].cells == ("rules", "2", "", "a …", "a …", "3")
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_page_has_all_and_the_terminal_what_did_not_hold(tmp_path: Path, held: bool) -> None:
+    path = recorded(tmp_path, "1", "1" if held else "0")
+    page = page_checks.check(build_report(path, fake_gnuplot))
+    assert "What was set" in page.text
+    assert ("not as wanted: such a trial is invalid" in page.text) is not held
+    assert ("Settings that did not hold" in text(*of_run(path))) is not held
+
+
+def test_a_run_without_readings_has_no_such_section(tmp_path: Path) -> None:
+    page = build_report(searches.finished_run(tmp_path), fake_gnuplot)
+    assert "What was set" not in page.read_text()
