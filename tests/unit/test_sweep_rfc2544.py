@@ -13,7 +13,7 @@ from skblab.sweep.measure.rfc2544.back_to_back import applies, back_to_back
 from skblab.sweep.measure.rfc2544.frame_loss import frame_loss
 from skblab.sweep.measure.rfc2544.recovery import Stepped, recovery
 from skblab.sweep.measure.throughput.confirm import confirm
-from skblab.sweep.measure.throughput.goals import Plan
+from skblab.sweep.measure.throughput.goals import SearchRequest
 from skblab.sweep.measure.throughput.search import search
 from skblab.sweep.measure.throughput.trial import Recorder
 from skblab_analysis.base.errors import UsageError
@@ -147,10 +147,10 @@ def test_a_recovery_that_makes_no_sense_is_refused(throughput: float, repeats: i
 
 
 def test_latency_is_twenty_trials_of_two_minutes() -> None:
-    plan = latency.trials(1e5)
-    assert len(plan) == 20
-    assert {(one.load, one.seconds, one.tag_after) for one in plan} == {(1e5, 120, 60)}
-    assert plan[0].full_length
+    trials = latency.trials(1e5)
+    assert len(trials) == 20
+    assert {(one.load, one.seconds, one.tag_after) for one in trials} == {(1e5, 120, 60)}
+    assert trials[0].full_length
 
 
 def test_shorter_trials_say_so() -> None:
@@ -164,9 +164,9 @@ def test_shorter_trials_say_so() -> None:
 
 
 def test_the_full_trial_confirms_the_strict_rate_or_does_not() -> None:
-    plan = Plan(1000, 1e6, trials=3)
+    request = SearchRequest(1000, 1e6, trials=3)
     steady = Device(2e5)
-    found = search(Testbed(steady), plan)["strict"]
+    found = search(Testbed(steady), request)["strict"]
     good = confirm(Testbed(steady), found)
     assert good is not None
     assert good.confirmed
@@ -175,4 +175,4 @@ def test_the_full_trial_confirms_the_strict_rate_or_does_not() -> None:
     assert stalls is not None
     assert not stalls.confirmed
     assert not stalls.full_length
-    assert confirm(Testbed(steady), search(Testbed(Device(0)), plan)["strict"]) is None
+    assert confirm(Testbed(steady), search(Testbed(Device(0)), request)["strict"]) is None

@@ -11,7 +11,8 @@ from skblab.lab import kernel
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
-from skblab.sweep.plan import Boot, Plan
+from skblab.sweep.plan import Plan
+from skblab.sweep.planned import Boot
 from skblab_analysis.base.errors import one_line
 
 

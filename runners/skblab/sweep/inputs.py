@@ -48,9 +48,9 @@ def files(plan: Plan) -> dict[str, str]:
     """Return the files that values of knobs name, as what tells their contents from others."""
     found = {}
     for boot in plan.boots:
-        for change in boot.changes:
+        for setting in boot.settings:
             for name in OF_FILES:
-                value = change.knobs.get(name)
+                value = setting.knobs.get(name)
                 if isinstance(value, str):
                     content = Path(value).read_bytes()
                     found[f"{name} {value}"] = hashlib.sha256(content).hexdigest()[:16]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A latency trial: packets at a rate, each timed from the generator to the sink.
+"""Latency: packets at a rate, each timed from the generator to the sink.
 
 Packets are stamped anew as they leave the generator's device: pktgen's own stamp is older than its
 wait for the packet's turn. Those on their way are waited for before the sink ends.
@@ -7,40 +7,152 @@ wait for the packet's turn. Those on their way are waited for before the sink en
 
 from __future__ import annotations
 
-from skblab.sweep.experiment import TESTER, Latency
-from skblab.sweep.plan import Trial
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from skblab.sweep.best import BestSoFar
+from skblab.sweep.measure.base import (
+    TRIAL_SECONDS,
+    Measure,
+    Program,
+    Recording,
+    Section,
+    Sections,
+    countable,
+    each_once,
+)
+from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
-from skblab.testbeds import Sending, Testbed
-from skblab.testbeds.base import sink
-from skblab.testbeds.sink import counting
+from skblab.testbeds import Kind, Sending, Testbed
+from skblab.testbeds.base import SHARED, sink
+from skblab.testbeds.sink import Sink, counting
+from skblab_analysis.base.words import quantity
+from skblab_analysis.latency import summary
 from skblab_analysis.latency.rows import Arrivals
+from skblab_analysis.load import Run
 
-PROGRAM = "pktsink"
-
-
-def sending(trial: Trial, tester: bool, asked: Latency) -> Sending:
-    """Return what a trial sends."""
-    assert trial.rate is not None
-    return Sending.timed(trial.stream, trial.rate, asked.seconds, tester=tester, by_queue=True)
+PKTSINK = Program("pktsink", "tester")
+# As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
+MOST_LATE = 4
+MOST_RUN = 1 << 20
 
 
-def arrivals(key: Key, trial: Trial, testbed: Testbed, asked: Latency) -> Arrivals:
-    """Run a latency trial, and return how its packets arrived; SkblabError if it cannot be run."""
-    assert trial.rate is not None
-    tester = key.setting == TESTER
-    watched = sink(tester=tester, late_us=asked.late_us, run=asked.run)
-    with counting(testbed.tester, testbed.program(PROGRAM), watched) as attached:
-        offered = testbed.offer(sending(trial, tester, asked))
-        document = attached.end()
-    return Arrivals(
-        setting=key.setting,
-        part="tester" if tester else "whole",
-        boot=key.block,
-        boot_knobs=key.boot_knobs,
-        traffic=key.traffic,
-        rate=trial.rate,
-        sent=offered.tried,
-        seconds=asked.seconds,
-        took=offered.microseconds / 1e6,
-        document=document,
+class Latency(Section):
+    """One-way latency, loss and anomalies at given rates."""
+
+    rates: Annotated[
+        tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
+        Field(min_length=1),
+        AfterValidator(each_once),
+    ]
+    seconds: Annotated[float, Field(gt=0, le=86400)] = 10.0
+    late_us: Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...],
+        Field(max_length=MOST_LATE, description="RFC 8578: 250 and 750"),
+        AfterValidator(each_once),
+    ] = (250.0, 750.0)
+    run: Annotated[
+        int, Field(ge=1, le=MOST_RUN, description="late packets in a row that are an anomaly")
+    ] = 2
+
+    @model_validator(mode="after")
+    def _fits(self) -> Latency:
+        countable(self.rates, self.seconds)
+        return self
+
+    def sink(self, measurement: Measurement) -> Sink:
+        """Return what a measurement's packets are looked at by."""
+        return sink(tester=measurement.tester, late_us=self.late_us, run=self.run)
+
+    def sending(self, measurement: Measurement) -> Sending:
+        """Return what a measurement sends."""
+        assert measurement.rate is not None
+        return Sending.timed(
+            measurement.stream,
+            measurement.rate,
+            self.seconds,
+            tester=measurement.tester,
+            by_queue=True,
+        )
+
+
+def watching(sink: Sink) -> str:
+    """Return the command of a guest that looks at packets as they arrive."""
+    return shlex.join([f"{SHARED}/{PKTSINK.name}", *sink.options()])
+
+
+class LatencyMeasure(Measure):
+    """The Measure."""
+
+    name = "latency"
+    section = Latency
+    narrows = True
+
+    def programs(self, asked: Sections) -> Sequence[Program]:
+        """Return what times packets."""
+        return (PKTSINK,)
+
+    def best(self) -> BestSoFar:
+        """Return what tells the setting with the least median."""
+        return BestSoFar(self.name, more=False, unit="ns for half")
+
+    def rates(self, asked: Sections) -> Sequence[int | None]:
+        """Return the file's rates, in packets a second."""
+        return asked[Latency].rates
+
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long a trial takes."""
+        return asked[Latency].seconds + TRIAL_SECONDS if measurement.measure == self.name else 0.0
+
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield the sink, and what is sent."""
+        if measurement.measure == self.name:
+            latency = asked[Latency]
+            yield watching(latency.sink(measurement))
+            yield kind.offering(latency.sending(measurement), cpus)
+
+    def measure(
+        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
+    ) -> Callable[[], None]:
+        """Run a trial; SkblabError if it cannot be run."""
+        latency = recording.asked[Latency]
+        assert measurement.rate is not None
+        program = testbed.program(PKTSINK.name)
+        with counting(testbed.tester, program, latency.sink(measurement)) as attached:
+            offered = testbed.offer(latency.sending(measurement))
+            document = attached.end()
+        arrivals = Arrivals(
+            setting=key.setting,
+            part="tester" if measurement.tester else "whole",
+            boot=key.block,
+            boot_knobs=key.boot_knobs,
+            traffic=key.traffic,
+            rate=measurement.rate,
+            sent=offered.tried,
+            seconds=latency.seconds,
+            took=offered.microseconds / 1e6,
+            document=document,
+        )
+        return lambda: _record(recording, key, arrivals)
+
+    def widest(self, run: Run) -> Sequence[float | None]:
+        """Return half of the widest interval of delays."""
+        return [summary.widest(delays)] if (delays := summary.of(run)) else []
+
+
+LATENCY = LatencyMeasure()
+
+
+def _record(recording: Recording, key: Key, arrivals: Arrivals) -> None:
+    recording.folder.record_arrivals(arrivals)
+    median = arrivals.document.latency.histogram().quantile(0.5)
+    recording.best.add(key, median)
+    recording.reporter.say(
+        f"block {arrivals.boot + 1}, {arrivals.setting}, {arrivals.traffic}, {arrivals.rate}/s: "
+        f"half within {quantity(median, 'ns')}, {arrivals.lost} of {arrivals.sent} packets lost"
     )

@@ -1,22 +1,53 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A trial of the layer probe: packets at a rate, each timed in every layer of the router."""
+"""Layers: packets at a rate, each timed in every layer of the router."""
 
 from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
 
 from skblab.machine.device import Machine
 from skblab.probe.attached import attached
 from skblab.probe.request import Request
 from skblab.probe.targets import Target, stamps_for
-from skblab.sweep.experiment import Layers
-from skblab.sweep.plan import Trial
+from skblab.sweep.best import BestSoFar
+from skblab.sweep.measure.base import (
+    TRIAL_SECONDS,
+    Measure,
+    Program,
+    Recording,
+    Section,
+    Sections,
+    countable,
+    each_once,
+)
+from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
-from skblab.testbeds import Sending, Testbed
+from skblab.testbeds import Kind, Sending, Testbed
+from skblab.testbeds.base import SHARED
 from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
 
-PROGRAM = "pathlat"
+PATHLAT = Program("pathlat", "router")
 # Per cent of the packets of which it is not known what became of them, at most.
 MAX_UNACCOUNTED = 0.1
+
+
+class Layers(Section):
+    """The layer probe at given rates."""
+
+    rates: Annotated[
+        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), AfterValidator(each_once)
+    ]
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> Layers:
+        countable(self.rates, self.seconds)
+        return self
 
 
 def request(machine: Machine) -> Request:
@@ -30,24 +61,71 @@ def request(machine: Machine) -> Request:
     return Request(path=PATH, device=machine.devices[0].name, netns=machine.netns)
 
 
-def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, Probed]:
-    """Send packets while the probe looks on; return its document, and what that is of."""
-    assert trial.rate is not None
-    asks = request(testbed.machine)
-    release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
-    target = Target("the router", testbed.transport, testbed.program(PROGRAM), release)
-    with (
-        stamps_for(target, asks.source),
-        attached(target, asks, lambda text: None) as reading,
-    ):
-        offered = testbed.offer(Sending.timed(trial.stream, trial.rate, asked.seconds))
-        document = reading.end()
-    return document, Probed(
-        boot=key.block,
-        boot_knobs=key.boot_knobs,
-        traffic=key.traffic,
-        rate=trial.rate,
-        sent=offered.tried,
-        forwarded=offered.forwarded,
-        offered_rate=offered_rate(offered.tried, asked.seconds, offered.microseconds / 1e6),
+class LayersMeasure(Measure):
+    """The Measure: of the router alone, for a tester has no layers."""
+
+    name = "layers"
+    section = Layers
+    calibrates = False
+
+    def programs(self, asked: Sections) -> Sequence[Program]:
+        """Return the probe."""
+        return (PATHLAT,)
+
+    def best(self) -> BestSoFar:
+        """Return what is never told anything: which layer is to be better only a user knows."""
+        return BestSoFar(self.name, more=False, unit="ns")
+
+    def rates(self, asked: Sections) -> Sequence[int | None]:
+        """Return the file's rates, in packets a second."""
+        return asked[Layers].rates
+
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long a trial takes."""
+        return asked[Layers].seconds + TRIAL_SECONDS if measurement.measure == self.name else 0.0
+
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield the probe."""
+        if measurement.measure == self.name:
+            options = request(kind.machine(cpus)).options()
+            yield shlex.join([f"{SHARED}/{PATHLAT.name}", *options])
+
+    def measure(
+        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
+    ) -> Callable[[], None]:
+        """Send packets while the probe looks on; SkblabError if it cannot."""
+        seconds = recording.asked[Layers].seconds
+        assert measurement.rate is not None
+        asks = request(testbed.machine)
+        release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
+        program = testbed.program(PATHLAT.name)
+        target = Target("the router", testbed.transport, program, release)
+        with (
+            stamps_for(target, asks.source),
+            attached(target, asks, lambda text: None) as reading,
+        ):
+            offered = testbed.offer(Sending.timed(measurement.stream, measurement.rate, seconds))
+            document = reading.end()
+        probed = Probed(
+            boot=key.block,
+            boot_knobs=key.boot_knobs,
+            traffic=key.traffic,
+            rate=measurement.rate,
+            sent=offered.tried,
+            forwarded=offered.forwarded,
+            offered_rate=offered_rate(offered.tried, seconds, offered.microseconds / 1e6),
+        )
+        return lambda: _record(recording, key, document, probed)
+
+
+LAYERS = LayersMeasure()
+
+
+def _record(recording: Recording, key: Key, document: str, probed: Probed) -> None:
+    recording.folder.record_probe(document, MAX_UNACCOUNTED, setting=key.setting, of=probed)
+    recording.reporter.say(
+        f"block {probed.boot + 1}, {key.setting}, {probed.traffic}, {probed.rate}/s: layers of "
+        f"{probed.forwarded} packets"
     )

@@ -14,12 +14,12 @@ from functools import partial
 
 from skblab.lab.guest.errors import GuestError
 from skblab.machine.transport import TransportError
-from skblab.sweep.experiment import Rfc2544
-from skblab.sweep.measure.latency import PROGRAM
+from skblab.sweep.measure.latency import PKTSINK
 from skblab.sweep.measure.rfc2544 import latency
 from skblab.sweep.measure.rfc2544.back_to_back import applies, back_to_back
 from skblab.sweep.measure.rfc2544.frame_loss import frame_loss, percent
 from skblab.sweep.measure.rfc2544.recovery import AFTER, OVERLOAD, Stepped, recovery
+from skblab.sweep.measure.rfc2544.section import Rfc2544
 from skblab.sweep.measure.throughput.limits import Tolerances, missed
 from skblab.sweep.measure.throughput.trial import Measurer, Trial
 from skblab.testbeds import Sending, Testbed
@@ -200,7 +200,7 @@ class Tests:
 
     def _watched(self, watched: Sink, sending: Sending) -> tuple[ArrivalsDocument, Offered]:
         """Return how packets arrived, and how many were sent."""
-        program = self.testbed.program(PROGRAM)
+        program = self.testbed.program(PKTSINK.name)
         with counting(self.testbed.tester, program, watched) as attached:
             offered = self.testbed.offer(sending)
             return attached.end(), offered

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from skblab.sweep.measure.throughput import limits
-from skblab.sweep.measure.throughput.goals import Goal, Plan
+from skblab.sweep.measure.throughput.goals import Goal, SearchRequest
 from skblab.sweep.measure.throughput.trial import Trial
 from skblab_analysis.throughput.rows import Limit, Outcome
 
@@ -69,9 +69,9 @@ class GoalResult:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What was found for every goal of the plan, in its order, and by which trials."""
+    """What was found for every goal that was asked for, in their order, and by which trials."""
 
-    plan: Plan
+    request: SearchRequest
     goals: tuple[GoalResult, ...]
     trials: tuple[Trial, ...]
 

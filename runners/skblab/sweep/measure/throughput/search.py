@@ -20,7 +20,7 @@ from MLRsearch import (
 )
 from MLRsearch.search_goal_tuple import SearchGoalTuple
 
-from skblab.sweep.measure.throughput.goals import Goal, Plan
+from skblab.sweep.measure.throughput.goals import Goal, SearchRequest
 from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
 from skblab.sweep.measure.throughput.trial import Measurer, Recorder, Trial
 from skblab_analysis.base.errors import SkblabError
@@ -59,7 +59,7 @@ def measurement(trial: Trial) -> MeasurementResult:
     )
 
 
-def search_goal(goal: Goal, plan: Plan) -> SearchGoal:
+def search_goal(goal: Goal, request: SearchRequest) -> SearchGoal:
     """Return the goal in the package's words."""
     return SearchGoal(
         loss_ratio=goal.loss_ratio,
@@ -67,31 +67,33 @@ def search_goal(goal: Goal, plan: Plan) -> SearchGoal:
         relative_width=goal.width,
         initial_trial_duration=UNIT,
         final_trial_duration=UNIT,
-        duration_sum=UNIT * plan.trials,
+        duration_sum=UNIT * request.trials,
         # A device without a good load is a result, and not an error.
         fail_fast=False,
     )
 
 
-def search(measurer: Measurer, plan: Plan) -> SearchResult:
-    """Search for all goals of the plan.
+def search(measurer: Measurer, request: SearchRequest) -> SearchResult:
+    """Search for all goals of the request.
 
     What the Measurer raises comes through; with a Recorder for it the trials until then are kept.
     """
     recorder = Recorder(measurer)
-    goals = {goal.name: search_goal(goal, plan) for goal in plan.goals}
+    goals = {goal.name: search_goal(goal, request) for goal in request.goals}
     config = Config()
     # The order matters: each is checked against the other as it is set.
-    config.min_load = min(plan.min_load, config.min_load)
-    config.max_load = plan.max_load
-    config.min_load = plan.min_load
+    config.min_load = min(request.min_load, config.min_load)
+    config.max_load = request.max_load
+    config.min_load = request.min_load
     # Goals that differ by their name alone are one to the package.
     config.goals = SearchGoalTuple(tuple(dict.fromkeys(goals.values())))
     config.search_duration_max = NEVER
     config.warmup_duration = 0.0
-    found = MultipleLossRatioSearch(config).search(_Adapted(recorder, plan.seconds), debug=_silent)
+    found = MultipleLossRatioSearch(config).search(
+        _Adapted(recorder, request.seconds), debug=_silent
+    )
     results = []
-    for goal in plan.goals:
+    for goal in request.goals:
         one = found[goals[goal.name]]
         lower, upper = one.relevant_lower_bound, one.relevant_upper_bound
         throughput = one.conditional_throughput
@@ -101,7 +103,7 @@ def search(measurer: Measurer, plan: Plan) -> SearchResult:
         )
         rate = None if throughput is None else float(throughput)
         results.append(GoalResult.found(goal, bounds, rate, recorder.trials))
-    return SearchResult(plan, tuple(results), tuple(recorder.trials))
+    return SearchResult(request, tuple(results), tuple(recorder.trials))
 
 
 def _silent(text: str) -> None:

@@ -24,7 +24,7 @@ from skblab.machine.guest import Guest
 from skblab.sweep import booting
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Experiment
-from skblab.sweep.plan import Boot
+from skblab.sweep.planned import Boot
 from skblab.testbeds import GuestKind, Testbed, inventory
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.run import Clock, Environment
@@ -43,7 +43,7 @@ class _Described(BaseModel):
     router: dict[str, str]
 
 
-class Beds(Protocol):
+class Machines(Protocol):
     """What a testbed comes up in, boot by boot."""
 
     def undo_of(self, boot: Boot) -> Path:

@@ -9,13 +9,15 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 STOP_SECONDS = 0.5
 
 
-def side_by_side(jobs: Sequence[Callable[[], None]], lanes: int, stop: Callable[[], None]) -> None:
-    """Run all jobs, `lanes` at a time and begun in their order; with one lane, in this thread.
+def side_by_side(
+    jobs: Sequence[Callable[[], None]], at_once: int, stop: Callable[[], None]
+) -> None:
+    """Run all jobs, so many `at_once` and begun in their order; one at a time in this thread.
 
     The first that fails, or a signal, ends all: jobs that have not begun do not begin, `stop` has
     those under way end, and the failure is raised once they have.
     """
-    if lanes == 1:
+    if at_once == 1:
         for job in jobs:
             job()
         return
@@ -29,7 +31,7 @@ def side_by_side(jobs: Sequence[Callable[[], None]], lanes: int, stop: Callable[
             raise
 
     waiting: list[Future[None]] = []
-    with ThreadPoolExecutor(lanes) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         try:
             waiting += (pool.submit(kept, job) for job in jobs)
             if wait(waiting, return_when=FIRST_EXCEPTION).not_done:

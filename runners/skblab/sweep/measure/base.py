@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a measure of a sweep is: its section of the experiment file, and all that is done for it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from skblab.lab.reporter import Reporter
+from skblab.sweep.best import BestSoFar
+from skblab.sweep.planned import Measurement
+from skblab.sweep.progress import Key
+from skblab.testbeds import Kind, Sending, Testbed
+from skblab.testbeds.asked import MOST_PACKETS, Stream
+from skblab.testbeds.base import WARM_UP
+from skblab_analysis.load import Run
+from skblab_analysis.runfolder import RunFolder
+
+# For the estimate: what a trial takes beside its traffic, in seconds.
+TRIAL_SECONDS = 1.0
+# More than a veth pair has carried anywhere; a search goes on from what really comes.
+MOST_PER_SECOND = 10_000_000.0
+
+
+class Section(BaseModel):
+    """What an experiment file asks of a measure."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+class Sections(Section):
+    """The sections of an experiment file's `measure`, each None if it is not there."""
+
+    def get(self, kind: type[SectionT]) -> SectionT | None:
+        """Return the section of this kind; None if the file has none."""
+        values = (getattr(self, name) for name in type(self).model_fields)
+        return next((value for value in values if isinstance(value, kind)), None)
+
+    def __getitem__(self, kind: type[SectionT]) -> SectionT:
+        """Return the section of this kind; KeyError if the file has none."""
+        if (found := self.get(kind)) is None:
+            raise KeyError(kind.__name__)
+        return found
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of ours that a measure needs, and on which machine of a testbed."""
+
+    name: str
+    where: Literal["router", "tester"]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a run was asked for, where it records, and what it says meanwhile."""
+
+    asked: Sections
+    folder: RunFolder
+    reporter: Reporter
+    best: BestSoFar
+
+
+class Part(Protocol):
+    """What takes part in the measurements of a sweep; `asked` has its section.
+
+    `name` is that of its section, which is what an experiment file can ask of it.
+    """
+
+    name: ClassVar[str]
+    section: ClassVar[type[Section]]
+
+    def faults(self, asked: Sections) -> Sequence[str]:
+        """Return what of its section does not fit the others, in sentences."""
+        return ()
+
+    def programs(self, asked: Sections) -> Sequence[Program]:
+        """Return the programs that it needs in a testbed."""
+        return ()
+
+    @abstractmethod
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long its part of a measurement takes; 0 if it has none."""
+
+    @abstractmethod
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield the commands of its part of a measurement, as far as they are known before."""
+
+
+class Measure(Part, Protocol):
+    """What has measurements of its own, which records have by its `name`.
+
+    `calibrates`: the tester alone is measured, too. `narrows`: its figures have intervals, which
+    can be narrow enough.
+    """
+
+    calibrates: ClassVar[bool] = True
+    narrows: ClassVar[bool] = False
+
+    @abstractmethod
+    def best(self) -> BestSoFar:
+        """Return what tells the best setting by its figures."""
+
+    @abstractmethod
+    def rates(self, asked: Sections) -> Sequence[int | None]:
+        """Return the rates that each kind of traffic is measured at; None: at no given one."""
+
+    @abstractmethod
+    def measure(
+        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
+    ) -> Callable[[], None]:
+        """Measure; what is returned records it, if its setting is still there.
+
+        SkblabError if it cannot be measured.
+        """
+
+    def widest(self, run: Run) -> Sequence[float | None]:
+        """Return half of the widest interval of each of a run's tables, as part of its mean.
+
+        None is one that is missing yet.
+        """
+        return ()
+
+
+def fill_caches(measurement: Measurement, testbed: Testbed) -> None:
+    """Send some packets that are not counted."""
+    testbed.offer(Sending(measurement.stream, WARM_UP, tester=measurement.tester))
+
+
+def warming(stream: Stream, seconds: float) -> Sending:
+    """Return as much as goes for so long: a guest that was just booted is slow at first."""
+    return Sending(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
+
+
+def each_once(values: tuple[float, ...]) -> tuple[float, ...]:
+    """Return values of a section; ValueError if one is there twice."""
+    if len(set(values)) < len(values):
+        raise ValueError("one is there twice")
+    return values
+
+
+def countable(rates: tuple[int, ...], seconds: float) -> None:
+    """Raise ValueError for more packets than the generator counts to; rates in packets a second."""
+    if max(rates) * seconds >= MOST_PACKETS:
+        raise ValueError(
+            f"{max(rates)} packets a second for {seconds:g} s are more than the generator counts "
+            f"to, {MOST_PACKETS}; expected fewer seconds"
+        )

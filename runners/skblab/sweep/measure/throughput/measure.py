@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Throughput: the highest rate of each setting and kind of traffic, found by a search.
+
+Each boot begins with the tester: generator, links and sink, with no router in between, are searched
+as each setting is after them. What the tester reaches is the ceiling: a setting that comes near it,
+or whose search ended because the generator could not keep the rate, has the tester for its limit.
+RFC 2544's other tests are run at the rate that was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from skblab.sweep.best import BestSoFar
+from skblab.sweep.measure.base import (
+    TRIAL_SECONDS,
+    Measure,
+    Recording,
+    Sections,
+)
+from skblab.sweep.measure.rfc2544.section import Rfc2544
+from skblab.sweep.measure.rfc2544.tests import Tests
+from skblab.sweep.measure.throughput import goals, limits
+from skblab.sweep.measure.throughput.confirm import Confirmation, confirm
+from skblab.sweep.measure.throughput.limits import MARGIN, Tolerances
+from skblab.sweep.measure.throughput.offering import Offering
+from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
+from skblab.sweep.measure.throughput.search import search
+from skblab.sweep.measure.throughput.section import Throughput
+from skblab.sweep.measure.throughput.trial import Recorder, Trial
+from skblab.sweep.planned import Measurement
+from skblab.sweep.progress import Key
+from skblab.testbeds import Kind, Offered, Sending, Testbed
+from skblab_analysis.load import Run
+from skblab_analysis.rfc2544.rows import Figure
+from skblab_analysis.throughput import summary
+from skblab_analysis.throughput.rows import Found, Load, Purpose, Search
+
+# For the estimate: trials of a search, about, where `trials` of them decide on a load: it looks at
+# four loads near the result, and at some that need one trial only.
+LOADS = 4
+# Of what a generator reached that was asked for more than it can, so much it keeps.
+SAFE = 0.98
+
+
+class ThroughputMeasure(Measure):
+    """The Measure."""
+
+    name = "throughput"
+    section = Throughput
+    narrows = True
+
+    def best(self) -> BestSoFar:
+        """Return what tells the setting with the highest rate of the first goal."""
+        return BestSoFar(self.name, more=True, unit="packets/s")
+
+    def rates(self, asked: Sections) -> Sequence[int | None]:
+        """Return that no rate is given: it is what is searched for."""
+        return (None,)
+
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long a search takes, and the trial that confirms it."""
+        if measurement.measure != self.name:
+            return 0.0
+        section = asked[Throughput]
+        found = LOADS * (section.trials + 1) * (section.seconds + TRIAL_SECONDS)
+        return found if measurement.tester else found + (section.confirm_seconds or 0.0)
+
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield the first load: what comes after depends on what becomes of it."""
+        if measurement.measure == self.name:
+            request = asked[Throughput].request()
+            sending = partial(Sending.timed, measurement.stream, tester=measurement.tester)
+            yield kind.offering(sending(request.max_load, request.seconds), cpus)
+
+    def measure(
+        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
+    ) -> Callable[[], None]:
+        """Search, of a setting or of the tester."""
+        return _Searching(recording, key, measurement, testbed).run()
+
+    def widest(self, run: Run) -> Sequence[float | None]:
+        """Return half of the widest interval of rates."""
+        return [summary.widest(rates)] if (rates := summary.of(run)) else []
+
+
+THROUGHPUT = ThroughputMeasure()
+
+
+@dataclass(frozen=True)
+class _Searching:
+    """A search in a testbed, what follows it, and how both are recorded."""
+
+    recording: Recording
+    key: Key
+    measurement: Measurement
+    testbed: Testbed
+
+    def run(self) -> Callable[[], None]:
+        """Search, confirm and test; what is returned records it."""
+        asked, tester = self._asked, self.measurement.tester
+        # A guest's CPU stands still for milliseconds when its host has other work: a trial that
+        # ends a little late is no worse than the result is wide.
+        late = Tolerances(generator=asked.width / 2)
+        measurer = Offering(self.testbed, self.measurement.stream, tester, late, self._again)
+        recorder = Recorder(measurer, self._keep)
+        found = search(recorder, asked.request())
+        confirmed = None
+        if asked.confirm_seconds is not None and not tester:
+            confirmed = confirm(recorder, found["strict"], asked.confirm_seconds)
+        before = len(recorder.trials)
+        tested = [] if tester else list(self._tested(recorder, found))
+        return partial(self._record, found, confirmed, tested, recorder.trials[before:])
+
+    @property
+    def _asked(self) -> Throughput:
+        return self.recording.asked[Throughput]
+
+    def _tested(self, measurer: Recorder, found: SearchResult) -> Iterator[Figure]:
+        """Yield what RFC 2544's other tests find, at the strict rate; nothing where is none."""
+        asked = self.recording.asked.get(Rfc2544)
+        if asked is None or (rate := found["strict"].lower) is None:
+            return
+        ceiling = self._ceiling(goals.STRICT.name)
+        most = max(rate, _most(measurer.trials) if ceiling is None else ceiling)
+        alone = ceiling is not None and ceiling >= rate
+        yield from Tests(
+            asked,
+            self.testbed,
+            self.measurement.stream,
+            measurer,
+            rate,
+            found["strict"].limit,
+            most,
+            alone,
+            self._asked.width,
+        ).run()
+
+    def _keep(self, trial: Trial) -> None:
+        counts = {
+            "load": trial.load,
+            "sent": trial.sent,
+            "received": trial.received,
+            "took": trial.took,
+        }
+        self.recording.folder.journal("load", **self.key.words(), **counts, limit=trial.limit)
+
+    def _again(self, offered: Offered) -> None:
+        counts = {
+            "sent": offered.tried,
+            "forwarded": offered.forwarded,
+            "received": offered.received,
+        }
+        self.recording.folder.journal("again", **self.key.words(), **counts)
+
+    def _record(
+        self,
+        found: SearchResult,
+        confirmed: Confirmation | None,
+        tested: Sequence[Figure],
+        more: Sequence[Trial],
+    ) -> None:
+        loads = [_load(trial) for trial in found.trials]
+        if confirmed is not None:
+            loads.append(_load(confirmed.trial, "confirmation"))
+        loads += [_load(trial, "rfc2544") for trial in more]
+        recorded = Search(
+            setting=self.key.setting,
+            part="tester" if self.measurement.tester else "whole",
+            boot=self.key.block,
+            boot_knobs=self.key.boot_knobs,
+            traffic=self.key.traffic,
+            loads=tuple(loads),
+            goals=tuple(self._goal(result, confirmed) for result in found.goals),
+        )
+        self.recording.folder.record_search(recorded, tested)
+        self.recording.best.add(self.key, recorded.goals[0].throughput)
+        self.recording.reporter.say(_said(recorded))
+
+    def _goal(self, result: GoalResult, confirmed: Confirmation | None) -> Found:
+        made = Found(
+            goal=result.goal.name,
+            loss_ratio=result.goal.loss_ratio,
+            exceed_ratio=result.goal.exceed_ratio,
+            width=result.goal.width,
+            lower=result.lower,
+            upper=result.upper,
+            throughput=result.throughput or None,
+            trials=result.trials,
+            limit=result.limit,
+            outcome=result.outcome,
+            reached=result.reached,
+        )
+        if self.measurement.tester:
+            return made
+        # Four times the width, as MARGIN is of the usual one.
+        margin = max(MARGIN, 4 * result.goal.width)
+        ceiling = self._ceiling(result.goal.name)
+        judgement = limits.judge(result.lower, result.upper, result.limit, ceiling, margin)
+        more: dict[str, object] = {"judgement": judgement}
+        if confirmed is not None and result.goal.name == goals.STRICT.name:
+            more |= {
+                "confirmed": confirmed.confirmed,
+                "confirm_seconds": confirmed.trial.seconds,
+            }
+        return made.model_copy(update=more)
+
+    def _ceiling(self, goal: str) -> float | None:
+        """Return what the tester reached in this boot: also one that another guest had begun."""
+        key = self.key
+        ours = ("tester", goal, key.block, key.boot_knobs, key.traffic)
+        for found in self.recording.folder.results():
+            if (found.part, found.goal, found.boot, found.boot_knobs, found.traffic) == ours:
+                return found.lower
+        return None
+
+
+def _most(trials: Sequence[Trial]) -> float:
+    """Return the most that a tester was seen to send, which could not be tried alone."""
+    rates = (
+        trial.load if trial.limit != "generator" else SAFE * trial.sent / trial.lasted
+        for trial in trials
+    )
+    return max(rates, default=0.0)
+
+
+def _load(trial: Trial, purpose: Purpose = "search") -> Load:
+    return Load(
+        purpose=purpose,
+        load=trial.load,
+        seconds=trial.seconds,
+        took=trial.took,
+        sent=trial.sent,
+        forwarded=trial.forwarded,
+        received=trial.received,
+        loss_ratio=trial.loss_ratio,
+        limit=trial.limit,
+    )
+
+
+def _said(search: Search) -> str:
+    rates = ", ".join(
+        f"{goal.goal} {'none' if goal.throughput is None else round(goal.throughput)}"
+        for goal in search.goals
+    )
+    return f"block {search.boot + 1}, {search.setting}, {search.traffic}: {rates} packets/s"
