@@ -43,7 +43,7 @@ def commands(
             for measurement in of_setting.measurements:
                 fills = Sending(measurement.stream, WARM_UP, tester=measurement.tester)
                 yield f"{kind.offering(fills, cpus)}  # fills the caches"
-                for part in taking:
+                for part in (part for part in taking if part.joins(measurement)):
                     yield from part.commands(asked, measurement, kind, cpus)
 
 

@@ -74,6 +74,7 @@ class Plan:
                     part.seconds(self.experiment.measure, measurement)
                     for measurement in setting.measurements
                     for part in taking
+                    if part.joins(measurement)
                 )
                 # Those that are there already stay.
                 made = [

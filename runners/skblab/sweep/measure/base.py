@@ -6,9 +6,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from skblab.lab.reporter import Reporter
 from skblab.sweep.best import BestSoFar
@@ -59,13 +59,21 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """What a run was asked for, where it records, and what it says meanwhile."""
+class Attempt:
+    """A measurement under way: what it is, what was asked for, where it is recorded and told."""
 
+    key: Key
+    measurement: Measurement
+    testbed: Testbed
     asked: Sections
     folder: RunFolder
     reporter: Reporter
     best: BestSoFar
+
+    @property
+    def part(self) -> Literal["tester", "whole"]:
+        """What is measured, as records have it."""
+        return "tester" if self.measurement.tester else "whole"
 
 
 class Part(Protocol):
@@ -85,9 +93,13 @@ class Part(Protocol):
         """Return the programs that it needs in a testbed."""
         return ()
 
+    def joins(self, measurement: Measurement) -> bool:
+        """Return whether it takes part in a measurement."""
+        return measurement.measure == self.name
+
     @abstractmethod
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
-        """Return about how long its part of a measurement takes; 0 if it has none."""
+        """Return about how long its part of a measurement takes."""
 
     @abstractmethod
     def commands(
@@ -99,25 +111,26 @@ class Part(Protocol):
 class Measure(Part, Protocol):
     """What has measurements of its own, which records have by its `name`.
 
+    The best setting has the greatest figure, or the least if `least_is_best`; `unit` is behind it.
     `calibrates`: the tester alone is measured, too. `narrows`: its figures have intervals, which
     can be narrow enough.
     """
 
+    unit: ClassVar[str]
+    least_is_best: ClassVar[bool] = True
     calibrates: ClassVar[bool] = True
     narrows: ClassVar[bool] = False
 
-    @abstractmethod
     def best(self) -> BestSoFar:
         """Return what tells the best setting by its figures."""
+        return BestSoFar(self.name, more=not self.least_is_best, unit=self.unit)
 
-    @abstractmethod
     def rates(self, asked: Sections) -> Sequence[int | None]:
         """Return the rates that each kind of traffic is measured at; None: at no given one."""
+        return (None,)
 
     @abstractmethod
-    def measure(
-        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
-    ) -> Callable[[], None]:
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Measure; what is returned records it, if its setting is still there.
 
         SkblabError if it cannot be measured.
@@ -141,17 +154,30 @@ def warming(stream: Stream, seconds: float) -> Sending:
     return Sending(stream, round(MOST_PER_SECOND * seconds), seconds=seconds)
 
 
-def each_once(values: tuple[float, ...]) -> tuple[float, ...]:
-    """Return values of a section; ValueError if one is there twice."""
+def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
     if len(set(values)) < len(values):
         raise ValueError("one is there twice")
     return values
 
 
-def countable(rates: tuple[int, ...], seconds: float) -> None:
-    """Raise ValueError for more packets than the generator counts to; rates in packets a second."""
-    if max(rates) * seconds >= MOST_PACKETS:
-        raise ValueError(
-            f"{max(rates)} packets a second for {seconds:g} s are more than the generator counts "
-            f"to, {MOST_PACKETS}; expected fewer seconds"
-        )
+EachOnce = AfterValidator(_each_once)
+
+
+class AtRates(Section):
+    """Trials at given rates, in packets a second."""
+
+    rates: Annotated[
+        tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
+        Field(min_length=1),
+        EachOnce,
+    ]
+    seconds: float
+
+    @model_validator(mode="after")
+    def _countable(self) -> Self:
+        if max(self.rates) * self.seconds >= MOST_PACKETS:
+            raise ValueError(
+                f"{max(self.rates)} packets a second for {self.seconds:g} s are more than the "
+                f"generator counts to, {MOST_PACKETS}; expected fewer seconds"
+            )
+        return self

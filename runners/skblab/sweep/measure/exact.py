@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.labroot import Bind
 from skblab.lab.reporter import Reporter
 from skblab.sweep.best import BestSoFar
-from skblab.sweep.measure.base import Measure, Recording, Section, Sections, fill_caches
+from skblab.sweep.measure.base import Attempt, Measure, Section, Sections, fill_caches
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
 from skblab.testbeds import Kind, Sending, Testbed
@@ -70,14 +70,7 @@ class Exact(Measure):
     packets: int = PACKETS
     name: ClassVar[str] = "instructions"
     section: ClassVar[type[Section]] = Section
-
-    def best(self) -> BestSoFar:
-        """Return what tells the setting with the fewest instructions."""
-        return BestSoFar(self.name, more=False, unit="instructions/packet")
-
-    def rates(self, asked: Sections) -> Sequence[int | None]:
-        """Return that all packets are sent at once."""
-        return (None,)
+    unit: ClassVar[str] = "instructions/packet"
 
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
         """Return about how long a trial takes."""
@@ -89,14 +82,12 @@ class Exact(Measure):
         """Yield what is sent."""
         yield kind.offering(self._sending(measurement), cpus)
 
-    def measure(
-        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
-    ) -> Callable[[], None]:
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
-        offered = testbed.offer(self._sending(measurement))
+        key, offered = attempt.key, attempt.testbed.offer(self._sending(attempt.measurement))
         counted = ExactTrial(
             setting=key.setting,
-            part="tester" if measurement.tester else "whole",
+            part=attempt.part,
             boot=key.block,
             boot_knobs=key.boot_knobs,
             packets=offered.tried,
@@ -106,8 +97,8 @@ class Exact(Measure):
         )
 
         def record() -> None:
-            recording.folder.record_counted(counted)
-            recording.best.add(key, counted.per_packet)
+            attempt.folder.record_counted(counted)
+            attempt.best.add(key, counted.per_packet)
 
         return record
 
@@ -149,8 +140,8 @@ class Counting:
 
     def measure(self, key: Key, measurement: Measurement, testbed: Testbed) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
-        recording = Recording(Sections(), self.folder, self.reporter, self.best)
-        return Exact(self.packets).measure(recording, key, measurement, testbed)
+        there = (Sections(), self.folder, self.reporter, self.best)
+        return Exact(self.packets).measure(Attempt(key, measurement, testbed, *there))
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return why a setting with these knobs cannot be counted, in words; None if it can."""

@@ -11,22 +11,19 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
-from skblab.sweep.best import BestSoFar
 from skblab.sweep.measure.base import (
     TRIAL_SECONDS,
+    AtRates,
+    Attempt,
+    EachOnce,
     Measure,
     Program,
-    Recording,
-    Section,
     Sections,
-    countable,
-    each_once,
 )
 from skblab.sweep.planned import Measurement
-from skblab.sweep.progress import Key
-from skblab.testbeds import Kind, Sending, Testbed
+from skblab.testbeds import Kind, Sending
 from skblab.testbeds.base import SHARED, sink
 from skblab.testbeds.sink import Sink, counting
 from skblab_analysis.base.words import quantity
@@ -40,28 +37,18 @@ MOST_LATE = 4
 MOST_RUN = 1 << 20
 
 
-class Latency(Section):
+class Latency(AtRates):
     """One-way latency, loss and anomalies at given rates."""
 
-    rates: Annotated[
-        tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
-        Field(min_length=1),
-        AfterValidator(each_once),
-    ]
     seconds: Annotated[float, Field(gt=0, le=86400)] = 10.0
     late_us: Annotated[
         tuple[Annotated[float, Field(gt=0)], ...],
         Field(max_length=MOST_LATE, description="RFC 8578: 250 and 750"),
-        AfterValidator(each_once),
+        EachOnce,
     ] = (250.0, 750.0)
     run: Annotated[
         int, Field(ge=1, le=MOST_RUN, description="late packets in a row that are an anomaly")
     ] = 2
-
-    @model_validator(mode="after")
-    def _fits(self) -> Latency:
-        countable(self.rates, self.seconds)
-        return self
 
     def sink(self, measurement: Measurement) -> Sink:
         """Return what a measurement's packets are looked at by."""
@@ -89,15 +76,12 @@ class LatencyMeasure(Measure):
 
     name = "latency"
     section = Latency
+    unit = "ns for half"
     narrows = True
 
     def programs(self, asked: Sections) -> Sequence[Program]:
         """Return what times packets."""
         return (PKTSINK,)
-
-    def best(self) -> BestSoFar:
-        """Return what tells the setting with the least median."""
-        return BestSoFar(self.name, more=False, unit="ns for half")
 
     def rates(self, asked: Sections) -> Sequence[int | None]:
         """Return the file's rates, in packets a second."""
@@ -105,22 +89,20 @@ class LatencyMeasure(Measure):
 
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
         """Return about how long a trial takes."""
-        return asked[Latency].seconds + TRIAL_SECONDS if measurement.measure == self.name else 0.0
+        return asked[Latency].seconds + TRIAL_SECONDS
 
     def commands(
         self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
     ) -> Iterator[str]:
         """Yield the sink, and what is sent."""
-        if measurement.measure == self.name:
-            latency = asked[Latency]
-            yield watching(latency.sink(measurement))
-            yield kind.offering(latency.sending(measurement), cpus)
+        latency = asked[Latency]
+        yield watching(latency.sink(measurement))
+        yield kind.offering(latency.sending(measurement), cpus)
 
-    def measure(
-        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
-    ) -> Callable[[], None]:
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Run a trial; SkblabError if it cannot be run."""
-        latency = recording.asked[Latency]
+        latency, key = attempt.asked[Latency], attempt.key
+        testbed, measurement = attempt.testbed, attempt.measurement
         assert measurement.rate is not None
         program = testbed.program(PKTSINK.name)
         with counting(testbed.tester, program, latency.sink(measurement)) as attached:
@@ -128,7 +110,7 @@ class LatencyMeasure(Measure):
             document = attached.end()
         arrivals = Arrivals(
             setting=key.setting,
-            part="tester" if measurement.tester else "whole",
+            part=attempt.part,
             boot=key.block,
             boot_knobs=key.boot_knobs,
             traffic=key.traffic,
@@ -138,7 +120,7 @@ class LatencyMeasure(Measure):
             took=offered.microseconds / 1e6,
             document=document,
         )
-        return lambda: _record(recording, key, arrivals)
+        return lambda: _record(attempt, arrivals)
 
     def widest(self, run: Run) -> Sequence[float | None]:
         """Return half of the widest interval of delays."""
@@ -148,11 +130,11 @@ class LatencyMeasure(Measure):
 LATENCY = LatencyMeasure()
 
 
-def _record(recording: Recording, key: Key, arrivals: Arrivals) -> None:
-    recording.folder.record_arrivals(arrivals)
+def _record(attempt: Attempt, arrivals: Arrivals) -> None:
+    attempt.folder.record_arrivals(arrivals)
     median = arrivals.document.latency.histogram().quantile(0.5)
-    recording.best.add(key, median)
-    recording.reporter.say(
+    attempt.best.add(attempt.key, median)
+    attempt.reporter.say(
         f"block {arrivals.boot + 1}, {arrivals.setting}, {arrivals.traffic}, {arrivals.rate}/s: "
         f"half within {quantity(median, 'ns')}, {arrivals.lost} of {arrivals.sent} packets lost"
     )

@@ -7,26 +7,22 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
 from skblab.machine.device import Machine
 from skblab.probe.attached import attached
 from skblab.probe.request import Request
 from skblab.probe.targets import Target, stamps_for
-from skblab.sweep.best import BestSoFar
 from skblab.sweep.measure.base import (
     TRIAL_SECONDS,
+    AtRates,
+    Attempt,
     Measure,
     Program,
-    Recording,
-    Section,
     Sections,
-    countable,
-    each_once,
 )
 from skblab.sweep.planned import Measurement
-from skblab.sweep.progress import Key
-from skblab.testbeds import Kind, Sending, Testbed
+from skblab.testbeds import Kind, Sending
 from skblab.testbeds.base import SHARED
 from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
@@ -36,18 +32,10 @@ PATHLAT = Program("pathlat", "router")
 MAX_UNACCOUNTED = 0.1
 
 
-class Layers(Section):
+class Layers(AtRates):
     """The layer probe at given rates."""
 
-    rates: Annotated[
-        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), AfterValidator(each_once)
-    ]
     seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
-
-    @model_validator(mode="after")
-    def _fits(self) -> Layers:
-        countable(self.rates, self.seconds)
-        return self
 
 
 def request(machine: Machine) -> Request:
@@ -66,15 +54,12 @@ class LayersMeasure(Measure):
 
     name = "layers"
     section = Layers
+    unit = "ns"
     calibrates = False
 
     def programs(self, asked: Sections) -> Sequence[Program]:
         """Return the probe."""
         return (PATHLAT,)
-
-    def best(self) -> BestSoFar:
-        """Return what is never told anything: which layer is to be better only a user knows."""
-        return BestSoFar(self.name, more=False, unit="ns")
 
     def rates(self, asked: Sections) -> Sequence[int | None]:
         """Return the file's rates, in packets a second."""
@@ -82,21 +67,19 @@ class LayersMeasure(Measure):
 
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
         """Return about how long a trial takes."""
-        return asked[Layers].seconds + TRIAL_SECONDS if measurement.measure == self.name else 0.0
+        return asked[Layers].seconds + TRIAL_SECONDS
 
     def commands(
         self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
     ) -> Iterator[str]:
         """Yield the probe."""
-        if measurement.measure == self.name:
-            options = request(kind.machine(cpus)).options()
-            yield shlex.join([f"{SHARED}/{PATHLAT.name}", *options])
+        options = request(kind.machine(cpus)).options()
+        yield shlex.join([f"{SHARED}/{PATHLAT.name}", *options])
 
-    def measure(
-        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
-    ) -> Callable[[], None]:
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Send packets while the probe looks on; SkblabError if it cannot."""
-        seconds = recording.asked[Layers].seconds
+        seconds, key = attempt.asked[Layers].seconds, attempt.key
+        testbed, measurement = attempt.testbed, attempt.measurement
         assert measurement.rate is not None
         asks = request(testbed.machine)
         release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
@@ -117,15 +100,17 @@ class LayersMeasure(Measure):
             forwarded=offered.forwarded,
             offered_rate=offered_rate(offered.tried, seconds, offered.microseconds / 1e6),
         )
-        return lambda: _record(recording, key, document, probed)
+        return lambda: _record(attempt, document, probed)
 
 
 LAYERS = LayersMeasure()
 
 
-def _record(recording: Recording, key: Key, document: str, probed: Probed) -> None:
-    recording.folder.record_probe(document, MAX_UNACCOUNTED, setting=key.setting, of=probed)
-    recording.reporter.say(
-        f"block {probed.boot + 1}, {key.setting}, {probed.traffic}, {probed.rate}/s: layers of "
+def _record(attempt: Attempt, document: str, probed: Probed) -> None:
+    setting = attempt.key.setting
+    attempt.folder.record_probe(document, MAX_UNACCOUNTED, setting=setting, of=probed)
+    # Which layer is to be better only a user knows: no setting is the best.
+    attempt.reporter.say(
+        f"block {probed.boot + 1}, {setting}, {probed.traffic}, {probed.rate}/s: layers of "
         f"{probed.forwarded} packets"
     )

@@ -14,7 +14,7 @@ from skblab.lab.labroot import Bind
 from skblab.lab.reporter import Reporter
 from skblab.sweep.best import BestSoFar
 from skblab.sweep.experiment import Experiment
-from skblab.sweep.measure.base import Measure, Recording, fill_caches, warming
+from skblab.sweep.measure.base import Attempt, Measure, fill_caches, warming
 from skblab.sweep.measures import measures
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
@@ -63,8 +63,9 @@ class Timing:
 
     def measure(self, key: Key, measurement: Measurement, testbed: Testbed) -> Callable[[], None]:
         """Measure what is wanted, of a setting or of the tester."""
-        recording = Recording(self.experiment.measure, self.folder, self.reporter, self.best)
-        return self._measures[measurement.measure].measure(recording, key, measurement, testbed)
+        there = (self.experiment.measure, self.folder, self.reporter, self.best)
+        attempt = Attempt(key, measurement, testbed, *there)
+        return self._measures[measurement.measure].measure(attempt)
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return None: whatever can be set can be timed."""

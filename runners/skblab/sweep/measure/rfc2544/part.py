@@ -40,25 +40,24 @@ class OtherTests(Part):
         """Return what times packets, if any are timed."""
         return (PKTSINK,) if asked[Rfc2544].times else ()
 
+    def joins(self, measurement: Measurement) -> bool:
+        """Return whether it is a search that finds a setting's throughput."""
+        return measurement.recorded_as == "throughput"
+
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
         """Return about how long all tests take."""
-        return _seconds(asked[Rfc2544]) if self._follows(measurement) else 0.0
+        return _seconds(asked[Rfc2544])
 
     def commands(
         self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
     ) -> Iterator[str]:
         """Yield one of each test as if the search's first load were the result."""
-        if not self._follows(measurement):
-            return
         rate = asked[Throughput].request().max_load
         for name, watched, sending in examples(asked[Rfc2544], measurement.stream, rate):
             yield f"# RFC 2544, {name}, here as if {rate:g} packets/s were the throughput"
             if watched is not None:
                 yield watching(watched)
             yield kind.offering(sending, cpus)
-
-    def _follows(self, measurement: Measurement) -> bool:
-        return measurement.recorded_as == "throughput"
 
 
 RFC2544 = OtherTests()

@@ -13,13 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from skblab.sweep.best import BestSoFar
-from skblab.sweep.measure.base import (
-    TRIAL_SECONDS,
-    Measure,
-    Recording,
-    Sections,
-)
+from skblab.sweep.measure.base import TRIAL_SECONDS, Attempt, Measure, Sections
 from skblab.sweep.measure.rfc2544.section import Rfc2544
 from skblab.sweep.measure.rfc2544.tests import Tests
 from skblab.sweep.measure.throughput import goals, limits
@@ -31,8 +25,7 @@ from skblab.sweep.measure.throughput.search import search
 from skblab.sweep.measure.throughput.section import Throughput
 from skblab.sweep.measure.throughput.trial import Recorder, Trial
 from skblab.sweep.planned import Measurement
-from skblab.sweep.progress import Key
-from skblab.testbeds import Kind, Offered, Sending, Testbed
+from skblab.testbeds import Kind, Offered, Sending
 from skblab_analysis.load import Run
 from skblab_analysis.rfc2544.rows import Figure
 from skblab_analysis.throughput import summary
@@ -50,20 +43,12 @@ class ThroughputMeasure(Measure):
 
     name = "throughput"
     section = Throughput
+    unit = "packets/s"
+    least_is_best = False
     narrows = True
-
-    def best(self) -> BestSoFar:
-        """Return what tells the setting with the highest rate of the first goal."""
-        return BestSoFar(self.name, more=True, unit="packets/s")
-
-    def rates(self, asked: Sections) -> Sequence[int | None]:
-        """Return that no rate is given: it is what is searched for."""
-        return (None,)
 
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
         """Return about how long a search takes, and the trial that confirms it."""
-        if measurement.measure != self.name:
-            return 0.0
         section = asked[Throughput]
         found = LOADS * (section.trials + 1) * (section.seconds + TRIAL_SECONDS)
         return found if measurement.tester else found + (section.confirm_seconds or 0.0)
@@ -72,16 +57,13 @@ class ThroughputMeasure(Measure):
         self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
     ) -> Iterator[str]:
         """Yield the first load: what comes after depends on what becomes of it."""
-        if measurement.measure == self.name:
-            request = asked[Throughput].request()
-            sending = partial(Sending.timed, measurement.stream, tester=measurement.tester)
-            yield kind.offering(sending(request.max_load, request.seconds), cpus)
+        request = asked[Throughput].request()
+        sending = partial(Sending.timed, measurement.stream, tester=measurement.tester)
+        yield kind.offering(sending(request.max_load, request.seconds), cpus)
 
-    def measure(
-        self, recording: Recording, key: Key, measurement: Measurement, testbed: Testbed
-    ) -> Callable[[], None]:
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Search, of a setting or of the tester."""
-        return _Searching(recording, key, measurement, testbed).run()
+        return _Searching(attempt, attempt.asked[Throughput]).run()
 
     def widest(self, run: Run) -> Sequence[float | None]:
         """Return half of the widest interval of rates."""
@@ -95,34 +77,29 @@ THROUGHPUT = ThroughputMeasure()
 class _Searching:
     """A search in a testbed, what follows it, and how both are recorded."""
 
-    recording: Recording
-    key: Key
-    measurement: Measurement
-    testbed: Testbed
+    attempt: Attempt
+    asked: Throughput
 
     def run(self) -> Callable[[], None]:
         """Search, confirm and test; what is returned records it."""
-        asked, tester = self._asked, self.measurement.tester
+        asked, measurement = self.asked, self.attempt.measurement
         # A guest's CPU stands still for milliseconds when its host has other work: a trial that
         # ends a little late is no worse than the result is wide.
         late = Tolerances(generator=asked.width / 2)
-        measurer = Offering(self.testbed, self.measurement.stream, tester, late, self._again)
+        how = (measurement.tester, late, self._again)
+        measurer = Offering(self.attempt.testbed, measurement.stream, *how)
         recorder = Recorder(measurer, self._keep)
         found = search(recorder, asked.request())
         confirmed = None
-        if asked.confirm_seconds is not None and not tester:
+        if asked.confirm_seconds is not None and not measurement.tester:
             confirmed = confirm(recorder, found["strict"], asked.confirm_seconds)
         before = len(recorder.trials)
-        tested = [] if tester else list(self._tested(recorder, found))
+        tested = [] if measurement.tester else list(self._tested(recorder, found))
         return partial(self._record, found, confirmed, tested, recorder.trials[before:])
-
-    @property
-    def _asked(self) -> Throughput:
-        return self.recording.asked[Throughput]
 
     def _tested(self, measurer: Recorder, found: SearchResult) -> Iterator[Figure]:
         """Yield what RFC 2544's other tests find, at the strict rate; nothing where is none."""
-        asked = self.recording.asked.get(Rfc2544)
+        asked = self.attempt.asked.get(Rfc2544)
         if asked is None or (rate := found["strict"].lower) is None:
             return
         ceiling = self._ceiling(goals.STRICT.name)
@@ -130,14 +107,14 @@ class _Searching:
         alone = ceiling is not None and ceiling >= rate
         yield from Tests(
             asked,
-            self.testbed,
-            self.measurement.stream,
+            self.attempt.testbed,
+            self.attempt.measurement.stream,
             measurer,
             rate,
             found["strict"].limit,
             most,
             alone,
-            self._asked.width,
+            self.asked.width,
         ).run()
 
     def _keep(self, trial: Trial) -> None:
@@ -147,7 +124,7 @@ class _Searching:
             "received": trial.received,
             "took": trial.took,
         }
-        self.recording.folder.journal("load", **self.key.words(), **counts, limit=trial.limit)
+        self.attempt.folder.journal("load", **self.attempt.key.words(), **counts, limit=trial.limit)
 
     def _again(self, offered: Offered) -> None:
         counts = {
@@ -155,7 +132,7 @@ class _Searching:
             "forwarded": offered.forwarded,
             "received": offered.received,
         }
-        self.recording.folder.journal("again", **self.key.words(), **counts)
+        self.attempt.folder.journal("again", **self.attempt.key.words(), **counts)
 
     def _record(
         self,
@@ -169,17 +146,17 @@ class _Searching:
             loads.append(_load(confirmed.trial, "confirmation"))
         loads += [_load(trial, "rfc2544") for trial in more]
         recorded = Search(
-            setting=self.key.setting,
-            part="tester" if self.measurement.tester else "whole",
-            boot=self.key.block,
-            boot_knobs=self.key.boot_knobs,
-            traffic=self.key.traffic,
+            setting=self.attempt.key.setting,
+            part=self.attempt.part,
+            boot=self.attempt.key.block,
+            boot_knobs=self.attempt.key.boot_knobs,
+            traffic=self.attempt.key.traffic,
             loads=tuple(loads),
             goals=tuple(self._goal(result, confirmed) for result in found.goals),
         )
-        self.recording.folder.record_search(recorded, tested)
-        self.recording.best.add(self.key, recorded.goals[0].throughput)
-        self.recording.reporter.say(_said(recorded))
+        self.attempt.folder.record_search(recorded, tested)
+        self.attempt.best.add(self.attempt.key, recorded.goals[0].throughput)
+        self.attempt.reporter.say(_said(recorded))
 
     def _goal(self, result: GoalResult, confirmed: Confirmation | None) -> Found:
         made = Found(
@@ -195,7 +172,7 @@ class _Searching:
             outcome=result.outcome,
             reached=result.reached,
         )
-        if self.measurement.tester:
+        if self.attempt.measurement.tester:
             return made
         # Four times the width, as MARGIN is of the usual one.
         margin = max(MARGIN, 4 * result.goal.width)
@@ -211,9 +188,9 @@ class _Searching:
 
     def _ceiling(self, goal: str) -> float | None:
         """Return what the tester reached in this boot: also one that another guest had begun."""
-        key = self.key
+        key = self.attempt.key
         ours = ("tester", goal, key.block, key.boot_knobs, key.traffic)
-        for found in self.recording.folder.results():
+        for found in self.attempt.folder.results():
             if (found.part, found.goal, found.boot, found.boot_knobs, found.traffic) == ours:
                 return found.lower
         return None
