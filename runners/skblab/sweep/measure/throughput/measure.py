@@ -17,11 +17,10 @@ from skblab.sweep.measure.base import TRIAL_SECONDS, Attempt, Measure, Sections
 from skblab.sweep.measure.rfc2544.section import Rfc2544
 from skblab.sweep.measure.rfc2544.tests import Tests
 from skblab.sweep.measure.throughput import goals, limits
-from skblab.sweep.measure.throughput.confirm import Confirmation, confirm
 from skblab.sweep.measure.throughput.limits import MARGIN, Tolerances
 from skblab.sweep.measure.throughput.offering import Offering
 from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
-from skblab.sweep.measure.throughput.search import search
+from skblab.sweep.measure.throughput.search import confirm, search
 from skblab.sweep.measure.throughput.section import Throughput
 from skblab.sweep.measure.throughput.trial import Recorder, Trial
 from skblab.sweep.planned import Measurement
@@ -137,13 +136,13 @@ class _Searching:
     def _record(
         self,
         found: SearchResult,
-        confirmed: Confirmation | None,
+        confirmed: Trial | None,
         tested: Sequence[Figure],
         more: Sequence[Trial],
     ) -> None:
         loads = [_load(trial) for trial in found.trials]
         if confirmed is not None:
-            loads.append(_load(confirmed.trial, "confirmation"))
+            loads.append(_load(confirmed, "confirmation"))
         loads += [_load(trial, "rfc2544") for trial in more]
         recorded = Search(
             setting=self.attempt.key.setting,
@@ -158,7 +157,7 @@ class _Searching:
         self.attempt.best.add(self.attempt.key, recorded.goals[0].throughput)
         self.attempt.reporter.say(_said(recorded))
 
-    def _goal(self, result: GoalResult, confirmed: Confirmation | None) -> Found:
+    def _goal(self, result: GoalResult, confirmed: Trial | None) -> Found:
         made = Found(
             goal=result.goal.name,
             loss_ratio=result.goal.loss_ratio,
@@ -181,8 +180,8 @@ class _Searching:
         more: dict[str, object] = {"judgement": judgement}
         if confirmed is not None and result.goal.name == goals.STRICT.name:
             more |= {
-                "confirmed": confirmed.confirmed,
-                "confirm_seconds": confirmed.trial.seconds,
+                "confirmed": confirmed.loss_ratio == 0,
+                "confirm_seconds": confirmed.seconds,
             }
         return made.model_copy(update=more)
 

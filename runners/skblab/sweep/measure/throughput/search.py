@@ -106,5 +106,14 @@ def search(measurer: Measurer, request: SearchRequest) -> SearchResult:
     return SearchResult(request, tuple(results), tuple(recorder.trials))
 
 
+def confirm(measurer: Measurer, found: GoalResult, seconds: float) -> Trial | None:
+    """Run one trial of full length at the lower bound; None where there is none.
+
+    RFC 2544, section 26.1: a search of short trials finds the rate; that it holds for a minute is
+    another claim. Section 24 asks for at least 60 s.
+    """
+    return None if found.lower is None else measurer.measure(found.lower, seconds)
+
+
 def _silent(text: str) -> None:
     """Take what the package says at every step; the trials say it as well."""
