@@ -52,7 +52,7 @@ class Run:
     no_pairs: str = field(default="", init=False)
 
     def recorded(self, given: str) -> tuple[RunFolder, records.BenchDocument]:
-        """Run every row and have all of it in a folder; `given`: the rows as they were asked for."""
+        """Run every row and have all of it in a folder; `given`: the rows as a user named them."""
         folder = RunFolder.create(paths.results(), "bench-patch", _plan(self, given))
         with recording(folder, lambda: self.last, self.reporter):
             document = self.go(folder)
