@@ -135,7 +135,7 @@ class Experiment(_Part):
     def _has_what_is_narrow(self) -> Experiment:
         narrow = any(measure.narrows for measure in measures(self.measure))
         if self.repeats.width is not None and not narrow:
-            names = " or ".join(f"measure.{one.name}" for one in MEASURES if one.narrows)
+            names = " or ".join(f"measure.{each.name}" for each in MEASURES if each.narrows)
             raise ValueError(f"repeats.width is of rates and delays: expected {names}, or no width")
         return self
 
@@ -156,7 +156,7 @@ class Experiment(_Part):
         self._check_number()
         for combination in self._combinations():
             _recordable(combination.name)
-        names = Counter(one.name for one in self.settings())
+        names = Counter(setting.name for setting in self.settings())
         if twice := {name for name, count in names.items() if count > 1}:
             raise ValueError(f"setting: two are named {min(twice)!r}")
         return self

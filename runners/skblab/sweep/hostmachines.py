@@ -306,7 +306,7 @@ class HostMachines:
         finally:
             # Of one that does not answer nobody knows.
             with contextlib.suppress(SkblabError):
-                if not any(has_ports(one) for one in machines):
+                if not any(has_ports(machine) for machine in machines):
                     mark.unlink()
 
     def _put_back_others(self, booted: str) -> None:

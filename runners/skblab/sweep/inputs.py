@@ -34,11 +34,11 @@ def inputs(
     `shares` are folders of the cache, whose names are keys of their content.
     """
     found = {
-        f"kernel {flavour}{'' if patches else ' without patches'}": one.key
-        for (flavour, patches), one in boots.kernels.items()
+        f"kernel {flavour}{'' if patches else ' without patches'}": built.key
+        for (flavour, patches), built in boots.kernels.items()
     }
     found["lab root"] = root.key
-    found |= {one.point: one.source.name for one in shares}
+    found |= {share.point: share.source.name for share in shares}
     accelerated = not plan.exact and kvm.verdict().works
     found["guests"] = "kvm" if accelerated else "tcg"
     return found | files(plan)

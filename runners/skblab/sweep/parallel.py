@@ -49,7 +49,7 @@ def _end(
     pool: ThreadPoolExecutor, waiting: Sequence[Future[None]], stop: Callable[[], None]
 ) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
-    begun = [one for one in waiting if not one.cancelled()]
+    begun = [job for job in waiting if not job.cancelled()]
     stop()
     # Again for what had begun by then, and was not yet there to be stopped.
     while wait(begun, timeout=STOP_SECONDS).not_done:

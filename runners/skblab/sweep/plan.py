@@ -118,9 +118,9 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
     A boot begins with the tester where the tester is part of what is measured.
     """
     by_boot: dict[str, tuple[Mapping[str, Value], list[tuple[str, Mapping[str, Value]]]]] = {}
-    names = [(BASELINE, None), (AGAIN, None), *((one.name, one) for one in experiment.settings())]
-    for name, setting in names:
-        knobs = knobs_of(experiment, setting)
+    knobs_by = {BASELINE: knobs_of(experiment, None), AGAIN: knobs_of(experiment, None)}
+    knobs_by |= {found.name: knobs_of(experiment, found) for found in experiment.settings()}
+    for name, knobs in knobs_by.items():
         own = {knob: knobs[knob] for knob in sorted(knobs) if knob in needs_boot}
         _, settings = by_boot.setdefault(words(own), (own, []))
         settings.append((name, knobs))
@@ -140,7 +140,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
             for name, knobs in choose.sample(settings, len(settings)):
                 ordered.append((name, knobs, choose.sample(measured, len(measured))))
             for name, knobs, some in ordered:
-                numbered = [replace(one, number=number + at) for at, one in enumerate(some)]
+                numbered = [replace(wanted, number=number + at) for at, wanted in enumerate(some)]
                 number += len(some)
                 made.append(SettingMeasurements(name, knobs, tuple(numbered)))
             boots.append(Boot(block, chosen, tuple(made)))

@@ -51,7 +51,7 @@ class Key:
     @classmethod
     def of_row(cls, row: Row) -> Key:
         """Return the name of what has this row."""
-        traffic, measure, knobs = (row[one] or "" for one in ("traffic", "measure", "boot_knobs"))
+        traffic, measure, knobs = (row[name] or "" for name in ("traffic", "measure", "boot_knobs"))
         return cls(row["setting"], row["boot"], traffic, measure, row["rate"], knobs)
 
     def words(self) -> dict[str, JsonValue]:
@@ -110,8 +110,8 @@ class Progress:
 
     def waiting(self, boot: Boot, setting: SettingMeasurements) -> list[tuple[Key, Measurement]]:
         """Return what is still to do of a setting."""
-        found = [(Key.of(boot, setting.setting, one), one) for one in setting.measurements]
-        return [(key, measurement) for key, measurement in found if key not in self._done]
+        named = {Key.of(boot, setting.setting, wanted): wanted for wanted in setting.measurements}
+        return [(key, wanted) for key, wanted in named.items() if key not in self._done]
 
     def begun(self, block: int) -> bool:
         """Whether any trial of a block was attempted."""

@@ -112,7 +112,7 @@ class Running:
     def __post_init__(self) -> None:
         # Those of guests before, of a run that is resumed, stay.
         there = self.folder.logs.glob(f"{self._log_name}-*.log")
-        numbers = [int(one.stem.rpartition("-")[2]) for one in there]
+        numbers = [int(log.stem.rpartition("-")[2]) for log in there]
         self._logs = itertools.count(max(numbers, default=-1) + 1)
 
     def run(self, machines: Machines) -> None:

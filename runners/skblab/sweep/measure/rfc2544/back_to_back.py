@@ -72,7 +72,7 @@ def back_to_back(
             f"{longest} frames; expected at least one of each"
         )
     few = [measurer.measure(rate, FEWEST / rate) for _ in range(STARTS)]
-    start = statistics.median(one.lasted - one.seconds for one in few)
+    start = statistics.median(trial.lasted - trial.seconds for trial in few)
 
     def fails(frames: int) -> Limit:
         limits: list[Limit] = []

@@ -42,9 +42,12 @@ class GoalResult:
     ) -> GoalResult:
         """Return the result that has these bounds, with what the search's `trials` say of it."""
         lower, upper = bounds
-        at_bounds = [one for one in trials if one.load in bounds]
-        bad = [one for one in at_bounds if one.load == upper and one.loss_ratio > goal.loss_ratio]
-        limit = limits.most_often(one.limit for one in bad)
+        at_bounds = [trial for trial in trials if trial.load in bounds]
+        limit = limits.most_often(
+            trial.limit
+            for trial in at_bounds
+            if trial.load == upper and trial.loss_ratio > goal.loss_ratio
+        )
         return cls(goal, lower, upper, throughput, len(at_bounds), limit)
 
     @property
@@ -77,7 +80,7 @@ class SearchResult:
 
     def __getitem__(self, name: str) -> GoalResult:
         """Return what was found for the goal of that name."""
-        for one in self.goals:
-            if one.goal.name == name:
-                return one
+        for result in self.goals:
+            if result.goal.name == name:
+                return result
         raise KeyError(name)

@@ -94,9 +94,9 @@ def search(measurer: Measurer, request: SearchRequest) -> SearchResult:
     )
     results = []
     for goal in request.goals:
-        one = found[goals[goal.name]]
-        lower, upper = one.relevant_lower_bound, one.relevant_upper_bound
-        throughput = one.conditional_throughput
+        bound = found[goals[goal.name]]
+        lower, upper = bound.relevant_lower_bound, bound.relevant_upper_bound
+        throughput = bound.conditional_throughput
         bounds = (
             None if lower is None else float(lower),
             None if upper is None else float(upper),
