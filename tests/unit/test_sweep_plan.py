@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from skblab.sweep import plan
 from skblab.sweep.experiment import BASELINE, Experiment, read
+from skblab.sweep.measure.base import AtRates
 from skblab.sweep.measure.latency import Latency
+from skblab.sweep.measures import MEASURES
 from skblab.sweep.planned import TESTER
+from skblab.sweep.progress import Key
 from skblab.sweep.request import SHIPPED, make_plan
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import UsageError
@@ -169,6 +172,21 @@ def test_the_tester_is_measured_at_every_rate_but_has_no_layers(tmp_path: Path) 
     }
     assert 7 in rates[BASELINE]
     assert rates[TESTER] == rates[BASELINE] - {7}
+
+
+def test_all_measures_at_once_have_a_name_each(tmp_path: Path) -> None:
+    """What is done is told by its name: also of measures that come later, at the same rates."""
+    at_rates = [measure for measure in MEASURES if issubclass(measure.section, AtRates)]
+    sections = {measure.name: {"rates": [7]} if measure in at_rates else {} for measure in MEASURES}
+    found = plan.make(
+        Experiment.model_validate({"name": "all", "question": "?", "measure": sections})
+    )
+    keys = [
+        Key.of(boot, of_setting.setting, measurement)
+        for boot, of_setting, measurement in found.measurements()
+    ]
+    assert len(set(keys)) == len(keys) > 0
+    assert {measurement.measure for *_, measurement in found.measurements()} == set(sections)
 
 
 def test_the_order_differs_between_blocks_and_seeds(tmp_path: Path) -> None:

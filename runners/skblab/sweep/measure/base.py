@@ -112,8 +112,9 @@ class Measure(Part, Protocol):
     """What has measurements of its own, which records have by its `name`.
 
     The best setting has the greatest figure, or the least if `least_is_best`; `unit` is behind it.
-    `calibrates`: the tester alone is measured, too. `narrows`: its figures have intervals, which
-    can be narrow enough.
+    `calibrates`: the tester alone is measured, too; records have it as `tester` with its rate, so
+    that of measures at given rates only one can. `narrows`: its figures have intervals, which can
+    be narrow enough.
     """
 
     unit: ClassVar[str]
