@@ -68,7 +68,7 @@ def _without_fsync() -> Iterator[None]:
     """Leave what this process writes to the kernel: tests kill processes and no machines.
 
     Each fsync takes some milliseconds, and a simulated sweep makes hundreds. That it is called,
-    and when, is a matter of test_store.py, test_records.py and test_sweep_turning.py.
+    and when, is a matter of test_store.py, test_records.py and test_sweep_applying.py.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)

@@ -10,7 +10,7 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from skblab.sweep.measure.throughput.goals import Goal, Plan
+from skblab.sweep.measure.throughput.goals import Goal, SearchRequest
 from skblab.sweep.measure.throughput.trial import Trial
 
 
@@ -72,13 +72,13 @@ class Testbed:
         return max(0, left - _poisson(self.rng, device.random_loss * sent))
 
 
-def truth(device: Device, goal: Goal, plan: Plan) -> float:
+def truth(device: Device, goal: Goal, request: SearchRequest) -> float:
     """Return the greatest load that is good by this goal, had one all the time in the world.
 
     Stalls are taken as frequent enough to come in one of all trials at a load, and rare enough not
     to come in half of them; random losses as many in a trial.
     """
-    extra = device.queue / plan.seconds
+    extra = device.queue / request.seconds
     if goal.exceed_ratio == 0 and device.stalls:
         return min(device.capacity + extra, device.queue / device.stall_seconds)
     return (device.capacity + extra) * (1 - device.random_loss) / (1 - goal.loss_ratio)

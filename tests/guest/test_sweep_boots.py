@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from exact_figures import hold
+from skblab.knobs.applying import applying
 from skblab.knobs.base import Unable
 from skblab.knobs.boot import start
-from skblab.knobs.turning import turning
 from skblab.knobs.values import Value
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
@@ -48,14 +48,14 @@ def test_a_guest_is_booted_as_its_knobs_want(
         assert booting.begin(guest.transport, begins) is None
         testbed = Netns(guest.transport, guest.spec.cpus)
         testbed.prepare(Traffic())
-        with turning(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-            found = turner.turn({**knobs, "rp_filter": 1})
+        with applying(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+            found = applier.apply({**knobs, "rp_filter": 1})
             assert [one for one in found if one.void] == []
             offered = testbed.offer(Sending(Stream(family=4, frame=64, flows=1), COUNT))
             assert offered.received == COUNT
             wrong = {"mitigations": "auto,nosmt"}
             with pytest.raises(Unable, match="only a boot can make it auto,nosmt"):
-                turner.turn(wrong)
+                applier.apply(wrong)
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def test_every_packet_comes(
     stream = Stream.model_validate(
         {"family": family, "frame": 82, "flows": 4, "destinations": destinations}
     )
-    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-        assert [one for one in turner.turn(knobs) if one.void] == []
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        assert [one for one in applier.apply(knobs) if one.void] == []
         offered = testbed.offer(Sending(stream, COUNT))
         assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
         tester = testbed.offer(Sending(stream, COUNT, tester=True))
@@ -96,8 +96,8 @@ def test_the_router_polls_what_comes_by_napi(
         shown = testbed.transport.script("ip netns exec router ethtool -S r0").check("counters")
         return int(re.findall(r"rx_queue_0_xdp_packets: (\d+)", shown.stdout)[0])
 
-    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-        assert [one for one in turner.turn(knobs) if one.void] == []
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        assert [one for one in applier.apply(knobs) if one.void] == []
         before = count()
         offered = testbed.offer(Sending(Stream(family=4, frame=82, flows=1), COUNT))
         assert (offered.forwarded, offered.received) == (COUNT, COUNT)
@@ -112,9 +112,9 @@ def test_threads_keep_up_with_the_generator_on_one_cpu(
     with Guest.boot(make_spec(exact=True), stock, lab) as guest:
         testbed = Netns(guest.transport, guest.spec.cpus)
         testbed.prepare(Traffic())
-        with turning(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
+        with applying(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
             plain = testbed.offer(Sending(stream, COUNT))
-            assert [one for one in turner.turn(knobs) if one.void] == []
+            assert [one for one in applier.apply(knobs) if one.void] == []
             threads = testbed.offer(Sending(stream, COUNT))
     assert (threads.sent, threads.refused, threads.received) == (COUNT, 0, COUNT)
     # A switch to the thread and back is in it.
@@ -128,8 +128,8 @@ def test_threads_keep_up_with_the_generator_on_one_cpu(
 
 def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -> None:
     seen = "ip netns exec router cat /sys/class/net/skbvlan{}/statistics/{}_packets"
-    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-        turner.turn({"vlan": 7})
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        applier.apply({"vlan": 7})
         testbed.offer(Sending(Stream(family=4, frame=64, flows=1), COUNT))
         for place, way in ((0, "rx"), (1, "tx")):
             count = testbed.transport.script(seen.format(place, way)).stdout

@@ -165,8 +165,8 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
     keys = [(row.setting, row.block, row.traffic, row.measure) for row in run.trials]
     plan = plans.make(read(file), exact="--exact" in how)
     wanted = [
-        (change.setting, boot.block, str(trial.stream), trial.what)
-        for boot, change, trial in plan.trials()
+        (setting.setting, boot.block, str(measurement.stream), measurement.recorded_as)
+        for boot, setting, measurement in plan.measurements()
     ]
     assert sorted(keys) == sorted(wanted)
     # Kills while something was measured, not only while guests came up.

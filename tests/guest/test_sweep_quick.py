@@ -14,10 +14,10 @@ import pytest
 
 from conftest import Skblab
 from retries import no_retries
-from skblab.commands.sweep import SHIPPED
 from skblab.lab.kernel import Kernel
 from skblab.sweep import plan
 from skblab.sweep.experiment import read
+from skblab.sweep.request import SHIPPED
 from skblab_analysis.load import load
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]

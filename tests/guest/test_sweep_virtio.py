@@ -12,7 +12,7 @@ import schema_checks
 import killed
 from conftest import links
 from retries import no_retries
-from skblab.knobs.turning import turning
+from skblab.knobs.applying import applying
 from skblab.knobs.values import Value
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
@@ -118,8 +118,8 @@ def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
 def test_interrupts_come_where_they_are_sent(
     testbed: Bed, tmp_path: Path, knobs: dict[str, Value], cpus: set[int]
 ) -> None:
-    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-        assert [one for one in turner.turn(knobs) if one.void] == []
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        assert [one for one in applier.apply(knobs) if one.void] == []
         inputs = shares(testbed, "softirq", "NET_RX")
     most = sum(inputs.values())
     assert {cpu for cpu, value in inputs.items() if value > most / 10} == cpus
@@ -139,8 +139,8 @@ def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
         return {name for name, count in found.items() if count > sum(found.values()) / 10}
 
     assert len(queues()) == 2
-    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-        assert [one for one in turner.turn({"rss": "equal 1"}) if one.void] == []
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        assert [one for one in applier.apply({"rss": "equal 1"}) if one.void] == []
         [one] = queues()
         assert one.endswith("input.0")
 
@@ -156,8 +156,8 @@ def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> N
         return {name.removeprefix("napi/").partition("-")[0] for name in names}
 
     assert threads() == set()
-    with turning(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as turner:
-        assert [one for one in turner.turn({"threaded": True}) if one.void] == []
+    with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+        assert [one for one in applier.apply({"threaded": True}) if one.void] == []
         assert threads() == {"r0", "r1"}
     assert threads() == set()
 

@@ -16,12 +16,12 @@ from test_sweep_knob_routes import DUMP
 
 from mutated import DEEP, contents, examples, json_texts, value_or_line
 from skblab.knobs import routefile
-from skblab.knobs.turning import Undo
+from skblab.knobs.applying import Undo
 from skblab.lab import paths
 from skblab.lab.kernel import config, debian, model, ownconfig, series, source
 from skblab.lab.labroot import LabRoot
 from skblab.probe import study as studies
-from skblab.sweep import experiment, hostbeds
+from skblab.sweep import experiment, hostmachines
 from skblab.sweep.experiment import faults
 from skblab.testbeds import hostsfile
 from skblab_analysis import study
@@ -195,9 +195,9 @@ WAY = {
 @examples
 @given(json_texts(WAY))
 def test_machines_that_are_remembered(folder: Path, text: str) -> None:
-    file = written(folder, hostbeds.WAY, text)
-    value_or_line(lambda: hostbeds.remembered(file))
-    value_or_line(lambda: hostbeds.router_of(folder))
+    file = written(folder, hostmachines.WAY, text)
+    value_or_line(lambda: hostmachines.remembered(file))
+    value_or_line(lambda: hostmachines.router_of(folder))
 
 
 KERNEL = {

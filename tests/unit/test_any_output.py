@@ -22,7 +22,7 @@ from skblab.bench import measure, readers
 from skblab.bench.functions import counts as function_counts
 from skblab.bench.functions.symbols import Symbols
 from skblab.demo import forwarding
-from skblab.knobs import turning
+from skblab.knobs import applying
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab.guest import console
@@ -118,12 +118,12 @@ def test_what_a_knob_prints(name: str, data: st.DataObject) -> None:
     machine = data.draw(st.sampled_from((MACHINE, HOST)))
 
     def turn() -> None:
-        turning.fitting(name, printed, value)
-        state = turning.state(name, machine, printed)
+        applying.fitting(name, printed, value)
+        state = applying.state(name, machine, printed)
         assert state
-        assert turning.restoring(name, machine, state) is not None
-        wanted = turning.wanted(name, machine, value, state)
-        assert turning.restoring(name, machine, wanted)
+        assert applying.restoring(name, machine, state) is not None
+        wanted = applying.wanted(name, machine, value, state)
+        assert applying.restoring(name, machine, wanted)
 
     value_or_line(turn)
 

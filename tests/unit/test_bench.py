@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from skblab.bench import measure, plan, readers
+from skblab.bench.kernels import alternatives
 from skblab.bench.measure import Line
-from skblab.commands.bench import _alternatives
 from skblab_analysis.base.errors import SkblabError, UsageError
 
 SENT = {"tester": 10, "forward": 20, "queue": 30, "read": 30}
@@ -44,12 +44,12 @@ def test_alternatives_make_rows_of_their_own() -> None:
 @pytest.mark.parametrize("text", ["table", "=x", "Table=/tmp", "a-b=/tmp"])
 def test_alternatives_need_a_name_and_a_folder(text: str) -> None:
     with pytest.raises(UsageError, match="expected NAME=FOLDER"):
-        _alternatives([text])
+        alternatives([text])
 
 
 def test_alternatives_need_a_finished_kernel(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no finished kernel"):
-        _alternatives([f"table={tmp_path}"])
+        alternatives([f"table={tmp_path}"])
 
 
 def test_the_script_runs_every_row_and_every_other_round_backwards() -> None:

@@ -8,11 +8,10 @@ import io
 import pytest
 from rich.console import Console
 
+from skblab.bench import comparison, plan
 from skblab.bench import functions as counting
-from skblab.bench import plan
 from skblab.bench.functions import Mark, Section, Symbols
 from skblab.bench.measure import Line
-from skblab.commands import bench_functions as command
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.cost import bench, functions
@@ -211,16 +210,16 @@ def test_each_line_gets_its_sections() -> None:
     ]
     numbers = [0, 0, *(0, 1, 0, 1), *(0, 1, 0, 1)]
     sections = [Section(number, total) for total, number in enumerate(numbers)]
-    found = [[s.total for s in own] for _, own in command.attribute(lines, sections)]
+    found = [[s.total for s in own] for _, own in comparison.attribute(lines, sections)]
     assert found == [[0], [1], [2, 4], [3, 5], [6, 8], [7, 9]]
     for wrong in (sections[:-1], sections[1:], [*sections, Section(0, 1)]):
         with pytest.raises(SkblabError, match="sections"):
-            list(command.attribute(lines, wrong))
+            list(comparison.attribute(lines, wrong))
 
 
-def _asked(**more: object) -> command.Asked:
+def _asked(**more: object) -> comparison.Asked:
     given = {"row": "on", "against": "off", "case": "forward", "family": 4, "packets": 2000}
-    return command._asked(**{**given, "repeats": 2, "others": {}, **more})  # type: ignore[arg-type]
+    return comparison.asked(**{**given, "repeats": 2, "others": {}, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -245,12 +244,12 @@ def test_bad_requests_are_one_line_and_usage_errors(more: dict[str, object], wor
 @pytest.mark.parametrize("text", ["plain", "other=/tmp", "=x"])
 def test_kernels_need_a_known_name(text: str) -> None:
     with pytest.raises(UsageError, match="expected NAME=FOLDER, NAME one of plain, off, patched"):
-        command._kernels([text])
+        comparison.kernels([text])
 
 
 def test_the_script_runs_few_packets_and_many() -> None:
     asked = _asked(case="receive")
-    lines = command.script(asked.rows, 1, asked).splitlines()
+    lines = comparison.script(asked.rows, 1, asked).splitlines()
     runs = [line for line in lines if line.startswith(("run ", "repeat="))]
     assert runs[:6] == [
         "repeat=1 packets=400 batch=200",
@@ -266,7 +265,7 @@ def test_the_script_runs_few_packets_and_many() -> None:
 
 
 def test_instructions_name_function_and_offset() -> None:
-    text = command.instructions(
+    text = comparison.instructions(
         {"ffffffff81000204": 1.5, "ffffffff81000208": 0.0, "(user space)": 2.0},
         Symbols.parse(SYSTEM_MAP),
     )

@@ -13,10 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from skblab.cli import app
-from skblab.commands import sweep
-from skblab.commands.sweep import SHIPPED
+from skblab.knobs.applying import Applied, Applier
 from skblab.knobs.base import Unable
-from skblab.knobs.turning import Turned, Turner
 from skblab.knobs.values import Value
 from skblab.lab import paths
 from skblab.lab.guest.errors import GuestError
@@ -24,10 +22,12 @@ from skblab.lab.reporter import Reporter
 from skblab.machine.counters import Values
 from skblab.machine.watch import Watch
 from skblab.sweep import plan
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, faults, read
+from skblab.sweep.experiment import BASELINE, Experiment, faults, read
 from skblab.sweep.measure.exact import Counting
-from skblab.sweep.plan import Boot, Change
+from skblab.sweep.measure.throughput.section import Throughput
+from skblab.sweep.planned import TESTER, Boot, Measurement, SettingMeasurements
 from skblab.sweep.progress import Key, Progress
+from skblab.sweep.request import SHIPPED, unable
 from skblab.sweep.running import Running
 from skblab.testbeds import KINDS, NETNS, Offered, Sending, netns
 from skblab.testbeds.asked import Stream
@@ -40,8 +40,8 @@ from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
 
 STREAM = Stream(family=4, frame=64, flows=1)
-TRIAL = plan.Trial(0, "instructions", STREAM, None)
-CALIBRATION = plan.Trial(0, "tester", STREAM, None)
+COUNT = Measurement(0, "instructions", STREAM)
+TESTER_COUNT = Measurement(0, "instructions", STREAM, tester=True)
 SETTINGS: dict[str, dict[str, Value]] = {TESTER: {}, BASELINE: {}, "strict": {"rp_filter": 1}}
 # Microseconds of a thousand packets, by setting.
 TESTER_US, ROUTED_US = 3000, 8000
@@ -65,18 +65,18 @@ class Made:
     def counters(self) -> Values:
         return {}
 
-    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
+    def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
         if not self.able:
             raise Unable("rp_filter: no such file")
-        return [Turned(name, value, "0", "1", "1") for name, value in settings.items()]
+        return [Applied(name, value, "0", "1", "1") for name, value in settings.items()]
 
-    def look(self, found: Sequence[Turned]) -> list[Turned]:
+    def look(self, found: Sequence[Applied]) -> list[Applied]:
         return [replace(one, after=self.after) for one in found]
 
 
 def counting(folder: RunFolder) -> Running:
     made = plan.make(shipped("router-settings"), exact=True)
-    method = Counting(folder, 1000)
+    method = Counting(folder, Reporter(quiet=True), 1000)
     return Running(made, method, folder, Reporter(quiet=True), Progress.read(folder.path))
 
 
@@ -84,9 +84,11 @@ def recorded(tmp_path: Path, made: Made) -> Run:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     run = counting(folder)
     for setting, knobs in SETTINGS.items():
-        change = Change(setting, knobs, (CALIBRATION if setting == TESTER else TRIAL,))
+        measured = SettingMeasurements(
+            setting, knobs, (TESTER_COUNT if setting == TESTER else COUNT,)
+        )
         part = made if setting == "strict" else Made()
-        run._change(Boot(0, {}, (change,)), change, cast(Netns, part), cast(Turner, part))
+        run._setting(Boot(0, {}, (measured,)), measured, cast(Netns, part), cast(Applier, part))
     return load(folder.path)
 
 
@@ -134,14 +136,14 @@ def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason
 def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     key = Key("strict", 0, str(STREAM), "instructions")
-    change = Change("strict", SETTINGS["strict"], (TRIAL,))
-    boot = Boot(0, {}, (change,))
+    measured = SettingMeasurements("strict", SETTINGS["strict"], (COUNT,))
+    boot = Boot(0, {}, (measured,))
     death = GuestError("guest panicked: Oops; console: log")
     for attempt in (1, 2):
         # As the next one to resume finds it.
         run = counting(folder)
-        assert run.progress.left(boot) == [change]
-        run._begin(key, change)
+        assert run.progress.left(boot) == [measured]
+        run._begin(key, measured)
         assert run._blamed(boot, death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
     [void] = load(folder.path).trials
@@ -156,12 +158,12 @@ def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:
     folder.resume()
     assert folder.document.state == "running"
     progress = Progress.read(path)
-    changes = (
-        Change(TESTER, {}, (CALIBRATION,)),
-        *(Change(name, {}, (TRIAL,)) for name in (BASELINE, "strict", "more")),
+    settings = (
+        SettingMeasurements(TESTER, {}, (TESTER_COUNT,)),
+        *(SettingMeasurements(name, {}, (COUNT,)) for name in (BASELINE, "strict", "more")),
     )
-    assert [one.setting for one in progress.left(Boot(0, {}, changes))] == ["more"]
-    assert len(progress.left(Boot(1, {}, changes))) == 4
+    assert [one.setting for one in progress.left(Boot(0, {}, settings))] == ["more"]
+    assert len(progress.left(Boot(1, {}, settings))) == 4
 
 
 def shipped(name: str) -> Experiment:
@@ -174,16 +176,18 @@ def test_router_settings_are_many_and_all_known() -> None:
     assert NETNS.unable(found) == []
     assert len(found.settings()) >= 14
     made = plan.make(found, exact=True)
-    assert list(plan.make(found).boots[0].changes[0].trials) == [CALIBRATION]
+    assert list(plan.make(found).boots[0].settings[0].measurements) == [
+        replace(TESTER_COUNT, measure="throughput")
+    ]
     for boot in made.boots:
-        assert boot.changes[0].setting == TESTER
-        names = [change.setting for change in boot.changes]
+        assert boot.settings[0].setting == TESTER
+        names = [of_setting.setting for of_setting in boot.settings]
         assert sorted(names[1:]) == sorted(
             [BASELINE, AGAIN, *(one.name for one in found.settings())]
         )
     assert made.digest == plan.make(found, exact=True).digest
     assert made.digest != plan.make(found).digest
-    numbers = [trial.number for _, _, trial in made.trials()]
+    numbers = [measurement.number for *_, measurement in made.measurements()]
     assert numbers == list(range(len(numbers)))
 
 
@@ -284,9 +288,9 @@ def test_experiments_are_as_large_as_their_studies() -> None:
     assert NETNS.unable(quick) == []
     # The tester, the baseline twice and five settings, searched once each, by trials of half a
     # second: what that takes is measured by test_sweep_quick.py.
-    assert len(list(plan.make(quick).trials())) == 3 + 5
-    throughput = quick.measure.throughput
-    assert throughput is not None and throughput.seconds * throughput.trials == 1.5
+    assert len(list(plan.make(quick).measurements())) == 3 + 5
+    throughput = quick.measure[Throughput]
+    assert throughput.seconds * throughput.trials == 1.5
     assert max(one.knobs["routes"] for one in shipped("routes").settings()) == 1_000_000
     assert {stream.family for stream in shipped("ipv6").traffic.each()} == {4, 6}
 
@@ -324,8 +328,8 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
 ) -> None:
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     run, made = counting(folder), Made()
-    change = Change("busy", knobs, (TRIAL,))
-    run._change(Boot(0, {}, (change,)), change, cast(Netns, made), cast(Turner, made))
+    measured = SettingMeasurements("busy", knobs, (COUNT,))
+    run._setting(Boot(0, {}, (measured,)), measured, cast(Netns, made), cast(Applier, made))
     [row] = load(folder.path).trials
     if said is None:
         assert row.state == "good"
@@ -333,9 +337,9 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
         assert row.reason.startswith(f"not possible here: {said}")
     # Of a baseline there would be nothing to compare with.
     baseline = shipped("quick").model_copy(update={"baseline": knobs})
-    found = sweep._unable(baseline, NETNS, exact=True)
+    found = unable(baseline, NETNS, exact=True)
     assert [one.startswith(f"baseline.{said}") for one in found] == ([True] if said else [])
-    assert not any("--exact" in one for one in sweep._unable(baseline, NETNS, exact=False))
+    assert not any("--exact" in one for one in unable(baseline, NETNS, exact=False))
 
 
 def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:

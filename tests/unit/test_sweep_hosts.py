@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from skblab.cli import app
-from skblab.knobs.turning import Undo
+from skblab.knobs.applying import Undo
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import LocalTransport, Shell, Transport, TransportError
 from skblab.machine.transport.base import Done
-from skblab.sweep import hostbeds
+from skblab.sweep import hostmachines
 from skblab.sweep.experiment import Experiment
-from skblab.sweep.hostbeds import HostBeds, abandoned
+from skblab.sweep.hostmachines import HostMachines, abandoned
 from skblab.testbeds import HOSTS, Sending, hostsfile, inventory
 from skblab.testbeds.asked import Stream, Traffic
 from skblab.testbeds.hosts import Hosts
@@ -162,9 +162,9 @@ def test_what_a_machine_is_can_be_asked_anywhere() -> None:
     assert "\n" not in "".join(found.values())
 
 
-def beds(file: hostsfile.HostsFile, needs: dict[str, int] | None = None) -> HostBeds:
+def machines(file: hostsfile.HostsFile, needs: dict[str, int] | None = None) -> HostMachines:
     made = {"name": "few", "question": "?", "measure": {"throughput": {}}, "needs": needs or {}}
-    return HostBeds(file, Experiment.model_validate(made), Reporter(quiet=True))
+    return HostMachines(file, Experiment.model_validate(made), Reporter(quiet=True))
 
 
 @pytest.fixture
@@ -174,10 +174,13 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hostsfile.HostsFile
 
 
 def test_a_testbed_is_one_sweeps_at_a_time(file: hostsfile.HostsFile) -> None:
-    first = beds(file)
+    first = machines(file)
     with first.alone():
         assert list(abandoned()) == []
-        with pytest.raises(UsageError, match="another sweep has root@router"), beds(file).alone():
+        with (
+            pytest.raises(UsageError, match="another sweep has root@router"),
+            machines(file).alone(),
+        ):
             raise AssertionError
     assert not first.place.exists()
 
@@ -185,7 +188,7 @@ def test_a_testbed_is_one_sweeps_at_a_time(file: hostsfile.HostsFile) -> None:
 def test_what_a_killed_run_left_is_put_back_by_the_next_on_the_same_router(
     file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed = beds(file)
+    killed = machines(file)
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
     assert list(abandoned()) == [killed.place]
@@ -195,11 +198,11 @@ def test_what_a_killed_run_left_is_put_back_by_the_next_on_the_same_router(
         asked.append(Undo(place / "undo.jsonl").scripts())
         (place / "undo.jsonl").unlink()
 
-    monkeypatch.setattr(hostbeds, "put_back", put_back)
+    monkeypatch.setattr(hostmachines, "put_back", put_back)
     other = file.model_copy(
         update={"tester": file.tester.model_copy(update={"ssh": "root@another"})}
     )
-    with beds(other).alone():
+    with machines(other).alone():
         assert asked == [[("mtu", "echo 1")]]
 
 
@@ -212,11 +215,11 @@ class Booted(Answers):
 
 
 def test_settings_that_went_with_a_reboot_are_not_undone(file: hostsfile.HostsFile) -> None:
-    killed, router = beds(file), Booted()
+    killed, router = machines(file), Booted()
     with killed.alone():
         Undo(killed.undo).add("irq_affinity", "echo 0 >/proc/irq/55/smp_affinity_list")
         (killed.place / "boot").write_text("one boot")
-    hostbeds._replay(killed.place, file, cast(Transport, router), killed.reporter)
+    hostmachines._replay(killed.place, file, cast(Transport, router), killed.reporter)
     assert not Undo(killed.undo).scripts()
     assert not router.asked
 
@@ -224,11 +227,11 @@ def test_settings_that_went_with_a_reboot_are_not_undone(file: hostsfile.HostsFi
 def test_settings_of_a_run_that_noted_no_boot_are_undone(
     file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed, router = beds(file), Booted()
-    monkeypatch.setattr(hostbeds, "router_taken", lambda *_: contextlib.nullcontext())
+    killed, router = machines(file), Booted()
+    monkeypatch.setattr(hostmachines, "router_taken", lambda *_: contextlib.nullcontext())
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
-    hostbeds._replay(killed.place, file, cast(Transport, router), killed.reporter)
+    hostmachines._replay(killed.place, file, cast(Transport, router), killed.reporter)
     assert router.asked[-1] == "echo 1"
     assert Undo(killed.undo).scripts() == []
 
@@ -236,16 +239,16 @@ def test_settings_of_a_run_that_noted_no_boot_are_undone(
 def test_a_router_by_another_name_is_known_by_its_boot(
     file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed = beds(file)
+    killed = machines(file)
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
         (killed.place / "boot").write_text("this boot")
     asked: list[Path] = []
-    monkeypatch.setattr(hostbeds, "put_back", lambda place, *_: asked.append(place))
+    monkeypatch.setattr(hostmachines, "put_back", lambda place, *_: asked.append(place))
     alias = file.model_copy(
         update={"router": file.router.model_copy(update={"ssh": "root@router.example"})}
     )
-    other = beds(alias)
+    other = machines(alias)
     with other.alone():
         other._put_back_others("that boot")
         assert asked == []
@@ -255,7 +258,7 @@ def test_a_router_by_another_name_is_known_by_its_boot(
 
 def left_on(file: hostsfile.HostsFile, boot: str = "") -> Path:
     """Have a testbed as a killed run leaves it, and return its folder."""
-    killed = beds(file)
+    killed = machines(file)
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
         (killed.place / "boot").write_text(boot)
@@ -270,12 +273,12 @@ def test_another_router_of_that_name_that_is_gone_stops_nobody(
     file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = left_on(file, "this boot")
-    monkeypatch.setattr(hostbeds, "put_back", gone)
-    with pytest.raises(TransportError), beds(file).alone():
+    monkeypatch.setattr(hostmachines, "put_back", gone)
+    with pytest.raises(TransportError), machines(file).alone():
         raise AssertionError
     config = place / "ways"
     config.touch()
-    other = beds(file.model_copy(update={"ssh_config": str(config)}))
+    other = machines(file.model_copy(update={"ssh_config": str(config)}))
     other.reporter = Reporter()
     with other.alone():
         said = capsys.readouterr().err
@@ -290,7 +293,7 @@ def test_a_router_that_is_gone_for_good_can_be_forgotten(
     file: hostsfile.HostsFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = left_on(file)
-    monkeypatch.setattr("skblab.commands.sweep.put_back", gone)
+    monkeypatch.setattr("skblab.sweep.hostmachines.put_back", gone)
     call = CliRunner().invoke
     refused = call(app, ["cleanup"])
     assert isinstance(refused.exception, SkblabError)
@@ -306,11 +309,11 @@ def test_a_router_that_is_gone_for_good_can_be_forgotten(
         raise SkblabError("not put back on root@router: mtu")
 
     with monkeypatch.context() as there:
-        there.setattr("skblab.commands.sweep.put_back", answers)
+        there.setattr("skblab.sweep.hostmachines.put_back", answers)
         refused = call(app, ["cleanup", "--forget", "root@router"])
         assert str(refused.exception) == "not put back on root@router: mtu"
     given: list[Path] = []
-    monkeypatch.setattr(hostbeds, "_give_back_tester", lambda place, file: given.append(place))
+    monkeypatch.setattr(hostmachines, "_give_back_tester", lambda place, file: given.append(place))
     assert call(app, ["cleanup", "--forget", "root@router"]).exit_code == 0
     assert given == [place]
     assert not place.exists()
@@ -324,17 +327,17 @@ def test_a_run_killed_before_it_took_anything_left_nothing(file: hostsfile.Hosts
 
 
 def test_each_testbed_of_each_controller_says_who_it_is(file: hostsfile.HostsFile) -> None:
-    killed = beds(file)
+    killed = machines(file)
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
-        who = hostbeds._who(killed.place)
-    assert hostbeds._who(killed.place) == who
+        who = hostmachines._who(killed.place)
+    assert hostmachines._who(killed.place) == who
     (killed.place / "id").unlink()
-    assert hostbeds._who(killed.place) != who
+    assert hostmachines._who(killed.place) != who
 
 
 def test_a_testbed_whose_ports_may_be_taken_is_not_forgotten(file: hostsfile.HostsFile) -> None:
-    first = beds(file)
+    first = machines(file)
     with first.alone():
         (first.place / "taken").touch()
     assert list(abandoned()) == [first.place]
@@ -342,7 +345,7 @@ def test_a_testbed_whose_ports_may_be_taken_is_not_forgotten(file: hostsfile.Hos
 
 def test_a_router_with_too_few_cpus_is_refused(file: hostsfile.HostsFile) -> None:
     with pytest.raises(UsageError, match="has 4 CPUs: the experiment needs 8"):
-        beds(file, {"cpus": 8})._check(bed(Answers(), Answers()))
+        machines(file, {"cpus": 8})._check(bed(Answers(), Answers()))
 
 
 def test_a_configuration_of_ssh_that_has_gone_is_said_in_one_line(
@@ -354,15 +357,15 @@ def test_a_configuration_of_ssh_that_has_gone_is_said_in_one_line(
     config.touch()
     found = hostsfile.read(write(tmp_path, f'ssh_config = "ways"\n{GOOD}'))
     assert found.ssh_config == str(config)
-    killed = beds(found)
+    killed = machines(found)
     with killed.alone():
         Undo(killed.undo).add("mtu", "echo 1")
     config.unlink()
     # Others are not in the way of it.
-    with beds(hostsfile.read(write(tmp_path, GOOD.replace("@router", "@another")))).alone():
+    with machines(hostsfile.read(write(tmp_path, GOOD.replace("@router", "@another")))).alone():
         pass
     with pytest.raises(UsageError) as refused:
-        hostbeds.put_back(killed.place, Reporter(quiet=True))
+        hostmachines.put_back(killed.place, Reporter(quiet=True))
     assert str(refused.value) == (
         f"{killed.place}/hosts.json: {config}: no such file; mend it there"
     )

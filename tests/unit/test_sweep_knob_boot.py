@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from skblab.commands import sweep
 from skblab.knobs.base import UNABLE, Unable
 from skblab.knobs.boot import BOOTS, start
 from skblab.knobs.registry import KNOBS
@@ -20,13 +19,15 @@ from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
 from skblab.machine.transport.base import Done
 from skblab.sweep import booting, plan, running
-from skblab.sweep.beds import Guests
 from skblab.sweep.booting import Booting, begin
 from skblab.sweep.dryrun import commands, setting
 from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.machines import Guests
 from skblab.sweep.measure.exact import Counting
-from skblab.sweep.progress import Key, Progress
+from skblab.sweep.planned import Boot
+from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
+from skblab.sweep.session import by_boot
 from skblab.testbeds import NETNS
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.load import load
@@ -142,17 +143,19 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
     made = plan.make(found, NAMES, exact=True)
     folder = RunFolder.create(tmp_path, "it", Plan(experiment="it", seed=1, baseline=BASELINE))
     progress = Progress.read(folder.path)
-    counting = Running(made, Counting(folder, 1000), folder, Reporter(quiet=True), progress)
+    counting = Running(
+        made, Counting(folder, Reporter(quiet=True), 1000), folder, Reporter(quiet=True), progress
+    )
     built = kernel.Kernel(tmp_path, "key")
     tried: list[tuple[str, ...]] = []
 
-    def dies(beds: Guests, boot: plan.Boot) -> None:
-        tried.append(beds.boots.start(boot).arguments)
+    def dies(guests: Guests, boot: Boot) -> None:
+        tried.append(guests.boots.start(boot).arguments)
         if boot.knobs:
             raise GuestError("guest panicked: no CPU is left")
-        for change in counting.progress.left(boot):
-            for trial in change.trials:
-                counting._void(Key.of(boot, change, trial), "made up")
+        for of_setting in counting.progress.left(boot):
+            for key, _ in counting.progress.waiting(boot, of_setting):
+                counting._void(key, "made up")
         raise GuestError("that was all")
 
     monkeypatch.setattr(counting, "_testbed", dies)
@@ -166,9 +169,9 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
 
 
 def test_what_a_boot_sets_is_no_command_but_said() -> None:
-    assert sweep._booting({"rp_filter": 1}) == []
+    assert by_boot({"rp_filter": 1}) == []
     knobs: dict[str, Value] = {"kernel": "rt", "rp_filter": 1, "patches": False}
-    assert sweep._booting(knobs) == ["# boot it with kernel=rt, patches=off"]
+    assert by_boot(knobs) == ["# boot it with kernel=rt, patches=off"]
     assert len(setting(MACHINE, knobs)) == 1
 
 

@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skblab.sweep import plan
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, read
+from skblab.sweep.experiment import BASELINE, Experiment, read
+from skblab.sweep.measure.base import AtRates
+from skblab.sweep.measure.latency import Latency
+from skblab.sweep.measures import MEASURES
+from skblab.sweep.planned import TESTER
+from skblab.sweep.progress import Key
+from skblab.sweep.request import SHIPPED, make_plan
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import UsageError
 
@@ -138,38 +144,59 @@ def test_every_block_has_everything_once(tmp_path: Path) -> None:
     for block in range(3):
         boots = [boot for boot in found.boots if boot.block == block]
         # Each boot begins with the tester.
-        assert [boot.changes[0].setting for boot in boots] == [TESTER, TESTER]
-        assert sorted(len(boot.changes) for boot in boots) == [2, len(names)]
+        assert [boot.settings[0].setting for boot in boots] == [TESTER, TESTER]
+        assert sorted(len(boot.settings) for boot in boots) == [2, len(names)]
         assert sorted(str(boot.knobs) for boot in boots) == ["{'kernel': 'rt'}", "{}"]
-        count = Counter(change.setting for boot in boots for change in boot.changes)
+        count = Counter(of_setting.setting for boot in boots for of_setting in boot.settings)
         assert count == Counter([*names, TESTER, TESTER])
         for boot in boots:
-            for change in boot.changes:
+            for of_setting in boot.settings:
                 # Two kinds of traffic: throughput, and latency at two rates.
-                assert len({str(trial) for trial in change.trials}) == len(change.trials) == 6
-    assert [trial.number for *_, trial in found.trials()] == list(range(3 * (len(names) + 2) * 6))
+                assert (
+                    len({str(measurement) for measurement in of_setting.measurements})
+                    == len(of_setting.measurements)
+                    == 6
+                )
+    assert [measurement.number for *_, measurement in found.measurements()] == list(
+        range(3 * (len(names) + 2) * 6)
+    )
 
 
 def test_the_tester_is_measured_at_every_rate_but_has_no_layers(tmp_path: Path) -> None:
     file = FILE.replace("[measure.throughput]", "")
     found = plan.make(experiment(tmp_path, f"{file}\n[measure.layers]\nrates = [7]\n"))
     rates = {
-        change.setting: {trial.rate for trial in change.trials}
+        of_setting.setting: {measurement.rate for measurement in of_setting.measurements}
         for boot in found.boots
-        for change in boot.changes
+        for of_setting in boot.settings
     }
     assert 7 in rates[BASELINE]
     assert rates[TESTER] == rates[BASELINE] - {7}
 
 
+def test_all_measures_at_once_have_a_name_each(tmp_path: Path) -> None:
+    """What is done is told by its name: also of measures that come later, at the same rates."""
+    at_rates = [measure for measure in MEASURES if issubclass(measure.section, AtRates)]
+    sections = {measure.name: {"rates": [7]} if measure in at_rates else {} for measure in MEASURES}
+    found = plan.make(
+        Experiment.model_validate({"name": "all", "question": "?", "measure": sections})
+    )
+    keys = [
+        Key.of(boot, of_setting.setting, measurement)
+        for boot, of_setting, measurement in found.measurements()
+    ]
+    assert len(set(keys)) == len(keys) > 0
+    assert {measurement.measure for *_, measurement in found.measurements()} == set(sections)
+
+
 def test_the_order_differs_between_blocks_and_seeds(tmp_path: Path) -> None:
     one = experiment(tmp_path)
     found = plan.make(one)
-    orders = [[change.setting for change in boot.changes] for boot in found.boots]
+    orders = [[of_setting.setting for of_setting in boot.settings] for boot in found.boots]
     assert len({tuple(order) for order in orders}) == 3
     other = plan.make(one.model_copy(update={"seed": 2}))
     assert other.digest != found.digest
-    assert [[change.setting for change in boot.changes] for boot in other.boots] != orders
+    assert [[of_setting.setting for of_setting in boot.settings] for boot in other.boots] != orders
 
 
 @given(seed=st.integers(0, 2**32), blocks=st.integers(1, 5))
@@ -197,3 +224,40 @@ def test_comments_and_places_do_not_change_the_digest(tmp_path: Path) -> None:
     again = plan.make(experiment(tmp_path, "# A comment\n\n" + FILE))
     assert (again, again.digest) == (found, found.digest)
     assert replace(found, boots=found.boots[1:]).digest != found.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "timed", "exact"),
+    [
+        ("ipv6", "6e1e7a3cd217a8ff", "f738e7af0e205448"),
+        ("queues-and-affinity", "b1556d178de84fa7", "0efa863cdabda8fc"),
+        ("quick", "1641b0b4fd81150c", "716f9a16fc8258d8"),
+        ("realtime", "d45b3dddd8e2003c", "d4bb3651c1fa1a62"),
+        ("router-settings", "a0a5cd74b0750509", "eba9a02a9d879082"),
+        ("routes", "e2ca9b595ce9db16", "c75dbcd6161f33d8"),
+    ],
+)
+def test_an_experiment_of_ours_has_the_plan_that_it_always_had(
+    name: str, timed: str, exact: str
+) -> None:
+    # A run that was begun by an older skblab is resumed by the same plan.
+    found = read(SHIPPED / f"{name}.toml")
+    assert make_plan(found, exact=False).digest == timed
+    assert make_plan(found, exact=True).digest == exact
+
+
+def test_a_later_measure_leaves_plans_without_it_as_they_were(tmp_path: Path) -> None:
+    found = experiment(tmp_path)
+
+    class Later(type(found.measure)):  # type: ignore[misc]
+        """Sections with one that there was not before."""
+
+        jitter: Latency | None = None
+
+    asked = found.measure.model_dump()
+    more = found.model_copy(update={"measure": Later.model_validate(asked)})
+    assert plan.make(more).digest == plan.make(found).digest
+    jitter = Later.model_validate(asked | {"jitter": {"rates": [1]}})
+    assert plan.make(more.model_copy(update={"measure": jitter})).digest != (
+        plan.make(found).digest
+    )

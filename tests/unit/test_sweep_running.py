@@ -18,8 +18,8 @@ import searches
 import synthetic_run
 
 from retries import no_retries
+from skblab.knobs.applying import NotPutBackError, Undo, applying
 from skblab.knobs.boot import Start
-from skblab.knobs.turning import NotPutBackError, Undo, turning
 from skblab.knobs.values import Value
 from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.console import Console, Finding, Kind
@@ -30,11 +30,11 @@ from skblab.machine.device import Machine
 from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport, TransportError
 from skblab.machine.transport.base import Done
-from skblab.sweep import beds, plan
-from skblab.sweep.beds import Guests
+from skblab.sweep import machines, plan
 from skblab.sweep.booting import Booting
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment
-from skblab.sweep.plan import Trial
+from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.machines import Guests
+from skblab.sweep.planned import TESTER, Boot, Measurement
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.sweep.running import BOOTS, Running
 from skblab.testbeds import NETNS, inventory, netns
@@ -73,7 +73,7 @@ LATE = TransportError("no answer within 600 s")
 
 
 class Answers:
-    """The transport of a guest that lives, and where nothing is turned."""
+    """The transport of a guest that lives, and where nothing is applied."""
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
         return Done(0, COUNTERS if "/proc/interrupts" in text else "", "")
@@ -90,9 +90,9 @@ class Method:
     clock: Clock = "wall"
     title: str = "searching"
     gaps: tuple[str, ...] = ()
-    lanes: int = 1
+    at_once: int = 1
     shares: tuple[Bind, ...] = ()
-    standing: str = ""
+    best: str = ""
     measured: list[str] = field(default_factory=list)
     # The console of the guest that is up, and what it gets while some settings are measured.
     console: Path = Path("none")
@@ -106,10 +106,12 @@ class Method:
         if self.cold >= 0:
             raise SkblabError("the generator printed '': expected packets")
 
-    def ready(self, trial: Trial, testbed: AnyTestbed, *, tester: bool) -> None:
+    def ready(self, measurement: Measurement, testbed: AnyTestbed) -> None:
         pass
 
-    def measure(self, key: Key, trial: Trial, testbed: AnyTestbed) -> Callable[[], None]:
+    def measure(
+        self, key: Key, measurement: Measurement, testbed: AnyTestbed
+    ) -> Callable[[], None]:
         self.measured.append(key.setting)
         say(self.console, self.warns.get(key.setting, ""))
         if key.setting in self.hangs:
@@ -163,7 +165,7 @@ def have_guests(
 
     monkeypatch.setattr(Guest, "boot", boot)
     monkeypatch.setattr(netns, "staying", contextlib.nullcontext)
-    monkeypatch.setattr(beds, "describe_guest", lambda guest: GUEST)
+    monkeypatch.setattr(machines, "describe_guest", lambda guest: GUEST)
 
 
 def run(method: Method, monkeypatch: pytest.MonkeyPatch, begins: str = "", ends: str = "") -> Run:
@@ -236,19 +238,19 @@ def test_what_went_wrong_goes_before_what_cannot_be_put_back(
 
     monkeypatch.setattr(Undo, "replay", replay)
 
-    def turned(error: Exception | None) -> None:
-        with turning(cast(Transport, Answers()), Machine(()), tmp_path / "undo.jsonl"):
+    def applied(error: Exception | None) -> None:
+        with applying(cast(Transport, Answers()), Machine(()), tmp_path / "undo.jsonl"):
             if error is not None:
                 raise error
 
     with pytest.raises(NotPutBackError, match=r"not put back: mtu: no; the scripts are in "):
-        turned(None)
+        applied(None)
     with pytest.raises(SkblabError, match="the disk is full"):
-        turned(SkblabError("the disk is full"))
+        applied(SkblabError("the disk is full"))
     assert len(asked) == 2
     # It would be waited for in vain.
     with pytest.raises(TransportError):
-        turned(LATE)
+        applied(LATE)
     assert len(asked) == 2
 
 
@@ -374,7 +376,7 @@ def test_boots_side_by_side_leave_what_boots_in_turn_do(
             # Both are up at once, or this breaks.
             together.wait()
 
-    found = run(Together(begin(tmp_path), lanes=2), monkeypatch)
+    found = run(Together(begin(tmp_path), at_once=2), monkeypatch)
     assert {(row.setting, row.block, row.state) for row in found.trials} == {
         (name, block, "good") for name in (TESTER, BASELINE, AGAIN) for block in (0, 1)
     }
@@ -394,7 +396,9 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
     began = threading.Event()
 
     class Failing(Method):
-        def measure(self, key: Key, trial: Trial, testbed: AnyTestbed) -> Callable[[], None]:
+        def measure(
+            self, key: Key, measurement: Measurement, testbed: AnyTestbed
+        ) -> Callable[[], None]:
             if key.block == 0:
                 began.wait(30)
                 raise OSError(28, "No space left on device")
@@ -405,12 +409,12 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
 
     folder = begin(tmp_path)
     with pytest.raises(OSError, match="No space left"):
-        run(Failing(folder, lanes=2), monkeypatch)
+        run(Failing(folder, at_once=2), monkeypatch)
     found = load(folder.path)
     assert not found.trials
     assert "death" not in {one.event for one in found.journal}
     # Nothing was said against what was under way.
-    assert Counter(states(run(Method(folder, lanes=2), monkeypatch)).values())["void"] == 0
+    assert Counter(states(run(Method(folder, at_once=2), monkeypatch)).values())["void"] == 0
 
 
 def test_what_a_boot_is_is_known_after_a_kill(
@@ -430,14 +434,14 @@ def test_what_a_boot_is_is_known_after_a_kill(
     killed = guests()
     for knobs, version in (({"preempt": "rt"}, "SMP PREEMPT_RT"), ({}, "SMP"), ({}, "never read")):
         facts["version"] = version
-        boot = plan.Boot(0, knobs, ())
+        boot = Boot(0, knobs, ())
         with killed.up(boot, tmp_path / "log") as testbed:
             killed.describe(boot, testbed)
 
     def describe(built: object, guests: dict[Clock, GuestRecord]) -> Environment:
         return synthetic_run.environment().model_copy(update={"guests": guests})
 
-    monkeypatch.setattr(beds, "describe", describe)
+    monkeypatch.setattr(machines, "describe", describe)
     found = guests().environment()
     assert found.guests == {"wall": GUEST}
     assert found.more == {

@@ -22,13 +22,14 @@ from MLRsearch.target_stat import TargetStat
 from MLRsearch.trial_measurement import MeasurementResult
 
 from simulated import Device, Testbed, truth
-from skblab.sweep.measure.throughput.goals import NDR, PDR, STRICT, Goal, Plan
+from skblab.sweep.measure.throughput.goals import NDR, PDR, STRICT, Goal
+from skblab.sweep.measure.throughput.goals import SearchRequest as Request
 from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
 from skblab.sweep.measure.throughput.search import search
 from skblab.sweep.measure.throughput.trial import Recorder, Trial
 from skblab_analysis.base.errors import SkblabError, UsageError
 
-PLAN = Plan(min_load=1000, max_load=1e6)
+REQUEST = Request(min_load=1000, max_load=1e6)
 SEEDS = [40, pytest.param(200, marks=pytest.mark.slow)]
 
 
@@ -116,21 +117,21 @@ def said(optimistic: bool, pessimistic: bool) -> str:
 # result is held to.
 
 
-def classified(trials: Sequence[Trial], goal: Goal, plan: Plan) -> str:
+def classified(trials: Sequence[Trial], goal: Goal, request: Request) -> str:
     high = sum(one.loss_ratio > goal.loss_ratio for one in trials)
-    whole = max(len(trials), plan.trials)
+    whole = max(len(trials), request.trials)
     low = len(trials) - high
     if high > whole * goal.exceed_ratio:
         return "upper"
     return "lower" if whole - low <= whole * goal.exceed_ratio else "undecided"
 
 
-def expected(trials: Sequence[Trial], goal: Goal, plan: Plan) -> tuple[float | None, ...]:
+def expected(trials: Sequence[Trial], goal: Goal, request: Request) -> tuple[float | None, ...]:
     """Lower bound, upper bound and conditional throughput, as the draft has them."""
     by_load = defaultdict(list)
     for one in trials:
         by_load[one.load].append(one)
-    bounds = {load: classified(some, goal, plan) for load, some in by_load.items()}
+    bounds = {load: classified(some, goal, request) for load, some in by_load.items()}
     upper = min((load for load, bound in bounds.items() if bound == "upper"), default=None)
     below = math.inf if upper is None else upper
     lower = max(
@@ -139,27 +140,27 @@ def expected(trials: Sequence[Trial], goal: Goal, plan: Plan) -> tuple[float | N
     if lower is None:
         return None, upper, None
     losses = sorted(one.loss_ratio for one in by_load[lower])
-    whole = max(len(losses), plan.trials)
+    whole = max(len(losses), request.trials)
     at = max(1, math.ceil(round(whole * (1 - goal.exceed_ratio), 9)))
     return lower, upper, lower * (1 - (losses[at - 1] if at <= len(losses) else 1.0))
 
 
 def check(result: SearchResult) -> None:
-    """Hold a result to the draft, and to the plan."""
-    plan = result.plan
-    assert {one.seconds for one in result.trials} == {plan.seconds}
-    assert all(plan.min_load <= one.load <= plan.max_load for one in result.trials)
-    assert result.trials[0].load == plan.max_load
+    """Hold a result to the draft, and to the request."""
+    request = result.request
+    assert {one.seconds for one in result.trials} == {request.seconds}
+    assert all(request.min_load <= one.load <= request.max_load for one in result.trials)
+    assert result.trials[0].load == request.max_load
     for one in result.goals:
-        lower, upper, throughput = expected(result.trials, one.goal, plan)
+        lower, upper, throughput = expected(result.trials, one.goal, request)
         assert (one.lower, one.upper) == (lower, upper)
         assert one.throughput == (None if throughput is None else pytest.approx(throughput))
         if one.outcome == "regular":
             assert one.reached
         elif one.outcome == "no good load":
-            assert one.upper == plan.min_load
+            assert one.upper == request.min_load
         else:
-            assert one.lower == plan.max_load
+            assert one.lower == request.max_load
 
 
 devices = st.builds(
@@ -195,8 +196,8 @@ def test_any_device_at_all_gets_a_result_by_the_draft(
     narrow: bool,
 ) -> None:
     goals = tuple(replace(goal, width=width) for goal in (STRICT, NDR, PDR))
-    plan = Plan(6e5 if narrow else 1000, 1e6, goals, seconds, trials)
-    check(search(Testbed(device, seed, generator, sink), plan))
+    request = Request(6e5 if narrow else 1000, 1e6, goals, seconds, trials)
+    check(search(Testbed(device, seed, generator, sink), request))
 
 
 # Devices of known rates, two hundred of each kind.
@@ -209,35 +210,35 @@ def near(found: GoalResult, true: float) -> bool:
     return abs(found.lower - true) <= found.goal.width * true
 
 
-def right(make: Callable[[float], Device], plan: Plan, seeds: int) -> dict[str, float]:
+def right(make: Callable[[float], Device], request: Request, seeds: int) -> dict[str, float]:
     """Return in which part of all seeds the result of each goal is near the truth."""
     rng = random.Random(2544)
-    count = dict.fromkeys((goal.name for goal in plan.goals), 0)
+    count = dict.fromkeys((goal.name for goal in request.goals), 0)
     for seed in range(seeds):
         device = make(math.exp(rng.uniform(math.log(3e4), math.log(8e5))))
-        result = search(Testbed(device, seed), plan)
-        for goal in plan.goals:
-            count[goal.name] += near(result[goal.name], truth(device, goal, plan))
+        result = search(Testbed(device, seed), request)
+        for goal in request.goals:
+            count[goal.name] += near(result[goal.name], truth(device, goal, request))
     return {name: number / seeds for name, number in count.items()}
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_a_device_with_a_queue_is_found_always(seeds: int) -> None:
-    found = right(lambda rate: Device(rate, queue=500), PLAN, seeds)
+    found = right(lambda rate: Device(rate, queue=500), REQUEST, seeds)
     assert found == {"strict": 1.0, "NDR": 1.0, "PDR": 1.0}
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_a_noisy_device_is_found_by_the_goals_that_take_the_middle(seeds: int) -> None:
-    found = right(lambda rate: Device(rate, noise=0.001), Plan(1000, 1e6, (NDR, PDR)), seeds)
+    found = right(lambda rate: Device(rate, noise=0.001), Request(1000, 1e6, (NDR, PDR)), seeds)
     assert min(found.values()) >= 0.95, found
 
 
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_random_loss_leaves_no_load_without_loss_and_pdr_where_it_is(seeds: int) -> None:
-    found = right(lambda rate: Device(rate, random_loss=0.002), Plan(1000, 1e6, (PDR,)), seeds)
+    found = right(lambda rate: Device(rate, random_loss=0.002), Request(1000, 1e6, (PDR,)), seeds)
     assert found["PDR"] >= 0.95
-    result = search(Testbed(Device(2e5, random_loss=0.02)), PLAN)
+    result = search(Testbed(Device(2e5, random_loss=0.02)), REQUEST)
     check(result)
     assert [one.outcome for one in result.goals] == ["no good load"] * 3
     assert [one.lower for one in result.goals] == [None] * 3
@@ -245,7 +246,7 @@ def test_random_loss_leaves_no_load_without_loss_and_pdr_where_it_is(seeds: int)
 
 
 # A stall every four seconds: in one of 31 trials of a second almost surely, in half of them never.
-STALLS = Plan(1e4, 1e6, tuple(replace(goal, width=0.03) for goal in PLAN.goals), trials=31)
+STALLS = Request(1e4, 1e6, tuple(replace(goal, width=0.03) for goal in REQUEST.goals), trials=31)
 
 
 def stalling(rate: float) -> Device:
@@ -266,7 +267,7 @@ def test_rare_stalls_tell_strict_from_ndr(seeds: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_without_stalls_strict_and_ndr_are_equal_within_their_widths(seed: int) -> None:
-    result = search(Testbed(Device(1.7e5 + seed * 1e4), seed), PLAN)
+    result = search(Testbed(Device(1.7e5 + seed * 1e4), seed), REQUEST)
     strict, ndr = result["strict"], result["NDR"]
     assert strict.lower is not None and ndr.lower is not None
     assert abs(strict.lower - ndr.lower) <= STRICT.width * ndr.lower
@@ -276,20 +277,20 @@ def test_without_stalls_strict_and_ndr_are_equal_within_their_widths(seed: int) 
 def test_pdr_is_above_ndr_where_loss_grows_slowly(seed: int) -> None:
     # 1e-7 of 1e5 packets a second: in 60 s half of all trials have a loss there, and none 0.5 %.
     device = Device(5e5, random_loss=1e-7)
-    plan = Plan(1000, 1e6, seconds=60, trials=5)
-    result = search(Testbed(device, seed), plan)
+    request = Request(1000, 1e6, seconds=60, trials=5)
+    result = search(Testbed(device, seed), request)
     check(result)
     ndr, pdr = result["NDR"], result["PDR"]
     assert ndr.upper is not None and pdr.lower is not None
     assert ndr.upper < pdr.lower
-    assert near(pdr, truth(device, PDR, plan))
+    assert near(pdr, truth(device, PDR, request))
 
 
 # What a search has to say for itself.
 
 
 def test_a_device_better_than_the_maximum_load() -> None:
-    result = search(Testbed(Device(1e7)), PLAN)
+    result = search(Testbed(Device(1e7)), REQUEST)
     check(result)
     for one in result.goals:
         assert one.outcome == "good at the maximum load"
@@ -298,20 +299,20 @@ def test_a_device_better_than_the_maximum_load() -> None:
 
 
 def test_a_dead_device() -> None:
-    result = search(Testbed(Device(0)), PLAN)
+    result = search(Testbed(Device(0)), REQUEST)
     check(result)
     for one in result.goals:
         assert (one.outcome, one.upper, one.reached) == ("no good load", 1000, False)
 
 
 def test_the_second_load_is_what_came_through_at_the_first() -> None:
-    result = search(Testbed(Device(2e5)), PLAN)
+    result = search(Testbed(Device(2e5)), REQUEST)
     assert result.trials[0].load == 1e6
     assert result.trials[1].load == pytest.approx(2e5, rel=0.02)
 
 
 def test_each_result_says_on_how_many_trials_it_stands() -> None:
-    result = search(Testbed(Device(2e5)), PLAN)
+    result = search(Testbed(Device(2e5)), REQUEST)
     # Strict wants all 21 to be good, and one that is bad is enough.
     assert result["strict"].trials >= 22
     assert result["NDR"].trials >= 11 + 11
@@ -321,7 +322,7 @@ def test_each_result_says_on_how_many_trials_it_stands() -> None:
 @pytest.mark.parametrize("seconds", [0.1, 0.3, 0.7, 1.0, 60.0])
 def test_a_load_gets_as_many_trials_as_it_is_promised_and_no_more(seconds: float) -> None:
     # Twenty-one times 0.3 s, added up, is less than 6.3 s.
-    result = search(Testbed(Device(2e5)), Plan(1000, 1e6, seconds=seconds))
+    result = search(Testbed(Device(2e5)), Request(1000, 1e6, seconds=seconds))
     lower = result["strict"].lower
     assert len([one for one in result.trials if one.load == lower]) == 21
 
@@ -330,10 +331,10 @@ def test_what_the_testbed_raises_comes_through_and_the_trials_are_kept() -> None
     journal: list[Trial] = []
     recorder = Recorder(Testbed(Device(2e5), breaks_after=5), journal.append)
     with pytest.raises(RuntimeError, match="the testbed broke"):
-        search(recorder, PLAN)
+        search(recorder, REQUEST)
     assert len(recorder.trials) == 5
     assert journal == recorder.trials
-    assert journal[0].load == PLAN.max_load
+    assert journal[0].load == REQUEST.max_load
 
 
 def test_the_same_testbed_gives_the_same_search() -> None:
@@ -347,12 +348,12 @@ def test_another_load_than_asked_for_is_refused() -> None:
             return super().measure(load // 1000 * 1000, seconds)
 
     with pytest.raises(SkblabError, match=r"the trial was of .* packets/s for 1.0 s, expected"):
-        search(Rounding(Device(2e5)), PLAN)
+        search(Rounding(Device(2e5)), REQUEST)
 
 
 def test_goals_alike_but_for_their_names_have_the_same_result() -> None:
     again = Goal("NDR again", NDR.loss_ratio, NDR.exceed_ratio)
-    result = search(Testbed(Device(2e5)), Plan(1000, 1e6, (NDR, again)))
+    result = search(Testbed(Device(2e5)), Request(1000, 1e6, (NDR, again)))
     assert result["NDR"].lower == result["NDR again"].lower
     with pytest.raises(KeyError):
         result["strict"]
@@ -361,15 +362,18 @@ def test_goals_alike_but_for_their_names_have_the_same_result() -> None:
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: Plan(1000, 1000), "loads from 1000 to 1000"),
-        (lambda: Plan(0, 1000), "expected more than 0"),
-        (lambda: Plan(1000, math.inf), "and a greater one"),
+        (lambda: Request(1000, 1000), "loads from 1000 to 1000"),
+        (lambda: Request(0, 1000), "expected more than 0"),
+        (lambda: Request(1000, math.inf), "and a greater one"),
         # MLRsearch would look for its grid for ever.
-        (lambda: Plan(500, 1000, (Goal("wide", 0, 0, 0.5),)), "no wider than a goal's width"),
-        (lambda: Plan(5, 1000, seconds=0.1), "is no packet"),
-        (lambda: Plan(1000, 2000, ()), "expected at least one"),
-        (lambda: Plan(1000, 2000, (NDR, NDR)), "each name once"),
-        (lambda: Plan(1000, 2000, trials=0), "0 trials of 1.0 s"),
+        (
+            lambda: Request(500, 1000, (Goal("wide", 0, 0, 0.5),)),
+            "no wider than a goal's width",
+        ),
+        (lambda: Request(5, 1000, seconds=0.1), "is no packet"),
+        (lambda: Request(1000, 2000, ()), "expected at least one"),
+        (lambda: Request(1000, 2000, (NDR, NDR)), "each name once"),
+        (lambda: Request(1000, 2000, trials=0), "0 trials of 1.0 s"),
         (lambda: Goal("x", 1.0, 0), "goal x: loss ratio 1.0, expected at least 0.0"),
         (lambda: Goal("x", 0, -0.1), "goal x: exceed ratio -0.1"),
         (lambda: Goal("x", 0, 0, 0), "goal x: width 0"),

@@ -26,7 +26,7 @@ from kills import killed_after
 from retries import no_retries
 from skblab.cli import app
 from skblab.commands import sweep
-from skblab.knobs.turning import Turned, Turner
+from skblab.knobs.applying import Applied, Applier
 from skblab.knobs.values import Value
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.errors import GuestError
@@ -35,16 +35,20 @@ from skblab.machine import counters
 from skblab.machine.transport import TransportError
 from skblab.machine.transport.base import Done
 from skblab.machine.watch import Watch
-from skblab.sweep import beds, inputs, plan
-from skblab.sweep.beds import Beds
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Setting
+from skblab.sweep import inputs, machines, plan
+from skblab.sweep.experiment import BASELINE, Experiment, Setting
+from skblab.sweep.machines import Machines
 from skblab.sweep.measure import latency as arriving
-from skblab.sweep.measure import wall
+from skblab.sweep.measure import timed
 from skblab.sweep.measure.rfc2544 import tests as rfc2544
 from skblab.sweep.measure.throughput.limits import USUAL
+from skblab.sweep.measure.throughput.offering import Offering
+from skblab.sweep.measure.throughput.section import Throughput
 from skblab.sweep.measure.throughput.trial import Trial
+from skblab.sweep.planned import TESTER, Boot
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
+from skblab.sweep.session import CPUS
 from skblab.testbeds import NETNS, Offered, Sending
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.netns import Netns
@@ -120,17 +124,17 @@ class Guest:
         self.interrupts += 1
         return {("interrupt", "25 virtio0-input.0", 0): self.interrupts}
 
-    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
+    def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
         self.rp_filter = str(settings.get("rp_filter", 0))
         return [
-            Turned(name, value, "0", self.rp_filter, self.rp_filter)
+            Applied(name, value, "0", self.rp_filter, self.rp_filter)
             for name, value in settings.items()
         ]
 
     def forget(self) -> None:
         """Nothing was read ahead."""
 
-    def look(self, found: Sequence[Turned]) -> list[Turned]:
+    def look(self, found: Sequence[Applied]) -> list[Applied]:
         return [replace(one, after=self.after or one.after) for one in found]
 
 
@@ -165,24 +169,24 @@ class Sweep:
     def run(self, monkeypatch: pytest.MonkeyPatch) -> Run:
         """Run what is left, as the next one to resume does."""
         folder, reporter = RunFolder.open(self.path), Reporter(quiet=True)
-        method = wall.Timing(self.wanted, folder, reporter, 2)
+        method = timed.Timing(self.wanted, folder, reporter, 2)
         made = plan.make(self.wanted, ["kernel"])
         running = Running(made, method, folder, reporter, Progress.read(self.path))
 
         @contextlib.contextmanager
-        def guest(_: object, boot: plan.Boot, *__: object) -> Iterator[tuple[Netns, Turner]]:
+        def guest(_: object, boot: Boot, *__: object) -> Iterator[tuple[Netns, Applier]]:
             if str(boot) in self.of_boots:
                 one = self.of_boots[str(boot)]
             else:
                 one = self.guests.pop(0) if len(self.guests) > 1 else self.guests[0]
             try:
                 method.warm_up(cast(Netns, one))
-                yield cast(Netns, one), cast(Turner, one)
+                yield cast(Netns, one), cast(Applier, one)
             except TransportError as error:
                 raise GuestError("guest panicked: Oops") from error
 
         monkeypatch.setattr(running, "_testbed", guest)
-        running.run(cast(Beds, None))
+        running.run(cast(Machines, None))
         return load(self.path)
 
 
@@ -417,7 +421,7 @@ def test_a_block_that_has_begun_comes_to_its_end(
     sweep = Sweep.begin(tmp_path, wanted)
     with monkeypatch.context() as patch:
         # The first time, two blocks are not enough, and something breaks in the third.
-        patch.setattr(wall.Timing, "enough", lambda self, blocks: None)
+        patch.setattr(timed.Timing, "enough", lambda self, blocks: None)
         sweep.guests = [Guest(), Guest(), Guest(dies_after=30)]
         patch.setattr(Running, "_blamed", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -443,8 +447,8 @@ def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
     times = [("began", 0), ("load", 60), ("failed", 61)]
     times += [("resumed", 9000), ("began", 9000), ("load", 9010)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
-    assert wall.spent(events) == 71
-    assert wall.spent([]) == 0
+    assert timed.spent(events) == 71
+    assert timed.spent([]) == 0
 
 
 def test_time_until_boots_are_ready_is_not_spent() -> None:
@@ -453,7 +457,7 @@ def test_time_until_boots_are_ready_is_not_spent() -> None:
     # Killed, and resumed with kernels to build anew.
     times += [("resumed", 2000), ("began", 3000), ("load", 3005)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
-    assert wall.spent(events) == 15
+    assert timed.spent(events) == 15
 
 
 def test_a_run_says_when_its_boots_were_ready(
@@ -787,7 +791,7 @@ def test_both_are_measured_where_both_are_asked_for(
 
 
 def measured(guest: Guest, rate: float, seconds: float = 1.0) -> Offered:
-    trial = wall.Offering(cast(Netns, guest), STREAM, False, USUAL).measure(rate, seconds)
+    trial = Offering(cast(Netns, guest), STREAM, False, USUAL).measure(rate, seconds)
     assert trial.forwarded is not None
     return Offered(trial.sent, trial.forwarded, trial.received, round(trial.took * 1e6))
 
@@ -812,14 +816,13 @@ def test_a_trial_that_is_made_anew_is_in_the_journal(
 
 
 def test_the_search_is_asked_for_what_the_file_says() -> None:
-    throughput = experiment().measure.throughput
-    assert throughput is not None
-    found = wall.asked(throughput.model_copy(update={"seconds": 0.25, "goals": ("pdr",)}))
+    throughput = experiment().measure[Throughput]
+    found = throughput.model_copy(update={"seconds": 0.25, "goals": ("pdr",)}).request()
     assert [(one.name, one.loss_ratio, one.width) for one in found.goals] == [("PDR", 0.005, 0.02)]
     assert (found.min_load, found.seconds, found.trials) == (8.0, 0.25, 3)
     assert round(found.min_load * found.seconds) == LEAST_PACKETS
     # pktgen reads a gap of ten digits.
-    found = wall.asked(throughput.model_copy(update={"seconds": 3600.0}))
+    found = throughput.model_copy(update={"seconds": 3600.0}).request()
     call = NETNS.offering(Sending(STREAM, 3600, rate=found.min_load), 2)
     assert call.split()[6] == "gap=1000000000"
 
@@ -878,7 +881,7 @@ def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
 
 
 def another_may_begin() -> bool:
-    with (paths.cache() / "locks" / sweep.CPUS).open("w") as lock:
+    with (paths.cache() / "locks" / CPUS).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -911,7 +914,7 @@ def as_if_booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest: object)
     monkeypatch.setattr(labroot, "ensure", lambda reporter: None)
     monkeypatch.setattr(kernel, "ensure", lambda *_: None)
     monkeypatch.setattr(inputs, "inputs", lambda *_: {})
-    monkeypatch.setattr(beds, "describe", lambda *_: synthetic_run.environment())
+    monkeypatch.setattr(machines, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(sweep, "gnuplot", lambda root: fake_gnuplot)
     file = tmp_path / "few.toml"
     file.write_text(SLOW_BASELINE)
@@ -925,7 +928,7 @@ def test_a_sweep_in_guests_has_this_machine_alone(
     alone: list[bool] = []
 
     @contextlib.contextmanager
-    def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
+    def guest(*_: object) -> Iterator[tuple[Netns, Applier]]:
         alone.append(not another_may_begin())
         raise GuestError("it never came up")
         yield
@@ -942,10 +945,10 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     guests = [Guest(dies_after=40)]
 
     @contextlib.contextmanager
-    def guest(*_: object) -> Iterator[tuple[Netns, Turner]]:
+    def guest(*_: object) -> Iterator[tuple[Netns, Applier]]:
         # Another one would wait, whether it is timed or not.
         assert not another_may_begin()
-        yield cast(Netns, guests[0]), cast(Turner, guests[0])
+        yield cast(Netns, guests[0]), cast(Applier, guests[0])
 
     file = as_if_booted(tmp_path, monkeypatch, guest)
     # Its guest goes away, and nobody says that it died.

@@ -13,7 +13,7 @@ import pytest
 import synthetic_run
 
 from skblab.bench import measure, plan, programs, wall
-from skblab.commands import bench as bench
+from skblab.bench import run as bench
 from skblab.commands import demo as demo
 from skblab.demo import forwarding, layers
 from skblab.lab import tools
@@ -242,9 +242,9 @@ def test_the_demos_trials(
 PATHLAT = synthetic_run.pathlat(100)
 
 
-def bench_run() -> bench._Run:
+def bench_run() -> bench.Run:
     rows = plan.choose(["off"], {})
-    return bench._Run(NONE, REPORTER, rows, 500, 1, 2, 1, {}, None)
+    return bench.Run(NONE, REPORTER, rows, 500, 1, 2, 1, {}, None)
 
 
 def test_the_benchmarks_rows_and_pairs(

@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,41 +17,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab.commands.options import FlavourName
-from skblab.lab import kernel, labroot, paths, tools
-from skblab.lab.guest.chosen import make_spec
-from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab import kernel, labroot
 from skblab.lab.reporter import Reporter, printer
-from skblab.machine.guest import Guest
-from skblab.machine.reading import Reading, until_asked
-from skblab.machine.recording import begins, recording, watched
-from skblab.machine.watch import Watch
-from skblab.probe import cost, environment, loads, scripts, study, targets
+from skblab.probe import cost, scripts, study, targets
 from skblab.probe import request as request_of
-from skblab.probe.backends import Probing, attached
+from skblab.probe.layers import Asked, Document
 from skblab.probe.loads import Load, Traffic
 from skblab.probe.request import Request
-from skblab.probe.targets import Target
 from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
-from skblab.probe.verify.plan import (
-    BACKENDS,
-    PACKETS,
-    RATE,
-    Backend,
-    Case,
-    cases_of,
-    comparable,
-    rounds,
-)
-from skblab.testbeds import traffic
+from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
 from skblab_analysis.cost.probe import sentence
-from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
-from skblab_analysis.formats.run import Plan
-from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.scripts import series as script_series
 from skblab_analysis.layers import series, tables, trial_view
 from skblab_analysis.layers.account import MAX_UNACCOUNTED
@@ -72,11 +50,6 @@ OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
 OF_SHOWING = ("hist", "as_json", "cost_")
 
 LIVE_SECONDS = 1.0
-LOOK_SECONDS = 0.1
-
-
-class _Enough(Exception):
-    """There is nothing more to wait for."""
 
 
 @probe.command("layers")
@@ -214,52 +187,28 @@ def layers(
     sending = Traffic(wanted, packets, rate, flows) if on == targets.GUEST else None
     reporter = Reporter(quiet=as_json)
     root = labroot.ensure(reporter)
-    plan = Plan(
-        experiment="layers",
-        question="Where does the time of packets go, layer by layer?",
-        seed=0,
-        packets=packets if sending else None,
+    asked = Asked(
+        on=on,
+        ssh_config=ssh_config,
+        backend=backend,
+        request=request,
+        sending=sending,
+        chosen=kernel.Request(flavour=kernel.flavour(flavour), patches=patches),
+        max_unaccounted=max_unaccounted,
         again=_again(context),
-        parameters={"on": on, **({"load": str(wanted)} if on == targets.GUEST else {})},
     )
-    watch = Watch()
-    with contextlib.ExitStack() as stack:
-        if on == targets.GUEST:
-            chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches)
-            target = stack.enter_context(
-                guest_of_ours(chosen, root, reporter, lambda one: loads.prepare(one.transport))
-            )
-        else:
-            program = tools.ensure_probe(root, reporter) / "pathlat"
-            target = stack.enter_context(targets.machine(on, root, program, reporter, ssh_config))
-        # Before the way to it is closed.
-        stack.callback(watch.end)
-        stack.enter_context(targets.stamps_for(target, source))
-        known = environment.describe(target)
-        asked = stack.enter_context(until_asked())
-        # Scripts write no document while they count.
-        live = backend == request_of.BPF and not as_json
-        show, request = stack.enter_context(_shown(request, reporter, live=live))
-        probing = stack.enter_context(attached(backend, target, request, root, reporter, show))
-        # Not before: what the probe refuses is no run.
-        folder = RunFolder.create(paths.results(), "layers", plan)
-        begins(folder, watch, **{target.name: target.kernel_log(reporter)})
-        with recording(folder, lambda: known, reporter):
-            with watched(folder, watch, "wall"):
-                document = _attend(*(probing, target, request, reporter, asked), sending)
-            found = _record(folder, document, backend, max_unaccounted)
-        folder.finish(known, reporter.timings)
-    if said := watch.look():
-        folder.heard_apart(said, "after the trial")
-        reporter.say(f"after the trial: {reason(said)}")
+    # Scripts write no document while they count.
+    live = backend == request_of.BPF and not as_json
+    timed = asked.run(root, reporter, partial(_shown, reporter, live=live))
     if as_json:
-        typer.echo(document.strip())
+        typer.echo(timed.text.strip())
     else:
-        _show(folder, found, hist)
+        _show(timed.folder, timed.document, hist)
     if cost_:
         # Last: it may take minutes, and the results are there already.
-        probed = cost.probe_of(found, kprobes)
-        costs = cost.of_run(folder.path, probed, target, wanted, root, reporter)
+        probed = cost.probe_of(timed.document, kprobes)
+        there = (timed.folder.path, probed, timed.target)
+        costs = cost.of_run(*there, wanted, root, reporter)
         if not as_json:
             printer().print(escape(sentence(costs)))
 
@@ -281,14 +230,7 @@ def study_(
     experiment, published = study.read(file)
     reporter = Reporter()
     root = labroot.ensure(reporter)
-    chosen = kernel.Request(flavour=experiment.flavour, patches=experiment.patches)
-    with guest_of_ours(chosen, root, reporter, lambda one: loads.prepare(one.transport)) as target:
-        known = environment.describe(target)
-        folder = RunFolder.create(paths.results(), "study", study.plan(experiment, file))
-        with recording(folder, lambda: known, reporter):
-            found = study.run(experiment, target, root, folder, max_unaccounted, reporter)
-        folder.finish(known, reporter.timings, gaps=[experiment.differs])
-        where = f"kernel {target.release}, {make_spec().accel}"
+    folder, found, where = study.recorded(experiment, file, root, max_unaccounted, reporter)
     study.show(printer(), experiment, found, published, where)
     typer.echo(f"Results: {folder.path}")
 
@@ -341,7 +283,7 @@ def verify_(
     for patched in (True, False):
         request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
         if some := [one for one in chosen if one.patched == patched]:
-            found = _count(request, root, some, wanted, (packets, rate), reporter)
+            found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
             console.print(verify.counts_table(found))
             wrong += [f"{one.backend}, {one.case}" for one in found if one.complaints]
         some = comparable(chosen, patched=patched)
@@ -354,31 +296,6 @@ def verify_(
             wrong += said
     if wrong:
         raise SkblabError(f"{len(wrong)} do not agree: {'; '.join(wrong[:3])}")
-
-
-def _count(
-    request: kernel.Request,
-    root: LabRoot,
-    backends: list[Backend],
-    chosen: list[Case],
-    load: tuple[int, int],
-    reporter: Reporter,
-) -> list[counts.Verdict]:
-    found: list[counts.Verdict] = []
-    with guest_of_ours(request, root, reporter, counts.prepare) as target:
-        stamps = targets.stamps(
-            *(target, any(one.patched for one in backends)),
-            histograms=any(one.request.source == request_of.HISTOGRAMS for one in backends),
-        )
-        with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
-            for some, case in product(rounds(backends), chosen):
-                verdicts = counts.Count(case, some, *load, (root, reporter)).run(target)
-                for one in verdicts:
-                    if one.complaints:
-                        reporter.say(f"{one.backend}, {one.case}: {'; '.join(one.complaints)}")
-                found += verdicts
-                done(len(found))
-    return found
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str) -> None:
@@ -409,26 +326,8 @@ def _again(context: typer.Context) -> str:
 
 
 @contextlib.contextmanager
-def guest_of_ours(
-    chosen: kernel.Request, root: LabRoot, reporter: Reporter, prepare: Callable[[Target], None]
-) -> Iterator[Target]:
-    """Boot a guest with the probe in it, and `prepare` it."""
-    built = kernel.ensure(chosen, root, reporter)
-    shares = [Bind(tools.ensure(root, built, reporter), "tools")]
-    reporter.say(f"booting {built.record.release}")
-    with Guest.boot(make_spec(), built, root, shares=shares) as guest:
-        program = f"{traffic.PROGRAMS}/pathlat"
-        release = built.record.release
-        target = Target(targets.GUEST, guest.transport, program, release, built, guest)
-        prepare(target)
-        if said := Watch({targets.GUEST: guest.console}).look():
-            reporter.say(f"before anything was measured: {reason(said)}")
-        yield target
-
-
-@contextlib.contextmanager
 def _shown(
-    request: Request, reporter: Reporter, *, live: bool
+    reporter: Reporter, request: Request, *, live: bool
 ) -> Iterator[tuple[Callable[[str], None], Request]]:
     """Give what shows a document, and the request with as many as are shown: on a terminal."""
     console = reporter.console
@@ -442,55 +341,12 @@ def _shown(
         )
 
 
-def _attend(
-    probing: Probing,
-    target: Target,
-    request: Request,
-    reporter: Reporter,
-    asked: Callable[[], bool],
-    sending: Traffic | None,
-) -> str:
-    """Return the probe's last document, once it is over, or the load, or the user asks for it."""
-    deadline = time.monotonic() + (math.inf if request.seconds is None else request.seconds)
-
-    def look() -> None:
-        # pathlat ends by itself, and knows better when its time began.
-        late = not isinstance(probing, Reading) and time.monotonic() >= deadline
-        if late or not probing.look() or asked():
-            raise _Enough
-
-    limit = "until Ctrl-C" if request.seconds is None else f"for {request.seconds:g} s"
-    reporter.say(
-        f"timing packets on {target.name}, kernel {target.release}, "
-        + (limit if sending is None else str(sending))
-    )
-    with contextlib.suppress(_Enough):
-        if sending is not None:
-            sent = sending.run(target.transport, look)
-            reporter.say(f"sent {number(sent.sent)}, received {number(sent.received)}")
-        while sending is None:
-            look()
-            time.sleep(LOOK_SECONDS)
-    return probing.end()
-
-
-def _record(
-    folder: RunFolder, document: str, backend: str, max_unaccounted: float
-) -> PathlatDocument | ScriptsDocument:
-    if backend != request_of.BPF:
-        said = parse(ScriptsDocument, document, "the scripts' document")
-        folder.record_scripts(said.scripts, max_unaccounted)
-        return said
-    folder.record_probe(document, max_unaccounted)
-    return parse(PathlatDocument, document, "the probe's document")
-
-
 def _tables(text: str) -> list[Table]:
     document = parse(PathlatDocument, text, "the probe's document", context=COUNTING)
     return tables.of_series(series.from_document(0, "ns", document), document)
 
 
-def _show(folder: RunFolder, document: PathlatDocument | ScriptsDocument, hist: bool) -> None:
+def _show(folder: RunFolder, document: Document, hist: bool) -> None:
     console = printer()
     pathlat = document if isinstance(document, PathlatDocument) else None
     run = load(folder.path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs: every setting that a sweep can turn, as scripts that read, set and put it back.
+"""Knobs: every setting that a sweep can set, as scripts that read, set and put it back.
 
-base.py      what a knob is, and the machine that it turns something on
+base.py      what a knob is, and the machine that it sets something on
 sysctl.py    kernel parameters
 ethtool.py   what a NIC's driver sets: rings, queues, coalescing, offloads
 rss.py       which queues RSS spreads flows over, and its key
@@ -15,6 +15,6 @@ routes.py    how many routes; routeset.py makes them, routefile.py reads them
 processor.py governor, SMT
 load.py      load beside packets
 boot.py      what only a boot sets: kernel, its arguments, SELinux
-turning.py   all of that turned on a machine, read back, and put back
+applying.py  all of that set on a machine, read back, and put back
 registry.py  all of them, by name
 """

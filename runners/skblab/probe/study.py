@@ -16,13 +16,16 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
+from skblab.lab import kernel, paths
+from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Flavour
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
-from skblab.machine.recording import begins, watched
+from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport.host import temporary
 from skblab.machine.watch import Watch
-from skblab.probe import loads
+from skblab.probe import environment, loads
+from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Load
 from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
@@ -85,6 +88,20 @@ def plan(experiment: Experiment, file: Path) -> Plan:
             for name, value in asked.items()
         },
     )
+
+
+def recorded(
+    experiment: Experiment, file: Path, root: LabRoot, max_unaccounted: float, reporter: Reporter
+) -> tuple[RunFolder, list[Figures], str]:
+    """Run a study's experiments in a guest; return their run, figures, and where they are of."""
+    chosen = kernel.Request(flavour=experiment.flavour, patches=experiment.patches)
+    with guest_of_ours(chosen, root, reporter, lambda one: loads.prepare(one.transport)) as target:
+        known = environment.describe(target)
+        folder = RunFolder.create(paths.results(), "study", plan(experiment, file))
+        with recording(folder, lambda: known, reporter):
+            found = run(experiment, target, root, folder, max_unaccounted, reporter)
+        folder.finish(known, reporter.timings, gaps=[experiment.differs])
+        return folder, found, f"kernel {target.release}, {make_spec().accel}"
 
 
 def run(

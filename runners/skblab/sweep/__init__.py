@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sweeps: which settings forward most, or are late least, and how sure is that?
 
-experiment.py   what a user asks for: an experiment file
-plan.py         what will be done for it, in which order: pure
-dryrun.py       its commands, without doing anything
-knobs/          the settings: scripts that read, set and put them back
-testbeds/       generator, device under test and sink, and how packets get through
-running.py      boots, settings and trials of a run, void and resumed ones: what all sweeps share
-exact.py        instructions per packet of every setting, in guests that count them
-wall.py         the highest rate of every setting, on the wall clock
-progress.py     how far a run has come, for one that is resumed
-throughput/     the search for the highest rate, and RFC 2544's other tests
-
-Instructions and throughput are measured, in one guest; latency and layers at given rates, and other
-testbeds, are still to come.
+request.py       what a user asks for on the command line, and what a run folder keeps of it
+experiment.py    an experiment file
+measures.py      all that can be measured; measure/ has a package or module for each
+planned.py       boots, settings and measurements, of which a plan is made
+plan.py          what will be done, in which order: pure
+dryrun.py        its commands, without doing anything
+session.py       a run from its plan to its end: what it needs is built, and all of it measured
+machines.py      where its testbeds come up: guests; hostmachines.py: real machines
+running.py       boots, settings and measurements, void and resumed ones: what all sweeps share
+parallel.py      boots side by side
+progress.py      how far a run has come, for one that is resumed; best.py: its best setting so far
+inputs.py        what figures depend on beside the plan; booting.py: the kernels of its boots
 """

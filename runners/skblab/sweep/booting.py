@@ -11,7 +11,8 @@ from skblab.lab import kernel
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
-from skblab.sweep.plan import Boot, Plan
+from skblab.sweep.plan import Plan
+from skblab.sweep.planned import Boot
 from skblab_analysis.base.errors import one_line
 
 
@@ -23,13 +24,13 @@ class Booting:
     patches: bool
     kernels: Mapping[tuple[str, bool], kernel.Kernel]
 
-    def start(self, one: Boot) -> boot.Start:
+    def start(self, wanted: Boot) -> boot.Start:
         """Return how this boot begins."""
-        return boot.start(one.knobs, self.flavour, patches=self.patches)
+        return boot.start(wanted.knobs, self.flavour, patches=self.patches)
 
-    def kernel_of(self, one: Boot) -> kernel.Kernel:
+    def kernel_of(self, wanted: Boot) -> kernel.Kernel:
         """Return the kernel of this boot."""
-        begins = self.start(one)
+        begins = self.start(wanted)
         return self.kernels[begins.flavour, begins.patches]
 
     @property
@@ -40,17 +41,17 @@ class Booting:
     def others(self) -> dict[str, str]:
         """Return the releases of the further kernels, by name."""
         return {
-            f"kernel {flavour}{'' if patches else ' without patches'}": one.release
-            for (flavour, patches), one in self.kernels.items()
-            if one is not self.first
+            f"kernel {flavour}{'' if patches else ' without patches'}": built.release
+            for (flavour, patches), built in self.kernels.items()
+            if built is not self.first
         }
 
 
 def ensure(plan: Plan, flavour: str, patches: bool, root: LabRoot, reporter: Reporter) -> Booting:
     """Build what kernels the boots of a plan need, and are not there yet."""
     kernels: dict[tuple[str, bool], kernel.Kernel] = {}
-    for one in plan.boots:
-        begins = boot.start(one.knobs, flavour, patches=patches)
+    for wanted in plan.boots:
+        begins = boot.start(wanted.knobs, flavour, patches=patches)
         key = begins.flavour, begins.patches
         if key not in kernels:
             request = kernel.Request(flavour=kernel.flavour(begins.flavour), patches=begins.patches)

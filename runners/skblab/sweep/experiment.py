@@ -12,24 +12,25 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
+    create_model,
     field_validator,
     model_validator,
 )
 
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Knobs, Name, Value, text
-from skblab.sweep.measure.rfc2544 import back_to_back, frame_loss, latency, recovery
-from skblab.sweep.measure.throughput.goals import SECONDS, TRIALS
-from skblab.testbeds.asked import MOST_PACKETS, Needs, Traffic
+from skblab.sweep.measure.base import Sections
+from skblab.sweep.measures import MEASURES, PARTS, measures, parts
+from skblab.sweep.planned import TESTER
+from skblab.testbeds.asked import Needs, Traffic
 from skblab_analysis.base import tomlfile
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.whole import Whole
@@ -37,150 +38,36 @@ from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as RecordedName
 
 BASELINE = "baseline"
-# What is measured before a boot's first setting: the tester, with nothing in between.
-TESTER = "tester"
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
-# As many thresholds as pktsink takes, and as long a run, see probes/bpf/stream.h.
-MOST_LATE = 4
-MOST_RUN = 1 << 20
 # Of one experiment, repeats included: at a second each they take eleven days.
 MOST_TRIALS = 1_000_000
-RFC2544 = ("latency", "frame_loss", "burst", "recovery")
-
-
-def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
-    if len(set(values)) < len(values):
-        raise ValueError("one is there twice")
-    return values
-
-
-def _countable(rates: tuple[int, ...], seconds: float) -> None:
-    if max(rates) * seconds >= MOST_PACKETS:
-        raise ValueError(
-            f"{max(rates)} packets a second for {seconds:g} s are more than the generator counts "
-            f"to, {MOST_PACKETS}; expected fewer seconds"
-        )
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Throughput(_Part):
-    """A search for the highest rate (draft-ietf-bmwg-mlrsearch)."""
+class _Measured(Sections):
+    @model_validator(mode="after")
+    def _fits(self) -> _Measured:
+        if not measures(self):
+            *names, last = (measure.name for measure in MEASURES)
+            raise ValueError(f"measures nothing: expected {', '.join(names)} or {last}")
+        for fault in (fault for part in parts(self) for fault in part.faults(self)):
+            raise ValueError(fault)
+        return self
 
-    goals: Annotated[tuple[Literal["strict", "ndr", "pdr"], ...], Field(min_length=1)] = (
-        *("strict", "ndr", "pdr"),
+
+if TYPE_CHECKING:
+    Measured = _Measured
+else:
+    # What is measured. Interrupts, softirqs, softnet and NIC statistics always are.
+    Measured = create_model(
+        "Measured",
+        __base__=_Measured,
+        __module__=__name__,
+        **{part.name: (part.section | None, None) for part in PARTS},
     )
-    seconds: Annotated[float, Field(gt=0, le=3600, description="of each trial")] = SECONDS
-    width: Annotated[float, Field(ge=0.001, lt=1, description="of the result, relative")] = 0.02
-    trials: Annotated[
-        int, Field(ge=1, le=1000, description="that decide on a load, unless fewer do")
-    ] = TRIALS
-    confirm_seconds: Annotated[
-        float | None,
-        Field(gt=0, le=3600, description="a last trial at the strict rate; RFC 2544: 60"),
-    ] = None
-
-    @model_validator(mode="after")
-    def _has_what_is_confirmed(self) -> Throughput:
-        if len(set(self.goals)) < len(self.goals):
-            raise ValueError("a goal is there twice")
-        if self.confirm_seconds is not None and "strict" not in self.goals:
-            raise ValueError("confirm_seconds is of the strict rate: expected strict among goals")
-        return self
-
-
-class Latency(_Part):
-    """One-way latency, loss and anomalies at given rates."""
-
-    rates: Annotated[
-        tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
-        Field(min_length=1),
-        AfterValidator(_each_once),
-    ]
-    seconds: Annotated[float, Field(gt=0, le=86400)] = 10.0
-    late_us: Annotated[
-        tuple[Annotated[float, Field(gt=0)], ...],
-        Field(max_length=MOST_LATE, description="RFC 8578: 250 and 750"),
-        AfterValidator(_each_once),
-    ] = (250.0, 750.0)
-    run: Annotated[
-        int, Field(ge=1, le=MOST_RUN, description="late packets in a row that are an anomaly")
-    ] = 2
-
-    @model_validator(mode="after")
-    def _fits(self) -> Latency:
-        _countable(self.rates, self.seconds)
-        return self
-
-
-class Layers(_Part):
-    """The layer probe at given rates."""
-
-    rates: Annotated[
-        tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), AfterValidator(_each_once)
-    ]
-    seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
-
-    @model_validator(mode="after")
-    def _fits(self) -> Layers:
-        _countable(self.rates, self.seconds)
-        return self
-
-
-class Rfc2544(_Part):
-    """RFC 2544's other tests, at the strict rate that was found; those whose seconds are given.
-
-    The RFC's own: streams of 120 s for latency, trials of 60 s for loss and recovery. `burst` is
-    back-to-back, whose longest burst that is tried takes `burst_seconds`.
-    """
-
-    latency_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    latency_repeats: Annotated[int, Field(ge=1, le=1000)] = latency.REPEATS
-    frame_loss_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    frame_loss_step: Annotated[
-        float, Field(ge=frame_loss.FINEST, le=frame_loss.COARSEST, description="of the most")
-    ] = frame_loss.COARSEST
-    burst_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    burst_repeats: Annotated[int, Field(ge=1, le=1000)] = back_to_back.REPEATS
-    recovery_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    recovery_repeats: Annotated[int, Field(ge=1, le=1000)] = recovery.REPEATS
-
-    @property
-    def times(self) -> bool:
-        """Whether packets are looked at as they arrive."""
-        return self.latency_seconds is not None or self.recovery_seconds is not None
-
-    @model_validator(mode="after")
-    def _something(self) -> Rfc2544:
-        lengths = {name: getattr(self, f"{name}_seconds") for name in RFC2544}
-        if not any(lengths.values()):
-            names = ", ".join(f"{name}_seconds" for name in RFC2544)
-            raise ValueError(f"tests nothing: expected one of {names}")
-        return self
-
-
-class Measure(_Part):
-    """What is measured. Interrupts, softirqs, softnet and NIC statistics always are."""
-
-    throughput: Throughput | None = None
-    rfc2544: Rfc2544 | None = None
-    latency: Latency | None = None
-    layers: Layers | None = None
-
-    @model_validator(mode="after")
-    def _something(self) -> Measure:
-        if self.throughput is None and self.latency is None and self.layers is None:
-            raise ValueError("measures nothing: expected throughput, latency or layers")
-        if self.rfc2544 is not None and (
-            self.throughput is None or "strict" not in self.throughput.goals
-        ):
-            raise ValueError(
-                "rfc2544 is measured at the strict rate: expected measure.throughput with strict "
-                "among its goals"
-            )
-        return self
 
 
 class Repeats(_Part):
@@ -241,17 +128,15 @@ class Experiment(_Part):
         tuple[Annotated[Knobs, Field(min_length=1)], ...],
         Field(description="combinations of the matrix that are left out"),
     ] = ()
-    measure: Measure
+    measure: Measured
     repeats: Repeats = Repeats()
 
     @model_validator(mode="after")
     def _has_what_is_narrow(self) -> Experiment:
-        measured = self.measure.throughput or self.measure.latency
-        if self.repeats.width is not None and measured is None:
-            raise ValueError(
-                "repeats.width is of rates and delays: expected measure.throughput or "
-                "measure.latency, or no width"
-            )
+        narrow = any(measure.narrows for measure in measures(self.measure))
+        if self.repeats.width is not None and not narrow:
+            names = " or ".join(f"measure.{each.name}" for each in MEASURES if each.narrows)
+            raise ValueError(f"repeats.width is of rates and delays: expected {names}, or no width")
         return self
 
     @model_validator(mode="after")
@@ -271,7 +156,7 @@ class Experiment(_Part):
         self._check_number()
         for combination in self._combinations():
             _recordable(combination.name)
-        names = Counter(one.name for one in self.settings())
+        names = Counter(setting.name for setting in self.settings())
         if twice := {name for name, count in names.items() if count > 1}:
             raise ValueError(f"setting: two are named {min(twice)!r}")
         return self
@@ -306,8 +191,8 @@ class Experiment(_Part):
         ]
         # In the order of the matrix, whatever is paired.
         order = list(self.matrix)
-        for parts in product(*columns) if columns else ():
-            knobs = {name: value for part in parts for name, value in part.items()}
+        for chosen in product(*columns) if columns else ():
+            knobs = {name: value for part in chosen for name, value in part.items()}
             knobs = {name: knobs[name] for name in order}
             if any(knobs.items() >= excluded.items() for excluded in self.exclude):
                 continue

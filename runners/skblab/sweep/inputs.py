@@ -34,11 +34,11 @@ def inputs(
     `shares` are folders of the cache, whose names are keys of their content.
     """
     found = {
-        f"kernel {flavour}{'' if patches else ' without patches'}": one.key
-        for (flavour, patches), one in boots.kernels.items()
+        f"kernel {flavour}{'' if patches else ' without patches'}": built.key
+        for (flavour, patches), built in boots.kernels.items()
     }
     found["lab root"] = root.key
-    found |= {one.point: one.source.name for one in shares}
+    found |= {share.point: share.source.name for share in shares}
     accelerated = not plan.exact and kvm.verdict().works
     found["guests"] = "kvm" if accelerated else "tcg"
     return found | files(plan)
@@ -48,9 +48,9 @@ def files(plan: Plan) -> dict[str, str]:
     """Return the files that values of knobs name, as what tells their contents from others."""
     found = {}
     for boot in plan.boots:
-        for change in boot.changes:
+        for setting in boot.settings:
             for name in OF_FILES:
-                value = change.knobs.get(name)
+                value = setting.knobs.get(name)
                 if isinstance(value, str):
                     content = Path(value).read_bytes()
                     found[f"{name} {value}"] = hashlib.sha256(content).hexdigest()[:16]

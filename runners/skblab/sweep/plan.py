@@ -11,77 +11,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import random
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from skblab.knobs.values import Value, text
-from skblab.sweep.experiment import BASELINE, TESTER, Experiment, Rfc2544, knobs_of
-from skblab.sweep.measure.rfc2544 import back_to_back
-from skblab.testbeds.asked import Stream
+from skblab.knobs.values import Value
+from skblab.sweep.experiment import BASELINE, Experiment, knobs_of
+from skblab.sweep.measure.exact import Exact
+from skblab.sweep.measures import measures, parts
+from skblab.sweep.planned import TESTER, Boot, Measurement, SettingMeasurements, words
 from skblab_analysis.base.certainty import AGAIN
-from skblab_analysis.rfc2544.rows import CLEAN
 
-What = Literal["throughput", "latency", "layers", "instructions", "tester"]
-
-# For the estimate, in seconds: what a boot takes, a change of settings, and a trial beside its
-# traffic.
+# For the estimate, in seconds: what a boot takes, and to apply a setting.
 BOOT_SECONDS = 30.0
-CHANGE_SECONDS = 1.0
-TRIAL_SECONDS = 1.0
-# What it takes to count the instructions of a trial of the usual length, where two boots are side
-# by side, as on two CPUs.
-COUNT_SECONDS = 5.0
+SETTING_SECONDS = 1.0
 # What it takes in a guest to make a route and to take it away again; counted, side by side as well.
 ROUTE_SECONDS = 0.35e-3
 ROUTES = ("routes", "routes6")
-# Trials of a search, about, where `trials` of them decide on a load: it looks at four loads near
-# the result, and at some that need one trial only.
-LOADS = 4
-# What a tester sends, about, for the number of bursts that are tried.
-PACKETS_PER_SECOND = 1e5
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One thing to measure; `rate` in packets a second is that of latency and layers.
-
-    What is measured of the tester is latency if it has a rate.
-    """
-
-    number: int
-    what: What
-    stream: Stream
-    rate: int | None
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        rate = "" if self.rate is None else f" at {self.rate}/s"
-        return f"{self.what}{rate}, {self.stream}"
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting, and what is measured with it."""
-
-    setting: str
-    knobs: Mapping[str, Value]
-    trials: tuple[Trial, ...]
-
-
-@dataclass(frozen=True)
-class Boot:
-    """A boot of the device under test with knobs that need one, then settings in this order."""
-
-    block: int
-    knobs: Mapping[str, Value]
-    changes: tuple[Change, ...]
-
-    def __str__(self) -> str:
-        """Return its knobs in words, by which boots of a block are told apart; none if none."""
-        return words(self.knobs)
+# Sections that are in a plan's digest where they are not asked for, too. Those of later measures
+# are not: an experiment that does not ask for them has the plan that it had.
+FIRST = frozenset(("throughput", "rfc2544", "latency", "layers"))
 
 
 @dataclass(frozen=True)
@@ -96,78 +45,70 @@ class Plan:
     @property
     def digest(self) -> str:
         """Names the plan: the same for the same experiment file, whatever its comments."""
-        boots = [asdict(boot) for boot in self.boots]
-        whole = {"experiment": self.experiment.model_dump(mode="json"), "boots": boots}
-        return hashlib.sha256(
-            json.dumps(whole, sort_keys=True, default=lambda one: one.model_dump()).encode()
-        ).hexdigest()[:16]
+        experiment = self.experiment.model_dump(mode="json")
+        experiment["measure"] = {
+            name: section
+            for name, section in self.experiment.measure.model_dump(mode="json").items()
+            if section is not None or name in FIRST
+        }
+        boots = [_digested(boot) for boot in self.boots]
+        whole = json.dumps({"experiment": experiment, "boots": boots}, sort_keys=True)
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
-    def trials(self) -> Iterator[tuple[Boot, Change, Trial]]:
-        """Yield every trial in its order."""
+    def measurements(self) -> Iterator[tuple[Boot, SettingMeasurements, Measurement]]:
+        """Yield all that is measured, in its order."""
         for boot in self.boots:
-            for change in boot.changes:
-                for trial in change.trials:
-                    yield boot, change, trial
+            for setting in boot.settings:
+                for measurement in setting.measurements:
+                    yield boot, setting, measurement
 
     def seconds(self, blocks: int | None = None) -> float:
         """Return about how long the first `blocks` take; None: all of them."""
-        boots = [one for one in self.boots if blocks is None or one.block < blocks]
+        taking = parts(self.experiment.measure, Exact() if self.exact else None)
         found = 0.0
-        for boot in boots:
+        for boot in (boot for boot in self.boots if blocks is None or boot.block < blocks):
             found += BOOT_SECONDS + self.experiment.repeats.warm_up_seconds
             there: Mapping[str, Value] = {}
-            for change in boot.changes:
-                found += CHANGE_SECONDS + sum(self._length(trial) for trial in change.trials)
+            for setting in boot.settings:
+                found += SETTING_SECONDS + sum(
+                    part.seconds(self.experiment.measure, measurement)
+                    for measurement in setting.measurements
+                    for part in taking
+                    if part.joins(measurement)
+                )
                 # Those that are there already stay.
                 made = [
-                    count for name in ROUTES if (count := change.knobs.get(name)) != there.get(name)
+                    count
+                    for name in ROUTES
+                    if (count := setting.knobs.get(name)) != there.get(name)
                 ]
-                found += ROUTE_SECONDS * sum(one for one in made if isinstance(one, int))
-                there = change.knobs
+                found += ROUTE_SECONDS * sum(count for count in made if isinstance(count, int))
+                there = setting.knobs
         return found
 
-    def _length(self, trial: Trial) -> float:
-        if self.exact:
-            return COUNT_SECONDS
-        measure = self.experiment.measure
-        if trial.what == "throughput" or (trial.what == "tester" and trial.rate is None):
-            assert measure.throughput is not None
-            search = measure.throughput
-            trials = LOADS * (search.trials + 1)
-            found = trials * (search.seconds + TRIAL_SECONDS)
-            if trial.what == "tester":
-                return found
-            return found + (search.confirm_seconds or 0.0) + _tests(measure.rfc2544)
-        one = measure.layers if trial.what == "layers" else measure.latency
-        assert one is not None
-        return one.seconds + TRIAL_SECONDS
 
-
-def _tests(asked: Rfc2544 | None) -> float:
-    """Return about how long RFC 2544's other tests take."""
-    if asked is None:
-        return 0.0
-    found = 0.0
-    if asked.latency_seconds is not None:
-        # Once more, of the tester alone.
-        found += (asked.latency_repeats + 1) * (asked.latency_seconds + TRIAL_SECONDS)
-    if asked.frame_loss_seconds is not None:
-        # Half of the loads, about, lose something.
-        loads = 0.5 / asked.frame_loss_step + CLEAN
-        found += loads * (asked.frame_loss_seconds + TRIAL_SECONDS)
-    if asked.burst_seconds is not None:
-        # The first burst is the longest, and those after it are shorter by halves.
-        halves = math.log2(2 + asked.burst_seconds * PACKETS_PER_SECOND)
-        found += asked.burst_repeats * (2 * asked.burst_seconds + 1.5 * halves * TRIAL_SECONDS)
-        found += back_to_back.STARTS * TRIAL_SECONDS
-    if asked.recovery_seconds is not None:
-        found += asked.recovery_repeats * (2 * asked.recovery_seconds + TRIAL_SECONDS)
-    return found
-
-
-def words(knobs: Mapping[str, Value]) -> str:
-    """Return knobs in words; none are none."""
-    return ", ".join(f"{name}={text(value)}" for name, value in knobs.items())
+def _digested(boot: Boot) -> dict[str, object]:
+    """Return a boot as digests have it, by the names of their first version."""
+    return {
+        "block": boot.block,
+        "knobs": dict(boot.knobs),
+        "changes": [
+            {
+                "setting": setting.setting,
+                "knobs": dict(setting.knobs),
+                "trials": [
+                    {
+                        "number": measurement.number,
+                        "what": measurement.recorded_as,
+                        "stream": measurement.stream.model_dump(),
+                        "rate": measurement.rate,
+                    }
+                    for measurement in setting.measurements
+                ],
+            }
+            for setting in boot.settings
+        ],
+    }
 
 
 def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: bool = False) -> Plan:
@@ -177,12 +118,14 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
     A boot begins with the tester where the tester is part of what is measured.
     """
     by_boot: dict[str, tuple[Mapping[str, Value], list[tuple[str, Mapping[str, Value]]]]] = {}
-    names = [(BASELINE, None), (AGAIN, None), *((one.name, one) for one in experiment.settings())]
-    for name, setting in names:
-        knobs = knobs_of(experiment, setting)
-        own = {one: knobs[one] for one in sorted(knobs) if one in needs_boot}
+    knobs_by = {BASELINE: knobs_of(experiment, None), AGAIN: knobs_of(experiment, None)}
+    knobs_by |= {found.name: knobs_of(experiment, found) for found in experiment.settings()}
+    for name, knobs in knobs_by.items():
+        own = {knob: knobs[knob] for knob in sorted(knobs) if knob in needs_boot}
         _, settings = by_boot.setdefault(words(own), (own, []))
         settings.append((name, knobs))
+    measured = list(_measured(experiment, exact, tester=False))
+    calibrations = list(_measured(experiment, exact, tester=True))
     boots: list[Boot] = []
     number = 0
     for block in range(experiment.repeats.most):
@@ -190,42 +133,25 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
         choose = random.Random(f"{experiment.seed} {block}")
         for key in choose.sample(sorted(by_boot), len(by_boot)):
             chosen, settings = by_boot[key]
-            changes = []
-            calibrations = tuple(
-                Trial(number + at, "tester", stream, rate)
-                for at, (stream, rate) in enumerate(_calibrations(experiment, exact))
-            )
+            made = []
+            ordered: list[tuple[str, Mapping[str, Value], list[Measurement]]] = []
             if calibrations:
-                number += len(calibrations)
-                changes.append(Change(TESTER, {}, calibrations))
+                ordered.append((TESTER, {}, calibrations))
             for name, knobs in choose.sample(settings, len(settings)):
-                some = list(_measures(experiment, exact))
-                trials = [
-                    Trial(number + at, *one)
-                    for at, one in enumerate(choose.sample(some, len(some)))
-                ]
-                number += len(trials)
-                changes.append(Change(name, knobs, tuple(trials)))
-            boots.append(Boot(block, chosen, tuple(changes)))
+                ordered.append((name, knobs, choose.sample(measured, len(measured))))
+            for name, knobs, some in ordered:
+                numbered = [replace(wanted, number=number + at) for at, wanted in enumerate(some)]
+                number += len(some)
+                made.append(SettingMeasurements(name, knobs, tuple(numbered)))
+            boots.append(Boot(block, chosen, tuple(made)))
     return Plan(experiment, tuple(boots), exact)
 
 
-def _calibrations(experiment: Experiment, exact: bool) -> Iterator[tuple[Stream, int | None]]:
-    """Yield what is measured of the tester: as much as of a setting, but for its layers."""
-    for what, stream, rate in _measures(experiment, exact):
-        if what != "layers":
-            yield stream, rate
-
-
-def _measures(experiment: Experiment, exact: bool) -> Iterator[tuple[What, Stream, int | None]]:
-    measure = experiment.measure
+def _measured(experiment: Experiment, exact: bool, *, tester: bool) -> Iterator[Measurement]:
+    """Yield what is measured of each setting, or of the tester, by the number 0."""
+    asked = experiment.measure
     for stream in experiment.traffic.each():
-        if exact:
-            yield "instructions", stream, None
-            continue
-        if measure.throughput is not None:
-            yield "throughput", stream, None
-        for rate in measure.latency.rates if measure.latency else ():
-            yield "latency", stream, rate
-        for rate in measure.layers.rates if measure.layers else ():
-            yield "layers", stream, rate
+        for measure in measures(asked, Exact() if exact else None):
+            if measure.calibrates or not tester:
+                for rate in measure.rates(asked):
+                    yield Measurement(0, measure.name, stream, rate, tester)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How far a sweep has come, from its run folder alone: what is done, and what was only attempted.
 
-A trial is named by setting, block, knobs of its boot (a block has a tester in each), traffic and
-what it measures. It is done when the folder's table has a row of it, good or void. An attempt is in
-the journal before the trial begins, and the death of its guest is, too: what broke a guest twice is
+A measurement is named by setting, block, knobs of its boot (a block has a tester in each), traffic
+and what is measured. It is done when the folder's table has a row of it, good or void. An attempt
+is in the journal before it begins, and the death of its guest is, too: what broke a guest twice is
 not tried a third time, and what the user ended is.
 """
 
@@ -15,17 +15,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, JsonValue
 
-from skblab.sweep.plan import Boot, Change, Trial
+from skblab.sweep.planned import Boot, Measurement, SettingMeasurements
 from skblab_analysis.load import load
 from skblab_analysis.trials.rows import TrialRow
 
-# Deaths of its guest after which a trial is not tried again.
+# Deaths of its guest after which a measurement is not tried again.
 DEATHS = 2
 
 
 @dataclass(frozen=True)
 class Key:
-    """A trial of a plan."""
+    """What names a measurement of a plan."""
 
     setting: str
     block: int
@@ -37,10 +37,16 @@ class Key:
     boot_knobs: str = ""
 
     @classmethod
-    def of(cls, boot: Boot, change: Change, trial: Trial) -> Key:
-        """Return the trial's name."""
-        stream = str(trial.stream)
-        return cls(change.setting, boot.block, stream, trial.what, trial.rate, str(boot))
+    def of(cls, boot: Boot, setting: str, measurement: Measurement) -> Key:
+        """Return what names it."""
+        return cls(
+            setting,
+            boot.block,
+            str(measurement.stream),
+            measurement.recorded_as,
+            measurement.rate,
+            str(boot),
+        )
 
     @classmethod
     def of_row(cls, row: TrialRow) -> Key:
@@ -91,27 +97,28 @@ class Progress:
         return sum(n for key, n in self._attempts.items() if (key.block, key.boot_knobs) == ours)
 
     def current(self, boot: Boot) -> Key | None:
-        """Return the trial that is under way in a boot, if one is."""
+        """Return what is under way in a boot, if one is."""
         return self._current.get((boot.block, str(boot)))
 
     def __len__(self) -> int:
         """Return how many are done."""
         return len(self._done)
 
-    def left(self, boot: Boot) -> list[Change]:
-        """Return the changes of a boot with a trial that is still to do."""
-        return [
-            change
-            for change in boot.changes
-            if any(Key.of(boot, change, trial) not in self._done for trial in change.trials)
-        ]
+    def left(self, boot: Boot) -> list[SettingMeasurements]:
+        """Return the settings of a boot with something that is still to do, and with all else."""
+        return [setting for setting in boot.settings if self.waiting(boot, setting)]
+
+    def waiting(self, boot: Boot, setting: SettingMeasurements) -> list[tuple[Key, Measurement]]:
+        """Return what is still to do of a setting."""
+        named = {Key.of(boot, setting.setting, wanted): wanted for wanted in setting.measurements}
+        return [(key, wanted) for key, wanted in named.items() if key not in self._done]
 
     def begun(self, block: int) -> bool:
         """Whether any trial of a block was attempted."""
         return any(key.block == block for key in (*self._done, *self._attempts))
 
     def todo(self, key: Key) -> bool:
-        """Whether this trial is still to do."""
+        """Whether it is still to do."""
         return key not in self._done
 
     def attempt(self, key: Key) -> None:

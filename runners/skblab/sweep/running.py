@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A sweep: what exact and timed ones have in common, in guests and on hosts.
 
-Each boot of the plan has a testbed of its own (see beds). In it the tester comes first, then
-setting by setting is turned, read back, measured and looked at again: a trial whose setting was not
-there from beginning to end is void. A guest that dies, or does not answer in time, is thrown away
-and booted again (a host is waited for), and goes on behind what killed it once that was tried
-twice. A way of booting that never comes up is void, and others go on. A trial during which a kernel
-of the testbed complained is void, too. How a trial is measured is a Method's.
+Each boot of the plan has a testbed of its own (see machines.py). In it the tester comes first, then
+setting by setting is applied, read back, measured and looked at again: what is measured while its
+setting was not there from beginning to end is void. A guest that dies, or does not answer in time,
+is thrown away and booted again (a host is waited for), and goes on behind what killed it once that
+was tried twice. A way of booting that never comes up is void, and others go on. What is measured
+while a kernel of the testbed complains is void, too. How it is measured is a Method's.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from skblab.knobs.applying import Applied, Applier, NotPutBackError, applying
 from skblab.knobs.base import Unable
 from skblab.knobs.boot import Start
-from skblab.knobs.turning import NotPutBackError, Turned, Turner, turning
 from skblab.knobs.values import Value, text
 from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.errors import GuestError
@@ -32,10 +32,10 @@ from skblab.lab.reporter import Reporter, Update
 from skblab.machine import counters
 from skblab.machine.transport import TransportError
 from skblab.machine.watch import Watch, heard_of
-from skblab.sweep.beds import Beds
-from skblab.sweep.experiment import TESTER
-from skblab.sweep.lanes import side_by_side
-from skblab.sweep.plan import Boot, Change, Plan, Trial
+from skblab.sweep.machines import Machines
+from skblab.sweep.parallel import side_by_side
+from skblab.sweep.plan import Plan
+from skblab.sweep.planned import Boot, Measurement, SettingMeasurements
 from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.testbeds import Testbed
 from skblab_analysis.base.checked import RecordError, RefusedError
@@ -65,11 +65,11 @@ class Method(Protocol):
         """What it cannot see, in sentences."""
 
     @property
-    def standing(self) -> object:
-        """Which setting is ahead, in words once printed."""
+    def best(self) -> object:
+        """The best setting so far, in words once printed."""
 
     @property
-    def lanes(self) -> int:
+    def at_once(self) -> int:
         """How many testbeds may be up at once: more than one only if none disturbs another."""
 
     @property
@@ -82,11 +82,11 @@ class Method(Protocol):
     def warm_up(self, testbed: Testbed) -> None:
         """Do what a guest needs before its first trial."""
 
-    def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
-        """Fill the caches before a trial; it is in no figure."""
+    def ready(self, measurement: Measurement, testbed: Testbed) -> None:
+        """Fill the caches before a measurement; it is in no figure."""
 
-    def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
-        """Measure a trial; what is returned records it, if its setting is still there."""
+    def measure(self, key: Key, measurement: Measurement, testbed: Testbed) -> Callable[[], None]:
+        """Measure; what is returned records it, if its setting is still there."""
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return why a setting with these knobs cannot be measured so, in words; None if it can."""
@@ -113,38 +113,38 @@ class Running:
     def __post_init__(self) -> None:
         # Those of guests before, of a run that is resumed, stay.
         there = self.folder.logs.glob(f"{self._log_name}-*.log")
-        numbers = [int(one.stem.rpartition("-")[2]) for one in there]
+        numbers = [int(log.stem.rpartition("-")[2]) for log in there]
         self._logs = itertools.count(max(numbers, default=-1) + 1)
 
-    def run(self, beds: Beds) -> None:
+    def run(self, machines: Machines) -> None:
         """Measure all trials that are still to do; GuestError if no testbed comes up."""
         self.folder.journal("began")
-        total = sum(1 for _ in self.plan.trials())
+        total = sum(1 for _ in self.plan.measurements())
         with self.reporter.bar(self.method.title, total) as done:
-            jobs = [partial(self._boot, boot, beds, done) for boot in self.plan.boots]
+            jobs = [partial(self._boot, boot, machines, done) for boot in self.plan.boots]
 
             def stop() -> None:
                 self._stopping.set()
-                beds.stop()
+                machines.stop()
 
-            side_by_side(jobs, min(self.method.lanes, len(jobs)), stop)
+            side_by_side(jobs, min(self.method.at_once, len(jobs)), stop)
 
-    def _boot(self, boot: Boot, beds: Beds, done: Update) -> None:
+    def _boot(self, boot: Boot, machines: Machines, done: Update) -> None:
         """Measure what is still to do of a boot, in as many testbeds as that takes."""
         with self._lock:
             if self._over(boot.block):
                 return
             self._spent(boot)
         failures = 0
-        while not self._stopping.is_set() and (changes := self.progress.left(boot)):
+        while not self._stopping.is_set() and (settings := self.progress.left(boot)):
             with self._lock:
                 before = self.progress.attempted(boot)
             try:
-                with self._testbed(beds, boot) as testbed:
-                    for change in changes:
+                with self._testbed(machines, boot) as testbed:
+                    for setting in settings:
                         if self._stopping.is_set():
                             return
-                        self._change(boot, change, *testbed)
+                        self._setting(boot, setting, *testbed)
                         self._show(done)
             except GuestError as death:
                 if self._stopping.is_set():
@@ -165,7 +165,7 @@ class Running:
 
     def _show(self, done: Update) -> None:
         with self._lock:
-            done(len(self.progress), str(self.method.standing))
+            done(len(self.progress), str(self.method.best))
 
     def _over(self, block: int) -> bool:
         """Whether no block from this one on is needed. One that has begun comes to its end."""
@@ -182,24 +182,25 @@ class Running:
         return True
 
     @contextlib.contextmanager
-    def _testbed(self, beds: Beds, boot: Boot) -> Iterator[tuple[Testbed, Turner]]:
+    def _testbed(self, machines: Machines, boot: Boot) -> Iterator[tuple[Testbed, Applier]]:
         with self._lock:
             log = self.folder.logs / f"{self._log_name}-{next(self._logs)}.log"
         watch, when = Watch(), "before the first trial"
         try:
-            with beds.up(boot, log) as testbed, _given_up(TransportError):
+            with machines.up(boot, log) as testbed, _given_up(TransportError):
                 watch = testbed.watch
                 with _given_up(SkblabError):
                     testbed.prepare(self.plan.experiment.traffic)
-                    beds.describe(boot, testbed)
+                    machines.describe(boot, testbed)
                     self.method.warm_up(testbed)
                     self._heard_apart(boot, watch.look(), when)
                     when = "after the last trial"
                 try:
-                    with turning(testbed.transport, testbed.machine, beds.undo_of(boot)) as turner:
-                        yield testbed, turner
+                    undo = machines.undo_of(boot)
+                    with applying(testbed.transport, testbed.machine, undo) as applier:
+                        yield testbed, applier
                 except NotPutBackError as left:
-                    if beds.keeps:
+                    if machines.keeps:
                         raise
                     self.reporter.say(str(left))
         except GuestError as death:
@@ -227,17 +228,15 @@ class Running:
 
     def _give_up(self, boot: Boot, death: GuestError) -> None:
         """Have what is left of a boot that never comes up recorded as such."""
-        for change in self.progress.left(boot):
-            for trial in change.trials:
-                if self.progress.todo(key := Key.of(boot, change, trial)):
-                    self._void(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
+        for setting in self.progress.left(boot):
+            for key, _ in self.progress.waiting(boot, setting):
+                self._void(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
 
     def _spent(self, boot: Boot) -> None:
         """Have what killed guests often enough recorded as such, where skblab died before that."""
-        for change in self.progress.left(boot):
-            for trial in change.trials:
-                key = Key.of(boot, change, trial)
-                if self.progress.todo(key) and self.progress.spent(key):
+        for setting in self.progress.left(boot):
+            for key, _ in self.progress.waiting(boot, setting):
+                if self.progress.spent(key):
                     self._void(key, f"its testbed was lost {DEATHS} times")
 
     @property
@@ -257,52 +256,55 @@ class Running:
         self._void(key, f"its testbed was lost {DEATHS} times: {why}")
         return True
 
-    def _change(self, boot: Boot, change: Change, testbed: Testbed, turner: Turner) -> None:
-        waiting = [
-            (key, trial)
-            for trial in change.trials
-            if self.progress.todo(key := Key.of(boot, change, trial))
-        ]
-        self._begin(waiting[0][0], change)
-        turned: list[Turned] = []
+    def _setting(
+        self, boot: Boot, setting: SettingMeasurements, testbed: Testbed, applier: Applier
+    ) -> None:
+        waiting = self.progress.waiting(boot, setting)
+        self._begin(waiting[0][0], setting)
+        applied: list[Applied] = []
         try:
-            if why := self.method.unable(change.knobs):
+            if why := self.method.unable(setting.knobs):
                 raise Unable(why)
-            turned = turner.turn(change.knobs)
-            if wrong := _wrong(turned):
+            applied = applier.apply(setting.knobs)
+            if wrong := _wrong(applied):
                 raise SkblabError(wrong)
         except TransportError:
             raise
         except SkblabError as refusal:
             kind = "not possible here: " if isinstance(refusal, Unable) else ""
             for key, _ in waiting:
-                self._void(key, f"{kind}{refusal}", testbed.watch.look(), turned)
+                self._void(key, f"{kind}{refusal}", testbed.watch.look(), applied)
             return
-        for number, (key, trial) in enumerate(waiting):
+        for number, (key, measurement) in enumerate(waiting):
             if number:
-                self._begin(key, change)
-            self._measure(key, trial, testbed, turner, turned)
+                self._begin(key, setting)
+            self._measure(key, measurement, testbed, applier, applied)
 
-    def _begin(self, key: Key, change: Change) -> None:
-        knobs = {name: _plain(value) for name, value in change.knobs.items()}
+    def _begin(self, key: Key, setting: SettingMeasurements) -> None:
+        knobs = {name: _plain(value) for name, value in setting.knobs.items()}
         with self._lock:
             self.folder.journal("attempt", **key.words(), knobs=knobs)
             self.progress.attempt(key)
 
     def _measure(
-        self, key: Key, trial: Trial, testbed: Testbed, turner: Turner, turned: list[Turned]
+        self,
+        key: Key,
+        measurement: Measurement,
+        testbed: Testbed,
+        applier: Applier,
+        applied: list[Applied],
     ) -> None:
         try:
-            self.method.ready(trial, testbed, tester=key.setting == TESTER)
+            self.method.ready(measurement, testbed)
             before = testbed.counters()
-            record = self.method.measure(key, trial, testbed)
+            record = self.method.measure(key, measurement, testbed)
             counted = counters.difference(before, testbed.counters())
-            after = turner.look(turned)
+            after = applier.look(applied)
             heard = testbed.watch.look()
         except TransportError:
             raise
         except SkblabError as failure:
-            turner.forget()
+            applier.forget()
             self._void(key, str(failure), testbed.watch.look())
             return
         with self._lock:
@@ -318,7 +320,7 @@ class Running:
             self.progress.end(key)
 
     def _void(
-        self, key: Key, why: str, heard: Sequence[Heard] = (), found: Sequence[Turned] = ()
+        self, key: Key, why: str, heard: Sequence[Heard] = (), found: Sequence[Applied] = ()
     ) -> None:
         with self._lock:
             self.folder.heard(heard)
@@ -347,7 +349,7 @@ def _given_up(kind: type[SkblabError]) -> Iterator[None]:
         raise GuestError(str(error)) from error
 
 
-def _wrong(found: Sequence[Turned]) -> str:
+def _wrong(found: Sequence[Applied]) -> str:
     """Return which settings are not as they were to be, in words; empty if all are."""
     said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in found if one.void)
     return "; ".join(said)
@@ -357,7 +359,7 @@ def _plain(value: Value) -> JsonValue:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _read_back(one: Turned) -> ReadBack:
+def _read_back(one: Applied) -> ReadBack:
     return ReadBack(
         knob=one.knob,
         value=text(one.value),

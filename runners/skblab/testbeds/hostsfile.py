@@ -111,7 +111,12 @@ class HostsFile(BaseModel):
     @field_validator("ssh_config")
     @classmethod
     def _is_file(cls, name: str | None) -> str | None:
-        if name is not None and not Path(name).is_file():
+        try:
+            there = name is None or Path(name).is_file()
+        except OSError as error:
+            # Too long for a name, for example.
+            raise ValueError(f"{name}: {error.strerror}") from error
+        if not there:
             raise ValueError(f"{name}: no such file")
         return name
 

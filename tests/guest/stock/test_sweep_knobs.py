@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs turned in a guest: set, read back, and put back."""
+"""Knobs applied in a guest: set, read back, and put back."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from skblab.knobs.applying import Applier, Undo, applying
 from skblab.knobs.base import Unable
-from skblab.knobs.turning import Turner, Undo, turning
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab.machine.guest import Guest
@@ -75,7 +75,7 @@ def router(guest: Guest) -> Iterator[Transport]:
 
 def states(transport: Transport, knobs: Collection[str] = VALUES) -> dict[str, str]:
     """What there is of some knobs, or all, read the way a run reads it."""
-    return Turner(transport, MACHINE, Undo(Path("/nonexistent")))._states(knobs)
+    return Applier(transport, MACHINE, Undo(Path("/nonexistent")))._states(knobs)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,11 @@ def test_every_knob_is_set_read_and_put_back(
 ) -> None:
     before = states(router)
     file = tmp_path / "undo.jsonl"
-    with turning(router, MACHINE, file) as turner:
+    with applying(router, MACHINE, file) as applier:
         for index in indices:
-            found = turner.turn({name: values[index] for name, values in VALUES.items()})
+            found = applier.apply({name: values[index] for name, values in VALUES.items()})
             assert [one for one in found if one.void] == []
-            assert turner.look(found) == found
+            assert applier.look(found) == found
             if index == 0:
                 # Each of the first values is another one than before.
                 changed = {one.knob for one in found if one.after != before[one.knob]}
@@ -104,9 +104,9 @@ def test_every_knob_is_set_read_and_put_back(
 def test_rules_of_every_kind(router: Transport, tmp_path: Path) -> None:
     tables = "ip netns exec router nft list tables"
     before = router.script(tables).stdout
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         for value in RULES:
-            (found,) = turner.turn({"netfilter": value})
+            (found,) = applier.apply({"netfilter": value})
             assert not found.void, found
             made = {
                 "none": "",
@@ -131,18 +131,18 @@ def test_connections_are_forgotten_with_the_rules_that_tracked_them(
         script = script_inside("router", f"python3 -c {shlex.quote(send)}\n{count}")
         return int(router.script(script).check("sending").stdout)
 
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
-        turner.turn({"netfilter": "masquerade"})
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
+        applier.apply({"netfilter": "masquerade"})
         assert tracked() > 0
-        turner.turn({"netfilter": "nft-forward 1"})
+        applier.apply({"netfilter": "nft-forward 1"})
         assert tracked() == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["noqueue", "pfifo_fast", "fq", "codel", "sfq", "cake", "bfifo"])
 def test_qdiscs_of_every_kind(router: Transport, tmp_path: Path, kind: str) -> None:
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
-        (found,) = turner.turn({"qdisc": kind})
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
+        (found,) = applier.apply({"qdisc": kind})
         assert not found.void, found
     assert "noqueue 0: root" in router.script("ip netns exec router tc qdisc show dev r0").stdout
 
@@ -150,9 +150,9 @@ def test_qdiscs_of_every_kind(router: Transport, tmp_path: Path, kind: str) -> N
 @pytest.mark.slow
 def test_threads_that_poll_without_pause(router: Transport, tmp_path: Path) -> None:
     count = "ps -e -o comm= | grep -c ^napi/ || :"
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         for mode, threads in (("busy-poll", 2), ("on", 2), ("off", 0)):
-            (found,) = turner.turn({"napi_threaded": mode})
+            (found,) = applier.apply({"napi_threaded": mode})
             assert not found.void, found
             assert int(router.script(count).stdout) == threads
 
@@ -163,15 +163,15 @@ def test_routes_are_there_and_go(router: Transport, tmp_path: Path) -> None:
     file.write_text("8.8.8.0/24\n9.0.0.0/8\n2a00:1450::/32\n")
     count = "ip -n router -{} route show proto 83 | wc -l"
     before = router.script("ip -n router route; ip -n router -6 route").stdout
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         for value, four, six in ((20000, 20000, 20000), (str(file), 2, 1), (1, 1, 1)):
-            found = turner.turn({"routes": value, "routes6": value})
+            found = applier.apply({"routes": value, "routes6": value})
             assert [one for one in found if one.void] == []
             assert int(router.script(count.format(4)).stdout) == four
             assert int(router.script(count.format(6)).stdout) == six
         # As one that was lost on the way.
         router.script("ip -n router route flush proto 83").check("flush")
-        assert [one.knob for one in turner.look(found) if one.void] == ["routes"]
+        assert [one.knob for one in applier.look(found) if one.void] == ["routes"]
     assert router.script("ip -n router route; ip -n router -6 route").stdout == before
 
 
@@ -182,31 +182,31 @@ def test_a_route_that_the_machine_needs_is_not_taken_over(
     router.script("ip -n router link add own type dummy; ip -n router link set own up").check("own")
     router.script("ip -n router route add 8.0.0.0/8 dev own").check("a route of its own")
     with (
-        turning(router, MACHINE, tmp_path / "undo.jsonl") as turner,
+        applying(router, MACHINE, tmp_path / "undo.jsonl") as applier,
         pytest.raises(Unable, match=r"routes: the machine itself needs its route to 8\.0\.0\.0/8"),
     ):
-        turner.turn({"routes": 5})
+        applier.apply({"routes": 5})
     router.script("ip -n router link delete own").check("own")
 
 
 @pytest.mark.slow
 def test_load_that_dies_makes_the_trial_void(router: Transport, tmp_path: Path) -> None:
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
-        found = turner.turn({"load": 5})
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
+        found = applier.apply({"load": 5})
         assert [one for one in found if one.void] == []
         # Its parts may have seen by themselves that it died: pkill then finds none, and says 1.
         router.script(
             "read -r pid _ </run/skblab-load && kill -9 $pid && { pkill stress-ng || [ $? = 1 ]; }"
         ).check("the end of stress-ng")
-        assert [one.knob for one in turner.look(found) if one.void] == ["load"]
+        assert [one.knob for one in applier.look(found) if one.void] == ["load"]
 
 
 @pytest.mark.slow
 def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: Path) -> None:
     rule = "ip netns exec router iptables {} OUTPUT -d 192.0.2.1 -j ACCEPT"
     router.script(rule.format("-A")).check("a rule of somebody else")
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
-        turner.turn({"netfilter": "iptables-input 5"})
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
+        applier.apply({"netfilter": "iptables-input 5"})
     router.script(rule.format("-D")).check("somebody else's rule is still there")
     router.script("ip netns exec router nft delete table ip filter").check("and the table")
 
@@ -215,11 +215,11 @@ def test_a_table_of_iptables_that_was_there_stays(router: Transport, tmp_path: P
 def test_a_knob_that_is_not_named_any_more_is_put_back(router: Transport, tmp_path: Path) -> None:
     knobs = ("netdev_budget", "rp_filter")
     before = states(router, knobs)
-    with turning(router, MACHINE, tmp_path / "undo.jsonl") as turner:
+    with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         # A veth without GRO has no NAPI that could have threads: on its own.
-        assert not [one for one in turner.turn({"gro": False}) if one.void]
-        turner.turn({"rp_filter": 2, "netdev_budget": 77})
-        turner.turn({"rp_filter": 2})
+        assert not [one for one in applier.apply({"gro": False}) if one.void]
+        applier.apply({"rp_filter": 2, "netdev_budget": 77})
+        applier.apply({"rp_filter": 2})
         now = states(router, knobs)
         assert now["netdev_budget"] == before["netdev_budget"]
         assert now["rp_filter"] != before["rp_filter"]
@@ -230,7 +230,7 @@ def test_what_a_killed_run_left_is_put_back_later(router: Transport, tmp_path: P
     before = states(router, killed)
     undo = Undo(tmp_path / "undo.jsonl")
     # As if it had been killed: nobody puts anything back.
-    Turner(router, MACHINE, undo).turn(killed)
+    Applier(router, MACHINE, undo).apply(killed)
     with undo.file.open("a") as file:
         file.write('{"knob": "dev_weig')
     now = states(router, killed)
@@ -260,8 +260,8 @@ def test_what_the_machine_cannot_is_said_and_nothing_is_turned(
     router: Transport, tmp_path: Path, knob: str, value: Value, said: str
 ) -> None:
     file = tmp_path / "undo.jsonl"
-    with turning(router, MACHINE, file) as turner:
+    with applying(router, MACHINE, file) as applier:
         with pytest.raises(Unable, match=said):
-            turner.turn({"rp_filter": 2, knob: value})
+            applier.apply({"rp_filter": 2, knob: value})
         # Not even for a moment: it would have to be put back.
         assert not file.exists()

@@ -21,18 +21,21 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from itertools import product
 
+from skblab.lab import kernel
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import TransportError
 from skblab.machine.watch import Watch
-from skblab.probe import loads
+from skblab.probe import loads, targets
 from skblab.probe.backends import Probing, attached
+from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Sent
 from skblab.probe.request import BPF, HISTOGRAMS
 from skblab.probe.targets import Target
 from skblab.probe.verify import agreement
-from skblab.probe.verify.plan import Backend, Case
+from skblab.probe.verify.plan import Backend, Case, rounds
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError, understood
 from skblab_analysis.base.whole import whole
@@ -326,3 +329,29 @@ def _lost(document: PathlatDocument) -> list[str]:
     if document.hooks is not None:
         counts["napis_refused"] = document.hooks.napis_refused
     return [f"{name}: {count}, expected 0" for name, count in counts.items() if count]
+
+
+def of_all(
+    request: kernel.Request,
+    root: LabRoot,
+    backends: list[Backend],
+    chosen: list[Case],
+    load: tuple[int, int],
+    reporter: Reporter,
+) -> list[Verdict]:
+    """Count each case with each back end in a guest with this kernel; `load`: packets and rate."""
+    found: list[Verdict] = []
+    with guest_of_ours(request, root, reporter, prepare) as target:
+        stamps = targets.stamps(
+            *(target, any(one.patched for one in backends)),
+            histograms=any(one.request.source == HISTOGRAMS for one in backends),
+        )
+        with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
+            for some, case in product(rounds(backends), chosen):
+                verdicts = Count(case, some, *load, (root, reporter)).run(target)
+                for one in verdicts:
+                    if one.complaints:
+                        reporter.say(f"{one.backend}, {one.case}: {'; '.join(one.complaints)}")
+                found += verdicts
+                done(len(found))
+    return found

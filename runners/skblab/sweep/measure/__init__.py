@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is measured of a setting: a package or a module for each measure."""
+"""What a sweep can measure: a package or module for each measure, with all that it is.
+
+base.py says what that takes; ../measures.py lists them; timed.py and exact.py run them, each by a
+clock of its own.
+"""

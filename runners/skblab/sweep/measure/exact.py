@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import psutil
 
@@ -15,19 +16,22 @@ from skblab.knobs.values import Value, text
 from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.labroot import Bind
-from skblab.sweep.experiment import TESTER, Experiment
-from skblab.sweep.plan import Trial
+from skblab.lab.reporter import Reporter
+from skblab.sweep.best import BestSoFar
+from skblab.sweep.measure.base import Attempt, Measure, Section, Sections, fill_caches
+from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
-from skblab.sweep.standing import Standing
-from skblab.testbeds.base import WARM_UP, Testbed
-from skblab.testbeds.sending import Sending
+from skblab.testbeds import Kind, Sending, Testbed
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
 
 PACKETS = 20_000
+# What it takes to count the instructions of a trial of the usual length, where two boots are side
+# by side, as on two CPUs; in seconds.
+COUNT_SECONDS = 5.0
 # Guests at once, of a CPU and of 2 GiB each.
-MOST_LANES = 4
+MOST_GUESTS = 4
 # pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
 INSTRUCTIONS_PER_US = 1000
 _NEVER_IDLE = (
@@ -53,15 +57,53 @@ def uncountable(knobs: Mapping[str, Value]) -> Iterator[str]:
         yield f"napi_threaded = {text(mode)}: {_NEVER_IDLE}"
 
 
-def unable(experiment: Experiment) -> list[str]:
-    """Return what of an experiment's baseline cannot be counted, in words."""
-    return [f"baseline.{why}" for why in uncountable(experiment.baseline)]
-
-
-def lanes() -> int:
+def guests_at_once() -> int:
     """Return how many guests this machine has CPUs and memory for."""
     room = psutil.virtual_memory().available // (make_spec(exact=True).memory * 2**20)
-    return max(1, min(MOST_LANES, len(os.sched_getaffinity(0)), room))
+    return max(1, min(MOST_GUESTS, len(os.sched_getaffinity(0)), room))
+
+
+@dataclass(frozen=True)
+class Exact(Measure):
+    """The Measure, of so many packets each. `--exact` asks for it, and no section of a file."""
+
+    packets: int = PACKETS
+    name: ClassVar[str] = "instructions"
+    section: ClassVar[type[Section]] = Section
+    unit: ClassVar[str] = "instructions/packet"
+
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long a trial takes."""
+        return COUNT_SECONDS
+
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield what is sent."""
+        yield kind.offering(self._sending(measurement), cpus)
+
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
+        """Count the instructions of a trial's packets."""
+        key, offered = attempt.key, attempt.testbed.offer(self._sending(attempt.measurement))
+        counted = ExactTrial(
+            setting=key.setting,
+            part=attempt.part,
+            block=key.block,
+            boot_knobs=key.boot_knobs,
+            packets=offered.tried,
+            delivered=offered.received,
+            instructions=offered.microseconds * INSTRUCTIONS_PER_US,
+            traffic=key.traffic,
+        )
+
+        def record() -> None:
+            attempt.folder.record(counted)
+            attempt.best.add(key, counted.per_packet)
+
+        return record
+
+    def _sending(self, measurement: Measurement) -> Sending:
+        return Sending(measurement.stream, self.packets, tester=measurement.tester)
 
 
 @dataclass
@@ -69,22 +111,21 @@ class Counting:
     """The Method that counts: where it records, and the packets of each trial."""
 
     folder: RunFolder
+    reporter: Reporter
     packets: int
     clock: Clock = "exact"
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
     shares: tuple[Bind, ...] = ()
-    standing: Standing = field(
-        default_factory=lambda: Standing(more=False, unit="instructions/packet")
-    )
+    best: BestSoFar = field(default_factory=Exact().best)
 
     @property
-    def lanes(self) -> int:
+    def at_once(self) -> int:
         """Boots side by side: instructions are the same however busy a machine is.
 
         Asked for as they begin: before, another run may have had the memory.
         """
-        return lanes()
+        return guests_at_once()
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest whose clock counts instructions."""
@@ -93,30 +134,14 @@ class Counting:
     def warm_up(self, testbed: Testbed) -> None:
         """Do nothing: each trial fills the caches for itself."""
 
-    def ready(self, trial: Trial, testbed: Testbed, *, tester: bool) -> None:
+    def ready(self, measurement: Measurement, testbed: Testbed) -> None:
         """Send some packets that are not counted."""
-        testbed.offer(Sending(trial.stream, WARM_UP, tester=tester))
+        fill_caches(measurement, testbed)
 
-    def measure(self, key: Key, trial: Trial, testbed: Testbed) -> Callable[[], None]:
+    def measure(self, key: Key, measurement: Measurement, testbed: Testbed) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
-        tester = key.setting == TESTER
-        offered = testbed.offer(Sending(trial.stream, self.packets, tester=tester))
-        counted = ExactTrial(
-            setting=key.setting,
-            part="tester" if tester else "whole",
-            block=key.block,
-            boot_knobs=key.boot_knobs,
-            packets=offered.tried,
-            delivered=offered.received,
-            instructions=offered.microseconds * INSTRUCTIONS_PER_US,
-            traffic=key.traffic,
-        )
-        return lambda: self._record(key, counted)
-
-    def _record(self, key: Key, counted: ExactTrial) -> None:
-        self.folder.record(counted)
-        if counted.part == "whole":
-            self.standing.add(key, counted.per_packet)
+        there = (Sections(), self.folder, self.reporter, self.best)
+        return Exact(self.packets).measure(Attempt(key, measurement, testbed, *there))
 
     def unable(self, knobs: Mapping[str, Value]) -> str | None:
         """Return why a setting with these knobs cannot be counted, in words; None if it can."""

@@ -1,22 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A trial of the layer probe: packets at a rate, each timed in every layer of the router."""
+"""Layers: packets at a rate, each timed in every layer of the router."""
 
 from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
+
+from pydantic import Field
 
 from skblab.machine.device import Machine
 from skblab.probe.attached import attached
 from skblab.probe.request import Request
 from skblab.probe.targets import Target, stamps_for
-from skblab.sweep.experiment import Layers
-from skblab.sweep.plan import Trial
-from skblab.sweep.progress import Key
-from skblab.testbeds import Sending, Testbed
+from skblab.sweep.measure.base import (
+    TRIAL_SECONDS,
+    AtRates,
+    Attempt,
+    Measure,
+    Program,
+    Sections,
+)
+from skblab.sweep.planned import Measurement
+from skblab.testbeds import Kind, Sending
+from skblab.testbeds.base import SHARED
 from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
 
-PROGRAM = "pathlat"
+PATHLAT = Program("pathlat", "router")
 # Per cent of the packets of which it is not known what became of them, at most.
 MAX_UNACCOUNTED = 0.1
+
+
+class Layers(AtRates):
+    """The layer probe at given rates."""
+
+    seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
 
 
 def request(machine: Machine) -> Request:
@@ -30,25 +49,69 @@ def request(machine: Machine) -> Request:
     return Request(path=PATH, device=machine.devices[0].name, netns=machine.netns)
 
 
-def look(key: Key, trial: Trial, testbed: Testbed, asked: Layers) -> tuple[str, Probed]:
-    """Send packets while the probe looks on; return its document, and what that is of."""
-    assert trial.rate is not None
-    asks = request(testbed.machine)
-    release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
-    target = Target("the router", testbed.transport, testbed.program(PROGRAM), release)
-    with (
-        stamps_for(target, asks.source),
-        attached(target, asks, lambda text: None) as reading,
-    ):
-        offered = testbed.offer(Sending.timed(trial.stream, trial.rate, asked.seconds))
-        document = reading.end()
-    return document, Probed(
-        setting=key.setting,
-        block=key.block,
-        boot_knobs=key.boot_knobs,
-        traffic=key.traffic,
-        rate=trial.rate,
-        tried=offered.tried,
-        forwarded=offered.forwarded,
-        offered_rate=offered_rate(offered.tried, asked.seconds, offered.microseconds / 1e6),
+class LayersMeasure(Measure):
+    """The Measure: of the router alone, for a tester has no layers."""
+
+    name = "layers"
+    section = Layers
+    unit = "ns"
+    calibrates = False
+
+    def programs(self, asked: Sections) -> Sequence[Program]:
+        """Return the probe."""
+        return (PATHLAT,)
+
+    def rates(self, asked: Sections) -> Sequence[int | None]:
+        """Return the file's rates, in packets a second."""
+        return asked[Layers].rates
+
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long a trial takes."""
+        return asked[Layers].seconds + TRIAL_SECONDS
+
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield the probe."""
+        options = request(kind.machine(cpus)).options()
+        yield shlex.join([f"{SHARED}/{PATHLAT.name}", *options])
+
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
+        """Send packets while the probe looks on; SkblabError if it cannot."""
+        seconds, key = attempt.asked[Layers].seconds, attempt.key
+        testbed, measurement = attempt.testbed, attempt.measurement
+        assert measurement.rate is not None
+        asks = request(testbed.machine)
+        release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
+        program = testbed.program(PATHLAT.name)
+        target = Target("the router", testbed.transport, program, release)
+        with (
+            stamps_for(target, asks.source),
+            attached(target, asks, lambda text: None) as reading,
+        ):
+            offered = testbed.offer(Sending.timed(measurement.stream, measurement.rate, seconds))
+            document = reading.end()
+        probed = Probed(
+            setting=key.setting,
+            block=key.block,
+            boot_knobs=key.boot_knobs,
+            traffic=key.traffic,
+            rate=measurement.rate,
+            tried=offered.tried,
+            forwarded=offered.forwarded,
+            offered_rate=offered_rate(offered.tried, seconds, offered.microseconds / 1e6),
+        )
+        return lambda: _record(attempt, document, probed)
+
+
+LAYERS = LayersMeasure()
+
+
+def _record(attempt: Attempt, document: str, probed: Probed) -> None:
+    setting = attempt.key.setting
+    attempt.folder.record_probe(document, MAX_UNACCOUNTED, of=probed)
+    # Which layer is to be better only a user knows: no setting is the best.
+    attempt.reporter.say(
+        f"block {probed.block + 1}, {setting}, {probed.traffic}, {probed.rate}/s: layers of "
+        f"{probed.forwarded} packets"
     )

@@ -34,40 +34,22 @@ FEWEST, STARTS = 2, 5
 
 @dataclass(frozen=True)
 class BackToBack:
-    """The longest burst of each repetition, in frames; rates in frames per second.
+    """The longest burst of each repetition, in frames.
 
-    `longest` is the longest that was tried, and `limits` has who was the limit of the shortest that
-    failed in each repetition; none where nothing did.
+    `limits` has who was the limit of the shortest that failed in each; none where nothing did: that
+    burst is the longest that was tried, and no limit was met.
     """
 
-    rate: float
     bursts: tuple[int, ...]
-    longest: int
     limits: tuple[Limit, ...]
 
-    @property
-    def endless(self) -> bool:
-        """Whether no limit was met in some repetition: then the mean is at least, and not, so."""
-        return self.longest in self.bursts
 
-    @property
-    def mean(self) -> float:
-        """The benchmark: the mean of all repetitions."""
-        return statistics.mean(self.bursts)
+def buffer_seconds(burst: float, rate: float, throughput: float) -> float:
+    """Return RFC 9004's corrected buffer time: how long a burst takes to arrive at a rate.
 
-    @property
-    def deviation(self) -> float | None:
-        """The standard deviation; None of a single repetition."""
-        return statistics.stdev(self.bursts) if len(self.bursts) > 1 else None
-
-    @property
-    def implied_seconds(self) -> float:
-        """RFC 9004's implied buffer time: how long the mean burst takes to arrive."""
-        return self.mean / self.rate
-
-    def corrected_seconds(self, throughput: float) -> float:
-        """Return RFC 9004's corrected buffer time, without what was forwarded meanwhile."""
-        return self.implied_seconds * (1 - throughput / self.rate)
+    What was forwarded meanwhile is left out; rates in frames per second.
+    """
+    return burst / rate * (1 - throughput / rate)
 
 
 def applies(throughput: float, rate: float, width: float = WIDTH) -> bool:
@@ -90,7 +72,7 @@ def back_to_back(
             f"{longest} frames; expected at least one of each"
         )
     few = [measurer.measure(rate, FEWEST / rate) for _ in range(STARTS)]
-    start = statistics.median(one.lasted - one.seconds for one in few)
+    start = statistics.median(trial.lasted - trial.seconds for trial in few)
 
     def fails(frames: int) -> Limit:
         limits: list[Limit] = []
@@ -103,7 +85,7 @@ def back_to_back(
 
     found = [_greatest(longest, fails) for _ in range(repeats)]
     bursts, limits = zip(*found, strict=True)
-    return BackToBack(rate, bursts, longest, limits)
+    return BackToBack(bursts, limits)
 
 
 def _without(start: float, trial: Trial) -> Trial:

@@ -7,8 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skblab.sweep.measure.throughput.trial import Measurer, Trial
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.rfc2544.rows import CLEAN
@@ -17,29 +15,11 @@ SECONDS = 60.0
 FINEST, COARSEST = 0.001, 0.1
 
 
-@dataclass(frozen=True)
-class FrameLoss:
-    """The trials, from the greatest load down."""
-
-    trials: tuple[Trial, ...]
-
-    @property
-    def complete(self) -> bool:
-        """Whether two trials in a row lost nothing; if not, the loads ended before that."""
-        last = self.trials[-CLEAN:]
-        return len(last) == CLEAN and all(one.loss_ratio == 0 for one in last)
-
-    @property
-    def percent(self) -> list[float]:
-        """The frame loss rate of each trial, in percent of what was put in.
-
-        It knows nothing of what a generator at its limit did not put in: the trial's limit does.
-        """
-        return [percent(one) for one in self.trials]
-
-
 def percent(trial: Trial) -> float:
-    """Return what the device lost, in percent of what was put in; the sink's losses are not its."""
+    """Return what the device lost, in percent of what was put in; the sink's losses are not its.
+
+    It knows nothing of what a generator at its limit did not put in: the trial's limit does.
+    """
     arrived = trial.received
     if trial.limit == "sink" and trial.forwarded is not None:
         arrived = trial.forwarded
@@ -48,8 +28,8 @@ def percent(trial: Trial) -> float:
 
 def frame_loss(
     measurer: Measurer, max_load: float, seconds: float = SECONDS, step: float = COARSEST
-) -> FrameLoss:
-    """Run the trials; `step` is the part of `max_load` between two of them."""
+) -> list[Trial]:
+    """Run the trials, from `max_load` down; `step` is the part of it between two of them."""
     if not FINEST <= step <= COARSEST:
         raise UsageError(f"frame loss: steps of {step}, expected {FINEST} to {COARSEST}")
     trials: list[Trial] = []
@@ -57,6 +37,7 @@ def frame_loss(
     steps = round(1 / step)
     for left in range(steps, 0, -1):
         trials.append(measurer.measure(max_load * left / steps, seconds))
-        if FrameLoss(tuple(trials)).complete:
+        last = trials[-CLEAN:]
+        if len(last) == CLEAN and all(trial.loss_ratio == 0 for trial in last):
             break
-    return FrameLoss(tuple(trials))
+    return trials

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""RFC 2544, section 26.2: latency at the throughput rate, as a plan of trials.
+"""RFC 2544, section 26.2: latency at the throughput rate, as a trial that somebody else runs.
 
 The stream lasts at least 120 s, one frame in it is tagged after 60 s, and the trial is repeated at
 least 20 times; the average is reported. Only who runs the trials can time their frames; this says
@@ -9,8 +9,6 @@ which to run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from skblab_analysis.base.errors import UsageError
 
 SECONDS = 120.0
 TAG_AFTER = 60.0
@@ -25,18 +23,7 @@ class LatencyTrial:
     seconds: float
     tag_after: float
 
-    @property
-    def full_length(self) -> bool:
-        """Whether it is as long as the RFC asks."""
-        return self.seconds >= SECONDS
-
-
-def trials(load: float, seconds: float = SECONDS, repeats: int = REPEATS) -> list[LatencyTrial]:
-    """Return the trials at a load in packets per second; in shorter ones the tag comes sooner."""
-    if not (load > 0 and seconds > 0) or repeats < 1:
-        raise UsageError(
-            f"latency: {repeats} trials of {seconds} s at {load} packets/s, "
-            "expected at least one, and more than 0 of both"
-        )
-    tag = min(TAG_AFTER, seconds * TAG_AFTER / SECONDS)
-    return [LatencyTrial(load, seconds, tag)] * repeats
+    @classmethod
+    def of(cls, load: float, seconds: float = SECONDS) -> LatencyTrial:
+        """Return a trial at a load in packets per second; in shorter ones the tag comes sooner."""
+        return cls(load, seconds, min(TAG_AFTER, seconds * TAG_AFTER / SECONDS))

@@ -9,11 +9,8 @@ stops after every trial, but changes the rate under way and knows when it sent w
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 from typing import Protocol
-
-from skblab_analysis.base.errors import UsageError
 
 SECONDS = 60.0
 OVERLOAD = 1.1
@@ -43,50 +40,22 @@ class Stepper(Protocol):
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was seen after each overload; loads in packets per second.
+    """How long frames were lost after an overload: `seconds`, which may be less by `within`.
 
-    `times` are seconds, 0 where nothing was lost after the step, None where frames were lost until
-    the end. Each may be less by as much as `within` has, in seconds. `overload` may be less than
-    the RFC's 110 %: a device that carries all that can be sent is never overloaded.
+    0 is where none was after the step, None where some were until the end.
     """
 
-    throughput: float
-    overload: float
-    times: tuple[float | None, ...]
-    within: tuple[float, ...]
-
-    @property
-    def overloaded(self) -> bool:
-        """Whether more was sent than the device carries."""
-        return self.overload > self.throughput
-
-    @property
-    def mean(self) -> float | None:
-        """The mean time, which is reported; None if the device once did not recover."""
-        times = [one for one in self.times if one is not None]
-        return statistics.mean(times) if len(times) == len(self.times) else None
+    seconds: float | None
+    within: float
 
 
-def recovery(
-    stepper: Stepper,
-    throughput: float,
-    max_load: float,
-    seconds: float = SECONDS,
-    repeats: int = REPEATS,
-) -> Recovery:
-    """Overload the device and look how long it loses frames afterwards, `repeats` times."""
-    if not (0 < throughput <= max_load and seconds > 0) or repeats < 1:
-        raise UsageError(
-            f"system recovery: {repeats} times {seconds} s from a throughput of {throughput} of at "
-            f"most {max_load} packets/s; expected at least once, more than 0, and no more than that"
-        )
-    overload = min(throughput * OVERLOAD, max_load)
-    steps = [stepper.step(overload, overload * AFTER, seconds) for _ in range(repeats)]
-    times = tuple(_closed(one.last, seconds) for one in steps)
-    return Recovery(throughput, overload, times, tuple(one.within for one in steps))
+def overload(throughput: float, most: float) -> float:
+    """Return what to overload a device with that carries `throughput`; `most` can be sent."""
+    return min(throughput * OVERLOAD, most)
 
 
-def _closed(last: float | None, seconds: float) -> float | None:
-    if last is None:
-        return 0.0
-    return last if last <= seconds * (1 - OPEN) else None
+def recovery(stepper: Stepper, load: float, seconds: float) -> Recovery:
+    """Overload the device with a load and look how long it loses frames afterwards."""
+    found = stepper.step(load, load * AFTER, seconds)
+    last = found.last or 0.0
+    return Recovery(last if last <= seconds * (1 - OPEN) else None, found.within)

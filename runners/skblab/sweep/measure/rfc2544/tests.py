@@ -14,12 +14,12 @@ from functools import partial
 
 from skblab.lab.guest.errors import GuestError
 from skblab.machine.transport import TransportError
-from skblab.sweep.experiment import Rfc2544
-from skblab.sweep.measure.latency import PROGRAM
-from skblab.sweep.measure.rfc2544 import latency
-from skblab.sweep.measure.rfc2544.back_to_back import applies, back_to_back
+from skblab.sweep.measure.latency import PKTSINK
+from skblab.sweep.measure.rfc2544.back_to_back import applies, back_to_back, buffer_seconds
 from skblab.sweep.measure.rfc2544.frame_loss import frame_loss, percent
-from skblab.sweep.measure.rfc2544.recovery import AFTER, OVERLOAD, Stepped, recovery
+from skblab.sweep.measure.rfc2544.latency import LatencyTrial
+from skblab.sweep.measure.rfc2544.recovery import AFTER, OVERLOAD, Stepped, overload, recovery
+from skblab.sweep.measure.rfc2544.section import Rfc2544
 from skblab.sweep.measure.throughput.limits import Tolerances, missed
 from skblab.sweep.measure.throughput.trial import Measurer, Trial
 from skblab.testbeds import Sending, Testbed
@@ -90,28 +90,28 @@ class Tests:
                 )
 
     def _latency(self, seconds: float) -> Iterator[Figure]:
-        trials = latency.trials(self.throughput, seconds, self.asked.latency_repeats)
+        trial = LatencyTrial.of(self.throughput, seconds)
         floor = None
         if self.alone:
             # Where it is none, the figures say for themselves what is wrong with the tester.
             with contextlib.suppress(UntoldError):
-                floor = self._delay(trials[0], tester=True)
-        for number, one in enumerate(trials):
+                floor = self._delay(trial, tester=True)
+        for number in range(self.asked.latency_repeats):
             made = Figure(
                 test="latency",
                 repeat=number,
-                load=one.load,
-                seconds=one.seconds,
+                load=trial.load,
+                seconds=seconds,
                 floor_ns=floor,
             )
-            yield _told(made, "latency_ns", partial(self._delay, one, tester=False))
+            yield _told(made, "latency_ns", partial(self._delay, trial, tester=False))
 
-    def _delay(self, one: latency.LatencyTrial, *, tester: bool) -> float:
+    def _delay(self, trial: LatencyTrial, *, tester: bool) -> float:
         """Return the mean latency of the tagged frames, in ns."""
-        document, offered = self._watched(*timing(self.stream, one, tester=tester))
-        took = max(one.seconds, offered.microseconds / 1e6)
+        document, offered = self._watched(*timing(self.stream, trial, tester=tester))
+        took = max(trial.seconds, offered.microseconds / 1e6)
         wanted = Tolerances(generator=self.width / 2)
-        if missed(round(one.load * took), offered.tried, wanted):
+        if missed(round(trial.load * took), offered.tried, wanted):
             raise UntoldError(SLOW)
         if doubts := list(document.doubts()):
             raise UntoldError("; ".join(doubts))
@@ -121,17 +121,17 @@ class Tests:
         return times.sum / times.count
 
     def _frame_loss(self, seconds: float) -> Iterator[Figure]:
-        found = frame_loss(self.measurer, self.most, seconds, self.asked.frame_loss_step)
-        for number, one in enumerate(found.trials):
+        trials = frame_loss(self.measurer, self.most, seconds, self.asked.frame_loss_step)
+        for number, trial in enumerate(trials):
             made = Figure(
                 test="frame loss",
                 repeat=number,
-                load=one.load,
-                share=one.load / self.most,
-                seconds=one.seconds,
-                limit=one.limit,
+                load=trial.load,
+                share=trial.load / self.most,
+                seconds=trial.seconds,
+                limit=trial.limit,
             )
-            yield _told(made, "loss_percent", partial(_percent, one))
+            yield _told(made, "loss_percent", partial(_percent, trial))
 
     def _back_to_back(self, seconds: float) -> Iterator[Figure]:
         made = Figure(test="back-to-back", repeat=0, load=self.most, seconds=seconds)
@@ -141,8 +141,6 @@ class Tests:
             return
         repeats = self.asked.burst_repeats
         found = back_to_back(self.measurer, self.most, repeats, longest_seconds=seconds)
-        # Of a throughput that is the tester's nobody knows what was forwarded meanwhile.
-        forwarded = self.throughput / found.rate if self.limit in ("device", "none") else None
         for number, (burst, limit) in enumerate(zip(found.bursts, found.limits, strict=True)):
             more: dict[str, object] = {"repeat": number, "limit": limit}
             if limit in ("generator", "sink"):
@@ -150,33 +148,33 @@ class Tests:
                 more["reason"] = f"{why} in bursts"
             else:
                 more |= {"burst": burst, "open": limit == "none"}
-                if forwarded is not None:
-                    more["buffer_s"] = burst / found.rate * (1 - forwarded)
+                # Of a throughput that is the tester's nobody knows what was forwarded meanwhile.
+                if self.limit in ("device", "none"):
+                    more["buffer_s"] = buffer_seconds(burst, self.most, self.throughput)
             yield made.model_copy(update=more)
 
     def _recovery(self, seconds: float) -> Iterator[Figure]:
-        overload = min(self.throughput * OVERLOAD, self.most)
+        load = overload(self.throughput, self.most)
         made = Figure(
             test="recovery",
             repeat=0,
-            load=overload,
-            share=overload / self.throughput,
+            load=load,
+            share=load / self.throughput,
             seconds=seconds,
         )
         for number in range(self.asked.recovery_repeats):
             more: dict[str, object] = {"repeat": number}
             try:
-                if overload < self.throughput * (1 + self.width):
+                if load < self.throughput * (1 + self.width):
                     raise UntoldError("the tester carries no more than the router")
-                found = recovery(self, self.throughput, self.most, seconds, repeats=1)
+                found = recovery(self, load, seconds)
             except UntoldError as why:
                 yield made.model_copy(update={**more, "reason": str(why)})
                 continue
-            [time], [within] = found.times, found.within
-            if time is None:
+            if found.seconds is None:
                 more |= {"open": True, "reason": "packets were lost until the end"}
             else:
-                more |= {"recovery_s": time, "within_s": within}
+                more |= {"recovery_s": found.seconds, "within_s": found.within}
             yield made.model_copy(update=more)
 
     def step(self, first: float, then: float, seconds: float) -> Stepped:
@@ -200,7 +198,7 @@ class Tests:
 
     def _watched(self, watched: Sink, sending: Sending) -> tuple[ArrivalsDocument, Offered]:
         """Return how packets arrived, and how many were sent."""
-        program = self.testbed.program(PROGRAM)
+        program = self.testbed.program(PKTSINK.name)
         with counting(self.testbed.tester, program, watched) as attached:
             offered = self.testbed.offer(sending)
             return attached.end(), offered
@@ -214,11 +212,11 @@ def _told(made: Figure, name: str, find: Callable[[], float]) -> Figure:
         return made.model_copy(update={"reason": str(why)})
 
 
-def _percent(one: Trial) -> float:
+def _percent(trial: Trial) -> float:
     """Return the router's frame loss rate, in per cent of what was sent (26.3)."""
-    if one.limit == "generator":
+    if trial.limit == "generator":
         raise UntoldError("the tester did not keep the load")
-    return percent(one)
+    return percent(trial)
 
 
 def _last_lost(document: ArrivalsDocument, offered: Offered, step: int) -> int:
@@ -257,8 +255,8 @@ def examples(
 ) -> Iterator[tuple[str, Sink | None, Sending]]:
     """Yield each test's name, what looks at packets, and what is sent first, at a throughput."""
     if asked.latency_seconds is not None:
-        one = latency.trials(rate, asked.latency_seconds)[0]
-        yield "latency", *timing(stream, one, tester=False)
+        trial = LatencyTrial.of(rate, asked.latency_seconds)
+        yield "latency", *timing(stream, trial, tester=False)
     if asked.frame_loss_seconds is not None:
         yield "frame loss", None, Sending.timed(stream, rate, asked.frame_loss_seconds)
     if asked.burst_seconds is not None:
@@ -268,12 +266,12 @@ def examples(
         yield "recovery", NUMBERS, stepping(stream, over, over * AFTER, asked.recovery_seconds)
 
 
-def timing(stream: Stream, one: latency.LatencyTrial, *, tester: bool) -> tuple[Sink, Sending]:
+def timing(stream: Stream, trial: LatencyTrial, *, tester: bool) -> tuple[Sink, Sending]:
     """Return what a stream of 26.2 is looked at by, and what is sent."""
-    first = max(round(one.load * one.tag_after), 1)
-    last = first + max(round(one.load * TAGGED_SECONDS), 1) - 1
+    first = max(round(trial.load * trial.tag_after), 1)
+    last = first + max(round(trial.load * TAGGED_SECONDS), 1) - 1
     watched = replace(sink(tester=tester), first=first, last=last)
-    return watched, Sending.timed(stream, one.load, one.seconds, tester=tester, by_queue=True)
+    return watched, Sending.timed(stream, trial.load, trial.seconds, tester=tester, by_queue=True)
 
 
 def stepping(stream: Stream, first: float, then: float, seconds: float) -> Sending:

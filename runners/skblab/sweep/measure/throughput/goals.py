@@ -54,7 +54,7 @@ PDR = Goal("PDR", loss_ratio=0.005, exceed_ratio=0.5)
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchRequest:
     """What a search is asked for; loads in packets per second.
 
     `seconds` is the length of every trial and `trials` how many decide on a load, unless fewer do:

@@ -60,7 +60,7 @@ def most_often(limits: Iterable[Limit]) -> Limit:
     """Return who was the limit most often; one of the tester's rather than the device."""
     order: tuple[Limit, ...] = ("generator", "sink", "device")
     found = Counter(limits)
-    best = max(order, key=lambda one: found[one])
+    best = max(order, key=lambda limit: found[limit])
     return best if found[best] else "none"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from skblab.sweep.measure.throughput import limits
-from skblab.sweep.measure.throughput.goals import Goal, Plan
+from skblab.sweep.measure.throughput.goals import Goal, SearchRequest
 from skblab.sweep.measure.throughput.trial import Trial
 from skblab_analysis.throughput.rows import Limit, Outcome
 
@@ -42,9 +42,12 @@ class GoalResult:
     ) -> GoalResult:
         """Return the result that has these bounds, with what the search's `trials` say of it."""
         lower, upper = bounds
-        at_bounds = [one for one in trials if one.load in bounds]
-        bad = [one for one in at_bounds if one.load == upper and one.loss_ratio > goal.loss_ratio]
-        limit = limits.most_often(one.limit for one in bad)
+        at_bounds = [trial for trial in trials if trial.load in bounds]
+        limit = limits.most_often(
+            trial.limit
+            for trial in at_bounds
+            if trial.load == upper and trial.loss_ratio > goal.loss_ratio
+        )
         return cls(goal, lower, upper, throughput, len(at_bounds), limit)
 
     @property
@@ -69,15 +72,15 @@ class GoalResult:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What was found for every goal of the plan, in its order, and by which trials."""
+    """What was found for every goal that was asked for, in their order, and by which trials."""
 
-    plan: Plan
+    request: SearchRequest
     goals: tuple[GoalResult, ...]
     trials: tuple[Trial, ...]
 
     def __getitem__(self, name: str) -> GoalResult:
         """Return what was found for the goal of that name."""
-        for one in self.goals:
-            if one.goal.name == name:
-                return one
+        for result in self.goals:
+            if result.goal.name == name:
+                return result
         raise KeyError(name)

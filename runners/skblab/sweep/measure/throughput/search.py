@@ -20,7 +20,7 @@ from MLRsearch import (
 )
 from MLRsearch.search_goal_tuple import SearchGoalTuple
 
-from skblab.sweep.measure.throughput.goals import Goal, Plan
+from skblab.sweep.measure.throughput.goals import Goal, SearchRequest
 from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
 from skblab.sweep.measure.throughput.trial import Measurer, Recorder, Trial
 from skblab_analysis.base.errors import SkblabError
@@ -59,7 +59,7 @@ def measurement(trial: Trial) -> MeasurementResult:
     )
 
 
-def search_goal(goal: Goal, plan: Plan) -> SearchGoal:
+def search_goal(goal: Goal, request: SearchRequest) -> SearchGoal:
     """Return the goal in the package's words."""
     return SearchGoal(
         loss_ratio=goal.loss_ratio,
@@ -67,41 +67,52 @@ def search_goal(goal: Goal, plan: Plan) -> SearchGoal:
         relative_width=goal.width,
         initial_trial_duration=UNIT,
         final_trial_duration=UNIT,
-        duration_sum=UNIT * plan.trials,
+        duration_sum=UNIT * request.trials,
         # A device without a good load is a result, and not an error.
         fail_fast=False,
     )
 
 
-def search(measurer: Measurer, plan: Plan) -> SearchResult:
-    """Search for all goals of the plan.
+def search(measurer: Measurer, request: SearchRequest) -> SearchResult:
+    """Search for all goals of the request.
 
     What the Measurer raises comes through; with a Recorder for it the trials until then are kept.
     """
     recorder = Recorder(measurer)
-    goals = {goal.name: search_goal(goal, plan) for goal in plan.goals}
+    goals = {goal.name: search_goal(goal, request) for goal in request.goals}
     config = Config()
     # The order matters: each is checked against the other as it is set.
-    config.min_load = min(plan.min_load, config.min_load)
-    config.max_load = plan.max_load
-    config.min_load = plan.min_load
+    config.min_load = min(request.min_load, config.min_load)
+    config.max_load = request.max_load
+    config.min_load = request.min_load
     # Goals that differ by their name alone are one to the package.
     config.goals = SearchGoalTuple(tuple(dict.fromkeys(goals.values())))
     config.search_duration_max = NEVER
     config.warmup_duration = 0.0
-    found = MultipleLossRatioSearch(config).search(_Adapted(recorder, plan.seconds), debug=_silent)
+    found = MultipleLossRatioSearch(config).search(
+        _Adapted(recorder, request.seconds), debug=_silent
+    )
     results = []
-    for goal in plan.goals:
-        one = found[goals[goal.name]]
-        lower, upper = one.relevant_lower_bound, one.relevant_upper_bound
-        throughput = one.conditional_throughput
+    for goal in request.goals:
+        bound = found[goals[goal.name]]
+        lower, upper = bound.relevant_lower_bound, bound.relevant_upper_bound
+        throughput = bound.conditional_throughput
         bounds = (
             None if lower is None else float(lower),
             None if upper is None else float(upper),
         )
         rate = None if throughput is None else float(throughput)
         results.append(GoalResult.found(goal, bounds, rate, recorder.trials))
-    return SearchResult(plan, tuple(results), tuple(recorder.trials))
+    return SearchResult(request, tuple(results), tuple(recorder.trials))
+
+
+def confirm(measurer: Measurer, found: GoalResult, seconds: float) -> Trial | None:
+    """Run one trial of full length at the lower bound; None where there is none.
+
+    RFC 2544, section 26.1: a search of short trials finds the rate; that it holds for a minute is
+    another claim. Section 24 asks for at least 60 s.
+    """
+    return None if found.lower is None else measurer.measure(found.lower, seconds)
 
 
 def _silent(text: str) -> None:

@@ -78,19 +78,9 @@ class Trial:
         return self.sent
 
     @property
-    def lost(self) -> int:
-        """Packets that were sent and did not arrive."""
-        return self.sent - self.received
-
-    @property
     def loss_ratio(self) -> float:
         """The draft's Trial Loss Ratio, of all that was expected to arrive."""
         return (self.expected - self.received) / self.expected if self.expected else 0.0
-
-    @property
-    def received_rate(self) -> float:
-        """Packets per second that arrived."""
-        return self.received / self.lasted
 
 
 class Measurer(Protocol):

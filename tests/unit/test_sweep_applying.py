@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs turned, read back and put back, on files of this machine; how often each is read."""
+"""Knobs applied, read back and put back, on files of this machine; how often each is read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import cast
 
 import pytest
 
-from skblab.knobs import turning as turners
+from skblab.knobs import applying
+from skblab.knobs.applying import Applier, Undo
 from skblab.knobs.base import Knob, Unable
-from skblab.knobs.turning import Turner, Undo
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 from skblab.machine.transport import LocalTransport, Transport
@@ -68,32 +68,32 @@ def knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FileKnob
     made["budget"] = FileKnob(tmp_path / "budget")
     for one in made.values():
         one.file.write_text("first\n")
-    monkeypatch.setattr(turners, "KNOBS", cast(dict[str, Knob], made))
+    monkeypatch.setattr(applying, "KNOBS", cast(dict[str, Knob], made))
     return made
 
 
-def turner(machine: Counted, tmp_path: Path) -> Turner:
+def applier(machine: Counted, tmp_path: Path) -> Applier:
     devices = (Device("r0", "router"),)
     undo = Undo(tmp_path / "undo.jsonl")
-    return Turner(cast(Transport, machine), Machine(devices, "router"), undo)
+    return Applier(cast(Transport, machine), Machine(devices, "router"), undo)
 
 
 def test_what_is_read_after_a_trial_is_what_was_before_the_next(
     knobs: dict[str, FileKnob], tmp_path: Path
 ) -> None:
     machine = Counted()
-    made = turner(machine, tmp_path)
-    found = made.turn({"a": "x"})
+    made = applier(machine, tmp_path)
+    found = made.apply({"a": "x"})
     assert [(one.before, one.wanted, one.after) for one in found] == [("first", "x", "x")]
     assert machine.reads(knobs["a"].file) == 2
     knobs["a"].file.write_text("drifted\n")
     assert made.look(found)[0].void
     # One is known from then; the other was not looked at.
-    found = made.turn({"a": "y", "b": "z"})
+    found = made.apply({"a": "y", "b": "z"})
     assert [(one.before, one.after) for one in found] == [("drifted", "y"), ("first", "z")]
     assert (machine.reads(knobs["a"].file), machine.reads(knobs["b"].file)) == (4, 2)
-    # What was turned since is read anew.
-    assert [one.before for one in made.turn({"a": "y"})] == ["y"]
+    # What was applied since is read anew.
+    assert [one.before for one in made.apply({"a": "y"})] == ["y"]
     assert knobs["b"].file.read_text() == "first\n"
 
 
@@ -107,7 +107,7 @@ def test_what_puts_it_back_is_on_the_disk_before_anything_is_turned(
         flushed.append((json.loads(there)["script"], knobs["a"].file.read_text()))
 
     monkeypatch.setattr(os, "fsync", note)
-    turner(Counted(), tmp_path).turn({"a": "x"})
+    applier(Counted(), tmp_path).apply({"a": "x"})
     assert flushed == [(f"echo first >{knobs['a'].file}", "first\n")]
     assert knobs["a"].file.read_text() == "x\n"
 
@@ -115,18 +115,18 @@ def test_what_puts_it_back_is_on_the_disk_before_anything_is_turned(
 def test_what_was_read_before_a_trial_failed_is_read_again(
     knobs: dict[str, FileKnob], tmp_path: Path
 ) -> None:
-    made = turner(Counted(), tmp_path)
-    made.look(made.turn({"a": "x"}))
+    made = applier(Counted(), tmp_path)
+    made.look(made.apply({"a": "x"}))
     knobs["a"].file.write_text("reset\n")
     made.forget()
-    assert [(one.before, one.after) for one in made.turn({"a": "x"})] == [("reset", "x")]
+    assert [(one.before, one.after) for one in made.apply({"a": "x"})] == [("reset", "x")]
 
 
 def test_a_namespace_is_entered_once_for_all_that_look_into_it(
     knobs: dict[str, FileKnob], tmp_path: Path
 ) -> None:
     machine = Counted()
-    turner(machine, tmp_path).turn(dict.fromkeys(knobs, "first"))
+    applier(machine, tmp_path).apply(dict.fromkeys(knobs, "first"))
     [one, other] = machine.asked
     assert one == other
     assert one.count("ip netns exec router") == 1
@@ -136,31 +136,31 @@ def test_a_namespace_is_entered_once_for_all_that_look_into_it(
 def test_a_setting_that_does_not_fit_an_argument_is_read_by_itself(
     knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turners, "LONGEST", 10)
+    monkeypatch.setattr(applying, "LONGEST", 10)
     machine = Counted()
-    found = turner(machine, tmp_path).turn({"a": "x", "budget": 3})
+    found = applier(machine, tmp_path).apply({"a": "x", "budget": 3})
     assert [one.after for one in found] == ["x", "3"]
 
 
 def test_what_makes_others_anew_is_turned_and_put_back_before_them(
     knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turners, "REMAKING", frozenset({"budget"}))
+    monkeypatch.setattr(applying, "REMAKING", frozenset({"budget"}))
 
     def remaking(machine: Machine, state: str) -> str:
         return f"echo {state} >{knobs['budget'].file}; echo anew >{knobs['a'].file}"
 
     knobs["budget"].restore = remaking  # type: ignore[method-assign]
-    made = turner(Counted(), tmp_path)
-    made.look(made.turn({"a": "x"}))
+    made = applier(Counted(), tmp_path)
+    made.look(made.apply({"a": "x"}))
     # What was seen of `a` is no longer so.
-    found = made.look(made.turn({"a": "x", "budget": "2"}))
+    found = made.look(made.apply({"a": "x", "budget": "2"}))
     assert [(one.knob, one.before, one.after) for one in found] == [
         ("a", "anew", "x"),
         ("budget", "first", "2"),
     ]
     # It is put back before the others, which are what they were then.
-    assert [(one.before, one.after) for one in made.turn({"a": "x"})] == [("first", "x")]
+    assert [(one.before, one.after) for one in made.apply({"a": "x"})] == [("first", "x")]
     assert knobs["budget"].file.read_text() == "first\n"
 
 
@@ -238,12 +238,12 @@ def test_what_a_queue_has_is_put_back_while_it_is_there(
     folder.mkdir()
     made = {name: NicKnob(folder, name) for name in NIC}
     LocalTransport().script(made["queues"].restore(Machine((), None), "4")).check("a NIC")
-    monkeypatch.setattr(turners, "KNOBS", made)
+    monkeypatch.setattr(applying, "KNOBS", made)
     first = nic(folder)
-    turns = turner(Counted(), tmp_path)
+    knobs = applier(Counted(), tmp_path)
     # The first alone, the first two, and so on: each way it ends has to be undone.
     for number, setting in enumerate(settings):
-        found = turns.look(turns.turn(setting))
+        found = knobs.look(knobs.apply(setting))
         assert [one for one in found if one.void] == []
         assert {one.knob: one.after.split()[0] for one in found} == {
             name: str(value) for name, value in setting.items()
@@ -256,27 +256,27 @@ def test_what_a_queue_has_is_put_back_while_it_is_there(
         (tmp_path / "copy.jsonl").write_text(text.replace(str(folder), str(left)))
         assert Undo(tmp_path / "copy.jsonl").replay(LocalTransport()) == []
         assert nic(left) == first
-    turns.turn({})
+    knobs.apply({})
     assert nic(folder) == first
 
 
 def test_what_cannot_be_set_is_told(knobs: dict[str, FileKnob], tmp_path: Path) -> None:
     knobs["a"].restore = lambda machine, state: "echo no >&2; exit 1"  # type: ignore[method-assign]
     with pytest.raises(SkblabError, match="not set: a: no"):
-        turner(Counted(), tmp_path).turn({"a": "x"})
+        applier(Counted(), tmp_path).apply({"a": "x"})
     # A write that fails; dash has the same words for all of them.
     knobs["a"].restore = lambda machine, state: "echo 7 >/dev/full"  # type: ignore[method-assign]
     with pytest.raises(SkblabError, match="not set: a: the kernel refuses this value"):
-        turner(Counted(), tmp_path).turn({"a": "x"})
+        applier(Counted(), tmp_path).apply({"a": "x"})
 
 
 def test_what_a_driver_has_not_is_impossible(knobs: dict[str, FileKnob], tmp_path: Path) -> None:
     refuses = "echo 'netlink error: Operation not supported' >&2; exit 1"
     knobs["a"].restore = lambda machine, state: refuses  # type: ignore[method-assign]
     with pytest.raises(Unable, match="not set: a: netlink error: Operation not supported"):
-        turner(Counted(), tmp_path).turn({"a": "x"})
+        applier(Counted(), tmp_path).apply({"a": "x"})
     # Beside something else that went wrong, it is an error.
     knobs["b"].restore = lambda machine, state: "echo no >&2; exit 1"  # type: ignore[method-assign]
     with pytest.raises(SkblabError, match="not set: ") as caught:
-        turner(Counted(), tmp_path).turn({"a": "x", "b": "y"})
+        applier(Counted(), tmp_path).apply({"a": "x", "b": "y"})
     assert not isinstance(caught.value, Unable)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Knobs turned on a machine, read back, and put back whatever happens.
+"""Knobs applied to a machine, read back, and put back whatever happens.
 
-Before a knob is turned, the script that undoes it is in the undo journal, flushed to disk. A run
+Before a knob is set, the script that undoes it is in the undo journal, flushed to disk. A run
 that ends undoes what it did, last first; what a killed one left, `undo` does later.
 """
 
@@ -40,7 +40,7 @@ class NotPutBackError(SkblabError):
 
 
 @dataclass(frozen=True)
-class Turned:
+class Applied:
     """A knob's reading in a trial: what it was before, was to be, and was found to be after."""
 
     knob: str
@@ -152,22 +152,22 @@ def restoring(name: str, machine: Machine, known: str) -> str:
         return KNOBS[name].restore(machine, known)
 
 
-class Turner:
-    """Turns knobs of one machine."""
+class Applier:
+    """Sets knobs of one machine."""
 
     def __init__(self, transport: Transport, machine: Machine, undo: Undo) -> None:
         self._transport, self._machine, self._undo = transport, machine, undo
-        # State of each knob that was turned, before the first turn.
+        # State of each knob that was set, before it was the first time.
         self._first: dict[str, str] = {}
-        # What `look` read last; nothing was turned since.
+        # What `look` read last; nothing was set since.
         self._seen: dict[str, str] = {}
 
-    def turn(self, settings: Mapping[str, Value]) -> list[Turned]:
-        """Turn these knobs, and put back others that were turned; return what was read.
+    def apply(self, settings: Mapping[str, Value]) -> list[Applied]:
+        """Set these knobs, and put back others that were set; return what was read.
 
         Those that have a driver make others' objects anew come first, and the others are read then.
         Raises Unable for a value that the machine cannot have: of those that come first, before any
-        was turned. What was turned is put back by the next turn.
+        was set. What was set is put back by the next settings.
         """
         remaking = {name: one for name, one in settings.items() if name in REMAKING}
         others = {name: one for name, one in settings.items() if name not in REMAKING}
@@ -193,7 +193,7 @@ class Turner:
         self._seen = {}
         after = self._states(settings)
         return [
-            Turned(name, value, before[name], wanted[name], after[name])
+            Applied(name, value, before[name], wanted[name], after[name])
             for name, value in settings.items()
         ]
 
@@ -201,10 +201,10 @@ class Turner:
         self, settings: Mapping[str, Value], before: Mapping[str, str], wanted: Mapping[str, str]
     ) -> bool:
         """Return whether others' objects will be made anew, or have to be to put others back."""
-        turned = self._first.keys() & REMAKING
+        was_set = self._first.keys() & REMAKING
         if any(wanted[name] != before[name] for name in wanted):
             return True
-        return bool(turned) and not self._first.keys() <= settings.keys()
+        return bool(was_set) and not self._first.keys() <= settings.keys()
 
     def _put_back(self) -> None:
         """Have everything be as it was first."""
@@ -223,7 +223,7 @@ class Turner:
         }
 
     def _note(self, name: str, known: str) -> None:
-        """Have on disk how to undo a knob, if it was not turned yet."""
+        """Have on disk how to undo a knob, if it was not set yet."""
         if name not in self._first:
             self._undo.add(name, restoring(name, self._machine, known))
             self._first[name] = known
@@ -247,10 +247,10 @@ class Turner:
         """Take nothing that was read for what there is now: something went wrong since."""
         self._seen = {}
 
-    def look(self, found: Sequence[Turned]) -> list[Turned]:
+    def look(self, found: Sequence[Applied]) -> list[Applied]:
         """Return the readings with what there is now, after a trial.
 
-        It is what there was before the next turn, too.
+        It is what there was before the next settings, too.
         """
         self._seen = self._printed([one.knob for one in found])
         after = {name: state(name, self._machine, text) for name, text in self._seen.items()}
@@ -303,8 +303,8 @@ def _marked(calls: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def turning(transport: Transport, machine: Machine, file: Path) -> Iterator[Turner]:
-    """Give what turns knobs, and put all back at the end; NotPutBackError if something cannot be.
+def applying(transport: Transport, machine: Machine, file: Path) -> Iterator[Applier]:
+    """Give what sets knobs, and put all back at the end; NotPutBackError if something cannot be.
 
     What went wrong before that goes first. Where nothing arrives any more nothing can be put back:
     the scripts stay.
@@ -315,7 +315,7 @@ def turning(transport: Transport, machine: Machine, file: Path) -> Iterator[Turn
     # What a kill cut would be the beginning of the first line.
     undo.file.unlink(missing_ok=True)
     try:
-        yield Turner(transport, machine, undo)
+        yield Applier(transport, machine, undo)
     except TransportError:
         raise
     except BaseException as error:

@@ -9,13 +9,15 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 STOP_SECONDS = 0.5
 
 
-def side_by_side(jobs: Sequence[Callable[[], None]], lanes: int, stop: Callable[[], None]) -> None:
-    """Run all jobs, `lanes` at a time and begun in their order; with one lane, in this thread.
+def side_by_side(
+    jobs: Sequence[Callable[[], None]], at_once: int, stop: Callable[[], None]
+) -> None:
+    """Run all jobs, so many `at_once` and begun in their order; one at a time in this thread.
 
     The first that fails, or a signal, ends all: jobs that have not begun do not begin, `stop` has
     those under way end, and the failure is raised once they have.
     """
-    if lanes == 1:
+    if at_once == 1:
         for job in jobs:
             job()
         return
@@ -29,7 +31,7 @@ def side_by_side(jobs: Sequence[Callable[[], None]], lanes: int, stop: Callable[
             raise
 
     waiting: list[Future[None]] = []
-    with ThreadPoolExecutor(lanes) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         try:
             waiting += (pool.submit(kept, job) for job in jobs)
             if wait(waiting, return_when=FIRST_EXCEPTION).not_done:
@@ -47,7 +49,7 @@ def _end(
     pool: ThreadPoolExecutor, waiting: Sequence[Future[None]], stop: Callable[[], None]
 ) -> None:
     pool.shutdown(wait=False, cancel_futures=True)
-    begun = [one for one in waiting if not one.cancelled()]
+    begun = [job for job in waiting if not job.cancelled()]
     stop()
     # Again for what had begun by then, and was not yet there to be stopped.
     while wait(begun, timeout=STOP_SECONDS).not_done:

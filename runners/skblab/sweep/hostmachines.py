@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from skblab.knobs.turning import Undo
+from skblab.knobs.applying import Undo
 from skblab.lab import paths, store
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.reporter import Reporter
@@ -34,8 +34,8 @@ from skblab.machine.transport import SshTransport, Transport, TransportError
 from skblab.machine.transport.host import brought, connected
 from skblab.machine.watch import HostLog
 from skblab.sweep.experiment import Experiment
-from skblab.sweep.measure import layers as layering
-from skblab.sweep.plan import Boot
+from skblab.sweep.measure.base import Program
+from skblab.sweep.planned import Boot
 from skblab.testbeds import Testbed, base, inventory
 from skblab.testbeds.asked import Traffic
 from skblab.testbeds.base import laying_out
@@ -122,6 +122,39 @@ def forget(place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
 
 
+def put_back_all(reporter: Reporter, gone: str | None = None) -> int:
+    """Put back what killed runs left on all hosts; return on how many testbeds that was.
+
+    `gone` is a router that is forgotten if it does not answer. SkblabError if something cannot be
+    put back, after all else was.
+    """
+    wrong, count, routers = [], 0, []
+    for place in abandoned():
+        routers.append(router := router_of(place))
+        try:
+            put_back(place, reporter)
+            count += 1
+        except TransportError as error:
+            why = one_line(str(error))
+            if router == gone:
+                forget(place)
+                reporter.say(f"forgotten: what a killed run left on {router} ({why})")
+            else:
+                mend = f"if {router} is gone for good: skblab cleanup --forget {router}"
+                wrong.append(f"{why}; {mend}")
+        except SkblabError as error:
+            # It answers, so it is not gone.
+            wrong.append(one_line(str(error)))
+    if gone is not None and gone not in routers:
+        raise UsageError(
+            f"--forget {gone}: expected a router on which something was left: "
+            f"{', '.join(routers) or 'there is none'}"
+        )
+    if wrong:
+        raise SkblabError("; ".join(wrong))
+    return count
+
+
 def _replay(place: Path, file: HostsFile, router: Transport, reporter: Reporter) -> None:
     """Undo what a run that broke off has set on the router."""
     undo, host = Undo(place / UNDO), file.router.ssh
@@ -165,7 +198,7 @@ def _reached(file: HostsFile) -> Iterator[tuple[SshTransport, SshTransport]]:
 
 
 @dataclass
-class HostBeds:
+class HostMachines:
     """The testbed of a hosts file: `place` is its folder, `bundles` our programs for each.
 
     `same` raises UsageError if its machines are not those that the run began on.
@@ -174,7 +207,7 @@ class HostBeds:
     file: HostsFile
     experiment: Experiment
     reporter: Reporter
-    bundles: Mapping[str, Path] = field(default_factory=dict)
+    bundles: Mapping[Program, Path] = field(default_factory=dict)
     same: Callable[[Environment], None] = lambda found: None
     known: Environment | None = None
     keeps: bool = True
@@ -231,10 +264,10 @@ class HostBeds:
                 _replay(self.place, self.file, router, self.reporter)
                 disk.write_whole(self.place / BOOT, booted)
                 folders = {
-                    name: stack.enter_context(
-                        brought(router if name == layering.PROGRAM else tester, bundle)
+                    program.name: stack.enter_context(
+                        brought(router if program.where == "router" else tester, bundle)
                     )
-                    for name, bundle in self.bundles.items()
+                    for program, bundle in self.bundles.items()
                 }
                 who = _who(self.place)
                 stack.enter_context(self._noted(tester, router))
@@ -273,7 +306,7 @@ class HostBeds:
         finally:
             # Of one that does not answer nobody knows.
             with contextlib.suppress(SkblabError):
-                if not any(has_ports(one) for one in machines):
+                if not any(has_ports(machine) for machine in machines):
                     mark.unlink()
 
     def _put_back_others(self, booted: str) -> None:

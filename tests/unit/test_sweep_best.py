@@ -8,8 +8,8 @@ import io
 from rich.console import Console
 
 from skblab.lab.reporter import Reporter
+from skblab.sweep.best import BestSoFar
 from skblab.sweep.progress import Key
-from skblab.sweep.standing import Standing
 
 
 def key(setting: str, rate: int | None = None) -> Key:
@@ -17,17 +17,18 @@ def key(setting: str, rate: int | None = None) -> Key:
 
 
 def test_the_best_mean_of_the_first_kind_is_ahead() -> None:
-    most, least = Standing(more=True, unit="packets/s"), Standing(more=False, unit="ns")
-    for standing in (most, least):
-        assert str(standing) == ""
-        standing.add(key("a"), 10_000.0)
+    most = BestSoFar("throughput", more=True, unit="packets/s")
+    least = BestSoFar("throughput", more=False, unit="ns")
+    for best in (most, least):
+        assert str(best) == ""
+        best.add(key("a"), 10_000.0)
         # One alone is ahead of nothing.
-        assert str(standing) == ""
-        standing.add(key("b"), 30_000.0)
-        standing.add(key("b"), 10_000.0)
-        standing.add(key("c"), None)
+        assert str(best) == ""
+        best.add(key("b"), 30_000.0)
+        best.add(key("b"), 10_000.0)
+        best.add(key("c"), None)
         # Of another kind.
-        standing.add(key("a", 100), 90_000.0)
+        best.add(key("a", 100), 90_000.0)
     assert str(most) == "best so far: b, 20 000 packets/s"
     assert str(least) == "best so far: a, 10 000 ns"
 

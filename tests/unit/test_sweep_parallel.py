@@ -10,11 +10,11 @@ from functools import partial
 
 import pytest
 
-from skblab.sweep.lanes import side_by_side
+from skblab.sweep.parallel import side_by_side
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 8])
-def test_each_job_is_done_once_and_no_more_at_a_time_than_there_are_lanes(lanes: int) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+def test_each_job_is_done_once_and_no_more_at_once_than_are_asked_for(at_once: int) -> None:
     lock, now, most, done = threading.Lock(), [0], [0], list[int]()
     together = threading.Event()
 
@@ -22,18 +22,18 @@ def test_each_job_is_done_once_and_no_more_at_a_time_than_there_are_lanes(lanes:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-            if now[0] >= lanes:
+            if now[0] >= at_once:
                 together.set()
-        # The first of them until all lanes have one.
+        # The first of them until all that are to be at once have begun.
         assert together.wait(30)
         with lock:
             now[0] -= 1
             done.append(number)
 
-    side_by_side([partial(job, number) for number in range(9)], lanes, lambda: None)
+    side_by_side([partial(job, number) for number in range(9)], at_once, lambda: None)
     assert sorted(done) == list(range(9))
-    assert most[0] == lanes
-    if lanes == 1:
+    assert most[0] == at_once
+    if at_once == 1:
         assert done == list(range(9))
 
 

@@ -24,7 +24,7 @@ from skblab.machine.guest import Guest
 from skblab.sweep import booting
 from skblab.sweep.booting import Booting
 from skblab.sweep.experiment import Experiment
-from skblab.sweep.plan import Boot
+from skblab.sweep.planned import Boot
 from skblab.testbeds import GuestKind, Testbed, inventory
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.run import Environment
@@ -44,7 +44,7 @@ class _Described(BaseModel):
     router: dict[str, str]
 
 
-class Beds(Protocol):
+class Machines(Protocol):
     """What a testbed comes up in, boot by boot."""
 
     def undo_of(self, boot: Boot) -> Path:
@@ -152,17 +152,17 @@ class Guests:
         """Return what the figures depend on; of boots with knobs what is not as without them."""
         seen: dict[str, _Described] = {}
         for event in self.folder.events(MACHINE):
-            one = event.told(_Described)
-            seen.setdefault(one.boot, one)
+            described = event.told(_Described)
+            seen.setdefault(described.boot, described)
         if not seen:
             return describe(self.boots.first, {})
         first = seen.get("") or next(iter(seen.values()))
         more = self.boots.others()
-        for boot, one in seen.items():
+        for boot, described in seen.items():
             more |= {
                 f"router {name}{f', with {boot}' if boot else ''}": value
-                for name, value in one.router.items()
-                if one is first or value != first.router.get(name)
+                for name, value in described.router.items()
+                if described is first or value != first.router.get(name)
             }
         guests = {self.method.clock: first.guest}
         return describe(self.boots.first, guests).model_copy(update={"more": more})

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Two rows by function: where the instructions go that one takes and another does not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from skblab.bench import functions as counting
+from skblab.bench import measure, plan, programs
+from skblab.bench.functions import Mark, Section, Symbols
+from skblab.bench.kernels import Others, ensure_kernel, finished
+from skblab.bench.measure import Line
+from skblab.bench.plan import Row
+from skblab.bench.run import GAPS
+from skblab.lab import kernel, labroot, paths, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.environment import describe, describe_guest
+from skblab.machine.guest import Guest
+from skblab.machine.recording import begins, recording
+from skblab.machine.watch import Watch
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.disk import write_whole
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.cost import bench as records
+from skblab_analysis.cost import functions as figures
+from skblab_analysis.formats.run import Environment, Plan, Timing
+from skblab_analysis.runfolder import RunFolder
+
+DOCUMENT = "functions.json"
+
+# Where the benchmark's own counting begins and ends: pktgen reads its clock just before its first
+# packet and when it stops its device; drain reads its thread's clock before and after.
+GENERATE, READ = 0, 1
+MARKS = (("pktgen_xmit", "pktgen_stop_device"), ("thread_cpu_clock_get", "thread_cpu_clock_get"))
+
+# A run with few packets and one with many have the same number of batches (bench.sh), so that
+# what begins and ends a batch cancels.
+BATCH = 1000
+FEWER = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for, checked."""
+
+    b: Row
+    a: Row
+    case: figures.Case
+    family: records.Family
+    packets: int
+    repeats: int
+
+    @property
+    def rows(self) -> tuple[Row, Row]:
+        """The two rows with the parts of the case alone."""
+        words = {"forward": ("tester", "forward"), "receive": ("receive",), "poll": ("tester",)}
+        a, b = (replace(row, parts=words[self.case]) for row in (self.a, self.b))
+        return a, b
+
+    @property
+    def again(self) -> str:
+        """The command that asks for it."""
+        return (
+            f"./skblab bench functions --row {self.b.name} --against {self.a.name} "
+            f"--case {self.case} --family {self.family} --packets {self.packets} "
+            f"--repeats {self.repeats}"
+        )
+
+
+def asked(
+    row: str, against: str, case: str, family: int, packets: int, repeats: int, others: Others
+) -> Asked:
+    """Check what was asked for; UsageError in one line for what cannot be."""
+    known = {one.name: one for one in plan.choose([], others)}
+    for option, name in (("--row", row), ("--against", against)):
+        if name not in known:
+            raise UsageError(f"{option} {name}: no such row; known are: {', '.join(known)}")
+    if row == against:
+        raise UsageError(f"--against {against}: the row itself; name another one to compare with")
+    if case not in figures.CASES:
+        raise UsageError(f"--case {case}: no such case; known are: {', '.join(figures.CASES)}")
+    if family not in records.FAMILIES:
+        raise UsageError(f"--family {family}: expected 4 or 6")
+    if packets % BATCH:
+        raise UsageError(f"--packets {packets}: expected whole thousands, such as 10000")
+    for name in (row, against):
+        if known[name].group == "napi" and case != "poll":
+            raise UsageError(f"--case {case}: row {name} counts polls; give --case poll")
+    return Asked(
+        known[row],
+        known[against],
+        case,
+        family,
+        packets,
+        repeats,
+    )
+
+
+def kernels(given: list[str]) -> dict[str, kernel.Kernel]:
+    """Return the kernels of --kernel by name."""
+    names = (plan.PLAIN, plan.OFF, plan.PATCHED)
+    found = {}
+    for text in given:
+        name, equals, place = text.partition("=")
+        if not equals or name not in names:
+            raise UsageError(
+                f"--kernel {text}: expected NAME=FOLDER, NAME one of {', '.join(names)}"
+            )
+        found[name] = finished(place, f"--kernel {text}")
+    return found
+
+
+def _plan(asked: Asked) -> Plan:
+    return Plan(
+        experiment="bench-functions",
+        question=f"Where do the instructions go that {asked.b.name} takes "
+        f"and {asked.a.name} does not?",
+        seed=0,
+        packets=asked.packets,
+        baseline=asked.a.name,
+        again=asked.again,
+        parameters={"case": asked.case, "family": asked.family, "repeats": asked.repeats},
+    )
+
+
+def script(rows: Sequence[Row], boot: int, asked: Asked) -> str:
+    """Return what a guest runs: every row with few packets and with many, in every round."""
+    lines = measure.head(boot, asked.packets, families=str(asked.family), symbols="yes")
+    sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
+    for round_ in range(asked.repeats):
+        for size, (packets, batch) in enumerate(sizes):
+            lines.append(f"repeat={2 * round_ + size + 1} packets={packets} batch={batch}")
+            order = rows if round_ % 2 else tuple(reversed(rows))
+            lines += [f"run {' '.join(row.words())}" for row in order]
+    return "\n".join(lines) + "\n"
+
+
+def attribute(
+    lines: Sequence[Line], sections: Sequence[Section]
+) -> Iterator[tuple[Line, list[Section]]]:
+    """Give each line of the script its sections, in the order that the script made them.
+
+    Raises SkblabError if there are others than the lines need.
+    """
+    left = iter(sections)
+
+    def take(number: int) -> Section:
+        section = next(left, None)
+        if section is None or section.number != number:
+            raise SkblabError(
+                "the sections that were counted are not those that the benchmark ran: "
+                f"expected one of marks {number}, found {section and section.number}"
+            )
+        return section
+
+    into: list[Section] = []
+    out_of: list[Section] = []
+    for line in lines:
+        if line.part == "read":
+            yield line, out_of
+            continue
+        into, out_of = [], []
+        # Rows with few packets have the odd numbers.
+        batch = BATCH // FEWER if line.repeat % 2 else BATCH
+        for _ in range(-(-line.packets // batch) if line.part == "queue" else 1):
+            into.append(take(GENERATE))
+            if line.part == "queue":
+                out_of.append(take(READ))
+        yield line, into
+    if next(left, None) is not None:
+        raise SkblabError("more sections were counted than the benchmark ran")
+
+
+@dataclass
+class _Found:
+    """The runs of one row: by function, and by address."""
+
+    by_function: list[figures.Counted] = field(default_factory=list)
+    by_address: list[figures.Counted] = field(default_factory=list)
+
+    def add(self, line: Line, sections: Sequence[Section], symbols: Symbols) -> None:
+        """Add a run of the row."""
+        names: Counter[str] = Counter()
+        addresses: Counter[str] = Counter()
+        for section in sections:
+            names.update(section.by_function(symbols))
+            addresses.update(section.others)
+            addresses.update({f"{a:x}": count for a, count in section.by_address.items()})
+        run = figures.Run(
+            row=line.row,
+            repeat=line.repeat,
+            part=line.part,
+            packets=line.packets,
+            delivered=line.delivered,
+            instructions=line.nanoseconds,
+            counted=names.total(),
+        )
+        self.by_function.append(figures.Counted(run, names))
+        self.by_address.append(figures.Counted(run, addresses))
+
+
+class Comparison:
+    """One comparison: its guests, one after the other, and what they gave."""
+
+    def __init__(self, asked: Asked, others: Others, reporter: Reporter) -> None:
+        self.asked, self.others, self.reporter = asked, others, reporter
+        self.root: LabRoot = labroot.ensure(reporter)
+        self.environments: dict[str, Environment] = {}
+        self.last: Environment | None = None
+        self.found: dict[str, _Found] = {}
+
+    def recorded(self) -> tuple[RunFolder, figures.FunctionsDocument]:
+        """Run both rows and have all of it in a folder."""
+        folder = RunFolder.create(paths.results(), "bench-functions", _plan(self.asked))
+        with recording(folder, lambda: self.last, self.reporter):
+            document = self.go(folder)
+        assert self.last is not None
+        gaps = (*GAPS, "Functions of one name in different files are one.")
+        timings, versions = self.reporter.timings, document.versions
+        folder.finish(self.last, timings, versions=versions, commands=[], gaps=gaps)
+        text = document.model_dump_json(indent=1, by_alias=True)
+        write_whole(folder.path / DOCUMENT, text + "\n")
+        return folder, document
+
+    def go(self, folder: RunFolder) -> figures.FunctionsDocument:
+        """Run both rows; return the document, or raise what refuses it."""
+        rows = self.asked.rows
+        costs: dict[str, figures.Cost] = {}
+        described: dict[str, records.Row] = {}
+        for boot, name in enumerate(plan.kernels(rows)):
+            built = ensure_kernel(name, self.others, self.root, self.reporter)
+            own = [row for row in rows if row.kernel == name]
+            folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
+            self._guest(folder, boot, name, built, own)
+            for row in own:
+                costs[row.name] = figures.cost(self.found[row.name].by_function, self.asked.case)
+                described[row.name] = records.Row(
+                    name=row.name,
+                    title=row.title,
+                    group=row.group,
+                    kernel=built.release,
+                    tool=row.tool,
+                )
+        a, b = (row.name for row in rows)
+        return figures.FunctionsDocument(
+            again=self.asked.again,
+            case=self.asked.case,
+            family=self.asked.family,
+            a=described[a],
+            b=described[b],
+            clock={"a": costs[a].clock, "b": costs[b].clock},
+            functions=figures.compare(costs[a], costs[b]),
+            runs=tuple(one.run for row in rows for one in self.found[row.name].by_function),
+            versions={
+                n: v for n, v in self.root.versions.items() if n in ("qemu-system-x86", "gcc")
+            },
+            environments=self.environments,
+            timings=tuple(
+                Timing(step=step, seconds=s) for step, s in self.reporter.timings.items()
+            ),
+        )
+
+    def _guest(
+        self, folder: RunFolder, boot: int, name: str, built: kernel.Kernel, rows: Sequence[Row]
+    ) -> None:
+        """Run the rows of one kernel in a guest whose instructions are counted."""
+        listed = (built.path / "System.map").read_text()
+        symbols = Symbols.parse(listed)
+        marks = [Mark(symbols.address_of(on), symbols.address_of(off)) for on, off in MARKS]
+        kinds = {row.tool for row in rows}
+        made = [
+            programs.ensure(self.root, self.reporter),
+            counting.ensure(self.root, self.reporter),
+        ]
+        if "systemtap" in kinds:
+            made.append(programs.ensure_module(self.root, built, self.reporter))
+        counts = folder.logs / f"counts-{name}.txt"
+        plugin = counting.argument(
+            f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}", marks
+        )
+        with tempfile.TemporaryDirectory(prefix="skblab-") as scratch:
+            shares = [
+                Bind(paths.tree(), "tree"),
+                Bind(programs.gather(made, Path(scratch) / "programs"), "build"),
+                Bind(folder.logs, "out", writable=True),
+            ]
+            if "pathlat" in kinds:
+                shares.append(Bind(tools.ensure(self.root, built, self.reporter), "tools"))
+            self.reporter.say(
+                f"counting by function on {built.release}: {', '.join(row.name for row in rows)}"
+            )
+            watch = Watch()
+            with (
+                self.reporter.step(f"functions: {name}"),
+                Guest.boot(
+                    make_spec(exact=True).model_copy(update={"plugin": plugin}),
+                    built,
+                    self.root,
+                    shares=shares,
+                    log=folder.logs / f"console-{name}.log",
+                ) as guest,
+            ):
+                begins(folder, watch, guest=guest.console)
+                self.last = describe(built, {"exact": describe_guest(guest)})
+                self.environments[built.release] = self.last
+                text = script(rows, boot, self.asked)
+                (folder.logs / f"bench-{name}.sh").write_text(text)
+                done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)
+                (folder.logs / f"bench-{name}.txt").write_text(done.stdout + done.stderr)
+                done.check(f"the benchmark on kernel {name}")
+        watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
+        self._read(folder, boot, rows, done.stdout, counts.read_text(), listed)
+
+    def _read(
+        self,
+        folder: RunFolder,
+        boot: int,
+        rows: Sequence[Row],
+        output: str,
+        counts: str,
+        listed: str,
+    ) -> None:
+        """Take in what one guest left; RefusedError for a row that did not do its work."""
+        trials = measure.Found()
+        measure.read(output, rows, boot, folder.logs, trials)
+        for row in rows:
+            if reasons := records.faults(row.name, trials.trials, trials.proofs):
+                raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
+        maps: dict[str, Symbols] = {}
+        lines = [Line.parse(line) for line in output.splitlines()]
+        for line, sections in attribute(lines, counting.parse(counts)):
+            if line.aside:
+                continue
+            stem = f"{line.row}-{boot}-{line.repeat}"
+            if stem not in maps:
+                more = (folder.logs / f"symbols-{stem}.txt").read_text()
+                maps[stem] = Symbols.parse(listed, more)
+            self.found.setdefault(line.row, _Found()).add(line, sections, maps[stem])
+        for row in rows:
+            cost = figures.cost(self.found[row.name].by_address, self.asked.case)
+            symbols = next(m for stem, m in maps.items() if stem.startswith(f"{row.name}-{boot}-"))
+            text = instructions(cost.by_name, symbols)
+            write_whole(folder.path / f"instructions-{row.name}.tsv", text)
+
+
+def instructions(per_packet: Mapping[str, float], symbols: Symbols) -> str:
+    """Return a line an instruction: address, function and offset, how often a packet takes it."""
+    lines = []
+    for name, value in sorted(per_packet.items()):
+        try:
+            found = symbols.offset_of(int(name, 16))
+        except ValueError:
+            found = None
+        where = f"{found[0]}+{found[1]:#x}" if found else counting.UNKNOWN
+        if abs(value) >= 0.0005:
+            lines.append(f"{name}\t{where}\t{value:.3f}")
+    return "address\tfunction\tper_packet\n" + "\n".join(lines) + "\n"

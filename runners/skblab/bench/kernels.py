@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The kernels of a benchmark: finished ones that a user has, and those that are built for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from skblab.bench import plan
+from skblab.lab import kernel, paths
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import UsageError
+
+# Kernels that keep their stamps elsewhere: finished ones, or a patch after the series.
+Others = dict[str, kernel.Kernel | Path]
+
+
+def patches() -> dict[str, Path]:
+    """Return the alternatives that are patches of this tree, by name."""
+    folder = paths.tree() / "patches" / "v6.12" / "alternatives"
+    return {patch.stem: patch for patch in sorted(folder.glob("*.patch"))}
+
+
+def alternatives(given: list[str]) -> dict[str, kernel.Kernel]:
+    """Return the kernels of --alternative by name."""
+    found = {}
+    for text in given:
+        name, equals, place = text.partition("=")
+        if not equals or not name.isidentifier() or not name.islower():
+            raise UsageError(
+                f"--alternative {text}: expected NAME=FOLDER with a lower-case word as NAME"
+            )
+        found[name] = finished(place, f"--alternative {text}")
+    return found
+
+
+def finished(place: str, option: str) -> kernel.Kernel:
+    """Return the finished kernel in a folder; UsageError that begins with `option` if none is."""
+    folder = Path(place).expanduser().resolve()
+    if not (folder / "bzImage").is_file() or not (folder / "kernel.json").is_file():
+        raise UsageError(
+            f"{option}: {folder} holds no finished kernel; "
+            "expected a folder that `skblab kernel build` printed"
+        )
+    return kernel.Kernel(folder, folder.name)
+
+
+def ensure_kernel(
+    name: str, others: Others, root: LabRoot, reporter: Reporter, jobs: int | None = None
+) -> kernel.Kernel:
+    """Return the kernel of that name: a finished one that was given, or one built with `jobs`."""
+    other = others.get(name)
+    if isinstance(other, kernel.Kernel):
+        return other
+    request = plan.request(name, other)
+    if jobs is not None:
+        request = replace(request, jobs=jobs)
+    return kernel.ensure(request, root, reporter)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A guest of ours as a probe's target."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from skblab.lab import kernel, tools
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+from skblab.machine.watch import Watch
+from skblab.probe import targets
+from skblab.probe.targets import Target
+from skblab.testbeds import traffic
+from skblab_analysis.formats.heard import reason
+
+
+@contextlib.contextmanager
+def guest_of_ours(
+    chosen: kernel.Request, root: LabRoot, reporter: Reporter, prepare: Callable[[Target], None]
+) -> Iterator[Target]:
+    """Boot a guest with the probe in it, and `prepare` it."""
+    built = kernel.ensure(chosen, root, reporter)
+    shares = [Bind(tools.ensure(root, built, reporter), "tools")]
+    reporter.say(f"booting {built.record.release}")
+    with Guest.boot(make_spec(), built, root, shares=shares) as guest:
+        program = f"{traffic.PROGRAMS}/pathlat"
+        release = built.record.release
+        target = Target(targets.GUEST, guest.transport, program, release, built, guest)
+        prepare(target)
+        if said := Watch({targets.GUEST: guest.console}).look():
+            reporter.say(f"before anything was measured: {reason(said)}")
+        yield target

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A run of the layer probe: attached to a target, attended until it is over, and recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab.lab import kernel, paths, tools
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.reading import Reading, until_asked
+from skblab.machine.recording import begins, recording, watched
+from skblab.machine.watch import Watch
+from skblab.probe import environment, loads, targets
+from skblab.probe.backends import Probing, attached
+from skblab.probe.guests import guest_of_ours
+from skblab.probe.loads import Traffic
+from skblab.probe.request import BPF, Request
+from skblab.probe.targets import Target
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.words import number
+from skblab_analysis.formats.heard import reason
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.formats.scripts import ScriptsDocument
+from skblab_analysis.runfolder import RunFolder
+
+LOOK_SECONDS = 0.1
+
+Document = PathlatDocument | ScriptsDocument
+# Has what shows a document of the probe, and the request with as many as are shown.
+Showing = Callable[[Request], AbstractContextManager[tuple[Callable[[str], None], Request]]]
+
+
+class _Enough(Exception):
+    """There is nothing more to wait for."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A run that came to its end: its folder, the probe's document as text and read, its target."""
+
+    folder: RunFolder
+    text: str
+    document: Document
+    target: Target
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is timed: `sending` in a guest of ours with the kernel `chosen`, or `on` a machine.
+
+    `max_unaccounted` in per cent of the packets; `again` is the command that asks for it.
+    """
+
+    on: str
+    ssh_config: Path | None
+    backend: str
+    request: Request
+    sending: Traffic | None
+    chosen: kernel.Request
+    max_unaccounted: float
+    again: str
+
+    def run(self, root: LabRoot, reporter: Reporter, showing: Showing) -> Timed:
+        """Time packets until it is over, and have it recorded."""
+        watch = Watch()
+        with contextlib.ExitStack() as stack:
+            target = stack.enter_context(self._target(root, reporter))
+            # Before the way to it is closed.
+            stack.callback(watch.end)
+            stack.enter_context(targets.stamps_for(target, self.request.source))
+            known = environment.describe(target)
+            asked = stack.enter_context(until_asked())
+            show, request = stack.enter_context(showing(self.request))
+            probing = stack.enter_context(
+                attached(self.backend, target, request, root, reporter, show)
+            )
+            # Not before: what the probe refuses is no run.
+            folder = RunFolder.create(paths.results(), "layers", self._plan())
+            begins(folder, watch, **{target.name: target.kernel_log(reporter)})
+            with recording(folder, lambda: known, reporter):
+                with watched(folder, watch, "wall"):
+                    document = self._attend(probing, target, reporter, asked)
+                found = self._record(folder, document)
+            folder.finish(known, reporter.timings)
+        if said := watch.look():
+            folder.heard_apart(said, "after the trial")
+            reporter.say(f"after the trial: {reason(said)}")
+        return Timed(folder, document, found, target)
+
+    def _target(self, root: LabRoot, reporter: Reporter) -> AbstractContextManager[Target]:
+        if self.sending is not None:
+            return guest_of_ours(
+                self.chosen, root, reporter, lambda target: loads.prepare(target.transport)
+            )
+        program = tools.ensure_probe(root, reporter) / "pathlat"
+        return targets.machine(self.on, root, program, reporter, self.ssh_config)
+
+    def _plan(self) -> Plan:
+        sending = self.sending
+        return Plan(
+            experiment="layers",
+            question="Where does the time of packets go, layer by layer?",
+            seed=0,
+            packets=sending.packets if sending else None,
+            again=self.again,
+            parameters={"on": self.on, **({"load": str(sending.load)} if sending else {})},
+        )
+
+    def _attend(
+        self, probing: Probing, target: Target, reporter: Reporter, asked: Callable[[], bool]
+    ) -> str:
+        """Return the last document, once the probe or the load is over, or the user asks for it."""
+        sending, seconds = self.sending, self.request.seconds
+        deadline = time.monotonic() + (math.inf if seconds is None else seconds)
+
+        def look() -> None:
+            # pathlat ends by itself, and knows better when its time began.
+            late = not isinstance(probing, Reading) and time.monotonic() >= deadline
+            if late or not probing.look() or asked():
+                raise _Enough
+
+        limit = "until Ctrl-C" if seconds is None else f"for {seconds:g} s"
+        reporter.say(
+            f"timing packets on {target.name}, kernel {target.release}, "
+            + (limit if sending is None else str(sending))
+        )
+        with contextlib.suppress(_Enough):
+            if sending is not None:
+                sent = sending.run(target.transport, look)
+                reporter.say(f"sent {number(sent.sent)}, received {number(sent.received)}")
+            while sending is None:
+                look()
+                time.sleep(LOOK_SECONDS)
+        return probing.end()
+
+    def _record(self, folder: RunFolder, document: str) -> Document:
+        if self.backend != BPF:
+            said = parse(ScriptsDocument, document, "the scripts' document")
+            folder.record_scripts(said.scripts, self.max_unaccounted)
+            return said
+        folder.record_probe(document, self.max_unaccounted)
+        return parse(PathlatDocument, document, "the probe's document")

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A sweep as a user asks for it: what is checked of that, planned, and kept in its run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from skblab.knobs.boot import STOCK
+from skblab.knobs.registry import KNOBS
+from skblab.lab import paths
+from skblab.sweep import experiment as experiments
+from skblab.sweep import plan as plans
+from skblab.sweep.dryrun import commands
+from skblab.sweep.experiment import BASELINE, Experiment, faults
+from skblab.sweep.measure.exact import PACKETS, uncountable
+from skblab.sweep.plan import Plan
+from skblab.testbeds import HOSTS, KINDS, NETNS, Kind, hostsfile
+from skblab.testbeds.hostsfile import HostsFile
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.tomlfile import complaint
+from skblab_analysis.base.whole import Positive
+from skblab_analysis.formats.run import Plan as PlanRecord
+from skblab_analysis.runfolder import RunFolder
+
+# In the folder of a run: its experiment file, and the machines of one on hosts.
+EXPERIMENT, MACHINES = "experiment.toml", "hosts.json"
+SHIPPED = paths.tree() / "runners" / "experiments"
+
+
+@dataclass(frozen=True)
+class Request:
+    """A sweep as it is asked for; `packets` are those of each exact trial, None for the usual.
+
+    UsageError if its options contradict each other.
+    """
+
+    file: str
+    exact: bool = False
+    packets: int | None = None
+    testbed: str = NETNS.name
+    hosts: Path | None = None
+    flavour: str = STOCK
+    patches: bool = True
+
+    def __post_init__(self) -> None:
+        if self.packets is not None and not self.exact:
+            raise UsageError(
+                f"--packets {self.packets} is of --exact trials; others last "
+                "measure.throughput.seconds"
+            )
+        if self.exact and not self.kind.exact:
+            raise UsageError(
+                f"--exact counts the instructions of one CPU, and {self.testbed} has several; "
+                f"expected --testbed {NETNS.name}"
+            )
+        if (self.kind is HOSTS) != (self.hosts is not None):
+            raise UsageError(
+                "--testbed hosts takes --hosts FILE, which says which machines"
+                if self.hosts is None
+                else f"--hosts {self.hosts} is for --testbed hosts, and the testbed is "
+                f"{self.testbed}"
+            )
+        if not self.kind.boots and (self.flavour != STOCK or not self.patches):
+            raise UsageError(
+                "--flavour and --no-patches choose the kernel of guests; "
+                f"{self.testbed} have their own"
+            )
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of testbed."""
+        return KINDS[self.testbed]
+
+    @property
+    def machines(self) -> HostsFile | None:
+        """The hosts file, read; None in guests."""
+        return None if self.hosts is None else hostsfile.read(self.hosts)
+
+    def plan(self) -> Plan:
+        """Return the plan of its experiment file."""
+        return make_plan(read(self.file), exact=self.exact)
+
+    def dry_run(self) -> Iterator[str]:
+        """Yield the plan, how long it takes and all commands, line by line."""
+        _, plan = self.machines, self.plan()
+        experiment, measurements = plan.experiment, list(plan.measurements())
+        yield f"{experiment.name}: {experiment.question}"
+        yield (
+            f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
+            f"{len(plan.boots)} boots, {len(measurements)} trials, "
+            f"about {plan.seconds() / 60:.0f} min"
+        )
+        for wrong in unable(experiment, self.kind, exact=self.exact):
+            yield f"in {self.kind.where} it cannot run: {wrong}"
+        for boot in plan.boots:
+            yield f"\nblock {boot.block + 1}{f', {boot}' if boot.knobs else ''}"
+            for setting in boot.settings:
+                yield f"  {setting.setting}"
+                for measurement in setting.measurements:
+                    yield f"    {measurement.number}: {measurement}"
+        yield "\nCommands:"
+        packets = self.packets or PACKETS
+        yield from commands(plan, self.kind, packets, self.flavour, patches=self.patches)
+
+    def begin(self) -> tuple[Plan, RunFolder]:
+        """Make the run's folder; UsageError if its testbed cannot do what the experiment asks."""
+        machines, plan = self.machines, self.plan()
+        if wrong := unable(plan.experiment, self.kind, exact=self.exact):
+            raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
+        folder = RunFolder.create(paths.results(), plan.experiment.name, self._record(plan))
+        (folder.path / EXPERIMENT).write_bytes(_file(self.file).read_bytes())
+        if machines is not None:
+            text = machines.model_dump_json(by_alias=True, indent=2)
+            (folder.path / MACHINES).write_text(text)
+        return plan, folder
+
+    def _record(self, plan: Plan) -> PlanRecord:
+        experiment = plan.experiment
+        parameters: dict[str, str | int | float | bool] = {
+            "clock": "exact" if self.exact else "wall",
+            "testbed": self.testbed,
+            "plan": plan.digest,
+        }
+        again = [f"./skblab sweep {self.file}"]
+        if self.kind.boots:
+            parameters |= {"flavour": self.flavour, "patches": self.patches}
+            again.append(f"--flavour {self.flavour}")
+        if self.exact:
+            parameters["packets"] = packets = self.packets or PACKETS
+            again.append(f"--exact --packets {packets}")
+        again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
+        again += [] if self.hosts is None else [f"--hosts {self.hosts}"]
+        again += [] if self.patches else ["--no-patches"]
+        return PlanRecord(
+            experiment=experiment.name,
+            question=experiment.question,
+            seed=experiment.seed,
+            baseline=BASELINE,
+            settings=(BASELINE, AGAIN, *(setting.name for setting in experiment.settings())),
+            traffic=tuple(str(stream) for stream in experiment.traffic.each()),
+            again=" ".join(again),
+            parameters=parameters,
+        )
+
+
+class Parameters(BaseModel):
+    """What a sweep's run folder says of how it was asked for; older ones say less."""
+
+    model_config = ConfigDict(strict=True)
+
+    clock: Literal["wall", "exact"] = "wall"
+    plan: str
+    testbed: Annotated[str, Field(pattern=f"^({'|'.join(KINDS)})$")] = NETNS.name
+    packets: Positive = PACKETS
+    flavour: str = STOCK
+    patches: bool = True
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Parameters:
+        """Return those of a run; RecordError if they cannot be read."""
+        where = f"the parameters in {folder.path / 'run.json'}"
+        return parse(cls, folder.document.plan.parameters, where)
+
+
+def unfinished(run: Path) -> tuple[Plan, RunFolder]:
+    """Open a run that did not come to its end; UsageError if it cannot be resumed."""
+    folder = RunFolder.open(run)
+    record = folder.document.plan
+    if folder.document.state == "finished":
+        raise UsageError(f"{run} came to its end: nothing to resume; again: {record.again}")
+    if not (run / EXPERIMENT).exists():
+        raise UsageError(f"{run} is no sweep (it has no {EXPERIMENT}): run it anew: {record.again}")
+    asked = Parameters.of(folder)
+    plan = make_plan(read(str(run / EXPERIMENT)), exact=asked.clock == "exact")
+    if plan.digest != asked.plan:
+        raise UsageError(
+            f"{run}: its plan was {asked.plan}, and this skblab makes {plan.digest} "
+            f"of the same file; run it anew: {record.again}"
+        )
+    return plan, folder
+
+
+def make_plan(found: Experiment, *, exact: bool) -> Plan:
+    """Return the plan of an experiment, with the boots that its knobs need."""
+    return plans.make(found, [knob.name for knob in KNOBS.values() if knob.boot], exact=exact)
+
+
+def unable(found: Experiment, kind: Kind, *, exact: bool) -> list[str]:
+    """Return what of an experiment a testbed cannot do, in words."""
+    counted = uncountable(found.baseline) if exact else ()
+    return [*kind.unable(found), *(f"baseline.{why}" for why in counted)]
+
+
+def read(file: str) -> Experiment:
+    """Read an experiment file, or the one of skblab's of that name; UsageError says its faults."""
+    path = _file(file)
+    found = experiments.read(path)
+    if wrong := list(faults(found)):
+        raise complaint(path, wrong)
+    return found
+
+
+def _file(file: str) -> Path:
+    path = Path(file)
+    if path.exists() or path.suffix or path.name != file:
+        return path
+    shipped = SHIPPED / f"{file}.toml"
+    if not shipped.exists():
+        names = ", ".join(sorted(found.stem for found in SHIPPED.glob("*.toml")))
+        raise UsageError(f"{file}: no such file, and no experiment of skblab's; it has {names}")
+    return shipped

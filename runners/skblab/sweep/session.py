@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A sweep from its plan to the end of its run: what it needs is built, and all of it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Value
+from skblab.lab import portable, store, tools
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.device import Machine
+from skblab.machine.recording import recording
+from skblab.sweep import booting, inputs
+from skblab.sweep.dryrun import setting
+from skblab.sweep.experiment import Experiment, knobs_of
+from skblab.sweep.hostmachines import HostMachines, remembered
+from skblab.sweep.machines import Guests, Machines
+from skblab.sweep.measure.base import Program
+from skblab.sweep.measure.exact import Counting
+from skblab.sweep.measure.timed import Timing
+from skblab.sweep.measures import programs
+from skblab.sweep.plan import Plan
+from skblab.sweep.planned import words
+from skblab.sweep.progress import Progress
+from skblab.sweep.request import MACHINES, Parameters
+from skblab.sweep.running import Method, Running
+from skblab.testbeds import GUESTS, HOSTS, KINDS
+from skblab_analysis.formats.run import Command, Environment
+from skblab_analysis.load import Run, load
+from skblab_analysis.runfolder import RunFolder
+
+# The lock of sweeps in guests: side by side they would share CPUs, and both look good.
+CPUS = "sweep-in-guests"
+
+
+def alone(run: Path, reporter: Reporter) -> AbstractContextManager[None]:
+    """Hold the lock of a run's folder."""
+    return store.locked(f"run-{run.resolve().name}", reporter)
+
+
+def run(
+    plan: Plan,
+    folder: RunFolder,
+    root: LabRoot,
+    reporter: Reporter,
+    best: Callable[[Run], Sequence[str]],
+    *,
+    resumed: bool,
+) -> None:
+    """Measure what the run in a folder lacks, and finish it; `best` names its best settings."""
+    asked = Parameters.of(folder)
+    kind = KINDS[asked.testbed]
+    progress = Progress.read(folder.path)
+    method: Method
+    if plan.exact:
+        method = Counting(folder, reporter, asked.packets)
+    else:
+        needed = programs(plan.experiment.measure)
+        shares = (Bind(tools.ensure_probe(root, reporter), "tools"),) if needed else ()
+        cpus = kind.cpus(plan.experiment)
+        method = Timing(plan.experiment, folder, reporter, cpus, shares=shares)
+    # Before anything of the run is touched: one of another kernel stays as it was.
+    machines, only_one = _machines(plan, asked, method, folder, root, reporter)
+    if resumed:
+        folder.resume()
+    with recording(folder, machines.environment, reporter), only_one, reporter.step(method.title):
+        Running(plan, method, folder, reporter, progress).run(machines)
+    environment = machines.environment()
+    assert environment is not None
+    commands = _commands(plan.experiment, machines.machine, best(load(folder.path)))
+    gaps = (*kind.gaps, *method.gaps)
+    folder.finish(environment, reporter.timings, commands=commands, gaps=gaps)
+
+
+def _machines(
+    plan: Plan,
+    asked: Parameters,
+    method: Method,
+    folder: RunFolder,
+    root: LabRoot,
+    reporter: Reporter,
+) -> tuple[Machines, AbstractContextManager[None]]:
+    """Return what has a run's testbeds, and what keeps others from them; kernels are built now.
+
+    UsageError if the run began with something else.
+    """
+    if KINDS[asked.testbed] is HOSTS:
+        file = remembered(folder.path / MACHINES)
+        inputs.check(folder, inputs.files(plan) | {"hosts": file.key})
+
+        def same(found: Environment) -> None:
+            inputs.check(folder, inputs.machines(found), inputs.MACHINES)
+
+        bundles = _bundles(plan.experiment, root, reporter)
+        hosts = HostMachines(file, plan.experiment, reporter, bundles, same)
+        return hosts, hosts.alone()
+    boots = booting.ensure(plan, asked.flavour, asked.patches, root, reporter)
+    inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
+    kind = GUESTS[asked.testbed]
+    guests = Guests(kind, plan.experiment, method, boots, root, folder, reporter)
+    return guests, store.locked(CPUS, reporter, "that has this machine's CPUs for a sweep")
+
+
+def _bundles(experiment: Experiment, root: LabRoot, reporter: Reporter) -> dict[Program, Path]:
+    """Return our programs as hosts need them, if any are to be there."""
+    if not (needed := programs(experiment.measure)):
+        return {}
+    there = tools.ensure_probe(root, reporter)
+    return {program: portable.ensure(root, there / program.name, reporter) for program in needed}
+
+
+def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) -> list[Command]:
+    """Return the commands that make settings so on the router."""
+    knobs = {found.name: knobs_of(experiment, found) for found in experiment.settings()}
+    return [
+        Command(where="the router", command=command, setting=name)
+        for name in names
+        for command in (*by_boot(knobs[name]), *setting(machine, knobs[name]))
+    ]
+
+
+def by_boot(knobs: Mapping[str, Value]) -> list[str]:
+    """Return a comment that says which of these knobs a boot sets, if any."""
+    chosen = words({name: value for name, value in knobs.items() if KNOBS[name].boot})
+    return [f"# boot it with {chosen}"] if chosen else []
