@@ -71,15 +71,14 @@ PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS)
 # What test-all has done is not done again while the tree is the same.
 ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 
-# Before the tests, not in one of them: with an empty cache two compiles take a quarter of an hour, the
+# Before the tests, not in one of them: with an empty cache a compile takes a quarter of an hour, the
 # time of a test is limited, and workers that wait for a lock would take turns with the compiler.
 .PHONY: kernels
-kernels: setup ## build the kernels that most tests boot, patched and as Debian has it (cached)
-	@$(SKBLAB) kernel build
+kernels: kernel ## build the kernels that slow tests boot: patched, and as Debian has it (cached)
 	@$(SKBLAB) kernel build --no-patches
 
 .PHONY: test
-test: setup dev lint kernels ## before every commit: linters, unit and golden tests, main jobs on real guests
+test: setup dev lint kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
 	@$(PYTEST) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice

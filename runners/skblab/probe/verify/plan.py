@@ -46,6 +46,24 @@ BACKENDS = (
 )
 
 
+def on_kernels(chosen: Sequence[Backend], patches: bool | None) -> dict[bool, list[Backend]]:
+    """Return which back ends count on which kernel, by whether that is patched.
+
+    `patches`: all on one kernel; UsageError for what the one without our series cannot do.
+    """
+    if patches is None:
+        return {
+            patched: [backend for backend in chosen if backend.patched == patched]
+            for patched in (True, False)
+        }
+    if not patches and (samplers := [backend.name for backend in chosen if backend.patched]):
+        raise UsageError(
+            f"--no-patches: {', '.join(samplers)} read what only the patched kernel has; expected "
+            "those that hook, such as --backend 'hooks by fentry'"
+        )
+    return {patches: list(chosen)}
+
+
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     """Return what runs at once: all for our kernel, so that they can be compared, and fentry's.
 
