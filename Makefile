@@ -73,12 +73,17 @@ ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tr
 
 # Before the tests, not in one of them: with an empty cache a compile takes a quarter of an hour, the
 # time of a test is limited, and workers that wait for a lock would take turns with the compiler.
+# Linters have the processor that a link leaves.
+.PHONY: checked
+checked: setup dev
+	@$(MAKE) --no-print-directory -j2 lint kernel
+
 .PHONY: kernels
 kernels: kernel ## build the kernels that slow tests boot: patched, and as Debian has it (cached)
 	@$(SKBLAB) kernel build --no-patches
 
 .PHONY: test
-test: setup dev lint kernel ## before every commit: linters, unit and golden tests, main jobs on real guests
+test: setup dev checked ## before every commit: linters, unit and golden tests, main jobs on real guests
 	@$(PYTEST) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice
@@ -87,7 +92,7 @@ test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=3
 		$(TEST_ARGS)
 
 .PHONY: test-all
-test-all: setup dev lint kernels ## every test there is, at full scale; goes on where it was stopped
+test-all: setup dev checked kernels ## every test there is, at full scale; goes on where it was stopped
 	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes $(ALL)/outcomes.jsonl \
 		--table $(ALL)/table.md --junit-xml $(ALL)/junit.xml $(TEST_ARGS)
 
