@@ -105,7 +105,7 @@ durations: dev ## store what tests took, from outcomes (FROM=results/test-all/â€
 	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM)
 
 .PHONY: mutants
-mutants: dev ## break lines of each module, count what no test notices (MUTANTS_ARGS='-n 10 sweep.wall')
+mutants: dev ## break lines of each module, count what no test notices (MUTANTS_ARGS='-n 10 sweep.running')
 	@PYTHONPATH=tests nice -n 19 $(VENV)/bin/python -m mutation $(MUTANTS_ARGS)
 
 .PHONY: lint
