@@ -83,6 +83,8 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     call = [str(TREE / "skblab"), *hosts.options(experiment)]
     with subprocess.Popen(call, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as run:
         until("the setting is made", 300, lambda: hosts.sh(f"cat {BUDGET}").strip() == "200")
+        # On a busy machine it would have the next setting by the time that the other one begins.
+        run.send_signal(signal.SIGSTOP)
         # Another sweep is told, and changes nothing.
         second = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(tmp_path / "2")})
         assert second.returncode == 2
