@@ -140,7 +140,7 @@ def linear(low: float, high: float) -> list[float]:
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def ticks(values: Sequence[float], unit: str) -> str:

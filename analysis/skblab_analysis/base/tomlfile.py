@@ -91,7 +91,7 @@ def _path(header: str, count: Counter[Place]) -> Place:
 
 
 def _names(dotted: str) -> list[str]:
-    return [one.strip().strip("\"'") for one in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
+    return [key.strip().strip("\"'") for key in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
 
 
 def _line(lines: dict[Place, int], place: Place) -> int:

@@ -155,7 +155,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
         setting=name,
         boot_knobs=trials[0].boot_knobs,
         trials=len(trials),
-        by_boot={boot: mean(some) for boot, some in by_boot.items()},
+        by_boot={boot: mean(counts) for boot, counts in by_boot.items()},
         mean=mean(figures),
         low=min(figures),
         high=max(figures),
@@ -163,7 +163,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
 
 
 def _tester(cost: Cost, testers: Sequence[Cost]) -> Cost | None:
-    return next((one for one in testers if one.boot_knobs == cost.boot_knobs), None)
+    return next((tester for tester in testers if tester.boot_knobs == cost.boot_knobs), None)
 
 
 def _change(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Change:

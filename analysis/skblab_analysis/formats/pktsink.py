@@ -181,8 +181,8 @@ class _Kept(ToolDocument):
             raise ValueError(
                 f"count is {self.count}: {len(recorded)} recorded, {self.not_recorded} not"
             )
-        held = sum(one.packets for one in recorded)
-        longest = max((one.packets for one in recorded), default=0)
+        held = sum(bucket.packets for bucket in recorded)
+        longest = max((bucket.packets for bucket in recorded), default=0)
         whole = not self.not_recorded
         if held > self.packets or longest > self.longest:
             raise ValueError("more is recorded than there was")

@@ -77,7 +77,7 @@ def asked(
     row: str, against: str, case: str, family: int, packets: int, repeats: int, others: Others
 ) -> Asked:
     """Check what was asked for; UsageError in one line for what cannot be."""
-    known = {one.name: one for one in plan.choose([], others)}
+    known = {row.name: row for row in plan.choose([], others)}
     for option, name in (("--row", row), ("--against", against)):
         if name not in known:
             raise UsageError(f"{option} {name}: no such row; known are: {', '.join(known)}")
@@ -256,9 +256,11 @@ class Comparison:
             b=described[b],
             clock={"a": costs[a].clock, "b": costs[b].clock},
             functions=figures.compare(costs[a], costs[b]),
-            runs=tuple(one.run for row in rows for one in self.found[row.name].by_function),
+            runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
             versions={
-                n: v for n, v in self.root.versions.items() if n in ("qemu-system-x86", "gcc")
+                package: version
+                for package, version in self.root.versions.items()
+                if package in ("qemu-system-x86", "gcc")
             },
             environments=self.environments,
             timings=tuple(

@@ -201,7 +201,7 @@ def _variable(text: str, name: str) -> Any:  # noqa: ANN401  # bpftool's JSON
         (element,) = json.loads(text)
         value = element.get("formatted", element)["value"]
         (section,) = value.values()
-        return next(one[name] for one in section if name in one)
+        return next(variable[name] for variable in section if name in variable)
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise SkblabError(
             f"bpftool's dump of {name} is not as expected: {one_line(text, 80)}"

@@ -135,7 +135,11 @@ class Run:
                 ]
                 for guest in guests:
                     guest.connect()
-                begins(folder, watch, **{f"boot {n}": one.console for n, one in enumerate(guests)})
+                begins(
+                    folder,
+                    watch,
+                    **{f"boot {number}": guest.console for number, guest in enumerate(guests)},
+                )
                 self.last = describe(built, {"exact": describe_guest(guests[0])})
                 self.environments[built.release] = self.last
                 found = measure.measure(guests, rows, self.packets, self.repeats, name, folder.logs)

@@ -56,11 +56,11 @@ def lines(text: str) -> Iterator[Line]:
         cells = [(found[0], found.start(), found.end()) for found in _CELL.finditer(line)]
         if not cells or _RULE.fullmatch(line):
             continue
-        filled = [(one, start, end) for one, start, end in cells[1:] if numbers(one)]
+        filled = [(cell, start, end) for cell, start, end in cells[1:] if numbers(cell)]
         if _RULE.fullmatch(below) or (len(cells) > 2 and not filled):
             header = cells
         elif filled and header:
-            found = ((_column(header, *at), tuple(numbers(one))) for one, *at in filled)
+            found = ((_column(header, *at), tuple(numbers(cell))) for cell, *at in filled)
             yield Row(_without_numbers(cells[0][0]), tuple(found))
         else:
             yield _without_numbers(line.strip())
@@ -68,7 +68,7 @@ def lines(text: str) -> Iterator[Line]:
 
 def _column(header: list[tuple[str, int, int]], start: int, end: int) -> str:
     """Return the name of the column that has most of what is between two places."""
-    return max(header, key=lambda one: (min(one[2], end) - max(one[1], start), one[1]))[0]
+    return max(header, key=lambda cell: (min(cell[2], end) - max(cell[1], start), cell[1]))[0]
 
 
 def _without_numbers(text: str) -> str:

@@ -115,7 +115,7 @@ class Choice:
 
     def __call__(self, value: Value) -> Value:
         """Return the value; ValueError if it is none of them. 1 is not true here."""
-        if any(type(one) is type(value) and one == value for one in self.values):
+        if any(type(allowed) is type(value) and allowed == value for allowed in self.values):
             return value
         raise ValueError(f"{value!r}: expected {self}")
 

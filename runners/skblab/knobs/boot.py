@@ -203,7 +203,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
 )
 FAMILY = Family(130, BOOTS)
-_BY_NAME = {one.name: one for one in BOOTS}
+_BY_NAME = {knob.name: knob for knob in BOOTS}
 
 
 @dataclass(frozen=True)

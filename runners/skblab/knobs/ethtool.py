@@ -41,7 +41,7 @@ class Ethtool:
 
     def get(self, machine: Machine) -> str:
         """Print a document for each device."""
-        return "\n".join(printing(one, self.show, text=self.text) for one in machine.devices)
+        return "\n".join(printing(device, self.show, text=self.text) for device in machine.devices)
 
     def _documents(self, printed: str) -> list[dict[str, Any]]:
         """Return every device's document; Unable if there is one that has none."""
@@ -75,16 +75,16 @@ class Ethtool:
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each parameter of each device."""
-        own = {one.name: dict.fromkeys(self.parameters, value) for one in machine.devices}
+        own = {device.name: dict.fromkeys(self.parameters, value) for device in machine.devices}
         return json.dumps(own, sort_keys=True)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Change parameter by parameter: a driver that lacks one of several refuses all."""
         own = json.loads(state)
         return "\n".join(
-            f"{command(one, self.change, parameter, _word(value))} >/dev/null"
-            for one in machine.devices
-            for parameter, value in own.get(one.name, {}).items()
+            f"{command(device, self.change, parameter, _word(value))} >/dev/null"
+            for device in machine.devices
+            for parameter, value in own.get(device.name, {}).items()
         )
 
 

@@ -108,7 +108,7 @@ def _make(machine: Machine, value: str) -> str:
             return f"iptables_list {found[2].upper()} {found[4]} {quoted}"
         kind = "nft_set" if found[3] else "nft_list"
         return f"{kind} {found[2]} {found[4]} | table {quoted}"
-    devices = [one.name for one in machine.devices]
+    devices = [device.name for device in machine.devices]
     if value == IPTABLES_MASQUERADE:
         return f"iptables_masquerade {devices[-1]} {quoted}"
     words = {"flowtable": [", ".join(devices)], "masquerade": devices[-1:]}

@@ -27,15 +27,15 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|")
 
 
-def _needs(one: Knob) -> str:
-    return ", ".join(filter(None, ["a boot" if one.boot else "", one.needs]))
+def _needs(knob: Knob) -> str:
+    return ", ".join(filter(None, ["a boot" if knob.boot else "", knob.needs]))
 
 
 def page() -> str:
     """Return the page."""
     rows = [
-        f"| `{one.name}` | {_cell(one.check)} | {one.sentence} | {_needs(one)} |\n"
-        for one in sorted(KNOBS.values(), key=lambda one: one.name)
+        f"| `{knob.name}` | {_cell(knob.check)} | {knob.sentence} | {_needs(knob)} |\n"
+        for knob in sorted(KNOBS.values(), key=lambda knob: knob.name)
     ]
     return HEAD + "".join(rows)
 

@@ -34,7 +34,7 @@ class Sysctl:
         """Print `key=value` for each; one process reads all, as /proc/sys is read whole."""
         paths = self._paths(machine)
         there = [f"[ -e {path} ] || echo '{UNABLE} no {key}'" for key, path in paths]
-        keys, files = (" ".join(some) for some in zip(*paths, strict=True))
+        keys, files = (" ".join(words) for words in zip(*paths, strict=True))
         values = f'for one in $(cat {files} 2>/dev/null); do echo "$1=$one"; shift; done'
         return self._run(machine, f"({'; '.join(there)}; set -- {keys}; {values})")
 

@@ -201,7 +201,7 @@ def _run(
     seconds = time.monotonic() - start
     text = done.stdout + done.stderr
     log.write_text(text)
-    warned = tuple(one.line for one in watch.look())
+    warned = tuple(heard.line for heard in watch.look())
     said = Said(done.status, text, warned, tuple(clean.stdout.splitlines()))
     return judge(test, said, seconds, limit, log)
 

@@ -139,9 +139,9 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 ordered.append((TESTER, {}, calibrations))
             for name, knobs in choose.sample(settings, len(settings)):
                 ordered.append((name, knobs, choose.sample(measured, len(measured))))
-            for name, knobs, some in ordered:
-                numbered = [replace(wanted, number=number + at) for at, wanted in enumerate(some)]
-                number += len(some)
+            for name, knobs, trials in ordered:
+                numbered = [replace(wanted, number=number + at) for at, wanted in enumerate(trials)]
+                number += len(trials)
                 made.append(SettingMeasurements(name, knobs, tuple(numbered)))
             boots.append(Boot(block, chosen, tuple(made)))
     return Plan(experiment, tuple(boots), exact)

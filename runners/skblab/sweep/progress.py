@@ -94,7 +94,9 @@ class Progress:
     def attempted(self, boot: Boot) -> int:
         """Return how many attempts there were in a boot."""
         ours = (boot.block, str(boot))
-        return sum(n for key, n in self._attempts.items() if (key.block, key.boot_knobs) == ours)
+        return sum(
+            count for key, count in self._attempts.items() if (key.block, key.boot_knobs) == ours
+        )
 
     def current(self, boot: Boot) -> Key | None:
         """Return what is under way in a boot, if one is."""

@@ -351,7 +351,11 @@ def _given_up(kind: type[SkblabError]) -> Iterator[None]:
 
 def _wrong(found: Sequence[Applied]) -> str:
     """Return which settings are not as they were to be, in words; empty if all are."""
-    said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in found if one.void)
+    said = (
+        f"{reading.knob}: is {reading.after}, expected {reading.wanted}"
+        for reading in found
+        if reading.void
+    )
     return "; ".join(said)
 
 
@@ -359,11 +363,11 @@ def _plain(value: Value) -> JsonValue:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _read_back(one: Applied) -> ReadBack:
+def _read_back(reading: Applied) -> ReadBack:
     return ReadBack(
-        knob=one.knob,
-        value=text(one.value),
-        before=one.before,
-        wanted=one.wanted,
-        after=one.after,
+        knob=reading.knob,
+        value=text(reading.value),
+        before=reading.before,
+        wanted=reading.wanted,
+        after=reading.after,
     )

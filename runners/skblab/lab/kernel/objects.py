@@ -51,7 +51,7 @@ def choose(files: Collection[str], users: Mapping[str, Collection[str]]) -> Choi
         if not having:
             unseen.append(name)
             continue
-        chosen[min(having, key=lambda one: (not one.startswith("net/"), one))] = None
+        chosen[min(having, key=lambda folder: (not folder.startswith("net/"), folder))] = None
     return Choice(tuple(sorted(chosen)), tuple(unseen))
 
 

@@ -78,9 +78,13 @@ class Scripts:
     """All scripts of a back end, attached at the same time."""
 
     def __init__(
-        self, tool: _Tool, target: Target, source: Literal["samples", "hooks"], some: list[Script]
+        self,
+        tool: _Tool,
+        target: Target,
+        source: Literal["samples", "hooks"],
+        scripts: list[Script],
     ) -> None:
-        self._tool, self._target, self._source, self._some = tool, target, source, some
+        self._tool, self._target, self._source, self._some = tool, target, source, scripts
 
     def look(self) -> bool:
         """Tell whether all still run."""
@@ -153,20 +157,20 @@ def _start(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Scrip
 
 
 @contextlib.contextmanager
-def _ended_in_trouble(some: list[Script]) -> Iterator[None]:
+def _ended_in_trouble(scripts: list[Script]) -> Iterator[None]:
     try:
         yield
     except BaseException:
         # The first trouble is the one to tell of.
         with contextlib.suppress(SkblabError):
-            _end_all(some)
+            _end_all(scripts)
         raise
 
 
-def _end_all(some: list[Script]) -> None:
-    for script in some:
+def _end_all(scripts: list[Script]) -> None:
+    for script in scripts:
         script.running.end_input()
-    for script in some:
+    for script in scripts:
         script.running.wait(END_SECONDS)
 
 
