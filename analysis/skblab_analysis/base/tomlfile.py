@@ -55,7 +55,7 @@ def complaint(file: Path, faults: Sequence[tuple[Place, str]]) -> UsageError:
 
 def _complaint(file: Path, text: str, faults: Sequence[tuple[Place, str]]) -> UsageError:
     lines = dict(places(text))
-    shown = [_words(lines, place, said) for place, said in faults[:SHOWN_FAULTS]]
+    shown = [_words(lines, place, sentence) for place, sentence in faults[:SHOWN_FAULTS]]
     more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
     return UsageError(f"{file}:{'; line '.join(shown)}{more}")
 

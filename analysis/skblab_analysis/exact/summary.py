@@ -119,7 +119,9 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
         if baseline not in names:
             raise RefusedError(f"no exact trial has the baseline setting {baseline!r}")
         names.sort(key=lambda name: name != baseline)
-    costs = tuple(_cost(name, [t for t in wholes if t.setting == name]) for name in names)
+    costs = tuple(
+        _cost(name, [trial for trial in wholes if trial.setting == name]) for name in names
+    )
     calibrations = [trial for trial in trials if trial.part == "tester"]
     testers = tuple(
         _cost(tester_name(knobs), [trial for trial in calibrations if trial.boot_knobs == knobs])

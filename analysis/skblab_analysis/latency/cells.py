@@ -100,7 +100,7 @@ def _cells(delay: Delay, summary: LatencySummary, space: str) -> DelayCells:
 
 
 def _times(found: Histogram, scaled: Scale, space: str) -> tuple[str, ...]:
-    values = [found.quantile(q) for q in QUANTILES.values()]
+    values = [found.quantile(share) for share in QUANTILES.values()]
     longest = found.maximum if found.buckets else None
     return tuple(scaled.text(value, space) for value in (*values, longest))
 

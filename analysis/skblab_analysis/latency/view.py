@@ -245,10 +245,10 @@ def _late_words(delay: Delay) -> Iterable[str]:
 
 
 VIEW = View(
-    tables=lambda run: [table for found in of(run) for table in tables(found)],
-    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    tables=lambda run: [table for summary in of(run) for table in tables(summary)],
+    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
-    best=lambda run: [found.best.setting for found in of(run) if found.best is not None],
+    best=lambda run: [summary.best.setting for summary in of(run) if summary.best is not None],
 )

@@ -108,7 +108,7 @@ def note(summary: Rfc2544Summary) -> str:
 def tables(summary: Rfc2544Summary) -> list[Table]:
     """Return the figures of RFC 2544's other tests, and frame loss by load."""
     made = []
-    for title, names, found in (
+    for title, names, cells in (
         (f"RFC 2544 ({summary.traffic})", COLUMNS, rows(summary)),
         (
             f"Frame loss rate (%, by share of the tester's most, {summary.traffic})",
@@ -116,13 +116,13 @@ def tables(summary: Rfc2544Summary) -> list[Table]:
             loss_rows(summary),
         ),
     ):
-        if not found:
+        if not cells:
             continue
         table = titled(title)
         table.add_column("setting", overflow="fold")
         for name in names:
             table.add_column(name, justify="right", no_wrap=True)
-        for row in found:
+        for row in cells:
             table.add_row(escape(row.name), *row.figures)
         made.append(table)
     if rows(summary):
@@ -190,7 +190,7 @@ def _loss(setting: OfSetting, load: float) -> str:
 
 
 VIEW = View(
-    tables=lambda run: [table for found in of(run) for table in tables(found)],
-    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    tables=lambda run: [table for summary in of(run) for table in tables(summary)],
+    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     unseen=lambda run: unseen(of(run)),
 )

@@ -41,7 +41,7 @@ FULL_SECONDS = 60.0
 
 
 def _tables(run: Run) -> list[Table]:
-    return [_rate_table(found, goal) for found in of(run) for goal in found.goals]
+    return [_rate_table(summary, goal) for summary in of(run) for goal in summary.goals]
 
 
 def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
@@ -247,9 +247,11 @@ def _has(names: Sequence[str]) -> str:
 
 VIEW = View(
     tables=_tables,
-    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
     sentences=sentences,
     unseen=unseen,
-    best=lambda run: [found.main.best.setting for found in of(run) if found.main.best is not None],
+    best=lambda run: [
+        summary.main.best.setting for summary in of(run) if summary.main.best is not None
+    ],
 )

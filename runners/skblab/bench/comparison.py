@@ -191,7 +191,9 @@ class _Found:
         for section in sections:
             names.update(section.by_function(symbols))
             addresses.update(section.others)
-            addresses.update({f"{a:x}": count for a, count in section.by_address.items()})
+            addresses.update(
+                {f"{address:x}": count for address, count in section.by_address.items()}
+            )
         run = figures.Run(
             row=line.row,
             repeat=line.repeat,
@@ -264,7 +266,8 @@ class Comparison:
             },
             environments=self.environments,
             timings=tuple(
-                Timing(step=step, seconds=s) for step, s in self.reporter.timings.items()
+                Timing(step=step, seconds=seconds)
+                for step, seconds in self.reporter.timings.items()
             ),
         )
 

@@ -38,7 +38,7 @@ def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
                 what="compiling the benchmark's programs",
             )
 
-    key = store.digest(["bench", labroot.key, COMPILE, *(f.read_bytes() for f in sources)])
+    key = store.digest(["bench", labroot.key, COMPILE, *(file.read_bytes() for file in sources)])
     return store.ensure("bench", key, reporter, build)
 
 

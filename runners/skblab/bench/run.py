@@ -95,7 +95,10 @@ class Run:
             wall=tuple(wall_pairs),
             versions=versions,
             environments=self.environments,
-            timings=tuple(Timing(step=s, seconds=t) for s, t in self.reporter.timings.items()),
+            timings=tuple(
+                Timing(step=step, seconds=seconds)
+                for step, seconds in self.reporter.timings.items()
+            ),
         )
 
     def _exact(

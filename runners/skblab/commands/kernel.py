@@ -103,7 +103,10 @@ def _tell(record: packages.Record, reporter: Reporter) -> None:
     for change in (*record.cleared, *record.changed):
         reporter.say(str(change))
     if record.otherwise:
-        some = ", ".join(f"{c.option} {c.before} -> {c.after}" for c in record.otherwise[:SHOWN])
+        some = ", ".join(
+            f"{option.option} {option.before} -> {option.after}"
+            for option in record.otherwise[:SHOWN]
+        )
         more = len(record.otherwise) - SHOWN
         reporter.say(
             f"Linux {record.source_version} itself sets {len(record.otherwise)} other options "

@@ -99,7 +99,8 @@ def show(outcomes: Sequence[Outcome], release: str) -> None:
     colours = {"pass": "green", "fail": "red", "skip": "yellow"}
     for outcome in outcomes:
         counts = [
-            str(outcome.count(r)) for r in (Result.PASS, Result.FAIL, Result.SKIP, Result.XFAIL)
+            str(outcome.count(result))
+            for result in (Result.PASS, Result.FAIL, Result.SKIP, Result.XFAIL)
         ]
         verdict = f"[{colours[outcome.verdict]}]{outcome.verdict}[/]"
         table.add_row(escape(outcome.test), verdict, *counts, f"{outcome.seconds:.0f}")

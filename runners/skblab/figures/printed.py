@@ -23,7 +23,7 @@ _CODE = re.compile(r"(?: {4}|\t)")
 
 def numbers(text: str) -> list[float]:
     """Return the numbers in a text."""
-    return [number(found[0]) for found in _NUMBER.finditer(text)]
+    return [number(match[0]) for match in _NUMBER.finditer(text)]
 
 
 def number(text: str) -> float:
@@ -53,7 +53,7 @@ def lines(text: str) -> Iterator[Line]:
     all_lines = text.splitlines()
     for at, line in enumerate(all_lines):
         below = all_lines[at + 1] if at + 1 < len(all_lines) else ""
-        cells = [(found[0], found.start(), found.end()) for found in _CELL.finditer(line)]
+        cells = [(match[0], match.start(), match.end()) for match in _CELL.finditer(line)]
         if not cells or _RULE.fullmatch(line):
             continue
         filled = [(cell, start, end) for cell, start, end in cells[1:] if numbers(cell)]
@@ -101,8 +101,8 @@ def block(text: str, start: int) -> tuple[int, int]:
 
 def measured(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a document has what looks like a measurement; in a table of code, each row."""
-    for found in MEASURED.finditer(text):
-        yield found.span()
+    for match in MEASURED.finditer(text):
+        yield match.span()
     at = 0
     for line in text.splitlines(keepends=True):
         cells = _CELL.findall(line)

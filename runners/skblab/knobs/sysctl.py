@@ -59,7 +59,7 @@ class Sysctl:
         """Write each value."""
         paths = dict(self._paths(machine))
         words = [_LINE.fullmatch(word) for word in state.split()]
-        lines = [f"echo {shlex.quote(found[2])} >{paths[found[1]]}" for found in words if found]
+        lines = [f"echo {shlex.quote(match[2])} >{paths[match[1]]}" for match in words if match]
         return self._run(machine, "; ".join(lines))
 
     def _paths(self, machine: Machine) -> list[tuple[str, str]]:

@@ -188,7 +188,7 @@ def _show(
         one, _ = pairs[name][-1]
         counts = [sum(value == kind for value in one.values()) for kind in kinds]
         numbers = "".join(f"{count:7}" for count in counts)
-        mark = "  differs" if any(d.test == name for d in found) else ""
+        mark = "  differs" if any(difference.test == name for difference in found) else ""
         mark = "  unsteady" if name in unsteady else mark
         console.print(f"{escape(name):36}{one[''][:9]:>10}{numbers}{mark}")
     for difference in found:

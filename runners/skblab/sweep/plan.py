@@ -119,7 +119,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
     """
     by_boot: dict[str, tuple[Mapping[str, Value], list[tuple[str, Mapping[str, Value]]]]] = {}
     knobs_by = {BASELINE: knobs_of(experiment, None), AGAIN: knobs_of(experiment, None)}
-    knobs_by |= {found.name: knobs_of(experiment, found) for found in experiment.settings()}
+    knobs_by |= {setting.name: knobs_of(experiment, setting) for setting in experiment.settings()}
     for name, knobs in knobs_by.items():
         own = {knob: knobs[knob] for knob in sorted(knobs) if knob in needs_boot}
         _, settings = by_boot.setdefault(words(own), (own, []))

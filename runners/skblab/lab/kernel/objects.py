@@ -28,7 +28,9 @@ def touched(patch: str) -> tuple[str, ...]:
 
 def sources(files: Collection[str]) -> list[str]:
     """Return those of `files` that are C of the kernel itself."""
-    return [f for f in files if f.endswith((".c", ".h")) and not f.startswith(_NOT_KERNEL)]
+    return [
+        file for file in files if file.endswith((".c", ".h")) and not file.startswith(_NOT_KERNEL)
+    ]
 
 
 def choose(files: Collection[str], users: Mapping[str, Collection[str]]) -> Choice:

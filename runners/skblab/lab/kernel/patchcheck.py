@@ -114,7 +114,7 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
     keys = _keys(wanted, labroot, request.depth)
     results = {number: _cached(keys[number]) for number in selected}
     if any(result is None for result in results.values()):
-        with store.locked("patches-check", reporter), _work(reporter) as work:
+        with store.locked("patches-check", reporter), _work() as work:
             run = _Run(wanted, wanted.series, labroot, reporter, request.depth, work)
             run.through(keys, {number for number, result in results.items() if result is None})
         results = {
@@ -157,7 +157,7 @@ def _not_reached(patch: Path, key: str) -> PatchResult:
 
 
 @contextlib.contextmanager
-def _work(reporter: Reporter) -> Iterator[Path]:
+def _work() -> Iterator[Path]:
     """A folder for trees and output, gone afterwards; one that a killed run left goes, too."""
     folder = paths.cache() / "checking"
     store.remove(folder)

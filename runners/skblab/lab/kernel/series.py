@@ -47,13 +47,13 @@ class Series:
     def records(self) -> tuple[PatchRecord, ...]:
         """Name and sha256 of each patch."""
         return tuple(
-            PatchRecord(name=p.name, sha256=hashlib.sha256(p.read_bytes()).hexdigest())
-            for p in self.patches
+            PatchRecord(name=patch.name, sha256=hashlib.sha256(patch.read_bytes()).hexdigest())
+            for patch in self.patches
         )
 
     def built_from(self) -> tuple[str, ...]:
         """Name of each patch that changes the kernel itself, and SHA-256 of what it changes."""
-        changes = {p.name: _of_the_kernel(p.read_bytes()) for p in self.patches}
+        changes = {patch.name: _of_the_kernel(patch.read_bytes()) for patch in self.patches}
         return tuple(
             f"{name} {hashlib.sha256(change).hexdigest()}"
             for name, change in changes.items()

@@ -84,19 +84,19 @@ class Scripts:
         source: Literal["samples", "hooks"],
         scripts: list[Script],
     ) -> None:
-        self._tool, self._target, self._source, self._some = tool, target, source, scripts
+        self._tool, self._target, self._source, self._scripts = tool, target, source, scripts
 
     def look(self) -> bool:
         """Tell whether all still run."""
-        alive = [script.goes_on() for script in self._some]
+        alive = [script.goes_on() for script in self._scripts]
         return all(alive)
 
     def end(self) -> str:
         """Have them end, and return what they saw: a ScriptsDocument."""
         # All at once, before any is waited for.
-        for script in self._some:
+        for script in self._scripts:
             script.running.end_input()
-        found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
+        found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._scripts))
         return found.model_dump_json(by_alias=True)
 
     def _document(self, script: Script) -> ScriptDocument:

@@ -133,8 +133,8 @@ def _read(lines: Iterable[str], stderr: str) -> Figures:
             raise SkblabError(f"SystemTap counts {count} in {name}, but other buckets")
         figures.layer(name, buckets[name], total, longest, minimum=shortest)
     _add_polls(figures, polls, buckets, work)
-    for found in SKIPPED.finditer(stderr):
-        figures.missed += whole(found[1]) + whole(found[2])
+    for match in SKIPPED.finditer(stderr):
+        figures.missed += whole(match[1]) + whole(match[2])
     return figures
 
 

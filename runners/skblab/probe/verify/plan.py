@@ -105,8 +105,9 @@ def cases_of(names: Sequence[str]) -> list[Case]:
     every = list(cases())
     for name in names:
         if name not in {text for case in every for text in (str(case), str(case.load))}:
+            known = ", ".join(sorted({str(case.load) for case in every}))
             raise UsageError(
                 f"--only {name}: expected a load, such as {every[0].load}, or a case, "
-                f"such as '{every[0]}'; there are {', '.join(sorted({str(c.load) for c in every}))}"
+                f"such as '{every[0]}'; there are {known}"
             )
     return [case for case in every if not names or {str(case), str(case.load)} & set(names)]
