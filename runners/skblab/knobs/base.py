@@ -7,6 +7,7 @@ from its journal by a program that knows nothing of knobs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -92,6 +93,22 @@ class Knob(Protocol):
 
     def restore(self, machine: Machine, state: str) -> str:
         """Return a script that makes it so: a state that was wanted, or one that was before."""
+
+
+class Independent(ABC):
+    """What most knobs have: any value can be tried, and none depends on what was before."""
+
+    @abstractmethod
+    def state(self, printed: str) -> str:
+        """See Knob."""
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable where there is no state."""
+        self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
 
 
 @dataclass(frozen=True)

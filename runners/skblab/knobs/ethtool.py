@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Family, Unable, able
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Family, Independent, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 from skblab_analysis.base.errors import SkblabError
@@ -20,7 +20,7 @@ from skblab_analysis.base.whole import whole
 
 
 @dataclass(frozen=True)
-class Ethtool:
+class Ethtool(Independent):
     """Parameters that all get the same value, on all devices.
 
     `show` and `change` are ethtool's options, such as -g and -G. `parameters` maps the name that
@@ -68,10 +68,6 @@ class Ethtool:
                     raise Unable(f"{where} is at most {most}")
                 if isinstance(now, dict) and now.get("fixed") and now["active"] != value:
                     raise Unable(f"{where} is fixed by the driver: {_word(now['active'])}")
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each parameter of each device."""

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Between, Check, Family, Unable, able, joined, parted
+from skblab.knobs.base import Between, Check, Family, Independent, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab_analysis.base.whole import whole
@@ -21,7 +21,7 @@ MTUS, IDS = Between(LEAST_MTU, MOST_MTU), Between(0, 4094)
 
 
 @dataclass(frozen=True)
-class Mtu:
+class Mtu(Independent):
     """The largest packet of each device, in bytes. A state is `device=MTU` words."""
 
     name: str = "mtu"
@@ -51,10 +51,6 @@ class Mtu:
                 if isinstance(value, int) and value > most:
                     raise Unable(f"{link['ifname']}: its MTU is at most {most}")
 
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
-
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the MTU for each device."""
         return joined((device.name, value) for device in machine.devices)
@@ -69,7 +65,7 @@ class Mtu:
 
 
 @dataclass(frozen=True)
-class Vlan:
+class Vlan(Independent):
     """A VLAN on each device; the machines behind it are reached through it.
 
     It has no address: routes to those machines lead out by it, and what comes in is routed as ever.
@@ -97,14 +93,6 @@ class Vlan:
             ids = [whole(link["linkinfo"]["info_data"]["id"]) for link in json.loads(shown or "[]")]
             words.append(f"{device}={ids[0] if ids else 0}")
         return " ".join(words)
-
-    def fits(self, printed: str, value: Value) -> None:
-        """Any ID can be tried."""
-        self.state(printed)
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the ID for each device."""

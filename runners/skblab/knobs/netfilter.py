@@ -13,7 +13,7 @@ import shlex
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Check, Family, Unable
+from skblab.knobs.base import Check, Family, Independent, Unable
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -55,7 +55,7 @@ RULES = Rules()
 
 
 @dataclass(frozen=True)
-class Netfilter:
+class Netfilter(Independent):
     """Rules for packets; `check` tells which."""
 
     name: str = "netfilter"
@@ -82,10 +82,6 @@ class Netfilter:
                 "it has neither conntrack nor python3, to forget connections with; install one"
             )
         self.state(printed)
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value and the number of rules that it has; of a set, its elements as well."""

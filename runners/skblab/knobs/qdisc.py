@@ -11,7 +11,7 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import Check, Choice, Family, Unable, able, joined, parted
+from skblab.knobs.base import Check, Choice, Family, Independent, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 
@@ -25,7 +25,7 @@ OURS, KERNELS = "5b5b:", "0:"
 
 
 @dataclass(frozen=True)
-class Qdisc:
+class Qdisc(Independent):
     """The root qdisc, with its own default parameters."""
 
     name: str = "qdisc"
@@ -59,10 +59,6 @@ class Qdisc:
             device, queues, _ = line.split(" ", 2)
             if queues == "1":
                 raise Unable(f"{device} has one transmit queue")
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the kind for each device."""

@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, able
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, Independent, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -15,7 +15,7 @@ _LINE = re.compile(r"(\S+)=(\S*)")
 
 
 @dataclass(frozen=True)
-class Sysctl:
+class Sysctl(Independent):
     """Parameters that all get the same value.
 
     In `keys`, `{device}` stands for each device in turn. With `everywhere` they are those of the
@@ -41,14 +41,6 @@ class Sysctl:
     def state(self, printed: str) -> str:
         """Return `key=value` words."""
         return " ".join(able(printed).split())
-
-    def fits(self, printed: str, value: Value) -> None:
-        """Any value that is read at all can be tried."""
-        self.state(printed)
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each."""
