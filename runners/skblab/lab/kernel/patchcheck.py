@@ -486,16 +486,7 @@ def _without_log(error: SkblabError) -> str:
 
 def _said(call: Sequence[str]) -> str:
     """Return what a command prints, whatever its exit status."""
-    done = subprocess.run(
-        call,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-        start_new_session=True,
-    )
-    if done.returncode not in (0, 1) and not done.stdout.strip():
-        raise SkblabError(f"{one_line(' '.join(call), 100)} failed (exit {done.returncode})")
-    return done.stdout
+    status, printed = series.run_merged(call)
+    if status not in (0, 1) and not printed.strip():
+        raise SkblabError(f"{one_line(' '.join(call), 100)} failed (exit {status})")
+    return printed

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def patch_in(labroot: LabRoot) -> Patcher:
 
     def run(patch: Path, tree: Path) -> tuple[int, str]:
         binds = [Bind(patch.parent, "src"), Bind(tree, "build", writable=True)]
-        return run_patch(
+        return run_merged(
             labroot.command(
                 [*PATCH, "-i", f"/skblab/src/{patch.name}"], binds=binds, workdir="/skblab/build"
             )
@@ -114,8 +114,8 @@ def patch_in(labroot: LabRoot) -> Patcher:
     return run
 
 
-def run_patch(call: list[str]) -> tuple[int, str]:
-    """Run one GNU patch command to its end; return its exit status and its output."""
+def run_merged(call: Sequence[str]) -> tuple[int, str]:
+    """Run a command to its end; return its exit status and what it printed (both streams)."""
     done = subprocess.run(
         call,
         stdin=subprocess.DEVNULL,
@@ -124,6 +124,8 @@ def run_patch(call: list[str]) -> tuple[int, str]:
         text=True,
         errors="replace",
         check=False,
+        # Ctrl-C reaches skblab alone, which then ends the command in order.
+        start_new_session=True,
     )
     return done.returncode, done.stdout
 
