@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
@@ -16,9 +14,9 @@ from skblab.bench.kernels import Others, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
-from skblab.lab import kernel, labroot, paths, tools
+from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
@@ -279,24 +277,14 @@ class Comparison:
         symbols = Symbols.parse(listed)
         marks = [Mark(symbols.address_of(on), symbols.address_of(off)) for on, off in MARKS]
         kinds = {row.tool for row in rows}
-        made = [
-            programs.ensure(self.root, self.reporter),
-            counting.ensure(self.root, self.reporter),
-        ]
-        if "systemtap" in kinds:
-            made.append(programs.ensure_module(self.root, built, self.reporter))
+        plugins = [counting.ensure(self.root, self.reporter)]
         counts = folder.logs / f"counts-{name}.txt"
         plugin = counting.argument(
             f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}", marks
         )
-        with tempfile.TemporaryDirectory(prefix="skblab-") as scratch:
-            shares = [
-                Bind(paths.tree(), "tree"),
-                Bind(programs.gather(made, Path(scratch) / "programs"), "build"),
-                Bind(folder.logs, "out", writable=True),
-            ]
-            if "pathlat" in kinds:
-                shares.append(Bind(tools.ensure(self.root, built, self.reporter), "tools"))
+        with programs.shares(
+            kinds, built, self.root, self.reporter, folder.logs, plugins
+        ) as shares:
             self.reporter.say(
                 f"counting by function on {built.release}: {', '.join(row.name for row in rows)}"
             )
