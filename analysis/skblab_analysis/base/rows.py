@@ -41,7 +41,7 @@ from skblab_analysis.base.whole import Whole
 
 BY_ROW = "by column `unit`"
 NO_UNIT = ""
-# Characters of a text; a void trial's reason has a whole message.
+# Characters of a text; an invalid trial's reason has a whole message.
 LONGEST_TEXT = 10_000
 # One line of what Python calls printable.
 Text = Annotated[str, StringConstraints(pattern=r"^(?:[^\p{C}\p{Z}]| )*$", max_length=LONGEST_TEXT)]

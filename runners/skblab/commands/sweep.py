@@ -145,5 +145,5 @@ def _run(plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) ->
             f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
             f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
         )
-    if all(row.state == "void" for row in run.trials):
+    if all(row.state == "invalid" for row in run.trials):
         raise SkblabError("no trial was good: nothing can be said of any setting")

@@ -50,7 +50,7 @@ class Applied:
     after: str
 
     @property
-    def void(self) -> bool:
+    def invalid(self) -> bool:
         """The trial does not count: it did not have the setting."""
         return self.after != self.wanted
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The knob that is load beside packets: stress-ng keeps every CPU busy for some of the time.
 
-A state is the percentage. One that has died meanwhile is read as 0, and the trial is void.
+A state is the percentage. One that has died meanwhile is read as 0, and the trial is invalid.
 """
 
 from __future__ import annotations

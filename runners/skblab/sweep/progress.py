@@ -2,9 +2,9 @@
 """How far a sweep has come, from its run folder alone: what is done, and what was only attempted.
 
 A measurement is named by setting, block, knobs of its boot (a block has a tester in each), traffic
-and what is measured. It is done when the folder's table has a row of it, good or void. An attempt
-is in the journal before it begins, and the death of its guest is, too: what broke a guest twice is
-not tried a third time, and what the user ended is.
+and what is measured. It is done when the folder's table has a row of it, good or invalid. An
+attempt is in the journal before it begins, and the death of its guest is, too: what broke a guest
+twice is not tried a third time, and what the user ended is.
 """
 
 from __future__ import annotations
