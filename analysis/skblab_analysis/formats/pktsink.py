@@ -154,11 +154,6 @@ class LateRun(Gap):
         """Mean latency of its packets."""
         return self.sum_ns / self.packets
 
-    @property
-    def duration_ns(self) -> int:
-        """From the arrival of its first packet to that of its last one."""
-        return self.end_ns - self.begin_ns
-
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if not self.min_ns * self.packets <= self.sum_ns <= self.max_ns * self.packets:

@@ -119,10 +119,6 @@ class Progress:
         """Whether any trial of a block was attempted."""
         return any(key.block == block for key in (*self._done, *self._attempts))
 
-    def todo(self, key: Key) -> bool:
-        """Whether it is still to do."""
-        return key not in self._done
-
     def attempt(self, key: Key) -> None:
         """Note that it begins."""
         self._attempts[key] += 1
