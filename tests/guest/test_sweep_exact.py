@@ -105,7 +105,7 @@ def test_what_the_machine_cannot_is_left_out_and_said(resumed: tuple[Path, str])
     assert len(invalid) == 2
     reason = "not possible here: queues: r0: its driver has no combined"
     assert {(row.setting, row.reason) for row in invalid} == {("two queues", reason)}
-    assert f"two queues: left out: {reason}" in printed
+    assert f"two queues: skipped: {reason}" in printed
     assert (folder / "report" / "index.html").exists()
     assert not list(folder.glob("undo*"))
 

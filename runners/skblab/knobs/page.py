@@ -13,7 +13,7 @@ HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 
 What an experiment file of [`skblab sweep`](sweep.md) can set. Each is read before it is set, and
 before and after each trial, and put back at the end, whatever happens. What a machine cannot do
-is said, and left out.
+is said, and skipped.
 
 Those of a boot are set by booting the guest anew, with another kernel or other kernel arguments;
 settings that have the same share a boot. On a machine that cannot be booted they are only compared.
