@@ -109,8 +109,8 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     keys = [(row.setting, row.boot_knobs, row.measure) for row in trials]
     # What another boot has, has a tester of its own.
     assert len(keys) == len(set(keys)) == 6
-    [void] = [row for row in trials if row.state == "void"]
-    assert "only a boot can make it rt" in void.reason
+    [invalid] = [row for row in trials if row.state == "invalid"]
+    assert "only a boot can make it rt" in invalid.reason
 
 
 @pytest.mark.slow
