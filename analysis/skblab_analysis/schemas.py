@@ -16,11 +16,11 @@ from pydantic import BaseModel
 
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.rows import Table
-from skblab_analysis.cost.bench import BenchDocument
-from skblab_analysis.cost.functions import FunctionsDocument
-from skblab_analysis.cost.probe import CostDocument
-from skblab_analysis.files import Event
+from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.catalogue import Catalogue
+from skblab_analysis.formats.cost import CostDocument
+from skblab_analysis.formats.functions import FunctionsDocument
+from skblab_analysis.formats.journal import Event
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
