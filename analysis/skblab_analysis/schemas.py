@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes results-schema/ from the models and column tables, so that they cannot drift apart.
 
-python -m skblab_analysis.schemas FOLDER            write
+python -m skblab_analysis.schemas FOLDER            write, and new tables to its example/
 python -m skblab_analysis.schemas FOLDER --check    exit 1 and name what is not current
 """
 
@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow.parquet as pq
 import typer
 from pydantic import BaseModel
 
@@ -115,6 +116,13 @@ def _markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _fill(example: Path) -> None:
+    """Write a table without rows for each that the stored example has not, if it is there."""
+    for table in TABLES if example.is_dir() else ():
+        if not (file := example / f"{table.file}.parquet").exists():
+            pq.write_table(table.schema.empty_table(), file, compression="zstd")
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help="the folder results-schema/")] = DEFAULT,
     check: Annotated[bool, typer.Option(help="change nothing, say what is not current")] = False,
@@ -124,6 +132,7 @@ def main(
     if not check:
         for name, text in made.items():
             write_whole(folder / name, text)
+        _fill(folder / "example")
         return
     stale = [
         name
