@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from skblab_analysis.cost import probe
-from skblab_analysis.cost.bench import BenchDocument, Part, Row, Trial
-from skblab_analysis.cost.probe import CostDocument, ExactCost, Probe, WallCost
+from skblab_analysis.formats import cost
+from skblab_analysis.formats.bench import BenchDocument, Part, Row, Trial
+from skblab_analysis.formats.cost import CostDocument, ExactCost, Probe, WallCost
 
 HOOKS = Probe(backend="bpf", source="hooks")
 KERNEL = "6.12.0-plain"
@@ -19,7 +19,7 @@ def exact(forward: float = 2000, receive: float = 3000, *, stamps: bool = False)
     """A calibration with these differences; each part has a worse trial as well."""
     more = {"tester": 700.0, "forward": 700 + forward, "queue": receive / 2, "read": receive / 2}
     trials = []
-    for row, added in ((probe.WITHOUT, dict.fromkeys(more, 0.0)), (probe.WITH, more)):
+    for row, added in ((cost.WITHOUT, dict.fromkeys(more, 0.0)), (cost.WITH, more)):
         for part, base in PARTS.items():
             for late in (0, 4_000_000):
                 trials.append(
@@ -34,11 +34,11 @@ def exact(forward: float = 2000, receive: float = 3000, *, stamps: bool = False)
                         instructions=round((base + added[part]) * PACKETS) + late,
                     )
                 )
-    names = (probe.WITHOUT, probe.WITH)
+    names = (cost.WITHOUT, cost.WITH)
     rows = tuple(Row(name=name, title=name, group="tool", kernel=KERNEL) for name in names)
     document = BenchDocument(
         again=AGAIN,
-        baseline=probe.WITHOUT,
+        baseline=cost.WITHOUT,
         packets=PACKETS,
         repeats=2,
         rows=rows,

@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from skblab_analysis import files, tables
+from skblab_analysis import tables
 from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats import heard
 from skblab_analysis.formats.heard import Complaint
+from skblab_analysis.formats.journal import Event, Journal
 from skblab_analysis.formats.pathlat import PathName
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.layers import series
@@ -50,7 +51,7 @@ class Run:
     document: RunDocument
     tables: Mapping[type[Numbered], tuple[Numbered, ...]]
     series: tuple[Series, ...]
-    journal: tuple[files.Event, ...]
+    journal: tuple[Event, ...]
 
     def rows(self, model: type[Model]) -> tuple[Model, ...]:
         """Return the rows of the table that has this model; those of histograms are in `series`."""
@@ -174,7 +175,7 @@ def _load(path: Path, document: RunDocument) -> Run:
         document=tables.add_up(document, parts),
         tables=found,
         series=tuple(histograms),
-        journal=tuple(files.Journal(path / "journal.jsonl").read()),
+        journal=tuple(Journal(path / "journal.jsonl").read()),
     )
 
 

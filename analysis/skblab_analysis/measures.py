@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import skblab_analysis.cost.view
+import skblab_analysis.cpu.view
 import skblab_analysis.exact.view
 import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
@@ -20,6 +21,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.throughput.view.VIEW,
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,
+    skblab_analysis.cpu.view.VIEW,
     skblab_analysis.layers.view.VIEW,
     skblab_analysis.work.view.VIEW,
     skblab_analysis.settings.view.VIEW,

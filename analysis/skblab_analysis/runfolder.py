@@ -29,7 +29,8 @@ from typing import Any, cast
 
 from pydantic import JsonValue, ValidationError
 
-from skblab_analysis import files, tables
+from skblab_analysis import tables
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RecordError, RefusedError, faults, parse, read
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.rows import Numbered
@@ -37,6 +38,7 @@ from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
 from skblab_analysis.formats.heard import Heard
+from skblab_analysis.formats.journal import Event, Journal
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.formats.scripts import ScriptDocument
@@ -61,7 +63,7 @@ class RunFolder:
     def __init__(self, path: Path, document: RunDocument) -> None:
         self.path = path
         self._document = document
-        self._journal = files.Journal(path / "journal.jsonl")
+        self._journal = Journal(path / "journal.jsonl")
         self._trials = 0
         self._again: dict[type[Numbered], list[Numbered]] = {model: [] for model in _AGAIN}
         # What is known of the next trial before it is recorded.
@@ -74,7 +76,7 @@ class RunFolder:
 
         Raises RecordError for a name that is no plain lower-case word.
         """
-        started = files.now()
+        started = disk.now()
         document = parse(
             RunDocument,
             {
@@ -127,7 +129,7 @@ class RunFolder:
         """Add an event to the journal, flushed to disk before this returns."""
         self._journal.append(event, data)
 
-    def events(self, name: str) -> list[files.Event]:
+    def events(self, name: str) -> list[Event]:
         """Return all events of a name, in their order."""
         return [one for one in self._journal.read() if one.event == name]
 
@@ -171,7 +173,7 @@ class RunFolder:
         """
         trial, unit = self._trials, UNIT_OF_CLOCK[clock]
         row = of.row(trial) if of else _row(trial, clock)
-        files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
+        disk.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
             found = account(trial, unit, document)
@@ -201,7 +203,7 @@ class RunFolder:
         # All of them, before one is refused.
         for number, document in enumerate(documents, first):
             name = f"{document.backend}-{document.script}-{number}.json"
-            files.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
+            disk.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
         polls = [one for document in documents for one in document.napi]
         accounts: list[Account] = []
         for document, found in scripts.accounts(first, "ns", documents):
@@ -349,7 +351,7 @@ class RunFolder:
             update={
                 "state": state,
                 "reason": reason,
-                "finished": files.now(),
+                "finished": disk.now(),
                 "environment": environment,
                 "versions": dict(versions or {}),
                 "commands": tuple(commands),
@@ -379,7 +381,7 @@ class RunFolder:
         row = _row(trial, clock, setting, block, repeat)
         documents = {"pathlat": pathlat, "sender": sender, "receiver": receiver}
         for name, document in documents.items():
-            files.write(self.logs / f"{name}-{trial}.json", _text(document))
+            disk.write(self.logs / f"{name}-{trial}.json", _text(document))
         try:
             layers = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
             sent = parse(SenderDocument, _plain(sender), "the sender's document")
@@ -454,7 +456,7 @@ class RunFolder:
 
     def _write_document(self) -> None:
         text = self._document.model_dump_json(by_alias=True, indent=2)
-        files.write(self.path / "run.json", text + "\n")
+        disk.write(self.path / "run.json", text + "\n")
 
 
 def _make(results: Path, name: str) -> Path:

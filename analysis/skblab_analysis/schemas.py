@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Writes results-schema/ from the models and column tables, so that they cannot drift apart.
 
-python -m skblab_analysis.schemas FOLDER            write
+python -m skblab_analysis.schemas FOLDER            write, and new tables to its example/
 python -m skblab_analysis.schemas FOLDER --check    exit 1 and name what is not current
 """
 
@@ -11,16 +11,17 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow.parquet as pq
 import typer
 from pydantic import BaseModel
 
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.rows import Table
-from skblab_analysis.cost.bench import BenchDocument
-from skblab_analysis.cost.functions import FunctionsDocument
-from skblab_analysis.cost.probe import CostDocument
-from skblab_analysis.files import Event
+from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.catalogue import Catalogue
+from skblab_analysis.formats.cost import CostDocument
+from skblab_analysis.formats.functions import FunctionsDocument
+from skblab_analysis.formats.journal import Event
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
@@ -115,6 +116,13 @@ def _markdown() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _fill(example: Path) -> None:
+    """Write a table without rows for each that the stored example has not, if it is there."""
+    for table in TABLES if example.is_dir() else ():
+        if not (file := example / f"{table.file}.parquet").exists():
+            pq.write_table(table.schema.empty_table(), file, compression="zstd")
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help="the folder results-schema/")] = DEFAULT,
     check: Annotated[bool, typer.Option(help="change nothing, say what is not current")] = False,
@@ -124,6 +132,7 @@ def main(
     if not check:
         for name, text in made.items():
             write_whole(folder / name, text)
+        _fill(folder / "example")
         return
     stale = [
         name

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
 import skblab_analysis
-from skblab_analysis import files
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.rows import Numbered, Table
@@ -98,9 +98,9 @@ def part(
 def write_part(folder: Path, made: Part) -> None:
     """Write a record whole; SkblabError in one line when the disk says no."""
     path = folder / PARTS / f"{made.trials[0]:08}.json"
-    with files.disk(path.parent):
+    with disk.explained(path.parent):
         path.parent.mkdir(exist_ok=True)
-    files.write(path, made.model_dump_json(by_alias=True) + "\n")
+    disk.write(path, made.model_dump_json(by_alias=True) + "\n")
 
 
 def read_parts(folder: Path, first: int) -> list[Part]:
@@ -174,7 +174,7 @@ def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
 def drop_parts(folder: Path) -> None:
     """Remove the parts, once they are in the tables, and what a kill left of one."""
     parts = folder / PARTS
-    with files.disk(parts):
+    with disk.explained(parts):
         if parts.is_dir():
             shutil.rmtree(parts)
 
@@ -182,7 +182,7 @@ def drop_parts(folder: Path) -> None:
 def _write(path: Path, rows: pa.Table) -> None:
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression="zstd")
-    files.write(path, buffer.getvalue())
+    disk.write(path, buffer.getvalue())
 
 
 def _read(path: Path) -> pa.Table:

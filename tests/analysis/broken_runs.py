@@ -34,7 +34,7 @@ import made_up_cost
 from mutated import VALUES, Number, changed_bytes, changed_document, changed_text, one
 from skblab.sweep.progress import Progress
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.cost import probe
+from skblab_analysis.formats import cost
 from skblab_analysis.load import load
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
@@ -56,7 +56,7 @@ def samples(folder: Path) -> list[Path]:
     few = dict(list(searches.RATES.items())[:3])
     example = shutil.copytree(EXAMPLE, folder / "example")
     known = made_up_cost.document(exact=made_up_cost.exact(), wall=made_up_cost.wall(0.9, 0.8))
-    (example / probe.FILE).write_text(known.model_dump_json(by_alias=True))
+    (example / cost.FILE).write_text(known.model_dump_json(by_alias=True))
     return [
         example,
         test_readers.finished_run(folder),

@@ -11,8 +11,17 @@ from rich.console import Console
 
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cost import bench
-from skblab_analysis.cost.bench import BenchDocument, Proof, Row, Trial, WallPair
 from skblab_analysis.cost.view import of_bench
+from skblab_analysis.formats.bench import (
+    FAMILIES,
+    PARTS,
+    BenchDocument,
+    Proof,
+    Row,
+    Trial,
+    WallPair,
+    faults,
+)
 
 COST = {"tester": 3000, "forward": 6000, "queue": 5000, "read": 1500}
 # What a row adds to each part: its tester's packets are traced, too.
@@ -32,8 +41,8 @@ def trials(row: str, added: dict[str, int], noise: int = 0) -> list[Trial]:
             instructions=1000 * (COST[part] + added.get(part, 0)) + repeat * noise,
         )
         for repeat in (1, 2)
-        for part in bench.PARTS
-        for family in bench.FAMILIES
+        for part in PARTS
+        for family in FAMILIES
     ]
 
 
@@ -101,12 +110,12 @@ def test_a_pause_in_one_trial_moves_no_figure_but_the_range() -> None:
 def test_faults() -> None:
     short = trials("on", {})[0].model_copy(update={"delivered": 998})
     proof = Proof(row="on", boot=0, repeat=1, expected={"ip": 5}, seen={"ip": 4, "x": 1}, how="")
-    assert bench.faults("on", [short], [proof]) == [
+    assert faults("on", [short], [proof]) == [
         "tester, IPv4: 998 of 1000 packets arrived",
         "ip: saw 4 of 5 packets",
         "x: saw 1 of 0 packets",
     ]
-    assert bench.faults("off", [short], [proof]) == []
+    assert faults("off", [short], [proof]) == []
 
 
 def test_polls() -> None:

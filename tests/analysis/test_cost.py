@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from made_up_cost import AGAIN, HOOKS, KERNEL, document, exact, wall
 from skblab_analysis.base.checked import RecordError
-from skblab_analysis.cost import probe
-from skblab_analysis.cost.probe import ExactCost, Probe
+from skblab_analysis.cost import summary
+from skblab_analysis.formats.cost import FILE, WITH, ExactCost, Probe
 
 
 def test_instructions_are_of_the_least_trials_and_without_the_sinks_path() -> None:
@@ -20,7 +20,7 @@ def test_instructions_are_of_the_least_trials_and_without_the_sinks_path() -> No
 
 
 def test_both_figures_with_their_clocks() -> None:
-    said = probe.sentence(
+    said = summary.sentence(
         document(exact=exact(2950, 5040), wall=wall(0.99, 0.88, 0.93, 0.94, 0.90))
     )
     assert said == (
@@ -31,37 +31,37 @@ def test_both_figures_with_their_clocks() -> None:
 
 
 def test_singular() -> None:
-    said = probe.sentence(document(exact=exact(1, 0.4), wall=wall(0.5, accel="kvm")))
+    said = summary.sentence(document(exact=exact(1, 0.4), wall=wall(0.5, accel="kvm")))
     assert "+1 instruction per forwarded packet, 0 per received one" in said
     assert "0.50 of without (wall, 1 pair, in a guest with KVM)" in said
 
 
 def test_a_ratio_is_the_geometric_mean() -> None:
-    assert "with it 0.85 of" in probe.sentence(document(wall=wall(0.9, 0.8)))
+    assert "with it 0.85 of" in summary.sentence(document(wall=wall(0.9, 0.8)))
 
 
 def test_stamps_are_named_where_they_are_in_the_figure() -> None:
-    said = probe.sentence(document(exact=exact(stamps=True)))
+    said = summary.sentence(document(exact=exact(stamps=True)))
     assert "(exact, IPv4, on this kernel, the kernel's stamps included)" in said
     assert "wall" not in said
 
 
 def test_another_kernel_is_named() -> None:
     found = document(kernel="5.15.0-1-amd64", own=False, exact=exact(), wall=wall(0.9, 0.8, 0.7))
-    said = probe.sentence(found)
+    said = summary.sentence(found)
     assert f"on {KERNEL} in a guest)" in said
     assert f"(wall, 95 % interval 0.58 to 1.09, 3 pairs, on {KERNEL}, under emulation)" in said
     assert "this kernel" not in said
 
 
 def test_nothing_known_tells_how_to_know() -> None:
-    said = probe.sentence(document(kernel="5.15.0-1-amd64", own=False))
+    said = summary.sentence(document(kernel="5.15.0-1-amd64", own=False))
     assert "is not known" in said
     assert said.endswith(AGAIN)
 
 
 def test_a_refusal_is_told_instead_of_figures() -> None:
-    said = probe.sentence(document(refused="it saw 1 of 2 packets", wall=wall(0.9)))
+    said = summary.sentence(document(refused="it saw 1 of 2 packets", wall=wall(0.9)))
     assert "(hooks): it saw 1 of 2 packets; throughput of udp" in said
     assert "instruction" not in said
 
@@ -76,7 +76,7 @@ def test_the_cost_of_something_else_is_refused() -> None:
 
 def test_a_calibration_without_one_of_its_rows_is_refused() -> None:
     found = exact()
-    trials = [trial for trial in found.bench.trials if trial.row != probe.WITH]
+    trials = [trial for trial in found.bench.trials if trial.row != WITH]
     half = found.bench.model_copy(update={"trials": tuple(trials)})
     with pytest.raises(ValidationError, match="have figures, expected"):
         ExactCost(probe=HOOKS, kernel=KERNEL, stamps=False, bench=half)
@@ -101,10 +101,10 @@ def test_probes_in_words(probe: Probe, words: str) -> None:
 
 
 def test_a_run_folder_keeps_it(tmp_path: Path) -> None:
-    assert probe.load(tmp_path) is None
+    assert summary.load(tmp_path) is None
     found = document(exact=exact(), wall=wall(0.9))
-    (tmp_path / probe.FILE).write_text(found.model_dump_json(by_alias=True))
-    assert probe.load(tmp_path) == found
-    (tmp_path / probe.FILE).write_text("{}")
+    (tmp_path / FILE).write_text(found.model_dump_json(by_alias=True))
+    assert summary.load(tmp_path) == found
+    (tmp_path / FILE).write_text("{}")
     with pytest.raises(RecordError, match=r"cost\.json"):
-        probe.load(tmp_path)
+        summary.load(tmp_path)

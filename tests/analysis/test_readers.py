@@ -19,6 +19,7 @@ import searches
 import synthetic_run
 
 from skblab_analysis.base.rows import BY_ROW, Table
+from skblab_analysis.cpu.rows import Times, Worked
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.rfc2544.rows import Benchmarked
@@ -110,6 +111,9 @@ def fill(folder: RunFolder) -> None:
     )
     folder.known([ReadBack(knob="rp_filter", value="1", before="0\n2", wanted="1", after="1")])
     folder.known([Counter(kind="thread", name="napi/r0-8193", cpu=None, value=2**60 + 1)])
+    times = Times(cpu=0, user=0, system=1, interrupt=0, softirq=2, idle=3, steal=0)
+    worked = Worked(rate=50, tried=100, forwarded=100, offered_rate=50.0, times=(times,))
+    folder.record(worked)
     folder.record(searches.search("other", 0, 81_000.0))
 
 

@@ -19,7 +19,6 @@ import pytest
 import synthetic_run
 
 from kills import killed_after
-from skblab_analysis import files
 from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError
@@ -542,7 +541,7 @@ def test_tables_cut_off_at_any_file_lose_nothing(
                 raise OSError(errno.EIO, "Input/output error")
             whole(path, data)
 
-        monkeypatch.setattr(files, "write_whole", write)
+        monkeypatch.setattr(disk, "write_whole", write)
         try:
             folder.finish(synthetic_run.environment(), {})
         except SkblabError:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from skblab_analysis import study
 from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.formats import study
+from skblab_analysis.formats.study import Figures, Printed
 from skblab_analysis.layers.account import refuse
-from skblab_analysis.study import Figures, Printed
+from skblab_analysis.report.study import table
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "runners/studies/published/murshed-2016.csv"
 HEADER = "experiment,average_us,median_us,mode_us,stddev_us,average_without_outliers_us,samples\n"
@@ -153,7 +154,7 @@ def test_the_table_has_ours_beside_the_published() -> None:
         study.figures("tcp_transport_layer", [1_000, 2_000]),
     ]
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    console.print(study.table("both, µs", ours, {theirs.experiment: theirs}))
+    console.print(table("both, µs", ours, {theirs.experiment: theirs}))
     assert isinstance(console.file, io.StringIO)
     shown = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
     at = shown.index("udp end to end 3 210 210 200 10 210 4.2×")
@@ -164,6 +165,6 @@ def test_the_table_has_ours_beside_the_published() -> None:
 def test_large_figures_are_not_cut() -> None:
     ours = [study.figures("tcp_transport_layer", [1, 999_999_999, 999_999_998])]
     console = Console(file=io.StringIO(), width=80, color_system=None)
-    console.print(study.table("both, µs", ours, {}))
+    console.print(table("both, µs", ours, {}))
     assert isinstance(console.file, io.StringIO)
     assert "…" not in console.file.getvalue()

@@ -14,7 +14,8 @@ from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
-from skblab_analysis.cost import bench
+from skblab_analysis.cost.bench import cells as cells_of
+from skblab_analysis.formats import bench
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -34,7 +35,7 @@ def test_stamps_off_and_histogrammed(lab: LabRoot, stock: Kernel, tmp_path: Path
     assert len(found.trials) == len(rows) * len(bench.PARTS) * len(bench.FAMILIES)
     for row in rows:
         assert bench.faults(row.name, found.trials, found.proofs) == []
-    cells = bench.cells(found.trials)
+    cells = cells_of(found.trials)
     figures: dict[str, float] = {}
     for family in bench.FAMILIES:
         off, on = (

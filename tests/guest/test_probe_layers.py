@@ -19,8 +19,8 @@ from skblab.probe import cost
 from skblab.probe.cost import exact, wall
 from skblab.probe.loads import Load
 from skblab.probe.verify.plan import BACKENDS
-from skblab_analysis.cost.probe import load as load_cost
-from skblab_analysis.cost.probe import sentence
+from skblab_analysis.cost.summary import load as load_cost
+from skblab_analysis.cost.summary import sentence
 
 RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"]
 

@@ -10,6 +10,7 @@ import pytest
 from conftest import Skblab
 from skblab.testbeds.asked import MIXES
 from skblab_analysis.base.offered import behind
+from skblab_analysis.cpu import summary as cpu_summary
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency.rows import AnomalyRow
 from skblab_analysis.layers import summary as layers_summary
@@ -47,6 +48,9 @@ late_us = [1]
 [measure.layers]
 rates = [300]
 seconds = 1
+[measure.cpu]
+rates = [300]
+seconds = 2
 [repeats]
 least = 1
 most = 1
@@ -93,6 +97,12 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
             parts = [setting.mean(name) or 0.0 for name in layers.names if name != DELAY]
             assert sum(parts) == pytest.approx(2 * (setting.mean(WHOLE) or 0.0), rel=1e-3)
     assert len(latency_summary.of(run)) == len(layers_summary.of(run)) == 1
+    [cpu] = cpu_summary.of(run)
+    assert len(cpu.usages) == 3
+    for times in (one for usage in cpu.usages for trial in usage.trials for one in trial.times):
+        # Of the two seconds of a trial, and what it takes beside them.
+        assert times.busy + times.idle + times.steal > 1.5e9
+    assert all(usage.per_packet() > 0 for usage in cpu.usages)
     for work in work_summary.of(run):
         # Each packet comes into the stack at the router and at the sink.
         assert sum(work.processed.values()) > 2 * 600

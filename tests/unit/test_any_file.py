@@ -24,9 +24,8 @@ from skblab.probe import study as studies
 from skblab.sweep import experiment, hostmachines
 from skblab.sweep.experiment import faults
 from skblab.testbeds import hostsfile
-from skblab_analysis import study
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.formats import catalogue
+from skblab_analysis.formats import catalogue, study
 
 TREE = paths.tree()
 EXPERIMENTS = [file.read_text() for file in sorted((TREE / "runners/experiments").glob("*.toml"))]

@@ -36,7 +36,7 @@ from skblab.probe.verify import counts as verify
 from skblab.selftests import ktap
 from skblab.soak import verdict
 from skblab.testbeds import NETNS, base
-from skblab_analysis import study
+from skblab_analysis.formats import study
 from skblab_analysis.formats.scripts import ScriptName, account
 
 MACHINE = NETNS.machine(4)

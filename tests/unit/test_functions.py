@@ -14,9 +14,9 @@ from skblab.bench.functions import Mark, Section, Symbols
 from skblab.bench.measure import Line
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.cost import bench, functions
-from skblab_analysis.cost.functions import Cost, Counted, Function, Run
 from skblab_analysis.cost.view import of_functions
+from skblab_analysis.formats import bench, functions
+from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 
 SYSTEM_MAP = """\
 0000000000000000 D __per_cpu_start

@@ -20,8 +20,9 @@ from skblab.lab.reporter import Reporter
 from skblab.probe.cost import calibration, exact, wall
 from skblab.probe.loads import Load
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.cost import probe
-from skblab_analysis.cost.probe import CostDocument, Probe
+from skblab_analysis.cost.summary import sentence
+from skblab_analysis.formats import cost as probe
+from skblab_analysis.formats.cost import CostDocument, Probe
 
 SAMPLES = Probe(backend="bpf", source="samples")
 HISTOGRAMS = Probe(backend="bpf", source="histograms")
@@ -129,7 +130,7 @@ def test_another_machine_has_what_is_known_of_ours(
     assert found.exact == made_up()
     assert found.wall is not None
     assert not found.own
-    assert "on 6.12.0-plain in a guest" in probe.sentence(found)
+    assert "on 6.12.0-plain in a guest" in sentence(found)
     # Of samples nothing was measured.
     assert calibration.known("6.12.0", SAMPLES, LAB, reporter).exact is None
 

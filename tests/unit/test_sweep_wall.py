@@ -57,7 +57,7 @@ from skblab.testbeds.sink import Sink
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, UsageError
 from skblab_analysis.base.words import FIXED_SPACE
-from skblab_analysis.files import Event
+from skblab_analysis.formats.journal import Event
 from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.latency import summary as latency_summary

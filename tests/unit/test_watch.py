@@ -34,7 +34,7 @@ from skblab.probe.loads import Load
 from skblab.selftests import guestrun
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.cost.probe import Probe
+from skblab_analysis.formats.cost import Probe
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all: a full disk or a kill leaves what was there."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+
+from skblab_analysis.base.errors import SkblabError
 
 
 def write_whole(path: Path, data: str | bytes) -> None:
@@ -20,3 +27,31 @@ def write_whole(path: Path, data: str | bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def now() -> datetime:
+    """Return the time in UTC, to the millisecond."""
+    moment = datetime.now(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn a full disk or another refusal of the file system into one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = shutil.disk_usage(path.parent).free / 2**20
+            raise SkblabError(
+                f"the disk is full: {free:.0f} MiB free, cannot write {path}; what the run "
+                "folder already holds stays readable; free some space and run again (a sweep: "
+                "skblab resume)"
+            ) from error
+        raise SkblabError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write(path: Path, data: str | bytes) -> None:
+    """Write a file whole; SkblabError in one line when the disk says no."""
+    with explained(path):
+        write_whole(path, data)

@@ -11,24 +11,26 @@ from rich.table import Table
 from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import ABSENT, FIXED_SPACE, number, share, signed
-from skblab_analysis.cost import bench, functions, probe
+from skblab_analysis.cost import bench, summary
+from skblab_analysis.formats import functions
+from skblab_analysis.formats.bench import FAMILIES, BenchDocument, WallPair
 from skblab_analysis.load import Run
 from skblab_analysis.view import View
 
 
 def _sentences(run: Run) -> list[str]:
-    known = probe.load(run.folder)
-    return [probe.sentence(known)] if known else []
+    known = summary.load(run.folder)
+    return [summary.sentence(known)] if known else []
 
 
 VIEW = View(sentences=_sentences)
 
 
-def of_bench(document: bench.BenchDocument) -> list[Table]:
+def of_bench(document: BenchDocument) -> list[Table]:
     """Return the tables of a benchmark of the patches, those that it has figures for."""
     made = [_row_table(document)]
     for path, title in ((bench.forwarding, "Forwarding"), (bench.receive, "UDP receive")):
-        sections = [(family, path(document, family)) for family in bench.FAMILIES]
+        sections = [(family, path(document, family)) for family in FAMILIES]
         sections = [(family, figures) for family, figures in sections if figures]
         if sections:
             made.append(_cost_table(title, sections))
@@ -68,7 +70,7 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
     return table
 
 
-def _row_table(document: bench.BenchDocument) -> Table:
+def _row_table(document: BenchDocument) -> Table:
     table = titled("Rows")
     table.add_column("row", no_wrap=True)
     for name in ("what it is", "kernel", "read by"):
@@ -134,12 +136,12 @@ def _margin(one: Difference | None) -> str:
     return text if one.significant else f"({text})"
 
 
-def _wall_table(pairs: Sequence[bench.WallPair]) -> Table:
+def _wall_table(pairs: Sequence[WallPair]) -> Table:
     table = titled("Throughput of forwarding (wall, stamps on over off)")
     table.add_column("packets", no_wrap=True)
     for name in ("pairs", "off kpps", "on kpps", "on / off", "95 %"):
         table.add_column(name, justify="right", no_wrap=True)
-    for family in bench.FAMILIES:
+    for family in FAMILIES:
         found = bench.ratio([pair for pair in pairs if pair.family == family])
         if found is not None:
             table.add_row(

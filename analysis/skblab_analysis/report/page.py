@@ -13,8 +13,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from skblab_analysis import files
-from skblab_analysis.base import words
+from skblab_analysis.base import disk, words
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.load import load
@@ -71,7 +70,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
         )
     )
     path = folder / "index.html"
-    files.write(path, page)
+    disk.write(path, page)
     return path
 
 

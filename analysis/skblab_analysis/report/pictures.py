@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from skblab_analysis import files
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.pictures import TEMPLATES, Picture, Value, quoted
 
@@ -35,8 +35,8 @@ def write(picture: Picture, folder: Path) -> None:
             *map(_template, parts),
         ]
     )
-    files.write(folder / f"{picture.name}.dat", picture.data)
-    files.write(folder / f"{picture.name}.gp", script)
+    disk.write(folder / f"{picture.name}.dat", picture.data)
+    disk.write(folder / f"{picture.name}.gp", script)
     for suffix in OUTPUTS:
         (folder / f"{picture.name}{suffix}").unlink(missing_ok=True)
 

@@ -14,7 +14,8 @@ from skblab_analysis.base.whole import Signed, Whole
 Clock = Literal["wall", "exact"]
 Part = Literal["whole", "tester"]
 Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
-Measure = Literal["instructions", "throughput", "latency", "layers", "tester"]
+# A word: which there are only the measures' packages say.
+Measure = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
 
 
 class OfTrial(Row):
@@ -63,8 +64,8 @@ class TrialRow(OfRow):
         Measure | None,
         Column(
             NO_UNIT,
-            "What it measures: `instructions`, `throughput`, `latency`, `layers`, or `tester`: any "
-            "of these, of the tester alone; null: it is of no sweep.",
+            "What it measures: `instructions`, or a measure of an experiment file such as "
+            "`latency`, or `tester`: any of these, of the tester alone; null: it is of no sweep.",
         ),
     ] = None
     rate: Annotated[

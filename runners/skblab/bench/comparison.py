@@ -25,8 +25,8 @@ from skblab.machine.watch import Watch
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.cost import bench as records
-from skblab_analysis.cost import functions as figures
+from skblab_analysis.formats import bench as records
+from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats.run import Environment, Plan, Timing
 from skblab_analysis.runfolder import RunFolder
 

@@ -18,7 +18,7 @@ from skblab.testbeds import base, netns
 from skblab_analysis.base import checked
 from skblab_analysis.base.errors import SkblabError, one_line, understood
 from skblab_analysis.base.whole import MOST_COUNTED, whole
-from skblab_analysis.cost.bench import FAMILIES, PARTS, Family, Part, Proof, Trial, WallPair
+from skblab_analysis.formats.bench import FAMILIES, PARTS, Family, Part, Proof, Trial, WallPair
 
 # Emulation on a loaded machine is slow and not dead.
 SECONDS = 4 * 3600

@@ -10,7 +10,7 @@ from typing import Literal
 
 from skblab.lab import kernel
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.cost.bench import Group
+from skblab_analysis.formats.bench import Group
 
 Boot = str
 # The three kernels of the series; any other name is that of an alternative.

@@ -18,7 +18,7 @@ from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
 from skblab.machine.watch import Watch
 from skblab_analysis.base.disk import write_whole
-from skblab_analysis.cost import bench as records
+from skblab_analysis.formats import bench as records
 from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.run import Environment, Plan, Timing
 from skblab_analysis.runfolder import RunFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skblab.bench.measure import SECONDS, head, wall_pairs
 from skblab.machine.guest import Guest
-from skblab_analysis.cost.bench import WallPair
+from skblab_analysis.formats.bench import WallPair
 
 # About a second and a half under emulation.
 PACKETS = 100_000

@@ -11,8 +11,8 @@ from skblab.bench.comparison import BATCH, Comparison, asked, kernels
 from skblab.bench.kernels import Others, patches
 from skblab.commands.bench import bench
 from skblab.lab.reporter import Reporter, printer
-from skblab_analysis.cost import functions as figures
 from skblab_analysis.cost.view import of_functions
+from skblab_analysis.formats import functions as figures
 
 
 @bench.command("functions")

@@ -30,12 +30,13 @@ from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparab
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
-from skblab_analysis.cost.probe import sentence
+from skblab_analysis.cost.summary import sentence
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.scripts import series as script_series
 from skblab_analysis.layers import series, tables, trial_view
 from skblab_analysis.layers.account import MAX_UNACCOUNTED
 from skblab_analysis.load import load
+from skblab_analysis.report import study as study_table
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
 
@@ -231,7 +232,11 @@ def study_(
     reporter = Reporter()
     root = labroot.ensure(reporter)
     folder, found, where = study.recorded(experiment, file, root, max_unaccounted, reporter)
-    study.show(printer(), experiment, found, published, where)
+    console = printer()
+    title = f"{experiment.name}: ours ({where}) and published, µs"
+    console.print(study_table.table(title, found, published))
+    console.print(study_table.RULES)
+    console.print(f"What differs: {experiment.differs}")
     typer.echo(f"Results: {folder.path}")
 
 

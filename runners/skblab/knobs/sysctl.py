@@ -100,6 +100,11 @@ _SYSCTLS = (
                 "Packets that the backlog, where RPS puts them, is polled for at a time.",
             ),
             (
+                *("netdev_max_backlog", "", 1, _MANY - 1),
+                "Packets that wait in a CPU's backlog, where RPS and veth without NAPI put them; "
+                "further ones are dropped.",
+            ),
+            (
                 *("busy_poll", "", 0, _MANY - 1),
                 "Microseconds that poll() and select() themselves look at the NIC's queue.",
             ),

@@ -8,13 +8,11 @@ is loaded, known packets are sent, and every packet's time is read and kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from rich.console import Console
 
 from skblab.lab import kernel, paths
 from skblab.lab.guest.chosen import make_spec
@@ -29,13 +27,13 @@ from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Load
 from skblab.probe.scripts import session, systemtap
 from skblab.probe.targets import Target
-from skblab_analysis import files, study
-from skblab_analysis.base import tomlfile
+from skblab_analysis.base import disk, tomlfile
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.formats import study
 from skblab_analysis.formats.run import Plan, RunName
+from skblab_analysis.formats.study import Figures, Printed
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.study import Figures, Printed
 
 # Of output: many times what is printed between two looks of its reader.
 BUFFER_MIB = 16
@@ -124,8 +122,8 @@ def run(
             name = f"{protocol}_{interval}"
             with reporter.step(name), watched(folder, watch, "wall", name):
                 printed = _printed(experiment, target, labroot, protocol, interval, reporter)
-            files.write(folder.logs / f"{name}.txt", _text(printed))
-            files.write(folder.logs / f"{name}-said.txt", printed.said)
+            disk.write(folder.logs / f"{name}.txt", _text(printed))
+            disk.write(folder.logs / f"{name}-said.txt", printed.said)
             account = study.account(
                 trial,
                 printed,
@@ -143,7 +141,7 @@ def run(
             found.append(study.figures(name, [packet.ns for packet in printed.packets]))
             done(trial + 1)
     text = "".join(figures.model_dump_json() + "\n" for figures in found)
-    files.write(folder.path / "figures.jsonl", text)
+    disk.write(folder.path / "figures.jsonl", text)
     return found
 
 
@@ -185,17 +183,3 @@ def _printed(
             time.sleep(QUIET_SECONDS)
             stderr = running.end()
     return study.read_printed(running.lines, stderr)
-
-
-def show(
-    console: Console,
-    experiment: Experiment,
-    found: Sequence[Figures],
-    published: Mapping[str, Figures],
-    where: str,
-) -> None:
-    """Print the table, and what one has to know to read it."""
-    title = f"{experiment.name}: ours ({where}) and published, µs"
-    console.print(study.table(title, found, published))
-    console.print(study.RULES)
-    console.print(f"What differs: {experiment.differs}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from skblab.sweep.measure.base import Measure, Part, Program, Sections
+from skblab.sweep.measure.cpu import CPU
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measure.latency import LATENCY
 from skblab.sweep.measure.layers import LAYERS
@@ -11,7 +12,7 @@ from skblab.sweep.measure.rfc2544.part import RFC2544
 from skblab.sweep.measure.throughput.measure import THROUGHPUT
 
 # In the order that plans begin with, before they are put in a random one.
-MEASURES: tuple[Measure, ...] = (THROUGHPUT, LATENCY, LAYERS)
+MEASURES: tuple[Measure, ...] = (THROUGHPUT, LATENCY, LAYERS, CPU)
 # RFC 2544's other tests have no measurements of their own: they follow a search.
 PARTS: tuple[Part, ...] = (*MEASURES, RFC2544)
 

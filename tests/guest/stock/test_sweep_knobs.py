@@ -34,6 +34,7 @@ VALUES: dict[str, tuple[Value, Value]] = {
     "netdev_budget": (3000, 600),
     "netdev_budget_usecs": (9000, 16000),
     "dev_weight": (32, 128),
+    "netdev_max_backlog": (5000, 300),
     "busy_poll": (50, 0),
     "busy_read": (50, 0),
     "rfs_entries": (32768, 0),

@@ -17,7 +17,7 @@ from skblab.probe.scripts import BACKENDS
 from skblab.probe.targets import Target
 from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RefusedError, read
-from skblab_analysis.cost.probe import FILE, CostDocument, ExactCost, Probe, WallCost
+from skblab_analysis.formats.cost import FILE, CostDocument, ExactCost, Probe, WallCost
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 

@@ -23,8 +23,8 @@ from skblab.machine.guest import Guest
 from skblab.machine.watch import Watch
 from skblab.probe.scripts import BACKENDS, bpftrace, names, systemtap
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.cost import bench
-from skblab_analysis.cost.probe import FAMILY, WITH, WITHOUT, ExactCost, Probe
+from skblab_analysis.formats import bench
+from skblab_analysis.formats.cost import FAMILY, WITH, WITHOUT, ExactCost, Probe
 from skblab_analysis.formats.run import Environment
 from skblab_analysis.formats.scripts import Tool
 

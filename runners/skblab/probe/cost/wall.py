@@ -21,7 +21,7 @@ from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.testbeds import traffic
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.cost.probe import Pair, Probe, WallCost
+from skblab_analysis.formats.cost import Pair, Probe, WallCost
 
 PACKETS = 10_000
 PAIRS = 5

@@ -30,7 +30,7 @@ from skblab.testbeds import traffic
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import bounds, index
-from skblab_analysis.cost.probe import ExactCost, Probe
+from skblab_analysis.formats.cost import ExactCost, Probe
 from skblab_analysis.formats.pathlat import LayerDistribution, PathDocument, PathlatDocument
 from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument
 

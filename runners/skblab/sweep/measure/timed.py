@@ -20,7 +20,7 @@ from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
 from skblab.testbeds import Testbed
 from skblab_analysis.base.certainty import widest
-from skblab_analysis.files import Event
+from skblab_analysis.formats.journal import Event
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock

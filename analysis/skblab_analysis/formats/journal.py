@@ -1,55 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of a run folder: each whole or as it was before, and the journal.
-
-All but the journal are written beside their place, flushed and renamed, so a full disk or a
-kill leaves what was there. The journal is appended to line by line, each line flushed.
-"""
+"""The journal of a run folder: appended to line by line, each line flushed."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import shutil
 import threading
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import Model, RecordError, parse
-from skblab_analysis.base.disk import write_whole
-from skblab_analysis.base.errors import SkblabError
-
-
-def now() -> datetime:
-    """Return the time in UTC, to the millisecond."""
-    moment = datetime.now(UTC)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-@contextlib.contextmanager
-def disk(path: Path) -> Iterator[None]:
-    """Turn a full disk or another refusal of the file system into one line."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            free = shutil.disk_usage(path.parent).free / 2**20
-            raise SkblabError(
-                f"the disk is full: {free:.0f} MiB free, cannot write {path}; what the run "
-                "folder already holds stays readable; free some space and run again (a sweep: "
-                "skblab resume)"
-            ) from error
-        raise SkblabError(f"cannot write {path}: {error.strerror}") from error
-
-
-def write(path: Path, data: str | bytes) -> None:
-    """Write a file whole; SkblabError in one line when the disk says no."""
-    with disk(path):
-        write_whole(path, data)
 
 
 class Event(BaseModel):
@@ -85,8 +49,10 @@ class Journal:
         reserved = {"at", "event"} & data.keys()
         if reserved:
             raise ValueError(f"journal data may not be named {sorted(reserved)}")
-        line = json.dumps({"at": now().isoformat(), "event": event, **data}, ensure_ascii=False)
-        with self._whole, disk(self.path), self.path.open("ab") as handle:
+        line = json.dumps(
+            {"at": disk.now().isoformat(), "event": event, **data}, ensure_ascii=False
+        )
+        with self._whole, disk.explained(self.path), self.path.open("ab") as handle:
             handle.write(line.encode() + b"\n")
             handle.flush()
             os.fsync(handle.fileno())

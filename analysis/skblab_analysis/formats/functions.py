@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.cost.bench import Family, Part, Row, RowName
+from skblab_analysis.formats.bench import Family, Part, Row, RowName
 from skblab_analysis.formats.run import Environment, Timing
 
 Case = Literal["forward", "receive", "poll"]
 # The parts that a case adds up, and those that it takes off, of the same row. Receiving is with
-# its generator: a packet for the socket passes no sink, as the tester's do (see bench.py).
+# its generator: a packet for the socket passes no sink, as the tester's do (see cost/bench.py).
 CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
     "forward": (("forward",), ("tester",)),
     "receive": (("queue", "read"), ()),

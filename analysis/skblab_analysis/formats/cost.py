@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a probe itself costs: instructions per packet, and the throughput that it leaves.
+"""The documents of what a probe itself costs: instructions per packet, and throughput.
 
 Both are measured once for a kernel and a probe, in guests of their own, and kept; a run's cost.json
 has what was known at its end.
@@ -7,24 +7,19 @@ has what was known at its end.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis.base.certainty import Difference, difference
-from skblab_analysis.base.checked import read
 from skblab_analysis.base.whole import Positive
-from skblab_analysis.base.words import number, signed
-from skblab_analysis.cost import bench
-from skblab_analysis.cost.bench import BenchDocument
+from skblab_analysis.formats.bench import PARTS, BenchDocument, Family, Part
 from skblab_analysis.formats.pathlat import Source
 
 # Rows of the benchmark that a calibration consists of.
 WITHOUT, WITH = "without", "with"
-FAMILY: bench.Family = 4
+FAMILY: Family = 4
 FILE = "cost.json"
-METHOD = "docs/cost.md has the method."
 
 
 class _Part(BaseModel):
@@ -64,27 +59,37 @@ class ExactCost(_Part):
 
     @model_validator(mode="after")
     def _has_figures(self) -> Self:
-        for figures in (bench.forwarding, bench.receive):
-            names = [one.row.name for one in figures(self.bench, FAMILY)]
-            if names != [WITHOUT, WITH]:
-                raise ValueError(f"rows {names} have figures, expected {[WITHOUT, WITH]}")
+        run = {(trial.row, trial.part) for trial in self.bench.trials if trial.family == FAMILY}
+        names = [
+            row.name
+            for row in self.bench.rows
+            if not row.refused and all((row.name, part) in run for part in PARTS)
+        ]
+        if names != [WITHOUT, WITH]:
+            raise ValueError(f"rows {names} have figures, expected {[WITHOUT, WITH]}")
         return self
 
     @property
     def forward(self) -> float:
         """Instructions more for each forwarded packet."""
-        return _difference(bench.forwarding(self.bench, FAMILY))
+        return self._more("forward") - self._more("tester")
 
     @property
     def receive(self) -> float:
         """Instructions more for each received packet."""
-        return _difference(bench.receive(self.bench, FAMILY))
+        return self._more("queue") + self._more("read")
 
-
-def _difference(figures: list[bench.Figures]) -> float:
-    found = figures[1].difference
-    assert found is not None
-    return found
+    def _more(self, part: Part) -> float:
+        """Return what a packet takes more in a part; the lowest trial of each row counts."""
+        without, with_ = (
+            min(
+                trial.per_packet
+                for trial in self.bench.trials
+                if (trial.row, trial.part, trial.family) == (row, part, FAMILY)
+            )
+            for row in (WITHOUT, WITH)
+        )
+        return with_ - without
 
 
 class Pair(_Part):
@@ -136,55 +141,3 @@ class CostDocument(_Part):
             if one is not None and self.own and one.kernel != self.kernel:
                 raise ValueError(f"measured on {one.kernel}, expected {self.kernel}")
         return self
-
-
-def load(folder: Path) -> CostDocument | None:
-    """Return the cost that a run folder has; None without one, RecordError for a broken one."""
-    path = folder / FILE
-    return read(CostDocument, path, "the cost document") if path.exists() else None
-
-
-def sentence(cost: CostDocument) -> str:
-    """Return the cost in a sentence, or how to get it."""
-    head = f"What the probe itself costs ({cost.probe})"
-    parts = []
-    if cost.exact is not None:
-        where = "on this kernel" if cost.own else f"on {cost.exact.kernel} in a guest"
-        stamps = ", the kernel's stamps included" if cost.exact.stamps else ""
-        parts.append(
-            f"{_instructions(cost.exact.forward)} per forwarded packet, "
-            f"{_more(cost.exact.receive)} per received one (exact, IPv4, {where}{stamps})"
-        )
-    if cost.refused:
-        parts.append(cost.refused)
-    if cost.wall is not None:
-        parts.append(_throughput(cost.wall, cost.own))
-    if not parts:
-        return (
-            f"{head} is not known: nothing is counted on this kernel, and it has not been on one "
-            f"of ours. To have it measured there: {cost.again}"
-        )
-    return f"{head}: {'; '.join(parts)}. {METHOD}"
-
-
-def _more(value: float) -> str:
-    # Half an instruction is none.
-    return signed(round(value))
-
-
-def _instructions(value: float) -> str:
-    return f"{_more(value)} instruction{'' if abs(round(value)) == 1 else 's'}"
-
-
-def _throughput(wall: WallCost, own: bool) -> str:
-    found = wall.difference
-    count = "1 pair"
-    if found.low is not None and found.high is not None:
-        low, high = number(1 + found.low, 2), number(1 + found.high, 2)
-        count = f"95 % interval {low} to {high}, {found.blocks} pairs"
-    where = "under emulation" if wall.accel == "tcg" else "in a guest with KVM"
-    kernel = "" if own else f", on {wall.kernel}"
-    return (
-        f"throughput of {wall.load} with it {number(1 + found.effect, 2)} of without "
-        f"(wall, {count}{kernel}, {where})"
-    )

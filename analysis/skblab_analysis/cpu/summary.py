@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPU time per packet at given rates: by setting over all blocks, and what settings differ.
+
+Settings are compared within a traffic and a rate only, block by block, by all CPU time of a
+forwarded packet. A block in which the generator did not keep the rate is in no comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import AGAIN, Change, FalseAlarms, Sample
+from skblab_analysis.cpu.rows import TimesRow, Trial, trials
+from skblab_analysis.latency.summary import in_order
+from skblab_analysis.load import Run
+
+
+@dataclass(frozen=True)
+class Usage:
+    """A setting at a rate: its trials, one in each block."""
+
+    setting: str
+    trials: tuple[Trial, ...]
+
+    def per_packet(self, name: str = "busy") -> float:
+        """Return one of its times a packet over all blocks, in ns, all CPUs together."""
+        spent = sum(trial.per_packet(name) * trial.forwarded for trial in self.trials)
+        return spent / sum(trial.forwarded for trial in self.trials)
+
+    @property
+    def by_cpu(self) -> dict[int, float]:
+        """What part of its time each CPU was busy; of those that were."""
+        busy: dict[int, int] = {}
+        whole: dict[int, int] = {}
+        for times in (times for trial in self.trials for times in trial.times):
+            busy[times.cpu] = busy.get(times.cpu, 0) + times.busy
+            whole[times.cpu] = whole.get(times.cpu, 0) + times.busy + times.idle + times.steal
+        return {cpu: spent / whole[cpu] for cpu, spent in sorted(busy.items()) if spent}
+
+    @property
+    def sample(self) -> Sample:
+        """CPU time of a packet by block, in ns, of blocks that kept the rate."""
+        return {trial.block: trial.per_packet() for trial in self.trials if trial.kept}
+
+
+@dataclass(frozen=True)
+class CpuSummary:
+    """All settings at one rate of one traffic, the baseline first, then in the order given."""
+
+    traffic: str
+    rate: int
+    baseline: str | None
+    usages: tuple[Usage, ...]
+    changes: tuple[Change, ...]
+
+    def change(self, setting: str) -> Change | None:
+        """Return what a setting differs from the baseline; None if it is not compared."""
+        return next((change for change in self.changes if change.setting == setting), None)
+
+    @property
+    def best(self) -> Change | None:
+        """The setting that takes less CPU time than the baseline by most, significantly."""
+        less = [
+            change
+            for change in self.changes
+            if change.difference.significant
+            and change.difference.effect < 0
+            and change.setting != AGAIN
+        ]
+        return min(less, key=lambda change: change.difference.effect, default=None)
+
+
+def of(run: Run) -> list[CpuSummary]:
+    """Return the CPU time of a run's packets, of each traffic and rate."""
+    found = run.in_order(trials(run.rows(TimesRow), run.trials))
+    kinds = in_order([(trial.traffic, trial.rate) for trial in found])
+    return [
+        _summary(
+            kind,
+            [trial for trial in found if (trial.traffic, trial.rate) == kind],
+            run.document.plan.baseline,
+        )
+        for kind in kinds
+    ]
+
+
+def false_alarms(found: Sequence[CpuSummary]) -> FalseAlarms:
+    """Return how often the baseline differed significantly from itself."""
+    again = [change for summary in found if (change := summary.change(AGAIN)) is not None]
+    return certainty.false_alarms([change.difference for change in again])
+
+
+def _summary(kind: tuple[str, int], found: Sequence[Trial], baseline: str | None) -> CpuSummary:
+    names = list(dict.fromkeys(trial.setting for trial in found))
+    names.sort(key=lambda name: name != baseline)
+    usages = tuple(
+        Usage(name, tuple(trial for trial in found if trial.setting == name)) for name in names
+    )
+    known = names[0] == baseline
+    return CpuSummary(
+        *kind,
+        baseline=baseline if known else None,
+        usages=usages,
+        changes=tuple(_changes(usages)) if known else (),
+    )
+
+
+def _changes(usages: Sequence[Usage]) -> list[Change]:
+    first, *others = usages
+    # That of a mean is no greater than that of its worst block.
+    resolution = max(trial.resolution for usage in usages for trial in usage.trials)
+    compared = [
+        (
+            usage.setting,
+            certainty.difference(first.sample, usage.sample, resolution=resolution, relative=True),
+        )
+        for usage in others
+    ]
+    return [Change(setting, found) for setting, found in compared if found is not None]

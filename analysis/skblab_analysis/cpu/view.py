@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPU time per packet by setting: its table, the page's section, and sentences about it.
+
+A difference in brackets is not significant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.differences import (
+    alarms_text,
+    change_text,
+    difference_text,
+    half_text,
+    not_significant,
+)
+from skblab_analysis.base.offered import KEPT, behind
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import (
+    ABSENT,
+    FIXED_SPACE,
+    NARROW_SPACE,
+    at_rate,
+    joined,
+    number,
+    quantity,
+    share,
+)
+from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of
+from skblab_analysis.load import Run
+from skblab_analysis.view import Cells, Section, View, suffix
+
+# Of Times, those that have a column.
+SHOWN = ("busy", "softirq", "system")
+
+
+def tables(summary: CpuSummary) -> list[Table]:
+    """Return CPU time of a packet by setting at one rate."""
+    table = titled(f"CPU time (ns per packet, {at_rate(summary)})")
+    table.add_column("setting", overflow="fold")
+    for name in (*SHOWN, "differs", "95 %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("CPUs busy", justify="right")
+    for usage in summary.usages:
+        table.add_row(
+            escape(usage.setting), *_times(usage), *_differs(usage, summary), _by_cpu(usage)
+        )
+    if any(change.difference.significant is not True for change in summary.changes):
+        table.caption = "in brackets: not significant"
+    return [table]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one traffic at one rate."""
+
+    suffix: str
+    title: str
+    rows: tuple[Cells, ...]
+
+
+def _section(summary: CpuSummary, place: int) -> Section:
+    rows = tuple(
+        Cells(
+            name=usage.setting,
+            figures=(
+                *_differs(usage, summary),
+                *_times(usage, NARROW_SPACE),
+                _by_cpu(usage),
+                str(len(usage.trials)),
+                "not kept" if behind(usage.trials) else "kept",
+            ),
+            strong=usage.setting == summary.baseline,
+        )
+        for usage in summary.usages
+    )
+    return Section("cpu/section.html.j2", Shown(suffix(place), at_rate(summary), rows))
+
+
+def _times(usage: Usage, space: str = " ") -> tuple[str, ...]:
+    return tuple(number(usage.per_packet(name), 0, space) for name in SHOWN)
+
+
+def _differs(usage: Usage, summary: CpuSummary) -> tuple[str, str]:
+    """Return what a setting differs from the baseline, and half of the interval."""
+    if usage.setting == summary.baseline:
+        return "baseline", ""
+    change = summary.change(usage.setting)
+    if change is None:
+        return ABSENT, ""
+    return difference_text(change.difference), half_text(change.difference)
+
+
+def _by_cpu(usage: Usage) -> str:
+    """Return how busy each CPU was: 0: 40, 1: 2 %."""
+    parts = [f"{cpu}: {100 * busy:.0f}" for cpu, busy in usage.by_cpu.items()]
+    return f"{', '.join(parts)}{FIXED_SPACE}%" if parts else ABSENT
+
+
+def headline(found: Sequence[CpuSummary]) -> str | None:
+    """Return the finding in one sentence; None if there is none."""
+    best = [(summary, change) for summary in found if (change := summary.best) is not None]
+    if best:
+        summary, change = min(best, key=lambda pair: pair[1].difference.effect)
+        return (
+            f"a packet takes {share(-change.difference.effect)} less CPU time with "
+            f"{change.setting} than with {summary.baseline} ({at_rate(summary)})"
+        )
+    for summary in found:
+        first = summary.usages[0]
+        time = quantity(first.per_packet(), "ns")
+        return f"a packet takes {time} of CPU time with {first.setting} ({at_rate(summary)})"
+    return None
+
+
+def sentences(found: Sequence[CpuSummary]) -> list[str]:
+    """Return the findings."""
+    said = [sentence for summary in found for sentence in _sentences(summary)]
+    return [*said, *alarms_text("CPU time", false_alarms(found))]
+
+
+def _sentences(summary: CpuSummary) -> Iterator[str]:
+    first = summary.usages[0]
+    whole, softirq = (quantity(first.per_packet(name), "ns") for name in ("busy", "softirq"))
+    yield (
+        f"{at_rate(summary)}: with {first.setting} a packet takes {whole} of CPU time, "
+        f"{softirq} of it in softirqs."
+    )
+    compared = [change for change in summary.changes if change.setting != AGAIN]
+    if significant := [change for change in compared if change.difference.significant]:
+        order = sorted(significant, key=lambda change: change.difference.effect)
+        said = joined([change_text(change) for change in order])
+        yield f"Its CPU time against {summary.baseline}: {said}."
+    yield from not_significant(compared)
+
+
+def unseen(found: Sequence[CpuSummary]) -> list[str]:
+    """Return what these trials could not tell."""
+    said = []
+    for summary in found:
+        slow = [usage.setting for usage in summary.usages if behind(usage.trials)]
+        if slow:
+            said.append(
+                f"{at_rate(summary)}: the generator sent over {share(KEPT, 0)} less than that in "
+                f"some block of {joined(slow)}: this CPU time is in no comparison."
+            )
+    if found:
+        said.append(
+            "CPU time is all that the CPUs of the device under test did in a trial: what else ran "
+            "there is in it, and in one guest the generator, too."
+        )
+    return said
+
+
+def _best(run: Run) -> list[str]:
+    return [change.setting for summary in of(run) if (change := summary.best) is not None]
+
+
+VIEW = View(
+    tables=lambda run: [table for found in of(run) for table in tables(found)],
+    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    headline=lambda run: headline(of(run)),
+    sentences=lambda run: sentences(of(run)),
+    unseen=lambda run: unseen(of(run)),
+    best=_best,
+)

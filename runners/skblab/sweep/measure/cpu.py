@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPU time: packets at a rate, and what the device under test spends on them.
+
+Its CPUs' times are read from /proc/stat right before and right after packets are offered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from skblab.machine.transport import Transport
+from skblab.sweep.measure.base import TRIAL_SECONDS, AtRates, Attempt, Measure, Sections
+from skblab.sweep.planned import Measurement
+from skblab.testbeds import Kind, Sending
+from skblab_analysis.base.errors import SkblabError, understood
+from skblab_analysis.base.offered import offered_rate
+from skblab_analysis.base.whole import MOST, whole
+from skblab_analysis.base.words import quantity
+from skblab_analysis.cpu.rows import TICK_NS, Times, TimesRow, Worked, by_setting, trials
+from skblab_analysis.load import Run
+
+READING = ("cat", "/proc/stat")
+# Columns of a CPU's line (show_stat); guests' time is in user's and nice's.
+COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+# These two may fall: the kernel reckons them from when the CPU went idle.
+MAY_FALL = frozenset(("idle", "iowait"))
+_LINE = re.compile(r"cpu(\d+) (.+)")
+
+# Ticks by the number of a CPU, in the order of COLUMNS.
+Stat = Mapping[int, Sequence[int]]
+
+
+class Cpu(AtRates):
+    """CPU time per packet at given rates."""
+
+    seconds: Annotated[float, Field(ge=1, le=3600)] = 10.0
+
+
+def parse(printed: str) -> Stat:
+    """Return each CPU's ticks in what /proc/stat says; SkblabError if it has none."""
+    with understood("/proc/stat", printed):
+        lines = filter(None, map(_LINE.fullmatch, map(str.strip, printed.splitlines())))
+        found = {
+            whole(line[1]): [whole(word, MOST) for word in line[2].split()[: len(COLUMNS)]]
+            for line in lines
+        }
+        if not found or any(len(ticks) != len(COLUMNS) for ticks in found.values()):
+            raise ValueError(f"expected a line for each CPU with {len(COLUMNS)} numbers")
+    return found
+
+
+def difference(before: Stat, after: Stat) -> tuple[Times, ...]:
+    """Return what each CPU did between two readings; SkblabError if that is not known."""
+    if before.keys() != after.keys():
+        raise SkblabError("/proc/stat has other CPUs after the trial than before it")
+    return tuple(_times(cpu, before[cpu], after[cpu]) for cpu in sorted(after))
+
+
+def _times(cpu: int, before: Sequence[int], after: Sequence[int]) -> Times:
+    ticks = {}
+    for name, since, now in zip(COLUMNS, before, after, strict=True):
+        if now < since and name not in MAY_FALL:
+            raise SkblabError(
+                f"/proc/stat: {name} of CPU {cpu} fell from {since} to {now} in the trial: what "
+                "it counted is not known"
+            )
+        ticks[name] = TICK_NS * max(now - since, 0)
+    return Times(
+        cpu=cpu,
+        user=ticks["user"] + ticks["nice"],
+        system=ticks["system"],
+        interrupt=ticks["irq"],
+        softirq=ticks["softirq"],
+        idle=ticks["idle"] + ticks["iowait"],
+        steal=ticks["steal"],
+    )
+
+
+def read(transport: Transport) -> Stat:
+    """Return what the CPUs of a machine have done until now."""
+    return parse(transport.run(READING).check("reading CPU times").stdout)
+
+
+class CpuMeasure(Measure):
+    """The Measure: of the device under test alone, for a tester has no such CPUs."""
+
+    name = "cpu"
+    section = Cpu
+    unit = "ns of CPU time a packet"
+    calibrates = False
+    narrows = True
+
+    def rates(self, asked: Sections) -> Sequence[int | None]:
+        """Return the file's rates, in packets a second."""
+        return asked[Cpu].rates
+
+    def seconds(self, asked: Sections, measurement: Measurement) -> float:
+        """Return about how long a trial takes."""
+        return asked[Cpu].seconds + TRIAL_SECONDS
+
+    def commands(
+        self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
+    ) -> Iterator[str]:
+        """Yield what is sent between two readings."""
+        reading = f"{' '.join(READING)}  # on the router"
+        yield reading
+        yield kind.offering(_sending(asked[Cpu], measurement), cpus)
+        yield reading
+
+    def measure(self, attempt: Attempt) -> Callable[[], None]:
+        """Run a trial; SkblabError if it cannot be run."""
+        cpu, key, testbed = attempt.asked[Cpu], attempt.key, attempt.testbed
+        assert attempt.measurement.rate is not None
+        before = read(testbed.transport)
+        offered = testbed.offer(_sending(cpu, attempt.measurement))
+        times = difference(before, read(testbed.transport))
+        worked = Worked(
+            setting=key.setting,
+            block=key.block,
+            boot_knobs=key.boot_knobs,
+            traffic=key.traffic,
+            rate=attempt.measurement.rate,
+            tried=offered.tried,
+            forwarded=offered.forwarded,
+            offered_rate=offered_rate(offered.tried, cpu.seconds, offered.microseconds / 1e6),
+            times=times,
+        )
+        return lambda: _record(attempt, worked)
+
+    def by_block(self, run: Run) -> Iterable[Sequence[float]]:
+        """Return the CPU time of each setting."""
+        return by_setting(trials(run.rows(TimesRow), run.trials))
+
+
+CPU = CpuMeasure()
+
+
+def _sending(cpu: Cpu, measurement: Measurement) -> Sending:
+    assert measurement.rate is not None
+    return Sending.timed(measurement.stream, measurement.rate, cpu.seconds)
+
+
+def _record(attempt: Attempt, worked: Worked) -> None:
+    attempt.folder.record(worked)
+    attempt.best.add(attempt.key, worked.per_packet)
+    attempt.reporter.say(
+        f"block {worked.block + 1}, {worked.setting}, {worked.traffic}, {worked.rate}/s: "
+        f"{quantity(worked.per_packet, 'ns')} of CPU time a packet, "
+        f"{worked.forwarded} of {worked.tried} packets forwarded"
+    )

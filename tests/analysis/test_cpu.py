@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPU time per packet: what is stored, what settings differ, and what is shown of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import page_checks
+import pytest
+import searches
+from test_report import fake_gnuplot
+from test_tables import text
+
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.cpu.rows import TICK_NS, Times, TimesRow, Worked, by_setting, trials
+from skblab_analysis.cpu.summary import of
+from skblab_analysis.load import Run, load
+from skblab_analysis.report import findings
+from skblab_analysis.report.page import build_report
+from skblab_analysis.report.terminal import of_run
+from skblab_analysis.runfolder import RunFolder
+
+SECONDS = 10
+
+
+def worked(setting: str, block: int, softirq: int, *, kept: bool = True, **more: int) -> Worked:
+    """A trial of two CPUs at 1000 packets a second: ticks in softirqs, and 100 more of system."""
+    whole = SECONDS * 100
+    busy = Times(
+        cpu=0,
+        user=0,
+        system=100 * TICK_NS,
+        interrupt=0,
+        softirq=softirq * TICK_NS,
+        idle=(whole - 100 - softirq) * TICK_NS,
+        steal=0,
+    )
+    other = Times(cpu=1, user=0, system=0, interrupt=0, softirq=0, idle=whole * TICK_NS, steal=0)
+    known = {"tried": 10_000, "forwarded": 10_000} | more
+    return Worked(
+        setting=setting,
+        block=block,
+        traffic="IPv4",
+        rate=1000,
+        offered_rate=1000 if kept else 900,
+        times=(busy, other),
+        **known,
+    )
+
+
+def recorded(results: Path, *found: Worked) -> Run:
+    folder = RunFolder.create(results, "cpu", searches.plan(), synthetic=True)
+    for trial in found:
+        folder.record(trial)
+    return load(folder.path)
+
+
+def sweep(results: Path) -> Run:
+    return recorded(
+        results,
+        *(
+            worked(setting, block, softirq + block)
+            for block in range(3)
+            for setting, softirq in (("baseline", 300), (AGAIN, 302), ("slow", 400), ("quick", 200))
+        ),
+    )
+
+
+def test_a_trial_has_a_row_for_each_cpu(tmp_path: Path) -> None:
+    run = recorded(tmp_path, worked("baseline", 0, 300, tried=10_001))
+    [trial] = run.trials
+    assert (trial.measure, trial.rate, trial.state) == ("cpu", 1000, "good")
+    assert (trial.tried, trial.forwarded, trial.lost) == (10_001, 10_000, 1)
+    first, second = run.rows(TimesRow)
+    assert (first.cpu, first.softirq, first.busy) == (0, 300 * TICK_NS, 400 * TICK_NS)
+    assert (second.cpu, second.busy, second.idle) == (1, 0, 1000 * TICK_NS)
+
+
+def test_without_a_forwarded_packet_there_is_no_figure(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "cpu", searches.plan(), synthetic=True)
+    with pytest.raises(RefusedError, match="of 10000 packets none was forwarded"):
+        folder.record(worked("baseline", 0, 300, forwarded=0))
+    [trial] = load(folder.path).trials
+    assert trial.state == "invalid"
+    assert of(load(folder.path)) == []
+
+
+def test_settings_are_compared_block_by_block(tmp_path: Path) -> None:
+    [summary] = of(sweep(tmp_path))
+    assert (summary.traffic, summary.rate, summary.baseline) == ("IPv4", 1000, "baseline")
+    first = summary.usages[0]
+    # 401 ticks on average over 10 000 packets.
+    assert first.per_packet() == pytest.approx(401 * TICK_NS / 10_000)
+    assert first.per_packet("softirq") == pytest.approx(301 * TICK_NS / 10_000)
+    assert first.by_cpu == {0: pytest.approx(0.401)}
+    slow, again = summary.change("slow"), summary.change(AGAIN)
+    assert slow is not None and again is not None
+    assert slow.difference.significant
+    assert slow.difference.effect == pytest.approx(100 / 401, rel=0.01)
+    # Two ticks in four hundred are what reading two CPUs in whole ticks may make.
+    assert again.difference.significant is False
+    assert again.difference.why == "resolution"
+    assert summary.best is not None and summary.best.setting == "quick"
+
+
+def test_a_block_at_another_rate_is_in_no_comparison(tmp_path: Path) -> None:
+    run = recorded(
+        tmp_path,
+        *(worked("baseline", block, 300) for block in range(2)),
+        worked("slow", 0, 400),
+        worked("slow", 1, 900, kept=False),
+    )
+    [summary] = of(run)
+    change = summary.change("slow")
+    assert change is not None and change.difference.blocks == 1
+    figures = by_setting(trials(run.rows(TimesRow), run.trials))
+    assert list(map(len, figures)) == [2, 1]
+    assert "in some block of slow: this CPU time is in no comparison" in " ".join(
+        findings.unseen(run)
+    )
+
+
+def test_table_page_and_findings(tmp_path: Path) -> None:
+    run = sweep(tmp_path)
+    shown = text(*of_run(run.folder))
+    assert "CPU time (ns per packet, IPv4, 1 000 packets/s)" in shown
+    assert "401 000" in shown and "(+0.5" in shown
+    assert findings.headline(run) == (
+        "a packet takes 24.9\u00a0% less CPU time with quick than with baseline "
+        "(IPv4, 1 000 packets/s)"
+    )
+    said = " ".join(findings.sentences(run))
+    assert "with baseline a packet takes 401\u202fµs of CPU time, 301\u202fµs of it in" in said
+    assert "False alarms in CPU time, the baseline compared with itself: 0 of 1." in said
+    page = page_checks.check(build_report(run.folder, fake_gnuplot))
+    assert "What CPU time a packet takes" in page.text
+    assert findings.best(run) == ["quick"]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""CPU time in a sweep: how /proc/stat is read, and what a trial at a rate records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from test_sweep_wall import Guest, Sweep, experiment
+from typer.testing import CliRunner
+
+from skblab.cli import app
+from skblab.machine.transport.base import Done
+from skblab.sweep.experiment import BASELINE, Experiment
+from skblab.sweep.measure.cpu import difference, parse
+from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.cpu.rows import TICK_NS, TimesRow
+from skblab_analysis.cpu.summary import of
+
+STAT = """cpu  30 3 60 2000 9 3 40 6 0 0
+cpu0 10 1 20 1000 3 1 {softirq} 2 0 0
+cpu1 20 2 40 {idle} 6 2 10 4 0 0
+intr 1 2 3
+ctxt 5
+"""
+FILE = """
+name = "few"
+question = "What does it take?"
+[measure.cpu]
+rates = [100]
+seconds = 2
+"""
+
+
+def stat(softirq: int = 30, idle: int = 1000) -> str:
+    return STAT.format(softirq=softirq, idle=idle)
+
+
+@dataclass
+class Router:
+    """A made-up router, whose first CPU is five ticks in softirqs between readings."""
+
+    softirq: int = 30
+
+    def run(self, argv: Sequence[str]) -> Done:
+        assert list(argv) == ["cat", "/proc/stat"]
+        self.softirq += 5
+        return Done(0, stat(self.softirq), "")
+
+
+def test_what_each_cpu_did() -> None:
+    first, second = difference(parse(stat()), parse(stat(softirq=37, idle=1020)))
+    assert (first.cpu, first.softirq, first.busy, first.idle) == (0, 7 * TICK_NS, 7 * TICK_NS, 0)
+    assert (second.cpu, second.busy, second.idle) == (1, 0, 20 * TICK_NS)
+
+
+def test_idle_time_may_fall_and_no_other() -> None:
+    _, second = difference(parse(stat()), parse(stat(idle=999)))
+    assert second.idle == 0
+    with pytest.raises(SkblabError, match="softirq of CPU 0 fell from 30 to 29 in the trial"):
+        difference(parse(stat()), parse(stat(softirq=29)))
+
+
+def test_a_cpu_that_went_away_is_an_error() -> None:
+    fewer = "".join(line for line in stat().splitlines(True) if not line.startswith("cpu1"))
+    with pytest.raises(SkblabError, match="other CPUs after the trial"):
+        difference(parse(stat()), parse(fewer))
+
+
+@pytest.mark.parametrize("printed", ["", "cpu 1 2 3\n", "cpu0 1 2 3\n", stat(softirq=-1)])
+def test_what_is_no_proc_stat_is_an_error(printed: str) -> None:
+    with pytest.raises(SkblabError, match="/proc/stat"):
+        parse(printed)
+
+
+def test_cpu_time_is_measured_at_each_rate_of_each_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = experiment().model_dump() | {"measure": {"cpu": {"rates": [50, 100], "seconds": 2.0}}}
+    guest = Guest(transport=Router())
+    run = Sweep.begin(tmp_path, Experiment.model_validate(made), guest).run(monkeypatch)
+    assert {row.state for row in run.trials} == {"good"}
+    # The tester has no CPUs of the router.
+    assert Counter((row.setting, row.measure, row.rate) for row in run.trials) == Counter(
+        (setting, "cpu", rate) for setting in (BASELINE, AGAIN, "strict") for rate in (50, 100)
+    )
+    assert {row.softirq for row in run.rows(TimesRow) if row.cpu == 0} == {5 * TICK_NS}
+    assert [(summary.rate, summary.usages[0].per_packet()) for summary in of(run)] == [
+        (50, 5 * TICK_NS / 100),
+        (100, 5 * TICK_NS / 200),
+    ]
+
+
+def test_a_dry_run_says_what_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(FILE)
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    assert done.exit_code == 0, done.exception
+    assert done.stdout.count("cat /proc/stat  # on the router") >= 2
+    assert "count=200 gap=10000000 limit=2.5" in done.stdout
