@@ -172,8 +172,8 @@ class Measured(Generic[Figure]):
                 {block: sample[block] for block in chosen if block in sample}
                 for sample in self.samples
             ]
-            for one, other in combinations([part for part in parts if len(part) == size], 2):
-                found = self.compare(one, other)
+            for first, second in combinations([part for part in parts if len(part) == size], 2):
+                found = self.compare(first, second)
                 if found is not None:
                     yield found
 
@@ -197,10 +197,10 @@ def measured(run: Run, names: str) -> Iterator[Measured[float] | Measured[tuple[
         lost = [delay.lost_by_block() for delay in delays]
         yield Measured("lost", lost, difference_of_shares)
     for path in layers.of(run):
-        settings = [one for one in path.settings if one.name.startswith(names)]
-        means = [layers.means_by_block(one.trials) for one in settings]
+        settings = [setting for setting in path.settings if setting.name.startswith(names)]
+        means = [layers.means_by_block(setting.trials) for setting in settings]
         for layer in path.names:
-            by_block: list[Sample] = [one[layer] for one in means if layer in one]
+            by_block: list[Sample] = [by_layer[layer] for by_layer in means if layer in by_layer]
             yield Measured("layer", by_block, layers.compare)
 
 
@@ -213,7 +213,7 @@ def simulated(comparisons: int = COMPARISONS) -> Table:
     for kind in KINDS:
         found = [kind.alarms(blocks, comparisons) for blocks in BLOCKS]
         table.add_row(
-            kind.name, *kind.noise, *(share(one.alarms / comparisons, 1) for one in found)
+            kind.name, *kind.noise, *(share(rate.alarms / comparisons, 1) for rate in found)
         )
     return table
 
@@ -228,7 +228,9 @@ def real(folders: Sequence[Path], names: str) -> Table:
     for name in dict.fromkeys(figure.name for figure in figures):
         for blocks in (*BLOCKS, None):
             ours = [figure for figure in figures if figure.name == name]
-            found = false_alarms([one for figure in ours for one in figure.differences(blocks)])
+            found = false_alarms(
+                [change for figure in ours for change in figure.differences(blocks)]
+            )
             if found.comparisons:
                 low, high = interval(found)
                 table.add_row(

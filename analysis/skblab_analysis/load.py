@@ -77,9 +77,9 @@ class Run:
         """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
         alone = {row.trial for row in self.trials if row.measure is None}
         return [
-            one
-            for one in self.document.accounts
-            if one.unit == UNIT_OF_CLOCK[clock] and one.trial in alone
+            account
+            for account in self.document.accounts
+            if account.unit == UNIT_OF_CLOCK[clock] and account.trial in alone
         ]
 
     def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
@@ -87,8 +87,8 @@ class Run:
         ledger = self.ledger(clock)
         if ledger is not None:
             return ledger.trial
-        seen = {one.trial for one in self.series if path in (None, one.path)}
-        found = [one.trial for one in self.accounts(clock) if one.trial in seen]
+        seen = {histogram.trial for histogram in self.series if path in (None, histogram.path)}
+        found = [account.trial for account in self.accounts(clock) if account.trial in seen]
         return found[-1] if found else None
 
     def of_trial(self, trial: int) -> list[Series]:
@@ -99,20 +99,20 @@ class Run:
     def _series_of(self) -> Mapping[int, list[Series]]:
         # A sweep asks for every trial, of thousands.
         found: dict[int, list[Series]] = {}
-        for one in self.series:
-            found.setdefault(one.trial, []).append(one)
+        for histogram in self.series:
+            found.setdefault(histogram.trial, []).append(histogram)
         return found
 
     def complaints(self) -> list[Complaint]:
         """Return what kernels complained of, trial by trial and outside of trials."""
-        told = [one for one in self.journal if one.event == heard.EVENT]
-        return heard.complaints(one.model_extra or {} for one in told)
+        told = [event for event in self.journal if event.event == heard.EVENT]
+        return heard.complaints(event.model_extra or {} for event in told)
 
     def in_order(self, found: Iterable[OfSetting]) -> list[OfSetting]:
         """Return them in the order of the plan; what it does not name is last, as first run."""
         plan = self.document.plan
         settings, traffic = _places(plan.settings), _places(plan.traffic)
-        return sorted(found, key=lambda one: (traffic(one.traffic), settings(one.setting)))
+        return sorted(found, key=lambda row: (traffic(row.traffic), settings(row.setting)))
 
     def setting_order(self, names: Iterable[str]) -> list[str]:
         """Return settings in the order of the plan; what it does not name is last."""

@@ -10,7 +10,8 @@
 `record` takes whatever a measure's rows.py hands over. The documents are dicts, or the JSON text as
 the tool printed it. All of them raise RefusedError (exit code 1) when the numbers contradict each
 other, and RecordError (exit code 2) when a document is not as the contract says; the trial is then
-kept as void with its reason, and the documents stay in logs/. `fail(reason)` ends a run that broke.
+kept as invalid with its reason, and the documents stay in logs/. `fail(reason)` ends a run that
+broke.
 
 What kernels complained of during a trial is told by `heard` before the trial is recorded: that is
 refused then, whatever it is. Complaints outside of trials are for `heard_apart`.
@@ -248,7 +249,7 @@ class RunFolder:
         return summary
 
     def record(self, measured: Measured) -> None:
-        """Record a trial; RefusedError or RecordError, and void, if its numbers cannot be."""
+        """Record a trial; RefusedError or RecordError, and invalid, if its numbers cannot be."""
         number = self._trials
         row = measured.row(number)
         try:
@@ -270,7 +271,7 @@ class RunFolder:
     def heard(self, found: Sequence[Heard]) -> None:
         """Keep what kernels complained of during the trial that is recorded next.
 
-        It makes that trial invalid: RefusedError once it is recorded, unless it is void anyway.
+        It makes that trial invalid: RefusedError once it is recorded, unless it is invalid anyway.
         """
         self._heard += found
 
@@ -286,7 +287,7 @@ class RunFolder:
         """Return the rows recorded until now of a table whose rows are asked for again."""
         return cast(list[Model], self._again[model])
 
-    def record_void(
+    def record_invalid(
         self,
         clock: Clock,
         setting: str,
@@ -310,9 +311,9 @@ class RunFolder:
             "measure": measure,
             "rate": rate,
         }
-        void = parse(TrialRow, row, "a void trial").void(reason)
-        self._append([void])
-        self.journal("void", trials=[void.trial], reason=reason)
+        invalid = parse(TrialRow, row, "an invalid trial").invalid(reason)
+        self._append([invalid])
+        self.journal("invalid", trials=[invalid.trial], reason=reason)
 
     def finish(
         self,
@@ -407,8 +408,8 @@ class RunFolder:
         return ledger
 
     def _refused(self, rows: Sequence[TrialRow], refusal: Exception) -> None:
-        """Keep trials as void, with what was refused."""
-        self._append([row.void(str(refusal)) for row in rows])
+        """Keep trials as invalid, with what was refused."""
+        self._append([row.invalid(str(refusal)) for row in rows])
         self.journal("refused", trials=[row.trial for row in rows], reason=str(refusal))
 
     def _append(
@@ -420,14 +421,14 @@ class RunFolder:
     ) -> None:
         """Write a record, whole or not at all.
 
-        RefusedError once it is written, as void, if kernels complained during it.
+        RefusedError once it is written, as invalid, if kernels complained during it.
         """
         complaints, self._heard = self._heard, []
         known, self._known = self._known, []
         reason = heard.reason(complaints) if complaints else ""
         good = any(row.state == "good" for row in trials)
         if complaints:
-            trials = [row.void(reason) for row in trials]
+            trials = [row.invalid(reason) for row in trials]
             rows, ledgers, accounts = (), (), ()
         first = trials[0].trial
         every = [*trials, *rows, *(one.row(first) for one in known)]

@@ -39,7 +39,9 @@ PARTS = "parts"
 
 def _tables() -> Iterator[Table]:
     """Yield the tables of every package that has some, that of trials first."""
-    packages = [one.name for one in pkgutil.iter_modules(skblab_analysis.__path__) if one.ispkg]
+    packages = [
+        package.name for package in pkgutil.iter_modules(skblab_analysis.__path__) if package.ispkg
+    ]
     for package in sorted(packages, key=lambda name: (name != "trials", name)):
         rows = f"{skblab_analysis.__name__}.{package}.rows"
         if find_spec(rows) is not None:
@@ -135,8 +137,8 @@ def join(table: Table, whole: pa.Table, parts: Sequence[Part], where: str) -> pa
     """Return a table's rows with those of parts behind them; RecordError begins with `where`."""
     # Thousands of parts are one table for each set of columns, as nothing else would be quick.
     by_kind: dict[tuple[int, tuple[str, ...]], dict[str, list[Any]]] = {}
-    for one in parts:
-        if more := one.tables.get(table.file):
+    for part in parts:
+        if more := part.tables.get(table.file):
             lengths = {len(values) for values in more.columns.values()}
             if len(lengths) != 1:
                 raise RecordError(f"{where}: columns of a part are not of one length")
@@ -153,10 +155,10 @@ def add_up(document: RunDocument, parts: Sequence[Part]) -> RunDocument:
     return document.model_copy(
         update={
             "trials": document.trials + sum(len(part.trials) for part in parts),
-            "ledgers": (*document.ledgers, *(one for part in parts for one in part.ledgers)),
+            "ledgers": (*document.ledgers, *(ledger for part in parts for ledger in part.ledgers)),
             "accounts": (
                 *document.accounts,
-                *(one for part in parts for one in part.accounts),
+                *(account for part in parts for account in part.accounts),
             ),
         }
     )

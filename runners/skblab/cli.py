@@ -68,8 +68,8 @@ class Commands(TyperGroup):
         """Load the command of that name; None if there is none."""
         if name not in COMMANDS:
             # What looks like it is looked for among those that are loaded.
-            for each in COMMANDS:
-                self.get_command(ctx, each)
+            for command in COMMANDS:
+                self.get_command(ctx, command)
         elif name not in self.commands:
             module, _, attribute = COMMANDS[name].partition(":")
             found = getattr(importlib.import_module(module), attribute)
@@ -113,17 +113,17 @@ def _main(
 
 def _stop(number: int, _: FrameType | None) -> None:
     # A second Ctrl-C must not break into the clean-up that the first began.
-    for each in STOPPING:
-        signal.signal(each, signal.SIG_IGN)
+    for stopping in STOPPING:
+        signal.signal(stopping, signal.SIG_IGN)
     raise Stopped(number)
 
 
 def main() -> None:
     """Run the command; every expected trouble becomes one line and an exit code."""
-    for each in STOPPING:
+    for stopping in STOPPING:
         # What nohup or a shell's background job ignores stays ignored.
-        if signal.getsignal(each) is not signal.SIG_IGN:
-            signal.signal(each, _stop)
+        if signal.getsignal(stopping) is not signal.SIG_IGN:
+            signal.signal(stopping, _stop)
     warnings.simplefilter("always", SkblabWarning)
     warnings.showwarning = _warn
     status = guarded()

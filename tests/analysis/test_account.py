@@ -143,7 +143,7 @@ def test_a_refused_run_is_void_and_keeps_the_document(tmp_path: Path) -> None:
     with pytest.raises(RefusedError):
         folder.record_probe(document, 0.1)
     run = load(folder.path)
-    assert [row.state for row in run.trials] == ["void"]
+    assert [row.state for row in run.trials] == ["invalid"]
     assert run.document.accounts == ()
     assert (folder.logs / "pathlat-0.json").exists()
 

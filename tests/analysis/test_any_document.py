@@ -167,7 +167,7 @@ def test_a_trial_is_recorded_or_void(
     folder.record_exact(synthetic_run.exact_trials())
     run = load(folder.path)
     assert len(run.trials) == 1 + len(synthetic_run.exact_trials())
-    assert run.trials[0].state == ("void" if ledger is None else "good")
+    assert run.trials[0].state == ("invalid" if ledger is None else "good")
 
 
 @pytest.fixture(scope="module")

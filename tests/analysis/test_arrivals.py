@@ -37,7 +37,7 @@ def test_what_it_says() -> None:
     assert (low.packets_late, low.runs.count, low.runs.longest) == (7, 2, 4)
     first, last = low.runs.recorded
     assert (first.sequence, first.packets, first.mean_ns) == (41, 3, 800_000)
-    assert (first.duration_ns, first.sent_ns) == (1_800_000, 2_000_000)
+    assert (first.end_ns - first.begin_ns, first.sent_ns) == (1_800_000, 2_000_000)
     assert not first.open_begin and not first.open_end
     assert last.open_end
     assert (high.packets_late, high.runs.count) == (2, 1)

@@ -82,7 +82,7 @@ def test_without_a_forwarded_packet_there_is_no_figure(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="of 10000 packets none was forwarded"):
         folder.record(worked("baseline", 0, 300, forwarded=0))
     [trial] = load(folder.path).trials
-    assert trial.state == "void"
+    assert trial.state == "invalid"
     assert of(load(folder.path)) == []
 
 

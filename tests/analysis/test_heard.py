@@ -70,7 +70,7 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     assert str(refused.value).startswith("invalid, for a kernel complained during the trial: ")
     assert WARNING.line in str(refused.value)
     run = load(folder.path)
-    assert {row.state for row in run.trials} == {"void"}
+    assert {row.state for row in run.trials} == {"invalid"}
     assert {row.reason for row in run.trials} == {
         f"kernel warning (router): {WARNING.line}, and 1 more such line"
     }
@@ -94,7 +94,7 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
 
 def test_a_trial_that_is_void_anyway_says_both(folder: RunFolder) -> None:
     folder.heard([WARNING])
-    folder.record_void("wall", "rp_filter=1", "rp_filter: is 0, expected 1")
+    folder.record_invalid("wall", "rp_filter=1", "rp_filter: is 0, expected 1")
     [row] = load(folder.path).trials
     assert row.reason == f"rp_filter: is 0, expected 1; kernel warning (router): {WARNING.line}"
     folder.heard([WARNING])
@@ -134,7 +134,9 @@ def test_page_and_terminal_show_it(folder: RunFolder) -> None:
         wall(folder)
     folder.record_exact(synthetic_run.exact_trials())
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
-    assert f"Trial 0 is void and in no figure: kernel warning (router): {WARNING.line}" in page.text
+    assert (
+        f"Trial 0 is invalid and in no figure: kernel warning (router): {WARNING.line}" in page.text
+    )
     assert "A kernel complained while <the> guest booted: kernel RCU stall (tester)" in page.text
     assert f"{STALL.line} (2 times)" in page.text
     assert "What kernels complained of" in page.text

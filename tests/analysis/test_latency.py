@@ -198,7 +198,7 @@ def test_times_that_cannot_be_trusted_are_void(
     with pytest.raises(RefusedError, match=words):
         folder.record(trial("baseline", 0, values, lost=5, **more))
     run = load(folder.path)
-    assert [row.state for row in run.trials] == ["void"]
+    assert [row.state for row in run.trials] == ["invalid"]
     assert (latency_summary.of(run), run.rows(LateRow), run.rows(AnomalyRow)) == ([], (), ())
 
 

@@ -84,17 +84,17 @@ def test_a_sweep_of_before_says_the_same() -> None:
     run = load(OLD / "sweep")
     figures_of_the_sweep(run)
     assert {row.block for row in run.trials} == {0, 1}
-    [*_, layers, counted, void] = run.trials
+    [*_, layers, counted, invalid] = run.trials
     # Each in its own column now.
     assert (layers.tried, layers.forwarded, layers.received, layers.lost) == (500, 498, None, 2)
     assert (counted.tried, counted.received, counted.boot_knobs) == (100, 100, "kernel=rt")
-    assert (void.state, void.reason) == ("void", "not possible here: no rules")
+    assert (invalid.state, invalid.reason) == ("invalid", "not possible here: no rules")
     assert run.trials[0].reason == ""
     assert run.rows(LoadRow)[0].tried == 231_000
     assert (len(run.rows(LateRow)), len(run.rows(AnomalyRow))) == (4, 80)
-    progress = Progress.read(run.folder)
-    assert not progress.todo(Key("rules", 1, searches.TRAFFIC, "latency", 50))
-    assert progress.todo(Key("rules", 0, searches.TRAFFIC, "latency", 50))
+    done = Progress.read(run.folder)._done
+    assert Key("rules", 1, searches.TRAFFIC, "latency", 50) in done
+    assert Key("rules", 0, searches.TRAFFIC, "latency", 50) not in done
 
 
 def test_a_sweep_of_before_is_gone_on_with(tmp_path: Path) -> None:

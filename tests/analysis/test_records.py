@@ -234,7 +234,7 @@ def test_broken_ledger_is_refused_and_kept_as_void(
     assert reason in str(caught.value)
     assert caught.value.exit_code == 1
     run = load(folder.path)
-    assert [(row.state, row.reason) for row in run.trials] == [("void", str(caught.value))]
+    assert [(row.state, row.reason) for row in run.trials] == [("invalid", str(caught.value))]
     assert run.ledger() is None
     assert run.series == ()
     assert (folder.logs / "pathlat-0.json").exists()
@@ -486,7 +486,7 @@ def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
         (odd,) = [trial.model_copy(update={"delivered": packets}) for trial in _trials("a", 1000)]
         with pytest.raises(RefusedError, match=f"the sink counted {packets} packets of 100 sent"):
             folder.record_exact([odd])
-    assert {row.state for row in load(folder.path).trials} == {"void"}
+    assert {row.state for row in load(folder.path).trials} == {"invalid"}
 
 
 def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:

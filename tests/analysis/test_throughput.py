@@ -151,8 +151,8 @@ def test_a_result_that_cannot_be_is_refused(tmp_path: Path) -> None:
     strange = made.goals[0].model_copy(update={"outcome": "strange"})
     with pytest.raises(RecordError, match="outcome: Input should be 'regular'"):
         folder.record(made.model_copy(update={"goals": (strange,)}))
-    [void] = load(folder.path).trials
-    assert void.state == "void" and "outcome" in void.reason
+    [invalid] = load(folder.path).trials
+    assert invalid.state == "invalid" and "outcome" in invalid.reason
     folder.record(made)
     path = folder.finish(synthetic_run.environment(), {"searching": 1.0}) / "throughput.parquet"
     rows = pq.read_table(path).to_pylist()

@@ -78,7 +78,7 @@ def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = command(["demo", "--packets", "1009", "--exact-packets", "1000"], tmp_path, monkeypatch)
     run = shown(done, tmp_path)
     assert [(row.state, row.reason) for row in run.trials] == [
-        ("void", f"kernel warning (guest): {WARNING}")
+        ("invalid", f"kernel warning (guest): {WARNING}")
     ]
     assert run.document.state == "failed"
     assert run.ledger() is None
@@ -104,7 +104,7 @@ def test_a_sweep(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     done = command(["sweep", str(file), "--exact", "--packets", "1000"], results, monkeypatch)
     run = shown(done, results)
     assert len(asked) == 2 * 4
-    assert [row.state for row in run.trials] == ["good", "void", "good", "good"]
+    assert [row.state for row in run.trials] == ["good", "invalid", "good", "good"]
     assert run.trials[1].reason == f"kernel warning (guest): {WARNING}"
     assert run.document.state == "finished"
     [complaint] = run.complaints()

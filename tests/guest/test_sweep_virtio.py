@@ -119,7 +119,7 @@ def test_interrupts_come_where_they_are_sent(
     testbed: Bed, tmp_path: Path, knobs: dict[str, Value], cpus: set[int]
 ) -> None:
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply(knobs) if one.void] == []
+        assert [one for one in applier.apply(knobs) if one.invalid] == []
         inputs = shares(testbed, "softirq", "NET_RX")
     most = sum(inputs.values())
     assert {cpu for cpu, value in inputs.items() if value > most / 10} == cpus
@@ -140,7 +140,7 @@ def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
 
     assert len(queues()) == 2
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply({"rss": "equal 1"}) if one.void] == []
+        assert [one for one in applier.apply({"rss": "equal 1"}) if one.invalid] == []
         [one] = queues()
         assert one.endswith("input.0")
 
@@ -157,7 +157,7 @@ def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> N
 
     assert threads() == set()
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply({"threaded": True}) if one.void] == []
+        assert [one for one in applier.apply({"threaded": True}) if one.invalid] == []
         assert threads() == {"r0", "r1"}
     assert threads() == set()
 

@@ -45,13 +45,13 @@ def tree(tmp_path: Path) -> Path:
 def host_patch(patch: Path, tree: Path) -> tuple[int, str]:
     """The same GNU patch command as in a build: the host's program, or else the lab root's."""
     if shutil.which("patch"):
-        return series.run_patch([*series.PATCH, "-d", str(tree), "-i", str(patch)])
+        return series.run_merged([*series.PATCH, "-d", str(tree), "-i", str(patch)])
     lab = labroot.existing()
     if lab is None or os.geteuid() != 0:
         pytest.fail("no GNU patch here, and no lab root that has one: install patch")
     binds = [Bind(tree, "src", writable=True), Bind(patch.parent, "run")]
     call = [*series.PATCH, "-d", binds[0].inside, "-i", f"{binds[1].inside}/{patch.name}"]
-    return series.run_patch(lab.command(call, binds=binds))
+    return series.run_merged(lab.command(call, binds=binds))
 
 
 def make(folder: Path, patches: dict[str, str]) -> series.Series:

@@ -87,7 +87,7 @@ def test_what_is_read_after_a_trial_is_what_was_before_the_next(
     assert [(one.before, one.wanted, one.after) for one in found] == [("first", "x", "x")]
     assert machine.reads(knobs["a"].file) == 2
     knobs["a"].file.write_text("drifted\n")
-    assert made.look(found)[0].void
+    assert made.look(found)[0].invalid
     # One is known from then; the other was not looked at.
     found = made.apply({"a": "y", "b": "z"})
     assert [(one.before, one.after) for one in found] == [("drifted", "y"), ("first", "z")]
@@ -244,7 +244,7 @@ def test_what_a_queue_has_is_put_back_while_it_is_there(
     # The first alone, the first two, and so on: each way it ends has to be undone.
     for number, setting in enumerate(settings):
         found = knobs.look(knobs.apply(setting))
-        assert [one for one in found if one.void] == []
+        assert [one for one in found if one.invalid] == []
         assert {one.knob: one.after.split()[0] for one in found} == {
             name: str(value) for name, value in setting.items()
         }

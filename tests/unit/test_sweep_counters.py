@@ -117,7 +117,7 @@ def counter(kind: str, name: str, cpu: int | None, value: int) -> Counter:
 
 def test_they_are_kept_by_trial_and_summed_up_by_setting(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "few", Plan(experiment="few", seed=1, baseline="baseline"))
-    folder.record_void("wall", AGAIN, "nothing was counted")
+    folder.record_invalid("wall", AGAIN, "nothing was counted")
     for cpu in (0, 1):
         folder.known(
             [

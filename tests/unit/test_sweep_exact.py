@@ -122,12 +122,12 @@ def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path
 )
 def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason: str) -> None:
     run = recorded(tmp_path, made)
-    [void] = [row for row in run.trials if row.state == "void"]
-    assert void.setting == "strict"
-    assert void.reason.endswith(reason)
+    [invalid] = [row for row in run.trials if row.state == "invalid"]
+    assert invalid.setting == "strict"
+    assert invalid.reason.endswith(reason)
     # What was found instead is there, where anything was.
     found = [(one.trial, one.wanted, one.after) for one in run.settings]
-    assert found == ([(void.trial, "1", made.after)] if made.able else [])
+    assert found == ([(invalid.trial, "1", made.after)] if made.able else [])
     # What was counted before stays.
     [summary] = exact_summary.of(run)
     assert [one.setting for one in summary.costs] == [BASELINE]
@@ -146,8 +146,8 @@ def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
         run._begin(key, measured)
         assert run._blamed(boot, death) == (attempt == 2)
     assert counting(folder).progress.left(boot) == []
-    [void] = load(folder.path).trials
-    assert void.reason == "its testbed was lost 2 times: guest panicked: Oops; console: log"
+    [invalid] = load(folder.path).trials
+    assert invalid.reason == "its testbed was lost 2 times: guest panicked: Oops; console: log"
 
 
 def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:
@@ -309,9 +309,9 @@ def test_random_destinations_have_a_way_and_a_name() -> None:
 
 def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None:
     run = recorded(tmp_path, Made(refused=1))
-    [void] = [row for row in run.trials if row.state == "void"]
+    [invalid] = [row for row in run.trials if row.state == "invalid"]
     # A packet that is dropped at once costs less than one that is forwarded.
-    assert void.reason.endswith("the sink counted 1000 packets of 1001 sent")
+    assert invalid.reason.endswith("the sink counted 1000 packets of 1001 sent")
 
 
 @pytest.mark.parametrize(

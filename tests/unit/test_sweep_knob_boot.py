@@ -155,7 +155,7 @@ def test_a_boot_that_never_comes_up_does_not_end_the_others(
             raise GuestError("guest panicked: no CPU is left")
         for of_setting in counting.progress.left(boot):
             for key, _ in counting.progress.waiting(boot, of_setting):
-                counting._void(key, "made up")
+                counting._invalid(key, "made up")
         raise GuestError("that was all")
 
     monkeypatch.setattr(counting, "_testbed", dies)

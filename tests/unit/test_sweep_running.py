@@ -192,10 +192,10 @@ def test_a_trial_that_hangs_twice_is_left_out_and_the_others_are_not(
 ) -> None:
     method = Method(begin(tmp_path), hangs=(AGAIN,))
     found = run(method, monkeypatch)
-    assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
+    assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "invalid"}
     assert Counter(method.measured)[AGAIN] == DEATHS
-    [void] = [row for row in found.trials if row.state == "void"]
-    assert void.reason == f"its testbed was lost 2 times: {LATE}"
+    [invalid] = [row for row in found.trials if row.state == "invalid"]
+    assert invalid.reason == f"its testbed was lost 2 times: {LATE}"
     assert events(found)["death"] == events(found)["another"] == DEATHS
     with pytest.raises(AssertionError, match="no answer within"):
         no_retries(found)
@@ -279,11 +279,11 @@ def test_skblab_that_died_before_it_could_blame_does_so_later(
 ) -> None:
     folder = begin(tmp_path)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Running, "_void", interrupt)
+        patch.setattr(Running, "_invalid", interrupt)
         run(Method(folder, hangs=(AGAIN,)), patch)
     method = Method(folder)
     found = run(method, monkeypatch)
-    assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "void"}
+    assert states(found) == {TESTER: "good", BASELINE: "good", AGAIN: "invalid"}
     assert AGAIN not in method.measured
 
 
@@ -302,10 +302,10 @@ def test_a_trial_whose_kernel_complains_is_invalid_and_the_others_are_not(
 ) -> None:
     method = Method(begin(tmp_path), console=tmp_path / "log", warns={BASELINE: WARNING})
     found = run(method, monkeypatch)
-    assert states(found) == {TESTER: "good", BASELINE: "void", AGAIN: "good"}
-    [void] = [row for row in found.trials if row.state == "void"]
-    assert void.reason == f"kernel warning (guest): {WARNING}"
-    assert complaints(found) == [((void.trial,), "", [WARNING])]
+    assert states(found) == {TESTER: "good", BASELINE: "invalid", AGAIN: "good"}
+    [invalid] = [row for row in found.trials if row.state == "invalid"]
+    assert invalid.reason == f"kernel warning (guest): {WARNING}"
+    assert complaints(found) == [((invalid.trial,), "", [WARNING])]
     assert method.measured.count(BASELINE) == 1
 
 
@@ -329,7 +329,7 @@ def test_an_attempt_that_breaks_off_keeps_what_its_kernel_complained_of(
         begin(tmp_path), hangs=(AGAIN,), console=tmp_path / "log", warns={AGAIN: WARNING}
     )
     found = run(method, monkeypatch)
-    assert states(found)[AGAIN] == "void"
+    assert states(found)[AGAIN] == "invalid"
     assert complaints(found) == [((), AGAIN, [WARNING])] * DEATHS
     assert all(one.spoils for one in found.complaints())
 
@@ -414,7 +414,7 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
     assert not found.trials
     assert "death" not in {one.event for one in found.journal}
     # Nothing was said against what was under way.
-    assert Counter(states(run(Method(folder, at_once=2), monkeypatch)).values())["void"] == 0
+    assert Counter(states(run(Method(folder, at_once=2), monkeypatch)).values())["invalid"] == 0
 
 
 def test_what_a_boot_is_is_known_after_a_kill(

@@ -259,9 +259,9 @@ def test_a_setting_that_was_not_there_to_the_end_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Sweep.begin(tmp_path, experiment(), Guest(after="0")).run(monkeypatch)
-    [void] = [row for row in run.trials if row.state == "void"]
-    assert (void.setting, void.measure) == ("strict", "throughput")
-    assert void.reason == "rp_filter: is 0, expected 1"
+    [invalid] = [row for row in run.trials if row.state == "invalid"]
+    assert (invalid.setting, invalid.measure) == ("strict", "throughput")
+    assert invalid.reason == "rp_filter: is 0, expected 1"
     [summary] = throughput_summary.of(run)
     assert "strict" not in {one.setting for one in summary.main.rates}
     assert {row.trial for row in run.rows(LoadRow)} == {
@@ -329,8 +329,8 @@ def test_what_killed_its_guest_twice_is_left_out(
     # The tester takes less than this, and what comes first after it does not.
     guests = [Guest(dies_after=25), Guest(dies_after=4), Guest()]
     run = Sweep.begin(tmp_path, experiment(), *guests).run(monkeypatch)
-    [void] = [row for row in run.trials if row.state == "void"]
-    assert void.reason == "its testbed was lost 2 times: guest panicked: Oops"
+    [invalid] = [row for row in run.trials if row.state == "invalid"]
+    assert invalid.reason == "its testbed was lost 2 times: guest panicked: Oops"
     assert sum(keys(run).values()) == 4
 
 
@@ -388,15 +388,15 @@ def test_a_boot_that_never_comes_up_takes_its_own_trials_only(
     sweep = Sweep.begin(tmp_path, two_boots())
     sweep.of_boots = {"kernel=rt": Guest(dies_after=0)}
     run = sweep.run(monkeypatch)
-    void = [row for row in run.trials if row.state == "void"]
-    assert {(row.setting, row.boot_knobs) for row in void} == {
+    invalid = [row for row in run.trials if row.state == "invalid"]
+    assert {(row.setting, row.boot_knobs) for row in invalid} == {
         (TESTER, "kernel=rt"),
         ("rt", "kernel=rt"),
     }
-    assert {row.reason for row in void} == {
+    assert {row.reason for row in invalid} == {
         "no testbed came up 3 times: guest panicked: Oops",
     }
-    assert len(run.trials) - len(void) == 2 * 4
+    assert len(run.trials) - len(invalid) == 2 * 4
     # Nothing is left of it, either.
     assert keys(Sweep(run.folder, two_boots()).run(monkeypatch)) == keys(run)
 

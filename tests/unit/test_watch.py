@@ -152,7 +152,7 @@ def test_what_a_trial_breaks_off_with_has_a_record(folder: RunFolder, log: Path)
         begins(folder, watch, guest=Console(log))
         say(log, WARNING)
         raise SkblabError("the sender failed")
-    assert states(folder) == [("void", f"the sender failed; kernel warning (guest): {WARNING}")]
+    assert states(folder) == [("invalid", f"the sender failed; kernel warning (guest): {WARNING}")]
     # What was before is not the trial's.
     assert [(one.trials, one.where) for one in load(folder.path).complaints()] == [
         ((), "before the trial"),
@@ -173,7 +173,7 @@ def test_a_guest_that_never_comes_up_has_one(folder: RunFolder) -> None:
     assert [str(one) for one in heard_of(death)] == ["kernel oops (guest): BUG: x"]
     with pytest.raises(GuestError), watched(folder, Watch(), "wall"):
         raise death
-    assert states(folder) == [("void", "guest oops: BUG: x; kernel oops (guest): BUG: x")]
+    assert states(folder) == [("invalid", "guest oops: BUG: x; kernel oops (guest): BUG: x")]
 
 
 def test_the_error_of_a_lost_guest_has_what_its_kernel_complained_of(
@@ -234,7 +234,7 @@ def test_the_demos_trials(
         demo._layers(folder, NONE, NONE, [], 100, 100, REPORTER)
     with pytest.raises(RefusedError, match="NETDEV WATCHDOG"):
         demo._forwarding(folder, NONE, NONE, [], 100, REPORTER)
-    assert {state for state, _ in states(folder)} == {"void"}
+    assert {state for state, _ in states(folder)} == {"invalid"}
     assert states(folder)[0][1] == f"kernel warning (guest): {WARNING}"
     assert {reason for _, reason in states(folder)[1:]} == {f"kernel warning (boot 1): {LATER}"}
 

@@ -235,7 +235,7 @@ def difference_of_shares(baseline: Counts, other: Counts) -> Difference | None:
 
 def false_alarms(found: Sequence[Difference]) -> FalseAlarms:
     """Return how many of the differences of one thing from itself are significant."""
-    known = [one.significant for one in found if one.significant is not None]
+    known = [change.significant for change in found if change.significant is not None]
     return FalseAlarms(len(known), sum(known))
 
 

@@ -12,18 +12,18 @@ from skblab_analysis.base.words import joined, share, small_share
 MOST = 10.0
 
 
-def difference_text(one: Difference) -> str:
+def difference_text(difference: Difference) -> str:
     """Return a difference as a share of the other, in brackets if it is not significant."""
-    text = share(one.share, 1, sign=True)
-    return text if one.significant else f"({text})"
+    text = share(difference.share, 1, sign=True)
+    return text if difference.significant else f"({text})"
 
 
-def half_text(one: Difference) -> str:
+def half_text(difference: Difference) -> str:
     """Return half of its interval, or its ends if these are not as far; nothing of one block."""
-    if one.ends is None:
+    if difference.ends is None:
         return ""
-    low, high = one.ends
-    below, above = share(one.share - low, 1), share(high - one.share, 1)
+    low, high = difference.ends
+    below, above = share(difference.share - low, 1), share(high - difference.share, 1)
     if below == above:
         return f"±{above}"
     if high > MOST:
@@ -31,28 +31,31 @@ def half_text(one: Difference) -> str:
     return f"{100 * low:+.1f} to {share(high, 1, sign=True)}".replace("-", "−")
 
 
-def change_text(one: Change) -> str:
+def change_text(change: Change) -> str:
     """Return a setting, and what it differs."""
-    return f"{one.setting} {share(one.difference.share, 1, sign=True)} {half_text(one.difference)}"
+    difference = change.difference
+    return f"{change.setting} {share(difference.share, 1, sign=True)} {half_text(difference)}"
 
 
 def not_significant(changes: Iterable[Change]) -> Iterator[str]:
     """Yield which differences are not significant, how great one has to be, and what limits it."""
-    found = [(one, least) for one in changes if (least := _undetected(one)) is not None]
+    found = [(change, least) for change in changes if (least := _undetected(change)) is not None]
     if not found:
         return
-    names, shares = [one.setting for one, _ in found], [least for _, least in found]
+    names, shares = [change.setting for change, _ in found], [least for _, least in found]
     smallest = small_share(min(shares))
     if len(found) > 1:
         smallest += f" to {small_share(max(shares))}"
     yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
-    coarse = [one.setting for one, _ in found if one.difference.why == "resolution"]
+    coarse = [change.setting for change, _ in found if change.difference.why == "resolution"]
     if coarse:
         yield f"More blocks would detect no less with {joined(coarse)}: that is the resolution."
 
 
-def _undetected(one: Change) -> float | None:
-    return None if one.difference.significant is not False else one.difference.detectable_share
+def _undetected(change: Change) -> float | None:
+    return (
+        None if change.difference.significant is not False else change.difference.detectable_share
+    )
 
 
 def alarms_text(what: str, alarms: FalseAlarms) -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The errors a user can meet. Each is one clear line and carries its exit code.
 
-Exit codes: 0 good; 1 the run says no (void, refused, build or guest failed);
+Exit codes: 0 good; 1 the run says no (invalid, refused, build or guest failed);
 2 bad usage or input; 125 a guest died under `skblab boot`; 128 + n stopped by signal n.
 """
 

@@ -30,4 +30,4 @@ class AtRate:
 
 def behind(trials: Iterable[AtRate]) -> int:
     """Return in how many trials, one of each block, the generator did not keep the rate."""
-    return sum(not one.kept for one in trials)
+    return sum(not trial.kept for trial in trials)

@@ -59,10 +59,11 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
     heavy = [place for place, curve in enumerate(curves, 1) if curve.whole]
     histograms = [curve.histogram for curve in curves]
     low, high = decades(
-        min(held.minimum for held in histograms), max(held.maximum for held in histograms)
+        min(histogram.minimum for histogram in histograms),
+        max(histogram.maximum for histogram in histograms),
     )
     # The rarest value that any curve can show is one in its count; a few more make no decade.
-    most = max(held.count for held in histograms)
+    most = max(histogram.count for histogram in histograms)
     rarest = 10.0 ** -max(math.ceil(math.log10(0.99 * most)), 1)
     return Picture(
         name=name,
@@ -88,8 +89,8 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
 def _block(curve: Curve) -> str:
     histogram, done = curve.histogram, 0
     lines = [f"# {curve.name}", f"{max(histogram.minimum, SMALLEST)} 0 1"]
-    for _, upper, held in histogram.rows():
-        done += held
+    for _, upper, count in histogram.rows():
+        done += count
         bound = max(min(upper, histogram.maximum), SMALLEST)
         above = (histogram.count - done) / histogram.count
         lines.append(f"{bound} {done / histogram.count:.9g} {above:.9g}")
@@ -140,7 +141,7 @@ def linear(low: float, high: float) -> list[float]:
     rough = (high - low) / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    return [step * n for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def ticks(values: Sequence[float], unit: str) -> str:

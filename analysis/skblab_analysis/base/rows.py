@@ -41,7 +41,7 @@ from skblab_analysis.base.whole import Whole
 
 BY_ROW = "by column `unit`"
 NO_UNIT = ""
-# Characters of a text; a void trial's reason has a whole message.
+# Characters of a text; an invalid trial's reason has a whole message.
 LONGEST_TEXT = 10_000
 # One line of what Python calls printable.
 Text = Annotated[str, StringConstraints(pattern=r"^(?:[^\p{C}\p{Z}]| )*$", max_length=LONGEST_TEXT)]
@@ -105,9 +105,11 @@ class Table:
         """The columns, in the order of the fields."""
         found = []
         for name, declared in self.model.model_fields.items():
-            [column] = [one for one in declared.metadata if isinstance(one, Column)]
+            [column] = [
+                annotation for annotation in declared.metadata if isinstance(annotation, Column)
+            ]
             kind, null = _kind(declared.annotation)
-            limits = [one for one in declared.metadata if one is not column]
+            limits = [annotation for annotation in declared.metadata if annotation is not column]
             # What pydantic has taken off the annotation is put on again.
             values: Any = declared.annotation
             for limit in limits:
@@ -155,11 +157,13 @@ class Table:
                     for row in zip(*values.values(), strict=True)
                 ]
                 return self._of_older(rows)
-            absent = [one for one in self.columns if one.name not in values]
-            if missing := [one.name for one in absent if not one.null]:
+            absent = [column for column in self.columns if column.name not in values]
+            if missing := [column.name for column in absent if not column.null]:
                 raise RecordError(f"{where} lacks the column {missing[0]}")
             count = len(next(iter(values.values())))
-            known = {one.name: values.get(one.name) or [None] * count for one in self.columns}
+            known = {
+                column.name: values.get(column.name) or [None] * count for column in self.columns
+            }
             return pa.Table.from_pydict(known, schema=self.schema)
         except _UNLIKE as error:
             why = one_line(f"{type(error).__name__}: {error}", 200)
@@ -246,7 +250,7 @@ def _kind(annotation: object) -> tuple[pa.DataType, bool]:
     if origin is Annotated:
         return _kind(inside[0])
     if origin in (Union, UnionType):
-        [(kind, _)] = [_kind(one) for one in inside if one is not NoneType]
+        [(kind, _)] = [_kind(argument) for argument in inside if argument is not NoneType]
         return kind, NoneType in inside
     if origin is Literal:
         return _TYPES[type(inside[0])], False

@@ -55,7 +55,7 @@ def complaint(file: Path, faults: Sequence[tuple[Place, str]]) -> UsageError:
 
 def _complaint(file: Path, text: str, faults: Sequence[tuple[Place, str]]) -> UsageError:
     lines = dict(places(text))
-    shown = [_words(lines, place, said) for place, said in faults[:SHOWN_FAULTS]]
+    shown = [_words(lines, place, sentence) for place, sentence in faults[:SHOWN_FAULTS]]
     more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
     return UsageError(f"{file}:{'; line '.join(shown)}{more}")
 
@@ -91,7 +91,7 @@ def _path(header: str, count: Counter[Place]) -> Place:
 
 
 def _names(dotted: str) -> list[str]:
-    return [one.strip().strip("\"'") for one in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
+    return [key.strip().strip("\"'") for key in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", dotted)]
 
 
 def _line(lines: dict[Place, int], place: Place) -> int:

@@ -119,7 +119,9 @@ def summarise(trials: Sequence[ExactTrial], baseline: str | None = None) -> Exac
         if baseline not in names:
             raise RefusedError(f"no exact trial has the baseline setting {baseline!r}")
         names.sort(key=lambda name: name != baseline)
-    costs = tuple(_cost(name, [t for t in wholes if t.setting == name]) for name in names)
+    costs = tuple(
+        _cost(name, [trial for trial in wholes if trial.setting == name]) for name in names
+    )
     calibrations = [trial for trial in trials if trial.part == "tester"]
     testers = tuple(
         _cost(tester_name(knobs), [trial for trial in calibrations if trial.boot_knobs == knobs])
@@ -155,7 +157,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
         setting=name,
         boot_knobs=trials[0].boot_knobs,
         trials=len(trials),
-        by_boot={boot: mean(some) for boot, some in by_boot.items()},
+        by_boot={boot: mean(counts) for boot, counts in by_boot.items()},
         mean=mean(figures),
         low=min(figures),
         high=max(figures),
@@ -163,7 +165,7 @@ def _cost(name: str, trials: Sequence[ExactTrial]) -> Cost:
 
 
 def _tester(cost: Cost, testers: Sequence[Cost]) -> Cost | None:
-    return next((one for one in testers if one.boot_knobs == cost.boot_knobs), None)
+    return next((tester for tester in testers if tester.boot_knobs == cost.boot_knobs), None)
 
 
 def _change(baseline: Cost, cost: Cost, testers: Sequence[Cost]) -> Change:

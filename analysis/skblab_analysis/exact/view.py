@@ -182,6 +182,6 @@ VIEW = View(
     tables=lambda run: [exact_table(exact) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
     headline=headline,
-    sentences=lambda run: [said for exact in of(run) for said in _sentences(exact)],
-    unseen=lambda run: [said for exact in of(run) for said in _unseen(exact)],
+    sentences=lambda run: [sentence for exact in of(run) for sentence in _sentences(exact)],
+    unseen=lambda run: [sentence for exact in of(run) for sentence in _unseen(exact)],
 )

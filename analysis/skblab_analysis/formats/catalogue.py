@@ -186,7 +186,9 @@ class Catalogue(_Part):
     def _once(
         cls, found: tuple[PathOfPoints | Point | End, ...], info: ValidationInfo
     ) -> tuple[PathOfPoints | Point | End, ...]:
-        twice = [name for name, n in Counter(one.name for one in found).items() if n > 1]
+        twice = [
+            name for name, count in Counter(layer.name for layer in found).items() if count > 1
+        ]
         if twice:
             raise ValueError(f"more than one of {info.field_name} is named {', '.join(twice)}")
         return found

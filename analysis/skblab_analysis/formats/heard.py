@@ -87,8 +87,13 @@ def data(
     """Return what the event says; equal lines are one."""
     counts = list(Counter(found).items())
     lines: list[JsonValue] = [
-        {"machine": one.machine, "kind": one.kind, "line": one.line, "count": count}
-        for one, count in counts[:MOST]
+        {
+            "machine": complaint.machine,
+            "kind": complaint.kind,
+            "line": complaint.line,
+            "count": count,
+        }
+        for complaint, count in counts[:MOST]
     ]
     more = sum(count for _, count in counts[MOST:])
     place: dict[str, JsonValue] = {"trials": list(trials), "when": when, "setting": setting}
@@ -104,4 +109,6 @@ def reason(found: Sequence[Heard]) -> str:
 
 def complaints(events: Iterable[Mapping[str, Any]]) -> list[Complaint]:
     """Return what the data of such events say; RecordError if one says nothing of the kind."""
-    return [parse(Complaint, dict(one), "what a kernel said, in the journal,") for one in events]
+    return [
+        parse(Complaint, dict(event), "what a kernel said, in the journal,") for event in events
+    ]

@@ -154,11 +154,6 @@ class LateRun(Gap):
         """Mean latency of its packets."""
         return self.sum_ns / self.packets
 
-    @property
-    def duration_ns(self) -> int:
-        """From the arrival of its first packet to that of its last one."""
-        return self.end_ns - self.begin_ns
-
     @model_validator(mode="after")
     def _agrees(self) -> Self:
         if not self.min_ns * self.packets <= self.sum_ns <= self.max_ns * self.packets:
@@ -181,8 +176,8 @@ class _Kept(ToolDocument):
             raise ValueError(
                 f"count is {self.count}: {len(recorded)} recorded, {self.not_recorded} not"
             )
-        held = sum(one.packets for one in recorded)
-        longest = max((one.packets for one in recorded), default=0)
+        held = sum(bucket.packets for bucket in recorded)
+        longest = max((bucket.packets for bucket in recorded), default=0)
         whole = not self.not_recorded
         if held > self.packets or longest > self.longest:
             raise ValueError("more is recorded than there was")

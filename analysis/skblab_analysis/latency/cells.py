@@ -55,21 +55,21 @@ class LateCells:
 
 def scale_of(summary: LatencySummary) -> Scale:
     """Return the one scale in which all its times are written."""
-    longest = [one.latency.maximum for one in (*summary.delays, *summary.testers)]
+    longest = [delay.latency.maximum for delay in (*summary.delays, *summary.testers)]
     return scale("ns", max(longest, default=0))
 
 
 def rows(summary: LatencySummary, space: str = " ") -> list[DelayCells]:
     """Return a row for every setting, and last ones for the tester if it was measured."""
-    return [_cells(one, summary, space) for one in (*summary.delays, *summary.testers)]
+    return [_cells(delay, summary, space) for delay in (*summary.delays, *summary.testers)]
 
 
 def late_rows(summary: LatencySummary, space: str = " ") -> list[LateCells]:
     """Return a row for every setting and threshold, the tester's last."""
     return [
-        _late(delay, one, summary, space)
+        _late(delay, late, summary, space)
         for delay in (*summary.delays, *summary.testers)
-        for one in delay.lateness
+        for late in delay.lateness
     ]
 
 
@@ -78,54 +78,54 @@ def figure_row(delay: Delay, figure: str, scaled: Scale, space: str = " ") -> tu
     return _times(delay.histogram(figure), scaled, space)
 
 
-def _cells(one: Delay, summary: LatencySummary, space: str) -> DelayCells:
-    change = summary.change(one.setting)
+def _cells(delay: Delay, summary: LatencySummary, space: str) -> DelayCells:
+    change = summary.change(delay.setting)
     compared = change.compared if change else None
-    if one.setting == summary.baseline:
+    if delay.setting == summary.baseline:
         difference = "baseline"
     elif change is None:
         difference = ""
     else:
         difference = ABSENT if compared is None else difference_text(compared)
-    slow = min((trial.offered_rate for trial in one.trials), default=0.0)
+    slow = min((trial.offered_rate for trial in delay.trials), default=0.0)
     return DelayCells(
-        setting=one.setting,
-        blocks=str(len(one.trials)),
-        lost=small_share(one.lost / one.tried if one.tried else None),
-        times=_times(one.latency, scale_of(summary), space),
+        setting=delay.setting,
+        blocks=str(len(delay.trials)),
+        lost=small_share(delay.lost / delay.tried if delay.tried else None),
+        times=_times(delay.latency, scale_of(summary), space),
         difference=difference,
         half="" if compared is None else half_text(compared),
-        rate=f"{number(slow, 0, space)} at least" if behind(one.trials) else "kept",
+        rate=f"{number(slow, 0, space)} at least" if behind(delay.trials) else "kept",
     )
 
 
 def _times(found: Histogram, scaled: Scale, space: str) -> tuple[str, ...]:
-    values = [found.quantile(q) for q in QUANTILES.values()]
+    values = [found.quantile(share) for share in QUANTILES.values()]
     longest = found.maximum if found.buckets else None
     return tuple(scaled.text(value, space) for value in (*values, longest))
 
 
-def _late(delay: Delay, one: Lateness, summary: LatencySummary, space: str) -> LateCells:
+def _late(delay: Delay, lateness: Lateness, summary: LatencySummary, space: str) -> LateCells:
     change = summary.change(delay.setting)
     first = min(late.threshold_ns for late in delay.lateness)
     difference = ""
-    if one.threshold_ns == first and change is not None and change.late is not None:
+    if lateness.threshold_ns == first and change is not None and change.late is not None:
         difference = _per_million(change.late, space)
     return LateCells(
         setting=delay.setting,
-        threshold=quantity(one.threshold_ns, "ns", space),
-        late=number(one.late, 0, space),
-        share=small_share(one.share),
-        runs=number(one.runs, 0, space),
-        in_runs=number(one.in_runs, 0, space),
-        longest=number(one.longest, 0, space),
+        threshold=quantity(lateness.threshold_ns, "ns", space),
+        late=number(lateness.late, 0, space),
+        share=small_share(lateness.share),
+        runs=number(lateness.runs, 0, space),
+        in_runs=number(lateness.in_runs, 0, space),
+        longest=number(lateness.longest, 0, space),
         difference=difference,
     )
 
 
-def _per_million(one: Difference, space: str) -> str:
-    more = MILLION * one.effect
+def _per_million(difference: Difference, space: str) -> str:
+    more = MILLION * difference.effect
     text = f"{'+' if more > 0 else ''}{number(more, 1, space)}"
-    if one.margin is not None:
-        text += f" ±{number(MILLION * one.margin, 1, space)}"
-    return text if one.significant else f"({text})"
+    if difference.margin is not None:
+        text += f" ±{number(MILLION * difference.margin, 1, space)}"
+    return text if difference.significant else f"({text})"

@@ -153,7 +153,7 @@ def by_setting(
             continue
         blocks = delays.setdefault((row.traffic, row.rate, row.setting), [])
         if AtRate(row.rate, row.send_rate or 0.0).kept:
-            [found] = [one for one in of_trial(row.trial) if one.layer == "latency"]
+            [found] = [series for series in of_trial(row.trial) if series.layer == "latency"]
             value = found.histogram.quantile(COMPARED)
             blocks += [] if value is None else [value]
     return list(delays.values())

@@ -70,17 +70,19 @@ class Delay:
     @property
     def tried(self) -> int:
         """Packets that the generator put out in all blocks."""
-        return sum(one.tried for one in self.trials)
+        return sum(trial.tried for trial in self.trials)
 
     @property
     def lost(self) -> int:
         """Packets lost in all blocks."""
-        return sum(one.lost for one in self.trials)
+        return sum(trial.lost for trial in self.trials)
 
     def histogram(self, figure: str = "latency") -> Histogram:
         """Return a figure's histogram over all blocks."""
         return reduce(
-            Histogram.merge, (one.figures[figure].histogram for one in self.trials), Histogram({})
+            Histogram.merge,
+            (trial.figures[figure].histogram for trial in self.trials),
+            Histogram({}),
         )
 
     @cached_property
@@ -93,31 +95,35 @@ class Delay:
         """By threshold, over all blocks."""
         by_threshold: dict[int, list[Lateness]] = {}
         for trial in self.trials:
-            for one in trial.lateness:
-                by_threshold.setdefault(one.threshold_ns, []).append(one)
+            for late in trial.lateness:
+                by_threshold.setdefault(late.threshold_ns, []).append(late)
         return tuple(_sum(by_threshold[threshold]) for threshold in sorted(by_threshold))
 
     def compared(self) -> dict[int, float]:
         """Return the percentile that settings are compared by, in ns, of blocks that have it."""
         found = {
-            one.block: one.figures["latency"].histogram.quantile(COMPARED)
-            for one in self.trials
-            if one.kept
+            trial.block: trial.figures["latency"].histogram.quantile(COMPARED)
+            for trial in self.trials
+            if trial.kept
         }
         return {block: value for block, value in found.items() if value is not None}
 
     def late_by_block(self) -> Counts:
         """Return late packets by the first threshold, and all, of blocks that kept the rate."""
         first = {
-            one.block: min(one.lateness, key=lambda late: late.threshold_ns)
-            for one in self.trials
-            if one.kept and one.lateness
+            trial.block: min(trial.lateness, key=lambda late: late.threshold_ns)
+            for trial in self.trials
+            if trial.kept and trial.lateness
         }
-        return {boot: (one.late, one.packets) for boot, one in first.items() if one.packets}
+        return {block: (late.late, late.packets) for block, late in first.items() if late.packets}
 
     def lost_by_block(self) -> Counts:
         """Return lost packets, and all that were tried, of blocks that kept the rate."""
-        return {one.block: (one.lost, one.tried) for one in self.trials if one.kept and one.tried}
+        return {
+            trial.block: (trial.lost, trial.tried)
+            for trial in self.trials
+            if trial.kept and trial.tried
+        }
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,7 @@ class LatencySummary:
 
     def change(self, setting: str) -> Change | None:
         """Return what a setting differs from the baseline; None of the baseline itself."""
-        return next((one for one in self.changes if one.setting == setting), None)
+        return next((change for change in self.changes if change.setting == setting), None)
 
     @property
     def best(self) -> Change | None:
@@ -164,10 +170,12 @@ class LatencySummary:
         if self.baseline is None:
             return None
         better = [
-            (one.compared.share, one)
-            for one in self.changes
-            if one.compared is not None and one.compared.significant and one.compared.effect < 0
-            if one.setting != AGAIN and not one.loses
+            (change.compared.share, change)
+            for change in self.changes
+            if change.compared is not None
+            and change.compared.significant
+            and change.compared.effect < 0
+            if change.setting != AGAIN and not change.loses
         ]
         return min(better, key=lambda pair: pair[0], default=(0.0, None))[1]
 
@@ -204,11 +212,11 @@ def of(run: Run) -> list[LatencySummary]:
             offered_rate=row.send_rate or 0.0,
             tried=row.tried or 0,
             lost=row.lost or 0,
-            figures={one.layer: one for one in figures},
+            figures={figure.layer: figure for figure in figures},
             lateness=tuple(late.get(row.trial, ())),
         )
         for row in run.trials
-        if (figures := [one for one in run.of_trial(row.trial) if one.kind == "arrival"])
+        if (figures := [series for series in run.of_trial(row.trial) if series.kind == "arrival"])
         if row.rate is not None
     ]
     return summaries(run.in_order(arrived), run.document.plan.baseline)
@@ -216,12 +224,12 @@ def of(run: Run) -> list[LatencySummary]:
 
 def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySummary]:
     """Sum up the trials of each traffic, in the order given, and of each rate."""
-    kinds = in_order([(one.traffic, one.rate) for one in trials if one.part == "whole"])
+    kinds = in_order([(trial.traffic, trial.rate) for trial in trials if trial.part == "whole"])
     return [
         _summary(
             traffic,
             rate,
-            [one for one in trials if (one.traffic, one.rate) == (traffic, rate)],
+            [trial for trial in trials if (trial.traffic, trial.rate) == (traffic, rate)],
             baseline,
         )
         for traffic, rate in kinds
@@ -230,8 +238,10 @@ def summaries(trials: Sequence[Arrived], baseline: str | None) -> list[LatencySu
 
 def false_alarms(found: Sequence[LatencySummary]) -> FalseAlarms:
     """Return how often the baseline differed significantly from itself, by the percentile."""
-    again = [change for one in found if (change := one.change(AGAIN)) is not None]
-    return certainty.false_alarms([one.compared for one in again if one.compared is not None])
+    again = [change for summary in found if (change := summary.change(AGAIN)) is not None]
+    return certainty.false_alarms(
+        [change.compared for change in again if change.compared is not None]
+    )
 
 
 def compare(baseline: Sample, other: Sample) -> Difference | None:
@@ -242,33 +252,35 @@ def compare(baseline: Sample, other: Sample) -> Difference | None:
 def _summary(
     traffic: str, rate: int, trials: Sequence[Arrived], baseline: str | None
 ) -> LatencySummary:
-    wholes = [one for one in trials if one.part == "whole"]
-    names = list(dict.fromkeys(one.setting for one in wholes))
+    wholes = [trial for trial in trials if trial.part == "whole"]
+    names = list(dict.fromkeys(trial.setting for trial in wholes))
     names.sort(key=lambda name: name != baseline)
     delays = tuple(
-        Delay(name, tuple(one for one in wholes if one.setting == name)) for name in names
+        Delay(name, tuple(trial for trial in wholes if trial.setting == name)) for name in names
     )
-    testers = [one for one in trials if one.part == "tester"]
+    testers = [trial for trial in trials if trial.part == "tester"]
     known = names[0] == baseline
     return LatencySummary(
         traffic=traffic,
         rate=rate,
         baseline=baseline if known else None,
         delays=delays,
-        changes=tuple(_change(one, delays[0]) for one in delays[1:]) if known else (),
+        changes=tuple(_change(delay, delays[0]) for delay in delays[1:]) if known else (),
         testers=tuple(
-            Delay(tester_name(knobs), tuple(one for one in testers if one.boot_knobs == knobs))
-            for knobs in dict.fromkeys(one.boot_knobs for one in testers)
+            Delay(
+                tester_name(knobs), tuple(trial for trial in testers if trial.boot_knobs == knobs)
+            )
+            for knobs in dict.fromkeys(trial.boot_knobs for trial in testers)
         ),
     )
 
 
-def _change(one: Delay, baseline: Delay) -> Change:
+def _change(delay: Delay, baseline: Delay) -> Change:
     return Change(
-        one.setting,
-        compare(baseline.compared(), one.compared()),
-        certainty.difference_of_shares(baseline.late_by_block(), one.late_by_block()),
-        certainty.difference_of_shares(baseline.lost_by_block(), one.lost_by_block()),
+        delay.setting,
+        compare(baseline.compared(), delay.compared()),
+        certainty.difference_of_shares(baseline.late_by_block(), delay.late_by_block()),
+        certainty.difference_of_shares(baseline.lost_by_block(), delay.lost_by_block()),
     )
 
 
@@ -277,9 +289,9 @@ def _sum(found: Sequence[Lateness]) -> Lateness:
     return Lateness(
         threshold_ns=first.threshold_ns,
         in_a_row=first.in_a_row,
-        packets=sum(one.packets for one in found),
-        late=sum(one.late for one in found),
-        runs=sum(one.runs for one in found),
-        in_runs=sum(one.in_runs for one in found),
-        longest=max(one.longest for one in found),
+        packets=sum(late.packets for late in found),
+        late=sum(late.late for late in found),
+        runs=sum(late.runs for late in found),
+        in_runs=sum(late.in_runs for late in found),
+        longest=max(late.longest for late in found),
     )

@@ -180,19 +180,21 @@ def unseen(found: Sequence[LatencySummary]) -> list[str]:
         if not summary.testers:
             said.append(f"{where}: the tester was not measured alone: its own delay is unknown.")
         everyone = (*summary.delays, *summary.testers)
-        slow = [one.setting for one in everyone if behind(one.trials)]
+        slow = [delay.setting for delay in everyone if behind(delay.trials)]
         if slow:
             said.append(
                 f"{where}: the generator sent over {share(KEPT, 0)} less than that in some block "
                 f"of {joined(slow)}: these are times at a lower rate, and in no comparison."
             )
-        single = [one.setting for one in summary.delays if len(one.trials) == 1]
+        single = [delay.setting for delay in summary.delays if len(delay.trials) == 1]
         if single:
             said.append(
                 f"{where}: {joined(single)} {'has' if len(single) == 1 else 'have'} one block "
                 "only: whether it differs is not known."
             )
-        short = [one.setting for one in summary.delays if one.latency.quantile(COMPARED) is None]
+        short = [
+            delay.setting for delay in summary.delays if delay.latency.quantile(COMPARED) is None
+        ]
         if short:
             said.append(f"{where}: too few packets for a 99th percentile of {joined(short)}.")
     return said
@@ -209,44 +211,44 @@ def _sentences(summary: LatencySummary) -> Iterator[str]:
         yield f"{said}{_floor(summary)}."
     yield from _late_words(first)
     compared = [
-        SettingChange(one.setting, one.compared)
-        for one in summary.changes
-        if one.compared is not None and one.setting != AGAIN
+        SettingChange(change.setting, change.compared)
+        for change in summary.changes
+        if change.compared is not None and change.setting != AGAIN
     ]
-    if significant := [one for one in compared if one.difference.significant]:
-        order = sorted(significant, key=lambda one: one.difference.share)
-        said = joined([change_text(one) for one in order])
+    if significant := [change for change in compared if change.difference.significant]:
+        order = sorted(significant, key=lambda change: change.difference.share)
+        said = joined([change_text(change) for change in order])
         yield f"Its 99th percentile against {summary.baseline}: {said}."
     yield from not_significant(compared)
 
 
 def _floor(summary: LatencySummary) -> str:
     """Say what the tester's own part in these times is."""
-    for one in summary.testers:
-        middle = one.latency.quantile(0.5)
+    for tester in summary.testers:
+        middle = tester.latency.quantile(0.5)
         if middle is not None:
             return f"; with the tester alone it is {quantity(middle, 'ns')} for half of them"
     return ""
 
 
-def _late_words(one: Delay) -> Iterable[str]:
-    if not one.lateness:
+def _late_words(delay: Delay) -> Iterable[str]:
+    if not delay.lateness:
         return
     parts = [
         f"{spaced(late.late)} took {quantity(late.threshold_ns, 'ns')} or more, "
         f"in {spaced(late.runs)} anomal{'y' if late.runs == 1 else 'ies'} of "
         f"{late.in_a_row} in a row or more"
-        for late in one.lateness
+        for late in delay.lateness
     ]
-    packets = spaced(one.lateness[0].packets)
+    packets = spaced(delay.lateness[0].packets)
     yield f"Of its {packets} packets {joined(parts)}."
 
 
 VIEW = View(
-    tables=lambda run: [table for found in of(run) for table in tables(found)],
-    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    tables=lambda run: [table for summary in of(run) for table in tables(summary)],
+    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
-    best=lambda run: [found.best.setting for found in of(run) if found.best is not None],
+    best=lambda run: [summary.best.setting for summary in of(run) if summary.best is not None],
 )

@@ -16,7 +16,7 @@ def headline(run: Run) -> str:
 
 def sentences(run: Run) -> list[str]:
     """Return the findings, one sentence or two each."""
-    return [said for view in VIEWS for said in view.sentences(run)]
+    return [sentence for view in VIEWS for sentence in view.sentences(run)]
 
 
 def unseen(run: Run) -> list[str]:

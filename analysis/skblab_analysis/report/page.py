@@ -56,7 +56,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
             headline=findings.headline(run),
             findings=findings.sentences(run),
             unseen=findings.unseen(run),
-            void=[row for row in run.trials if row.state == "void"],
+            invalid=[row for row in run.trials if row.state == "invalid"],
             complaints=run.complaints(),
             sections=sections,
             drawn={

@@ -102,6 +102,6 @@ def _rename(element: ET.Element, prefix: str) -> None:
 
 def _serialise(element: ET.Element) -> str:
     """Return the element as HTML wants SVG: without namespace prefixes."""
-    for one in element.iter():
-        one.tag = one.tag.removeprefix(f"{{{SVG}}}")
+    for node in element.iter():
+        node.tag = node.tag.removeprefix(f"{{{SVG}}}")
     return ET.tostring(element, encoding="unicode")

@@ -59,7 +59,7 @@ class OfSetting:
 
     def missing(self, test: Test) -> Untold | None:
         """Return what is missing of a test; None if nothing is."""
-        return next((one for one in self.untold if one.test == test), None)
+        return next((reasons for reasons in self.untold if reasons.test == test), None)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Rfc2544Summary:
 
     def tested(self, test: Test) -> bool:
         """Whether any setting was asked for it."""
-        return any(test in one.tests for one in self.settings)
+        return any(test in setting.tests for setting in self.settings)
 
 
 def of(run: Run) -> list[Rfc2544Summary]:
@@ -82,37 +82,37 @@ def of(run: Run) -> list[Rfc2544Summary]:
 def summaries(found: Sequence[FigureRow]) -> list[Rfc2544Summary]:
     """Sum up the figures of each traffic, settings in the order given."""
     made = []
-    for traffic in dict.fromkeys(one.traffic for one in found):
-        ours = [one for one in found if one.traffic == traffic]
+    for traffic in dict.fromkeys(row.traffic for row in found):
+        ours = [row for row in found if row.traffic == traffic]
         by_setting: dict[str, list[FigureRow]] = {}
-        for one in ours:
-            by_setting.setdefault(one.setting, []).append(one)
-        settings = tuple(_setting(name, some) for name, some in by_setting.items())
+        for row in ours:
+            by_setting.setdefault(row.setting, []).append(row)
+        settings = tuple(_setting(name, rows) for name, rows in by_setting.items())
         made.append(Rfc2544Summary(traffic, settings))
     return made
 
 
 def _setting(name: str, found: Sequence[FigureRow]) -> OfSetting:
-    tests = dict.fromkeys(one.test for one in found)
+    tests = dict.fromkeys(row.test for row in found)
     return OfSetting(
         setting=name,
         tests=frozenset(tests),
-        latency_ns=_mean((one.latency_ns, False) for one in found),
+        latency_ns=_mean((row.latency_ns, False) for row in found),
         # It is the same one for all repetitions of a trial.
-        floor_ns=_mean((one.floor_ns, False) for one in found if one.repeat == 0),
-        burst=_mean((one.burst, one.open) for one in found),
-        buffer_s=_mean((one.buffer_s, one.open) for one in found),
-        recovery_s=_mean((one.recovery_s, False) for one in found),
-        within_s=_mean((one.within_s, False) for one in found),
-        loss=_loss([one for one in found if one.test == "frame loss"]),
+        floor_ns=_mean((row.floor_ns, False) for row in found if row.repeat == 0),
+        burst=_mean((row.burst, row.open) for row in found),
+        buffer_s=_mean((row.buffer_s, row.open) for row in found),
+        recovery_s=_mean((row.recovery_s, False) for row in found),
+        within_s=_mean((row.within_s, False) for row in found),
+        loss=_loss([row for row in found if row.test == "frame loss"]),
         untold=tuple(filter(None, (_untold(test, found) for test in tests))),
-        lasting=sum(one.open for one in found if one.test == "recovery"),
+        lasting=sum(row.open for row in found if row.test == "recovery"),
     )
 
 
 def _untold(test: Test, found: Sequence[FigureRow]) -> Untold | None:
-    ours = [one for one in found if one.test == test]
-    reasons = [one.reason for one in ours if one.reason is not None]
+    ours = [row for row in found if row.test == test]
+    reasons = [row.reason for row in ours if row.reason is not None]
     return Untold(test, len(reasons), len(ours), tuple(dict.fromkeys(reasons))) if reasons else None
 
 
@@ -123,9 +123,9 @@ def _loss(found: Sequence[FigureRow]) -> dict[float, float]:
     would be missing where another block lost something, whose mean would be of the bad ones only.
     """
     blocks: dict[int, dict[float, float | None]] = {}
-    for one in found:
-        if one.share is not None:
-            blocks.setdefault(one.block, {})[round(one.share, 4)] = one.loss_percent
+    for row in found:
+        if row.share is not None:
+            blocks.setdefault(row.block, {})[round(row.share, 4)] = row.loss_percent
     shares = sorted({share for loads in blocks.values() for share in loads}, reverse=True)
     losses: dict[float, list[float]] = {share: [] for share in shares}
     for loads in blocks.values():
@@ -135,7 +135,7 @@ def _loss(found: Sequence[FigureRow]) -> dict[float, float]:
             lost = loads.get(share, 0.0 if clean and share < least[0] else None)
             if lost is not None:
                 losses[share].append(lost)
-    return {share: mean(some) for share, some in losses.items() if some}
+    return {share: mean(lost) for share, lost in losses.items() if lost}
 
 
 def _mean(values: Iterable[tuple[float | None, bool]]) -> Mean | None:

@@ -45,52 +45,52 @@ def rows(summary: Rfc2544Summary, space: str = " ") -> list[Cells]:
 
     return [
         Cells(
-            one.setting,
+            setting.setting,
             (
-                _cell(one, "latency", one.latency_ns, time),
-                _text(one.floor_ns, time),
-                _cell(one, "back-to-back", one.burst, frames),
-                _text(one.buffer_s, seconds),
-                _recovery(one, seconds),
+                _cell(setting, "latency", setting.latency_ns, time),
+                _text(setting.floor_ns, time),
+                _cell(setting, "back-to-back", setting.burst, frames),
+                _text(setting.buffer_s, seconds),
+                _recovery(setting, seconds),
             ),
         )
-        for one in summary.settings
+        for setting in summary.settings
     ]
 
 
 def loads(summary: Rfc2544Summary) -> list[float]:
     """Return the loads that a table of frame loss has columns for, the greatest first."""
-    found = sorted({load for one in summary.settings for load in one.loss}, reverse=True)
+    found = sorted({load for setting in summary.settings for load in setting.loss}, reverse=True)
     every = -(-len(found) // MOST_LOADS)
     return found[:: every or 1]
 
 
 def load_names(summary: Rfc2544Summary) -> list[str]:
     """Return those loads in words: shares of what the tester carries."""
-    return [share(one, 0) for one in loads(summary)]
+    return [share(load, 0) for load in loads(summary)]
 
 
 def loss_rows(summary: Rfc2544Summary) -> list[Cells]:
     """Return the frame loss rate of every setting that has one, in per cent."""
     columns = loads(summary)
     return [
-        Cells(one.setting, tuple(_loss(one, load) for load in columns))
-        for one in summary.settings
-        if one.loss
+        Cells(setting.setting, tuple(_loss(setting, load) for load in columns))
+        for setting in summary.settings
+        if setting.loss
     ]
 
 
 def unseen(found: Sequence[Rfc2544Summary]) -> list[str]:
     """Return what the tests could not tell, and why, with which settings."""
     said = []
-    for one in found:
+    for summary in found:
         who: dict[tuple[str, str], list[str]] = {}
-        for setting in one.settings:
+        for setting in summary.settings:
             for missing in setting.untold:
                 name = f"{setting.setting} ({missing.count} of {missing.of})"
                 who.setdefault((missing.test, "; ".join(missing.reasons)), []).append(name)
         said += [
-            f"{one.traffic}: RFC 2544's {test} is missing with {joined(names)}: {why}."
+            f"{summary.traffic}: RFC 2544's {test} is missing with {joined(names)}: {why}."
             for (test, why), names in who.items()
         ]
     return said
@@ -108,7 +108,7 @@ def note(summary: Rfc2544Summary) -> str:
 def tables(summary: Rfc2544Summary) -> list[Table]:
     """Return the figures of RFC 2544's other tests, and frame loss by load."""
     made = []
-    for title, names, found in (
+    for title, names, cells in (
         (f"RFC 2544 ({summary.traffic})", COLUMNS, rows(summary)),
         (
             f"Frame loss rate (%, by share of the tester's most, {summary.traffic})",
@@ -116,13 +116,13 @@ def tables(summary: Rfc2544Summary) -> list[Table]:
             loss_rows(summary),
         ),
     ):
-        if not found:
+        if not cells:
             continue
         table = titled(title)
         table.add_column("setting", overflow="fold")
         for name in names:
             table.add_column(name, justify="right", no_wrap=True)
-        for row in found:
+        for row in cells:
             table.add_row(escape(row.name), *row.figures)
         made.append(table)
     if rows(summary):
@@ -156,19 +156,19 @@ def _section(summary: Rfc2544Summary, place: int) -> Section:
     return Section("rfc2544/section.html.j2", shown)
 
 
-def _recovery(one: OfSetting, write: Callable[[float], str]) -> str:
-    if one.lasting:
+def _recovery(setting: OfSetting, write: Callable[[float], str]) -> str:
+    if setting.lasting:
         return "not"
-    found, within = one.recovery_s, one.within_s
+    found, within = setting.recovery_s, setting.within_s
     if found is not None and within is not None and found.mean <= within.mean:
         # It may be shorter.
         return f"≤ {write(within.mean)}"
-    return _cell(one, "recovery", found, write)
+    return _cell(setting, "recovery", found, write)
 
 
-def _cell(one: OfSetting, test: Test, found: Mean | None, write: Callable[[float], str]) -> str:
+def _cell(setting: OfSetting, test: Test, found: Mean | None, write: Callable[[float], str]) -> str:
     """Return a figure, and of how many repetitions it is, if not of all; or that there is none."""
-    missing = one.missing(test)
+    missing = setting.missing(test)
     if found is None:
         return ABSENT if missing is None else "not told"
     some = f" ({found.count} of {missing.of})" if missing else ""
@@ -183,14 +183,14 @@ def _text(found: Mean | None, write: Callable[[float], str]) -> str:
     return f"{least}{write(found.mean)}{spread}"
 
 
-def _loss(one: OfSetting, load: float) -> str:
-    lost = one.loss.get(load)
+def _loss(setting: OfSetting, load: float) -> str:
+    lost = setting.loss.get(load)
     # The generator did not keep it, or it was not tried.
     return ABSENT if lost is None else number(lost, 1)
 
 
 VIEW = View(
-    tables=lambda run: [table for found in of(run) for table in tables(found)],
-    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    tables=lambda run: [table for summary in of(run) for table in tables(summary)],
+    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     unseen=lambda run: unseen(of(run)),
 )

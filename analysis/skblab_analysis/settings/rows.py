@@ -17,7 +17,7 @@ class ReadBack(Row):
     wanted: Annotated[Lines, Column(NO_UNIT, "What it was to be, of `before` and `value`.")]
     after: Annotated[
         Lines,
-        Column(NO_UNIT, "What it was after the trial, which is void if that is not `wanted`."),
+        Column(NO_UNIT, "What it was after the trial, which is invalid if that is not `wanted`."),
     ]
 
     @property

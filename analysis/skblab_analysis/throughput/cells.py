@@ -40,10 +40,10 @@ class RateCells:
 
 def rows(goal: GoalSummary, space: str = " ") -> list[RateCells]:
     """Return a row for every setting, and last ones for the tester if it was searched."""
-    made = [_cells(one, goal, space) for one in goal.rates]
-    for one in goal.testers:
-        tester = _cells(one, goal, space)
-        made.append(RateCells(one.setting, tester.rate, tester.half, "", "", tester.blocks, ""))
+    made = [_cells(rate, goal, space) for rate in goal.rates]
+    for rate in goal.testers:
+        tester = _cells(rate, goal, space)
+        made.append(RateCells(rate.setting, tester.rate, tester.half, "", "", tester.blocks, ""))
     return made
 
 

@@ -63,11 +63,11 @@ class GoalSummary:
 
     def rate(self, setting: str) -> Rate | None:
         """Return the rate of a setting; None if it has none."""
-        return next((one for one in self.rates if one.setting == setting), None)
+        return next((rate for rate in self.rates if rate.setting == setting), None)
 
     def change(self, setting: str) -> Change | None:
         """Return what a setting differs from the baseline; None of the baseline itself."""
-        return next((one for one in self.changes if one.setting == setting), None)
+        return next((change for change in self.changes if change.setting == setting), None)
 
     @property
     def best(self) -> Change | None:
@@ -76,12 +76,14 @@ class GoalSummary:
         One with which no load was good in some block is none, however good its other blocks are.
         """
         better = [
-            one
-            for one in self.changes
-            if one.difference.significant and one.difference.effect > 0 and one.setting != AGAIN
-            if (rate := self.rate(one.setting)) is not None and not rate.none
+            change
+            for change in self.changes
+            if change.difference.significant
+            and change.difference.effect > 0
+            and change.setting != AGAIN
+            if (rate := self.rate(change.setting)) is not None and not rate.none
         ]
-        return max(better, key=lambda one: one.difference.share, default=None)
+        return max(better, key=lambda change: change.difference.share, default=None)
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,16 @@ def of(run: Run) -> list[ThroughputSummary]:
 def summaries(results: Sequence[FoundRow], baseline: str | None) -> list[ThroughputSummary]:
     """Sum up the results of each traffic, in the order given."""
     found = []
-    for traffic in dict.fromkeys(one.traffic for one in results if one.part == "whole"):
-        ours = [one for one in results if one.traffic == traffic]
-        goals = dict.fromkeys(one.goal for one in ours if one.part == "whole")
+    for traffic in dict.fromkeys(result.traffic for result in results if result.part == "whole"):
+        ours = [result for result in results if result.traffic == traffic]
+        goals = dict.fromkeys(result.goal for result in ours if result.part == "whole")
         found.append(
             ThroughputSummary(
                 traffic,
-                tuple(_goal([one for one in ours if one.goal == goal], baseline) for goal in goals),
+                tuple(
+                    _goal([result for result in ours if result.goal == goal], baseline)
+                    for goal in goals
+                ),
             )
         )
     return found
@@ -122,8 +127,8 @@ def false_alarms(found: Sequence[ThroughputSummary]) -> FalseAlarms:
 
     By the main goal only: the others are of the same search, and no comparisons of their own.
     """
-    again = [one.main.change(AGAIN) for one in found]
-    return certainty.false_alarms([one.difference for one in again if one is not None])
+    again = [summary.main.change(AGAIN) for summary in found]
+    return certainty.false_alarms([change.difference for change in again if change is not None])
 
 
 def compare(baseline: Sample, other: Sample, width: float) -> Difference | None:
@@ -132,15 +137,16 @@ def compare(baseline: Sample, other: Sample, width: float) -> Difference | None:
 
 
 def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
-    wholes = [one for one in results if one.part == "whole"]
-    names = list(dict.fromkeys(one.setting for one in wholes))
+    wholes = [result for result in results if result.part == "whole"]
+    names = list(dict.fromkeys(result.setting for result in wholes))
     names.sort(key=lambda name: name != baseline)
     width = results[0].width
     rates = tuple(
-        _rate(name, [one for one in wholes if one.setting == name], width) for name in names
+        _rate(name, [result for result in wholes if result.setting == name], width)
+        for name in names
     )
-    testers = [one for one in results if one.part == "tester"]
-    boots = dict.fromkeys(one.boot_knobs for one in testers)
+    testers = [result for result in results if result.part == "tester"]
+    boots = dict.fromkeys(result.boot_knobs for result in testers)
     first = results[0]
     changes = []
     if names[0] == baseline:
@@ -157,15 +163,21 @@ def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
         rates=rates,
         changes=tuple(changes),
         testers=tuple(
-            _rate(tester_name(knobs), [one for one in testers if one.boot_knobs == knobs], width)
+            _rate(
+                tester_name(knobs),
+                [result for result in testers if result.boot_knobs == knobs],
+                width,
+            )
             for knobs in boots
         ),
     )
 
 
 def _rate(setting: str, results: Sequence[FoundRow], width: float) -> Rate:
-    blocks = {one.block: one.throughput for one in results if one.throughput is not None}
-    judged = Counter(one.judgement for one in results if one.judgement is not None)
+    blocks = {
+        result.block: result.throughput for result in results if result.throughput is not None
+    }
+    judged = Counter(result.judgement for result in results if result.judgement is not None)
     return Rate(
         setting=setting,
         blocks=blocks,

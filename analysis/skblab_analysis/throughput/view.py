@@ -41,7 +41,7 @@ FULL_SECONDS = 60.0
 
 
 def _tables(run: Run) -> list[Table]:
-    return [_rate_table(found, goal) for found in of(run) for goal in found.goals]
+    return [_rate_table(summary, goal) for summary in of(run) for goal in summary.goals]
 
 
 def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
@@ -113,7 +113,7 @@ def goal_words(goal: GoalSummary) -> str:
 
 def headline(found: Sequence[ThroughputSummary]) -> str | None:
     """Return the finding in one sentence; None if there is none."""
-    best = [(one, change) for one in found if (change := one.main.best) is not None]
+    best = [(summary, change) for summary in found if (change := summary.main.best) is not None]
     if best:
         summary, change = max(best, key=lambda pair: pair[1].difference.share)
         more = share(change.difference.share)
@@ -130,7 +130,7 @@ def headline(found: Sequence[ThroughputSummary]) -> str | None:
 def sentences(run: Run) -> list[str]:
     """Return the findings of a run's searches."""
     found = of(run)
-    said = [sentence for one in found for sentence in _of_traffic(run, one)]
+    said = [sentence for summary in found for sentence in _of_traffic(run, summary)]
     said += alarms_text("throughput", false_alarms(found))
     return [*said, *_confirmed(run), *_ended(run)]
 
@@ -139,29 +139,29 @@ def unseen(run: Run) -> list[str]:
     """Return what the searches could not tell."""
     found = of(run)
     said = []
-    for one in found:
-        goal = one.main
+    for summary in found:
+        goal = summary.main
         if not goal.testers:
             said.append(
-                f"{one.traffic}: the tester was not searched alone: its ceiling is unknown."
+                f"{summary.traffic}: the tester was not searched alone: its ceiling is unknown."
             )
         limited = [rate for rate in goal.rates if rate.judgement == "tester"]
         if limited:
             said.append(
-                f"{one.traffic}: of {len(goal.rates)} settings {len(limited)} had the tester for "
-                "their limit, and not the router alone: these rates are what both carry together, "
-                "and the router by itself may carry more."
+                f"{summary.traffic}: of {len(goal.rates)} settings {len(limited)} had the tester "
+                "for their limit, and not the router alone: these rates are what both carry "
+                "together, and the router by itself may carry more."
             )
         single = [rate.setting for rate in goal.rates if len(rate.blocks) == 1]
         if single:
             said.append(
-                f"{one.traffic}: {joined(single)} {_has(single)} a figure of one block only: how "
-                "sure it is, and whether it differs, is not known."
+                f"{summary.traffic}: {joined(single)} {_has(single)} a figure of one block only: "
+                "how sure it is, and whether it differs, is not known."
             )
         none = [rate.setting for rate in goal.rates if rate.none]
         if none:
             said.append(
-                f"{one.traffic}: with {joined(none)} no load at all was good in some block."
+                f"{summary.traffic}: with {joined(none)} no load at all was good in some block."
             )
     wide = [row for row in run.rows(FoundRow) if row.outcome == "regular" and not row.reached]
     if wide:
@@ -171,35 +171,35 @@ def unseen(run: Run) -> list[str]:
 
 def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     goal = summary.main
-    known = [one for one in goal.rates if one.interval is not None]
+    known = [rate for rate in goal.rates if rate.interval is not None]
     if not known:
         yield f"{summary.traffic}: no setting has a load at which {goal_words(goal)}."
         return
     first = known[0].setting
     rates = [
-        f"{spaced(rate.interval.mean)} ({one.goal})"
-        for one in summary.goals
-        if (rate := one.rate(first)) is not None and rate.interval is not None
+        f"{spaced(rate.interval.mean)} ({goal.goal})"
+        for goal in summary.goals
+        if (rate := goal.rate(first)) is not None and rate.interval is not None
     ]
     yield f"{summary.traffic}: {first} forwards {joined(rates)} packets/s."
     yield from _stalls(summary, first)
-    changes = [one for one in goal.changes if one.setting != AGAIN]
-    better = [one for one in changes if one.difference.significant]
+    changes = [change for change in goal.changes if change.setting != AGAIN]
+    better = [change for change in changes if change.difference.significant]
     if better:
-        order = sorted(better, key=lambda one: -one.difference.share)
-        said = joined([change_text(one) for one in order])
+        order = sorted(better, key=lambda change: -change.difference.share)
+        said = joined([change_text(change) for change in order])
         yield f"Against {goal.baseline} ({goal.goal}): {said}."
     yield from not_significant(changes)
     best = goal.best
     if best is not None:
         yield _to_set(best.setting, commands(run, best.setting))
-    elif any(one.difference.significant is not None for one in goal.changes):
+    elif any(change.difference.significant is not None for change in goal.changes):
         yield f"No setting was significantly faster than {goal.baseline}."
 
 
 def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
     """Say how far strict is below NDR: by losses that come in some trials and not in most."""
-    by_name = {one.goal: one.rate(setting) for one in summary.goals}
+    by_name = {goal.goal: goal.rate(setting) for goal in summary.goals}
     strict, ndr = by_name.get("strict"), by_name.get("NDR")
     if strict is None or ndr is None or strict.interval is None or ndr.interval is None:
         return
@@ -238,7 +238,7 @@ class _Enough(BaseModel):
 
 def _ended(run: Run) -> list[str]:
     ends = [event.told(_Enough) for event in run.journal if event.event == "enough"]
-    return [f"It ended after {one.blocks} blocks: {one.reason}." for one in ends]
+    return [f"It ended after {end.blocks} blocks: {end.reason}." for end in ends]
 
 
 def _has(names: Sequence[str]) -> str:
@@ -247,9 +247,11 @@ def _has(names: Sequence[str]) -> str:
 
 VIEW = View(
     tables=_tables,
-    sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
     sentences=sentences,
     unseen=unseen,
-    best=lambda run: [found.main.best.setting for found in of(run) if found.main.best is not None],
+    best=lambda run: [
+        summary.main.best.setting for summary in of(run) if summary.main.best is not None
+    ],
 )

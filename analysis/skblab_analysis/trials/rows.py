@@ -57,7 +57,7 @@ class OfRow(OfTrial, Numbered):
 
 
 class TrialRow(OfRow):
-    """A trial, good or void."""
+    """A trial, good or invalid."""
 
     clock: Annotated[Clock, Column(NO_UNIT, "`wall` (nanoseconds) or `exact` (instructions).")]
     measure: Annotated[
@@ -73,8 +73,8 @@ class TrialRow(OfRow):
         Column("packets/s", "Rate that it was to be measured at, where one was given."),
     ] = None
     repeat: Annotated[Whole, Column(NO_UNIT, "Number of the repeat within the block, from 0.")] = 0
-    state: Annotated[Literal["good", "void"], Column(NO_UNIT, "`good` or `void`.")] = "good"
-    reason: Annotated[Lines, Column(NO_UNIT, "Why the trial is void; empty: it is not.")] = ""
+    state: Annotated[Literal["good", "invalid"], Column(NO_UNIT, "`good` or `invalid`.")] = "good"
+    reason: Annotated[Lines, Column(NO_UNIT, "Why the trial is invalid; empty: it is not.")] = ""
     sent: Annotated[
         Whole | None,
         Column(
@@ -145,10 +145,10 @@ class TrialRow(OfRow):
             raise ValueError("it counts no instructions, or of no packets")
         return self
 
-    def void(self, reason: str) -> Self:
+    def invalid(self, reason: str) -> Self:
         """Return it as one that cannot be used, for this reason beside what it had."""
         why = f"{self.reason}; {reason}" if self.reason else reason
-        return self.model_validate(self.model_dump() | {"state": "void", "reason": why})
+        return self.model_validate(self.model_dump() | {"state": "invalid", "reason": why})
 
 
 class Measured(Protocol):
@@ -169,8 +169,10 @@ class Known(Protocol):
 
 
 def _older(row: Plain) -> Plain:
-    """Of version 1: `boot` was the block, and packets of sweeps had the names of others."""
+    """Of version 1: `boot` was the block, `void` invalid, packets of sweeps had others' names."""
     made = row | {"block": row["boot"]}
+    if row["state"] == "void":
+        made["state"] = "invalid"
     made |= {name: row[name] or "" for name in ("boot_knobs", "traffic", "reason")}
     if row["measure"] is not None:
         made |= {"tried": row["sent"], "sent": None}
@@ -185,5 +187,5 @@ def older_head(row: Plain) -> Plain:
 
 
 TABLES = (
-    Table(TrialRow, "trials", "one trial, good or void", version=2, older=_older, again=True),
+    Table(TrialRow, "trials", "one trial, good or invalid", version=2, older=_older, again=True),
 )

@@ -60,9 +60,9 @@ def works(rows: Iterable[CounterRow], settings: Mapping[int, str]) -> list[Work]
         if row.trial in settings:
             by_setting[settings[row.trial]].append(row)
     return [
-        _work(name, sum(one == name for one in settings.values()), found)
-        for name, found in by_setting.items()
-        if found
+        _work(name, sum(of_trial == name for of_trial in settings.values()), counted)
+        for name, counted in by_setting.items()
+        if counted
     ]
 
 

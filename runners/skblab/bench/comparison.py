@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
@@ -16,9 +14,9 @@ from skblab.bench.kernels import Others, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
-from skblab.lab import kernel, labroot, paths, tools
+from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
@@ -77,7 +75,7 @@ def asked(
     row: str, against: str, case: str, family: int, packets: int, repeats: int, others: Others
 ) -> Asked:
     """Check what was asked for; UsageError in one line for what cannot be."""
-    known = {one.name: one for one in plan.choose([], others)}
+    known = {row.name: row for row in plan.choose([], others)}
     for option, name in (("--row", row), ("--against", against)):
         if name not in known:
             raise UsageError(f"{option} {name}: no such row; known are: {', '.join(known)}")
@@ -191,7 +189,9 @@ class _Found:
         for section in sections:
             names.update(section.by_function(symbols))
             addresses.update(section.others)
-            addresses.update({f"{a:x}": count for a, count in section.by_address.items()})
+            addresses.update(
+                {f"{address:x}": count for address, count in section.by_address.items()}
+            )
         run = figures.Run(
             row=line.row,
             repeat=line.repeat,
@@ -256,13 +256,16 @@ class Comparison:
             b=described[b],
             clock={"a": costs[a].clock, "b": costs[b].clock},
             functions=figures.compare(costs[a], costs[b]),
-            runs=tuple(one.run for row in rows for one in self.found[row.name].by_function),
+            runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
             versions={
-                n: v for n, v in self.root.versions.items() if n in ("qemu-system-x86", "gcc")
+                package: version
+                for package, version in self.root.versions.items()
+                if package in ("qemu-system-x86", "gcc")
             },
             environments=self.environments,
             timings=tuple(
-                Timing(step=step, seconds=s) for step, s in self.reporter.timings.items()
+                Timing(step=step, seconds=seconds)
+                for step, seconds in self.reporter.timings.items()
             ),
         )
 
@@ -274,24 +277,14 @@ class Comparison:
         symbols = Symbols.parse(listed)
         marks = [Mark(symbols.address_of(on), symbols.address_of(off)) for on, off in MARKS]
         kinds = {row.tool for row in rows}
-        made = [
-            programs.ensure(self.root, self.reporter),
-            counting.ensure(self.root, self.reporter),
-        ]
-        if "systemtap" in kinds:
-            made.append(programs.ensure_module(self.root, built, self.reporter))
+        plugins = [counting.ensure(self.root, self.reporter)]
         counts = folder.logs / f"counts-{name}.txt"
         plugin = counting.argument(
             f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}", marks
         )
-        with tempfile.TemporaryDirectory(prefix="skblab-") as scratch:
-            shares = [
-                Bind(paths.tree(), "tree"),
-                Bind(programs.gather(made, Path(scratch) / "programs"), "build"),
-                Bind(folder.logs, "out", writable=True),
-            ]
-            if "pathlat" in kinds:
-                shares.append(Bind(tools.ensure(self.root, built, self.reporter), "tools"))
+        with programs.shares(
+            kinds, built, self.root, self.reporter, folder.logs, plugins
+        ) as shares:
             self.reporter.say(
                 f"counting by function on {built.release}: {', '.join(row.name for row in rows)}"
             )

@@ -129,8 +129,8 @@ def measure(
         (logs / f"bench-{name}-{boot}.sh").write_text(text)
         running.append(guest.transport.start(["sh", "-euc", text]))
     found = Found()
-    for boot, one in enumerate(running):
-        done = one.wait(SECONDS)
+    for boot, trials in enumerate(running):
+        done = trials.wait(SECONDS)
         (logs / f"bench-{name}-{boot}.txt").write_text(done.stdout + done.stderr)
         done.check(f"the benchmark's boot {boot} of kernel {name}")
         read(done.stdout, rows, boot, logs, found)

@@ -133,7 +133,10 @@ def choose(wanted: Sequence[str], alternatives: Iterable[str] = ()) -> tuple[Row
 
     Raises UsageError for a name that is none.
     """
-    known = {row.name: row for row in (*ROWS, *(r for a in alternatives for r in alternative(a)))}
+    known = {
+        row.name: row
+        for row in (*ROWS, *(row for name in alternatives for row in alternative(name)))
+    }
     if not wanted:
         return tuple(known.values())
     names = {BASELINE}

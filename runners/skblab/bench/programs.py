@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import tempfile
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
-from skblab.lab import kernel, paths, store
+from skblab.lab import kernel, paths, store, tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 
@@ -38,7 +41,7 @@ def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
                 what="compiling the benchmark's programs",
             )
 
-    key = store.digest(["bench", labroot.key, COMPILE, *(f.read_bytes() for f in sources)])
+    key = store.digest(["bench", labroot.key, COMPILE, *(file.read_bytes() for file in sources)])
     return store.ensure("bench", key, reporter, build)
 
 
@@ -67,6 +70,30 @@ def ensure_module(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) ->
 
     key = store.digest(["systemtap", labroot.key, built.key, script.read_bytes()])
     return store.ensure("bench", key, reporter, build)
+
+
+@contextlib.contextmanager
+def shares(
+    kinds: Set[str],
+    built: kernel.Kernel,
+    labroot: LabRoot,
+    reporter: Reporter,
+    logs: Path,
+    more: Sequence[Path] = (),
+) -> Iterator[list[Bind]]:
+    """What a guest sees that runs rows of these tools; with the programs in folders of `more`."""
+    made = [ensure(labroot, reporter), *more]
+    if "systemtap" in kinds:
+        made.append(ensure_module(labroot, built, reporter))
+    with tempfile.TemporaryDirectory(prefix="skblab-") as scratch:
+        binds = [
+            Bind(paths.tree(), "tree"),
+            Bind(gather(made, Path(scratch) / "programs"), "build"),
+            Bind(logs, "out", writable=True),
+        ]
+        if "pathlat" in kinds:
+            binds.append(Bind(tools.ensure(labroot, built, reporter), "tools"))
+        yield binds
 
 
 def gather(folders: list[Path], into: Path) -> Path:

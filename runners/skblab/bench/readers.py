@@ -83,7 +83,8 @@ def script_expected(sent: Sent, *, hooks: bool) -> dict[str, int]:
 
 def witness_expected(sent: Sent) -> dict[str, int]:
     """Return what the counting program has to see: ends, and points but no total."""
-    points = {k: v for k, v in stamps_expected(sent).items() if not k.endswith(" total")}
+    wanted = stamps_expected(sent)
+    points = {point: wanted[point] for point in wanted if not point.endswith(" total")}
     return {**ends_expected(sent), **points}
 
 
@@ -102,7 +103,7 @@ def bpftrace(text: str) -> dict[str, int]:
 def systemtap(text: str) -> dict[str, int]:
     """Return the packets of each statistic that path.stp printed."""
     pairs = (re.fullmatch(r"([a-z]+) (\d+)", line) for line in text.splitlines())
-    return {found[1]: int(found[2]) for found in pairs if found}
+    return {match[1]: int(match[2]) for match in pairs if match}
 
 
 def path_map(text: str) -> dict[str, int]:
@@ -146,7 +147,11 @@ def runs(text: str) -> dict[str, int]:
     """Return how often the benchmark's own BPF program ran, from bpftool's list."""
     programs = json.loads(text)
     return {
-        "runs": sum(p.get("run_cnt", 0) for p in programs if p.get("name", "").startswith("on_"))
+        "runs": sum(
+            program.get("run_cnt", 0)
+            for program in programs
+            if program.get("name", "").startswith("on_")
+        )
     }
 
 
@@ -201,7 +206,7 @@ def _variable(text: str, name: str) -> Any:  # noqa: ANN401  # bpftool's JSON
         (element,) = json.loads(text)
         value = element.get("formatted", element)["value"]
         (section,) = value.values()
-        return next(one[name] for one in section if name in one)
+        return next(variable[name] for variable in section if name in variable)
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise SkblabError(
             f"bpftool's dump of {name} is not as expected: {one_line(text, 80)}"

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from skblab.bench import measure, plan, programs, wall
 from skblab.bench.kernels import Others, ensure_kernel
 from skblab.bench.plan import Row
-from skblab.lab import kernel, paths, tools
+from skblab.lab import kernel, paths
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
@@ -95,7 +93,10 @@ class Run:
             wall=tuple(wall_pairs),
             versions=versions,
             environments=self.environments,
-            timings=tuple(Timing(step=s, seconds=t) for s, t in self.reporter.timings.items()),
+            timings=tuple(
+                Timing(step=step, seconds=seconds)
+                for step, seconds in self.reporter.timings.items()
+            ),
         )
 
     def _exact(
@@ -103,18 +104,7 @@ class Run:
     ) -> measure.Found:
         """Run the rows of one kernel in guests that count instructions, all boots at once."""
         kinds = {row.tool for row in rows}
-        made = [programs.ensure(self.root, self.reporter)]
-        if "systemtap" in kinds:
-            made.append(programs.ensure_module(self.root, built, self.reporter))
-        with tempfile.TemporaryDirectory(prefix="skblab-") as scratch:
-            inside = programs.gather(made, Path(scratch) / "programs")
-            shares = [
-                Bind(paths.tree(), "tree"),
-                Bind(inside, "build"),
-                Bind(folder.logs, "out", writable=True),
-            ]
-            if "pathlat" in kinds:
-                shares.append(Bind(tools.ensure(self.root, built, self.reporter), "tools"))
+        with programs.shares(kinds, built, self.root, self.reporter, folder.logs) as shares:
             self.reporter.say(
                 f"counting instructions on {built.release}: {len(rows)} rows, {self.boots} boots"
             )
@@ -135,7 +125,11 @@ class Run:
                 ]
                 for guest in guests:
                     guest.connect()
-                begins(folder, watch, **{f"boot {n}": one.console for n, one in enumerate(guests)})
+                begins(
+                    folder,
+                    watch,
+                    **{f"boot {number}": guest.console for number, guest in enumerate(guests)},
+                )
                 self.last = describe(built, {"exact": describe_guest(guests[0])})
                 self.environments[built.release] = self.last
                 found = measure.measure(guests, rows, self.packets, self.repeats, name, folder.logs)

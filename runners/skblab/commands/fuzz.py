@@ -98,8 +98,8 @@ def build(root: LabRoot, reporter: Reporter) -> Path:
     def compile_all(folder: Path) -> None:
         shared = {"cargo": "cargo", "build": "fuzz-target"}
         folders = {point: paths.cache() / "develop" / name for point, name in shared.items()}
-        for each in folders.values():
-            each.mkdir(parents=True, exist_ok=True)
+        for place in folders.values():
+            place.mkdir(parents=True, exist_ok=True)
         rust = [name for name, file in targets().items() if file.suffix == ".rs"]
         reporter.say("compiling the fuzz targets")
         with store.locked("develop-fuzz", reporter), reporter.step("fuzz targets"):

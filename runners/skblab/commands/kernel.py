@@ -103,7 +103,10 @@ def _tell(record: packages.Record, reporter: Reporter) -> None:
     for change in (*record.cleared, *record.changed):
         reporter.say(str(change))
     if record.otherwise:
-        some = ", ".join(f"{c.option} {c.before} -> {c.after}" for c in record.otherwise[:SHOWN])
+        some = ", ".join(
+            f"{option.option} {option.before} -> {option.after}"
+            for option in record.otherwise[:SHOWN]
+        )
         more = len(record.otherwise) - SHOWN
         reporter.say(
             f"Linux {record.source_version} itself sets {len(record.otherwise)} other options "
@@ -117,7 +120,7 @@ def list_kernels(as_json: AsJson = False) -> None:
     """List the kernels in the cache, the newest first."""
     found = registry.kernels()
     if as_json:
-        typer.echo(json.dumps([_document(one) for one in found], indent=1))
+        typer.echo(json.dumps([_document(built) for built in found], indent=1))
         return
     if not found:
         typer.echo("no kernel yet; `skblab kernel build` makes one")
@@ -126,15 +129,15 @@ def list_kernels(as_json: AsJson = False) -> None:
     for title in ("release", "flavour", "patches", "made (UTC)", "took", "key"):
         table.add_column(title, no_wrap=True)
     table.add_column("source", overflow="fold")
-    for one in found:
-        record = one.record
+    for built in found:
+        record = built.record
         table.add_row(
             escape(record.release),
             record.flavour,
             f"{len(record.patches)} of {record.series}" if record.series else "none",
             record.made[:16].replace("T", " "),
             f"{record.seconds:.0f} s",
-            one.key,
+            built.key,
             escape(Path(record.source).name),
         )
     _print(table)
@@ -199,10 +202,10 @@ def patches_check(
     )
     results = patchcheck.check(request, labroot.ensure(reporter), reporter)
     if as_json:
-        typer.echo(json.dumps([one.model_dump(mode="json") for one in results], indent=1))
+        typer.echo(json.dumps([result.model_dump(mode="json") for result in results], indent=1))
     else:
         _show_checks(results)
-    if not all(one.good for one in results):
+    if not all(result.good for result in results):
         raise typer.Exit(1)
 
 
@@ -217,23 +220,28 @@ VERDICTS: dict[patchcheck.Verdict, str] = {
 
 def _show_checks(results: list[patchcheck.PatchResult]) -> None:
     table = Table(box=None, pad_edge=False)
-    shown = [name for name in patchcheck.CHECKS if any(name in one.outcomes for one in results)]
+    shown = [
+        name for name in patchcheck.CHECKS if any(name in result.outcomes for result in results)
+    ]
     for title in ("patch", *shown, "took"):
         table.add_column(title, no_wrap=title in ("patch", "took"))
-    for one in results:
-        verdicts = [VERDICTS[one.outcomes[n].verdict] if n in one.outcomes else "" for n in shown]
-        table.add_row(escape(one.patch[:40]), *verdicts, f"{one.seconds:.0f} s")
+    for result in results:
+        verdicts = [
+            VERDICTS[result.outcomes[check].verdict] if check in result.outcomes else ""
+            for check in shown
+        ]
+        table.add_row(escape(result.patch[:40]), *verdicts, f"{result.seconds:.0f} s")
     _print(table)
-    for one in results:
-        for name, outcome in one.outcomes.items():
+    for result in results:
+        for name, outcome in result.outcomes.items():
             if outcome.verdict == "failed":
                 log = f"; whole output: {outcome.log}" if outcome.log else ""
-                typer.echo(f"{one.patch}: {name} found {len(outcome.found)}{log}")
+                typer.echo(f"{result.patch}: {name} found {len(outcome.found)}{log}")
             for text in outcome.found:
                 typer.echo(f"  {text}")
             for text in outcome.notes:
-                typer.echo(f"  note, {name} of {one.patch}: {text}")
-    bad = sum(not one.good for one in results)
+                typer.echo(f"  note, {name} of {result.patch}: {text}")
+    bad = sum(not result.good for result in results)
     typer.echo(f"{len(results)} patches checked, {bad} not fit")
 
 

@@ -62,16 +62,16 @@ def kselftest(
     logs = paths.cache() / "logs" / f"kselftest-{built.release}"
     outcomes: list[Outcome] = []
     with reporter.step("selftests in guests"):
-        for one in run_all(
+        for outcome in run_all(
             names, booter(built, root, folder), logs, GUEST_NET, lambda _: LIMITS[chosen]
         ):
-            reporter.say(f"{one.verdict:4}  {one.test}  {one.seconds:.0f} s")
-            outcomes.append(one)
+            reporter.say(f"{outcome.verdict:4}  {outcome.test}  {outcome.seconds:.0f} s")
+            outcomes.append(outcome)
     if as_json:
         typer.echo(json.dumps(document(built, outcomes), indent=1))
     else:
         show(outcomes, built.release)
-    if any(one.verdict == "fail" for one in outcomes):
+    if any(outcome.verdict == "fail" for outcome in outcomes):
         raise typer.Exit(1)
 
 
@@ -97,27 +97,30 @@ def show(outcomes: Sequence[Outcome], release: str) -> None:
     for title in ("test", "result", "passed", "failed", "skipped", "expected", "seconds"):
         table.add_column(title, no_wrap=True, justify="left" if title[0] in "tr" else "right")
     colours = {"pass": "green", "fail": "red", "skip": "yellow"}
-    for one in outcomes:
-        counts = [str(one.count(r)) for r in (Result.PASS, Result.FAIL, Result.SKIP, Result.XFAIL)]
-        verdict = f"[{colours[one.verdict]}]{one.verdict}[/]"
-        table.add_row(escape(one.test), verdict, *counts, f"{one.seconds:.0f}")
+    for outcome in outcomes:
+        counts = [
+            str(outcome.count(result))
+            for result in (Result.PASS, Result.FAIL, Result.SKIP, Result.XFAIL)
+        ]
+        verdict = f"[{colours[outcome.verdict]}]{outcome.verdict}[/]"
+        table.add_row(escape(outcome.test), verdict, *counts, f"{outcome.seconds:.0f}")
     console = printer()
     console.print(f"selftests of the series on {release}")
     console.print(table)
-    for one in outcomes:
-        if one.verdict == "fail":
-            console.print(f"[red]{escape(one.test)}[/]: {escape(one.why)}", soft_wrap=True)
-            for case in one.cases:
+    for outcome in outcomes:
+        if outcome.verdict == "fail":
+            console.print(f"[red]{escape(outcome.test)}[/]: {escape(outcome.why)}", soft_wrap=True)
+            for case in outcome.cases:
                 if case.result is Result.FAIL:
                     console.print(f"  not ok  {escape(case.name)}", soft_wrap=True)
-            console.print(f"  log: {one.log}", soft_wrap=True)
-        elif one.verdict == "skip":
-            console.print(f"{escape(one.test)} skipped: {escape(one.why)}", soft_wrap=True)
-        for case in one.cases:
-            if case.result is Result.SKIP and one.verdict != "skip":
+            console.print(f"  log: {outcome.log}", soft_wrap=True)
+        elif outcome.verdict == "skip":
+            console.print(f"{escape(outcome.test)} skipped: {escape(outcome.why)}", soft_wrap=True)
+        for case in outcome.cases:
+            if case.result is Result.SKIP and outcome.verdict != "skip":
                 console.print(f"  skipped {escape(case.name)}: {escape(case.comment)}")
     passed, failed, skipped = (
-        sum(one.count(result) for one in outcomes)
+        sum(outcome.count(result) for outcome in outcomes)
         for result in (Result.PASS, Result.FAIL, Result.SKIP)
     )
     console.print(f"{passed} cases passed, {failed} failed, {skipped} skipped")
@@ -128,19 +131,19 @@ def document(built: kernel.Kernel, outcomes: Sequence[Outcome]) -> dict[str, Any
     return {
         "kernel": built.release,
         "flavour": built.record.flavour,
-        "passed": not any(one.verdict == "fail" for one in outcomes),
+        "passed": not any(outcome.verdict == "fail" for outcome in outcomes),
         "tests": [
             {
-                "test": one.test,
-                "verdict": one.verdict,
-                "why": one.why,
-                "seconds": round(one.seconds, 1),
-                "log": str(one.log),
+                "test": outcome.test,
+                "verdict": outcome.verdict,
+                "why": outcome.why,
+                "seconds": round(outcome.seconds, 1),
+                "log": str(outcome.log),
                 "cases": [
                     {"name": case.name, "result": case.result.value, "comment": case.comment}
-                    for case in one.cases
+                    for case in outcome.cases
                 ],
             }
-            for one in outcomes
+            for outcome in outcomes
         ],
     }

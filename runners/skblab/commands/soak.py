@@ -127,7 +127,7 @@ def show(result: SoakResult, wrong: list[str], log: Path) -> None:
         table.add_column(phase.name, justify="right", no_wrap=True)
     for name in result.phases[0].loads:
         loads = [phase.loads[name] for phase in result.phases]
-        table.add_row(name, *(f"{one.received}/{one.sent} ({one.errors})" for one in loads))
+        table.add_row(name, *(f"{load.received}/{load.sent} ({load.errors})" for load in loads))
     console.print(table)
     for phase in result.phases:
         faults = f"; failing: {phase.faults}" if phase.faults else ""

@@ -132,9 +132,9 @@ def _run(plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) ->
     for table in terminal.of_run(folder.path):
         console.print(table)
         console.print()
-    left_out = {row.setting: row.reason for row in run.trials if row.reason}
-    for name, reason in left_out.items():
-        console.print(f"[yellow]{escape(name)}: left out: {escape(reason)}[/]", soft_wrap=True)
+    skipped = {row.setting: row.reason for row in run.trials if row.reason}
+    for name, reason in skipped.items():
+        console.print(f"[yellow]{escape(name)}: skipped: {escape(reason)}[/]", soft_wrap=True)
     for best in run.document.commands:
         command = best.command if "\n" not in best.command else "a script, in the report"
         console.print(escape(f"To set {best.setting}: {command}"), soft_wrap=True)
@@ -145,5 +145,5 @@ def _run(plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) ->
             f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
             f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
         )
-    if all(row.state == "void" for row in run.trials):
+    if all(row.state == "invalid" for row in run.trials):
         raise SkblabError("no trial was good: nothing can be said of any setting")

@@ -50,7 +50,9 @@ class Check(BaseModel):
 
 
 def _host() -> Check:
-    missing = {name: p for name, p in HOST_COMMANDS.items() if shutil.which(name) is None}
+    missing = {
+        name: package for name, package in HOST_COMMANDS.items() if shutil.which(name) is None
+    }
     wanted = sorted(set(missing.values()))
     if not KEYRING.exists():
         wanted.append("debian-archive-keyring")
@@ -144,7 +146,7 @@ def _systemtap() -> Check:
 
 def _perf_events() -> Check:
     # A PMU registers itself as an event source; without hardware there is none named cpu*.
-    pmus = sorted(p.name for p in EVENT_SOURCES.glob("cpu*")) if EVENT_SOURCES.is_dir() else []
+    pmus = sorted(pmu.name for pmu in EVENT_SOURCES.glob("cpu*")) if EVENT_SOURCES.is_dir() else []
     if pmus:
         return Check(
             name="perf hardware events",

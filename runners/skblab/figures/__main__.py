@@ -34,7 +34,9 @@ def chosen(listing: Listing, words: list[str]) -> list[str]:
             f"FIGURES={unknown[0]}: no such command; expected all, or of: "
             f"{', '.join(listing.command)}"
         )
-    return words or [name for name, one in listing.command.items() if one.seconds <= SHORT_SECONDS]
+    return words or [
+        name for name, command in listing.command.items() if command.seconds <= SHORT_SECONDS
+    ]
 
 
 def run(command: Command) -> str:
@@ -71,13 +73,19 @@ def shown(figures: list[Compared]) -> Table:
     table = Table("figure", "document", title="Figures of the documents", box=None, pad_edge=False)
     for column in ("then", "now", "difference", "may differ by", ""):
         table.add_column(column, justify="right" if column else "left", no_wrap=True)
-    for one in figures:
+    for figure in figures:
         now, difference = ("missing", "")
-        if one.now is not None:
-            now, difference = f"{one.now:g}", f"{one.now - one.then:+.4g}"
-        said = "" if one.holds else "differs"
+        if figure.now is not None:
+            now, difference = f"{figure.now:g}", f"{figure.now - figure.then:+.4g}"
+        said = "" if figure.holds else "differs"
         table.add_row(
-            one.name, one.document, f"{one.then:g}", now, difference, str(one.within), said
+            figure.name,
+            figure.document,
+            f"{figure.then:g}",
+            now,
+            difference,
+            str(figure.within),
+            said,
         )
     return table
 
@@ -100,7 +108,7 @@ def main(words: list[str]) -> int:
     found: list[Compared] = []
     failed = 0
     for name in names:
-        own: list[Figure] = [one for one in listing.figure if one.command == name]
+        own: list[Figure] = [figure for figure in listing.figure if figure.command == name]
         begun, used = time.monotonic(), cpu_seconds()
         reporter.say(f"{name}: {listing.command[name].run}")
         try:
@@ -115,7 +123,7 @@ def main(words: list[str]) -> int:
     console.print(shown(found))
     for line in not_run(listing, names):
         console.print(line, soft_wrap=True)
-    differing = sum(not one.holds for one in found)
+    differing = sum(not figure.holds for figure in found)
     console.print(f"{len(found)} figures compared, {differing} differ; {failed} commands failed")
     return 1 if differing or failed else 0
 

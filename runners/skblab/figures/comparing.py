@@ -46,7 +46,7 @@ def _pairs(figure: Figure, output: str) -> Iterator[Pair]:
         yield from _rows(figure, output)
     elif figure.read:
         found = figure.pattern.search(output)
-        now = [printed.number(one) for one in found.groups()] if found else []
+        now = [printed.number(group) for group in found.groups()] if found else []
         name = " ".join(figure.text.split())
         yield name, figure.within, printed.numbers(figure.text), now
 
@@ -65,8 +65,9 @@ def _rows(figure: Figure, output: str) -> Iterator[Pair]:
         where = next(
             (
                 number
-                for number, one in enumerate(shown[at:], at)
-                if isinstance(one, same) and wanted == (one.label if isinstance(one, Row) else one)
+                for number, candidate in enumerate(shown[at:], at)
+                if isinstance(candidate, same)
+                and wanted == (candidate.label if isinstance(candidate, Row) else candidate)
             ),
             None,
         )
@@ -79,6 +80,6 @@ def _rows(figure: Figure, output: str) -> Iterator[Pair]:
         for column, then in line.columns:
             name = f"{heading} / {line.label}: {column}".removeprefix(" / ")
             # The first that is left: two columns may have one name.
-            mine = next((one for one in now if one[0] == column), (column, ()))
-            now = [one for one in now if one is not mine]
+            mine = next((cell for cell in now if cell[0] == column), (column, ()))
+            now = [cell for cell in now if cell is not mine]
             yield name, figure.columns.get(column, figure.within), then, mine[1]

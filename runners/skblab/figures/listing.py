@@ -84,7 +84,7 @@ class Place(_Part):
         """Where it is in the document; nothing if it is not there."""
         whole = (paths.tree() / self.document).read_text()
         found = re.finditer(printed.flexible(self.text or self.after), whole)
-        spans = [one.span() for one in found]
+        spans = [match.span() for match in found]
         try:
             return spans if self.text else [printed.block(whole, end) for _, end in spans[:1]]
         except ValueError:
@@ -144,10 +144,12 @@ class Listing(_Part):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        for one in self.figure:
-            if one.command not in self.command:
-                raise ValueError(f"no command {one.command}; known are: {', '.join(self.command)}")
-        if unused := set(self.command) - {one.command for one in self.figure}:
+        for figure in self.figure:
+            if figure.command not in self.command:
+                raise ValueError(
+                    f"no command {figure.command}; known are: {', '.join(self.command)}"
+                )
+        if unused := set(self.command) - {figure.command for figure in self.figure}:
             raise ValueError(f"commands of no figure: {', '.join(sorted(unused))}")
         return self
 
@@ -158,14 +160,14 @@ class Listing(_Part):
 
     def lost(self) -> Iterator[str]:
         """Yield what is not in its document any more, in words."""
-        for one in self.places:
-            if not one.spans:
-                yield f"{one.document}: {one.text or one.after}"
+        for place in self.places:
+            if not place.spans:
+                yield f"{place.document}: {place.text or place.after}"
 
     def unlisted(self, document: str) -> Iterator[str]:
         """Yield what looks like a measurement in a document and is not listed, in words."""
         text = (paths.tree() / document).read_text()
-        own = [span for one in self.places if one.document == document for span in one.spans]
+        own = [span for place in self.places if place.document == document for span in place.spans]
         for begin, end in printed.measured(text):
             if not any(first <= begin and end <= last for first, last in own):
                 line = text.count("\n", 0, begin) + 1

@@ -23,7 +23,7 @@ _CODE = re.compile(r"(?: {4}|\t)")
 
 def numbers(text: str) -> list[float]:
     """Return the numbers in a text."""
-    return [number(found[0]) for found in _NUMBER.finditer(text)]
+    return [number(match[0]) for match in _NUMBER.finditer(text)]
 
 
 def number(text: str) -> float:
@@ -53,14 +53,14 @@ def lines(text: str) -> Iterator[Line]:
     all_lines = text.splitlines()
     for at, line in enumerate(all_lines):
         below = all_lines[at + 1] if at + 1 < len(all_lines) else ""
-        cells = [(found[0], found.start(), found.end()) for found in _CELL.finditer(line)]
+        cells = [(match[0], match.start(), match.end()) for match in _CELL.finditer(line)]
         if not cells or _RULE.fullmatch(line):
             continue
-        filled = [(one, start, end) for one, start, end in cells[1:] if numbers(one)]
+        filled = [(cell, start, end) for cell, start, end in cells[1:] if numbers(cell)]
         if _RULE.fullmatch(below) or (len(cells) > 2 and not filled):
             header = cells
         elif filled and header:
-            found = ((_column(header, *at), tuple(numbers(one))) for one, *at in filled)
+            found = ((_column(header, *at), tuple(numbers(cell))) for cell, *at in filled)
             yield Row(_without_numbers(cells[0][0]), tuple(found))
         else:
             yield _without_numbers(line.strip())
@@ -68,7 +68,7 @@ def lines(text: str) -> Iterator[Line]:
 
 def _column(header: list[tuple[str, int, int]], start: int, end: int) -> str:
     """Return the name of the column that has most of what is between two places."""
-    return max(header, key=lambda one: (min(one[2], end) - max(one[1], start), one[1]))[0]
+    return max(header, key=lambda cell: (min(cell[2], end) - max(cell[1], start), cell[1]))[0]
 
 
 def _without_numbers(text: str) -> str:
@@ -101,8 +101,8 @@ def block(text: str, start: int) -> tuple[int, int]:
 
 def measured(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a document has what looks like a measurement; in a table of code, each row."""
-    for found in MEASURED.finditer(text):
-        yield found.span()
+    for match in MEASURED.finditer(text):
+        yield match.span()
     at = 0
     for line in text.splitlines(keepends=True):
         cells = _CELL.findall(line)

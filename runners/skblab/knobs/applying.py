@@ -50,7 +50,7 @@ class Applied:
     after: str
 
     @property
-    def void(self) -> bool:
+    def invalid(self) -> bool:
         """The trial does not count: it did not have the setting."""
         return self.after != self.wanted
 
@@ -122,7 +122,7 @@ def state(name: str, machine: Machine, printed: str) -> str:
     likely = KNOBS[name].likely(machine)
     with understood(f"what the machine says of {name}", printed):
         known = KNOBS[name].state(printed)
-        for word in (one.name for one in machine.devices):
+        for word in (device.name for device in machine.devices):
             if _has(likely, word) and not _has(known, word):
                 raise ValueError(f"it has nothing of {word}")
         if not known.strip():
@@ -169,8 +169,8 @@ class Applier:
         Raises Unable for a value that the machine cannot have: of those that come first, before any
         was set. What was set is put back by the next settings.
         """
-        remaking = {name: one for name, one in settings.items() if name in REMAKING}
-        others = {name: one for name, one in settings.items() if name not in REMAKING}
+        remaking = {name: value for name, value in settings.items() if name in REMAKING}
+        others = {name: value for name, value in settings.items() if name not in REMAKING}
         before = self._fitting(remaking)
         wanted = self._wanted(remaking, before)
         if self._made_anew(settings, before, wanted):
@@ -240,7 +240,7 @@ class Applier:
         if wrong := _do(self._transport, scripts):
             said = f"not set: {'; '.join(wrong)}"
             # Some drivers show a setting and have nothing to set it with (EOPNOTSUPP).
-            impossible = all(one.endswith(NOT_SUPPORTED) for one in wrong)
+            impossible = all(fault.endswith(NOT_SUPPORTED) for fault in wrong)
             raise Unable(said) if impossible else SkblabError(said)
 
     def forget(self) -> None:
@@ -252,9 +252,9 @@ class Applier:
 
         It is what there was before the next settings, too.
         """
-        self._seen = self._printed([one.knob for one in found])
+        self._seen = self._printed([reading.knob for reading in found])
         after = {name: state(name, self._machine, text) for name, text in self._seen.items()}
-        return [replace(one, after=after[one.knob]) for one in found]
+        return [replace(reading, after=after[reading.knob]) for reading in found]
 
     def _fitting(self, settings: Mapping[str, Value]) -> dict[str, str]:
         found = {}
@@ -290,7 +290,7 @@ class Applier:
             text = f"{_marked(others)}\n{inside}"
         done = self._transport.script(text).check("reading settings")
         _, *parts = done.stdout.split(f"{_MARK} ")
-        return {name: printed for name, _, printed in (one.partition("\n") for one in parts)}
+        return {name: printed for name, _, printed in (part.partition("\n") for part in parts)}
 
 
 def _differing(wanted: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from its journal by a program that knows nothing of knobs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,6 +95,22 @@ class Knob(Protocol):
         """Return a script that makes it so: a state that was wanted, or one that was before."""
 
 
+class Independent(ABC):
+    """What most knobs have: any value can be tried, and none depends on what was before."""
+
+    @abstractmethod
+    def state(self, printed: str) -> str:
+        """See Knob."""
+
+    def fits(self, printed: str, value: Value) -> None:
+        """Raise Unable where there is no state."""
+        self.state(printed)
+
+    def likely(self, machine: Machine) -> str:
+        """Return nothing: what is wanted does not depend on what was."""
+        return ""
+
+
 @dataclass(frozen=True)
 class Family:
     """The knobs of a module, which has it as FAMILY: `registry` finds it there.
@@ -115,7 +132,7 @@ class Choice:
 
     def __call__(self, value: Value) -> Value:
         """Return the value; ValueError if it is none of them. 1 is not true here."""
-        if any(type(one) is type(value) and one == value for one in self.values):
+        if any(type(allowed) is type(value) and allowed == value for allowed in self.values):
             return value
         raise ValueError(f"{value!r}: expected {self}")
 

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Literal
 
 from skblab.knobs import cpus
-from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Family, Unable, able
+from skblab.knobs.base import ON_OFF, UNABLE, Check, Choice, Family, Independent, Unable, able
 from skblab.knobs.values import Value, text
 from skblab.machine.device import Machine
 
@@ -70,7 +70,7 @@ def _patched(printed: str) -> str:
 
 
 @dataclass(frozen=True)
-class BootKnob:
+class BootKnob(Independent):
     """A setting of a boot.
 
     `show` prints what `read` makes the state of, and `means` is the state of a value. `arguments`
@@ -101,10 +101,6 @@ class BootKnob:
         """Raise Unable if the machine was not booted with it."""
         if (found := self.state(printed)) != self.means(value):
             raise Unable(f"is {found}; only a boot can make it {self.means(value)}")
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the state of a value."""
@@ -203,7 +199,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
 )
 FAMILY = Family(130, BOOTS)
-_BY_NAME = {one.name: one for one in BOOTS}
+_BY_NAME = {knob.name: knob for knob in BOOTS}
 
 
 @dataclass(frozen=True)

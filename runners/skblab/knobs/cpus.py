@@ -34,7 +34,7 @@ def text(cpus: Iterable[int]) -> str:
             ranges[-1][1] = cpu
         else:
             ranges.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def same(listed: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Family, Unable, able
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Family, Independent, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 from skblab_analysis.base.errors import SkblabError
@@ -20,7 +20,7 @@ from skblab_analysis.base.whole import whole
 
 
 @dataclass(frozen=True)
-class Ethtool:
+class Ethtool(Independent):
     """Parameters that all get the same value, on all devices.
 
     `show` and `change` are ethtool's options, such as -g and -G. `parameters` maps the name that
@@ -41,7 +41,7 @@ class Ethtool:
 
     def get(self, machine: Machine) -> str:
         """Print a document for each device."""
-        return "\n".join(printing(one, self.show, text=self.text) for one in machine.devices)
+        return "\n".join(printing(device, self.show, text=self.text) for device in machine.devices)
 
     def _documents(self, printed: str) -> list[dict[str, Any]]:
         """Return every device's document; Unable if there is one that has none."""
@@ -69,22 +69,18 @@ class Ethtool:
                 if isinstance(now, dict) and now.get("fixed") and now["active"] != value:
                     raise Unable(f"{where} is fixed by the driver: {_word(now['active'])}")
 
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
-
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each parameter of each device."""
-        own = {one.name: dict.fromkeys(self.parameters, value) for one in machine.devices}
+        own = {device.name: dict.fromkeys(self.parameters, value) for device in machine.devices}
         return json.dumps(own, sort_keys=True)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Change parameter by parameter: a driver that lacks one of several refuses all."""
         own = json.loads(state)
         return "\n".join(
-            f"{command(one, self.change, parameter, _word(value))} >/dev/null"
-            for one in machine.devices
-            for parameter, value in own.get(one.name, {}).items()
+            f"{command(device, self.change, parameter, _word(value))} >/dev/null"
+            for device in machine.devices
+            for parameter, value in own.get(device.name, {}).items()
         )
 
 

@@ -59,7 +59,7 @@ class IrqAffinity:
 
     def get(self, machine: Machine) -> str:
         """Print the interrupts of each device."""
-        return "\n".join(_script(one, f"show {one.name}") for one in machine.devices)
+        return "\n".join(_script(device, f"show {device.name}") for device in machine.devices)
 
     def state(self, printed: str) -> str:
         """Return irqbalance and interrupts; Unable if a device has none."""
@@ -76,7 +76,7 @@ class IrqAffinity:
                 own = words[1]
             elif words[0] == "irq" and _NUMBERED.fullmatch(words[3].partition("@")[0]):
                 # -1: the machine does not tell.
-                others = [some for node, some in nodes.items() if own in nodes and node != own]
+                others = [cpus for node, cpus in nodes.items() if own in nodes and node != own]
                 found[str(whole(words[1]))] = {
                     "name": words[3],
                     "cpus": "" if balanced else cpus.same(words[2]),
@@ -122,15 +122,17 @@ class IrqAffinity:
         """Have irqbalance run or not, and write where each interrupt goes."""
         found = json.loads(state)
         calls = [f"balance {found['irqbalance']}"]
-        calls += [f"place {irq} {one['cpus']}" for irq, one in found["irqs"].items() if one["cpus"]]
+        calls += [
+            f"place {irq} {line['cpus']}" for irq, line in found["irqs"].items() if line["cpus"]
+        ]
         return _script(machine.devices[0], "\n".join(calls))
 
 
 def _queues(irqs: dict[str, dict[str, str]]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield each interrupt with its place among those of its kind; their numbers may have gaps."""
     kinds: dict[str, list[tuple[int, str]]] = {}
-    for irq, one in irqs.items():
-        if named := _NUMBERED.fullmatch(one["name"].partition("@")[0]):
+    for irq, line in irqs.items():
+        if named := _NUMBERED.fullmatch(line["name"].partition("@")[0]):
             kinds.setdefault(named[1], []).append((int(named[2]), irq))
     for numbers in kinds.values():
         for queue, (_, irq) in enumerate(sorted(numbers)):

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Between, Check, Family, Unable, able, joined, parted
+from skblab.knobs.base import Between, Check, Family, Independent, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab_analysis.base.whole import whole
@@ -21,7 +21,7 @@ MTUS, IDS = Between(LEAST_MTU, MOST_MTU), Between(0, 4094)
 
 
 @dataclass(frozen=True)
-class Mtu:
+class Mtu(Independent):
     """The largest packet of each device, in bytes. A state is `device=MTU` words."""
 
     name: str = "mtu"
@@ -33,43 +33,39 @@ class Mtu:
     def get(self, machine: Machine) -> str:
         """Print a document for each device."""
         return "\n".join(
-            script_inside(one.netns, f"ip -d -j link show dev {one.name}")
-            for one in machine.devices
+            script_inside(device.netns, f"ip -d -j link show dev {device.name}")
+            for device in machine.devices
         )
 
     def state(self, printed: str) -> str:
         """Return the MTU of each device."""
-        found = [one for line in able(printed).splitlines() for one in json.loads(line)]
-        return " ".join(f"{one['ifname']}={whole(one['mtu'])}" for one in found)
+        found = [link for line in able(printed).splitlines() for link in json.loads(line)]
+        return " ".join(f"{link['ifname']}={whole(link['mtu'])}" for link in found)
 
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable if a device cannot send packets as large."""
         for line in able(printed).splitlines():
-            for one in json.loads(line):
+            for link in json.loads(line):
                 # 0: the driver does not tell.
-                most = one.get("max_mtu") or MOST_MTU
+                most = link.get("max_mtu") or MOST_MTU
                 if isinstance(value, int) and value > most:
-                    raise Unable(f"{one['ifname']}: its MTU is at most {most}")
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
+                    raise Unable(f"{link['ifname']}: its MTU is at most {most}")
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the MTU for each device."""
-        return joined((one.name, value) for one in machine.devices)
+        return joined((device.name, value) for device in machine.devices)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Set each device's."""
         found = parted(state)
         return "\n".join(
-            script_inside(one.netns, f"ip link set dev {one.name} mtu {found[one.name]}")
-            for one in machine.devices
+            script_inside(device.netns, f"ip link set dev {device.name} mtu {found[device.name]}")
+            for device in machine.devices
         )
 
 
 @dataclass(frozen=True)
-class Vlan:
+class Vlan(Independent):
     """A VLAN on each device; the machines behind it are reached through it.
 
     It has no address: routes to those machines lead out by it, and what comes in is routed as ever.
@@ -85,8 +81,8 @@ class Vlan:
     def get(self, machine: Machine) -> str:
         """Print each device, and the VLAN of ours on it."""
         return "\n".join(
-            _vlan(one, f"show {one.name} {_name(place)}")
-            for place, one in enumerate(machine.devices)
+            _vlan(device, f"show {device.name} {_name(place)}")
+            for place, device in enumerate(machine.devices)
         )
 
     def state(self, printed: str) -> str:
@@ -94,35 +90,27 @@ class Vlan:
         words = []
         for line in able(printed).splitlines():
             device, _, shown = line.partition(" ")
-            ids = [whole(one["linkinfo"]["info_data"]["id"]) for one in json.loads(shown or "[]")]
+            ids = [whole(link["linkinfo"]["info_data"]["id"]) for link in json.loads(shown or "[]")]
             words.append(f"{device}={ids[0] if ids else 0}")
         return " ".join(words)
 
-    def fits(self, printed: str, value: Value) -> None:
-        """Any ID can be tried."""
-        self.state(printed)
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
-
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the ID for each device."""
-        return joined((one.name, value) for one in machine.devices)
+        return joined((device.name, value) for device in machine.devices)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Take ours away, with its routes and neighbours, and make that of the state."""
         found = parted(state)
         scripts = []
-        for place, one in enumerate(machine.devices):
+        for place, device in enumerate(machine.devices):
             calls = [f"clear {_name(place)}"]
-            if int(found[one.name]):
-                calls.append(f"make {one.name} {_name(place)} {found[one.name]}")
+            if int(found[device.name]):
+                calls.append(f"make {device.name} {_name(place)} {found[device.name]}")
                 calls += [
-                    f"reach {one.name} {_name(place)} {address} {_whole(address)}"
-                    for address in one.beyond
+                    f"reach {device.name} {_name(place)} {address} {_whole(address)}"
+                    for address in device.beyond
                 ]
-            scripts.append(_vlan(one, "\n".join(calls)))
+            scripts.append(_vlan(device, "\n".join(calls)))
         return "\n".join(scripts)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The knob that is load beside packets: stress-ng keeps every CPU busy for some of the time.
 
-A state is the percentage. One that has died meanwhile is read as 0, and the trial is void.
+A state is the percentage. One that has died meanwhile is read as 0, and the trial is invalid.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Between, Check, Family, able
+from skblab.knobs.base import Between, Check, Family, Independent, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 from skblab_analysis.base.whole import whole
@@ -18,7 +18,7 @@ PER_CENT = Between(0, 100)
 
 
 @dataclass(frozen=True)
-class Load:
+class Load(Independent):
     """Load of the whole machine, whatever namespace the device under test is in."""
 
     name: str = "load"
@@ -36,14 +36,6 @@ class Load:
     def state(self, printed: str) -> str:
         """Return the percentage; Unable without stress-ng."""
         return str(whole(able(printed).split()[1]))
-
-    def fits(self, printed: str, value: Value) -> None:
-        """Any load can be tried."""
-        self.state(printed)
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the percentage."""

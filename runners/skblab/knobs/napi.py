@@ -109,8 +109,8 @@ class Napi:
     def get(self, machine: Machine) -> str:
         """Print the instances of each device."""
         return "\n".join(
-            _program(one, ["show"], f" || echo '{UNABLE} {one.name}: {NOT_LISTED}'")
-            for one in machine.devices
+            _program(device, ["show"], f" || echo '{UNABLE} {device.name}: {NOT_LISTED}'")
+            for device in machine.devices
         )
 
     def state(self, printed: str) -> str:
@@ -130,21 +130,21 @@ class Napi:
     def fits(self, printed: str, value: Value) -> None:
         """Raise Unable for CPUs that there are not."""
         possible = cpus.parse(json.loads(self.state(printed))["possible"])
-        for one in value if isinstance(value, tuple) else (value,):
-            if self.name == "napi_cpus" and one not in (ALL, EACH):
-                absent = [cpu for cpu in cpus.parse(str(one)) if cpu not in possible]
+        for wanted in value if isinstance(value, tuple) else (value,):
+            if self.name == "napi_cpus" and wanted not in (ALL, EACH):
+                absent = [cpu for cpu in cpus.parse(str(wanted)) if cpu not in possible]
                 if absent:
                     raise Unable(f"there is no CPU {absent[0]}; there are {cpus.text(possible)}")
 
     def likely(self, machine: Machine) -> str:
         """Return one instance for each device."""
-        devices = {one.name: [""] for one in machine.devices}
+        devices = {device.name: [""] for device in machine.devices}
         return json.dumps({"devices": devices, "possible": ALL})
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return what each instance is to have."""
         state = json.loads(before)
-        several = [str(one) for one in (value if isinstance(value, tuple) else (value,))]
+        several = [str(setting) for setting in (value if isinstance(value, tuple) else (value,))]
         for instances in state["devices"].values():
             for place in range(len(instances)):
                 one = several[place % len(several)]
@@ -163,9 +163,9 @@ class Napi:
         """Have napi-set set each instance."""
         devices = json.loads(state)["devices"]
         return "\n".join(
-            _program(one, ["set", *map(self.asked, devices[one.name])], "")
-            for one in machine.devices
-            if one.name in devices
+            _program(device, ["set", *map(self.asked, devices[device.name])], "")
+            for device in machine.devices
+            if device.name in devices
         )
 
 
@@ -183,7 +183,7 @@ _NAPIS = (
         "napi_threaded",
         "Which NAPI instances have a thread of their own, and which of these poll without pause "
         "(not with --exact).",
-        Each(lambda one: one in MODES, " or ".join(map(repr, MODES))),
+        Each(lambda mode: mode in MODES, " or ".join(map(repr, MODES))),
         _mode,
         _set_mode,
         f"{_PATCHED}, or Linux 6.17",

@@ -54,8 +54,8 @@ class Netdev:
         which = attribute(FAMILY_ID, self._id) + attribute(OPERATION, struct.pack("=I", NAPI_SET))
         policies = [
             dict(attributes(policy))
-            for one in self._ask(CONTROL, GET_POLICY, DUMP, which)
-            for _, policy in attributes(one.get(POLICY_OF, b""))
+            for message in self._ask(CONTROL, GET_POLICY, DUMP, which)
+            for _, policy in attributes(message.get(POLICY_OF, b""))
         ]
         return any(kind in policy for policy in policies)
 
@@ -63,7 +63,7 @@ class Netdev:
         """Return the attributes of each NAPI instance of a device, in the order of their IDs."""
         which = attribute(IFINDEX, struct.pack("=I", socket.if_nametoindex(device)))
         found = self._ask(self._family, NAPI_GET, DUMP, which)
-        return sorted(found, key=lambda one: number(one[ID]))
+        return sorted(found, key=lambda napi: number(napi[ID]))
 
     def set(self, napi: bytes, attributes: bytes) -> None:
         """Set attributes of an instance."""
@@ -151,8 +151,8 @@ def show(device: str) -> None:
         "possible": Path("/sys/devices/system/cpu/possible").read_text().strip(),
         "settings": netdev.knows(CPUS),
     }
-    for one in found:
-        sys.stdout.write(json.dumps({**common, **shown(one)}) + "\n")
+    for napi in found:
+        sys.stdout.write(json.dumps({**common, **shown(napi)}) + "\n")
     if not found:
         sys.stdout.write(f"skblab-unable: {device} has no NAPI instances\n")
 
@@ -163,8 +163,8 @@ def change(device: str, settings: list[str]) -> None:
     found = netdev.instances(device)
     if len(found) != len(settings):
         raise Refused(f"it has {len(found)} NAPI instances, expected {len(settings)}")
-    for one, own in zip(found, settings, strict=True):
-        netdev.set(one[ID], b"".join(map(setting, own.split(";"))))
+    for napi, own in zip(found, settings, strict=True):
+        netdev.set(napi[ID], b"".join(map(setting, own.split(";"))))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import shlex
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Check, Family, Unable
+from skblab.knobs.base import Check, Family, Independent, Unable
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -55,7 +55,7 @@ RULES = Rules()
 
 
 @dataclass(frozen=True)
-class Netfilter:
+class Netfilter(Independent):
     """Rules for packets; `check` tells which."""
 
     name: str = "netfilter"
@@ -83,10 +83,6 @@ class Netfilter:
             )
         self.state(printed)
 
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
-
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value and the number of rules that it has; of a set, its elements as well."""
         found = _RULES.fullmatch(str(value))
@@ -108,7 +104,7 @@ def _make(machine: Machine, value: str) -> str:
             return f"iptables_list {found[2].upper()} {found[4]} {quoted}"
         kind = "nft_set" if found[3] else "nft_list"
         return f"{kind} {found[2]} {found[4]} | table {quoted}"
-    devices = [one.name for one in machine.devices]
+    devices = [device.name for device in machine.devices]
     if value == IPTABLES_MASQUERADE:
         return f"iptables_masquerade {devices[-1]} {quoted}"
     words = {"flowtable": [", ".join(devices)], "masquerade": devices[-1:]}

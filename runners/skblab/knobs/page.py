@@ -13,7 +13,7 @@ HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 
 What an experiment file of [`skblab sweep`](sweep.md) can set. Each is read before it is set, and
 before and after each trial, and put back at the end, whatever happens. What a machine cannot do
-is said, and left out.
+is said, and skipped.
 
 Those of a boot are set by booting the guest anew, with another kernel or other kernel arguments;
 settings that have the same share a boot. On a machine that cannot be booted they are only compared.
@@ -27,15 +27,15 @@ def _cell(text: object) -> str:
     return str(text).replace("|", "\\|")
 
 
-def _needs(one: Knob) -> str:
-    return ", ".join(filter(None, ["a boot" if one.boot else "", one.needs]))
+def _needs(knob: Knob) -> str:
+    return ", ".join(filter(None, ["a boot" if knob.boot else "", knob.needs]))
 
 
 def page() -> str:
     """Return the page."""
     rows = [
-        f"| `{one.name}` | {_cell(one.check)} | {one.sentence} | {_needs(one)} |\n"
-        for one in sorted(KNOBS.values(), key=lambda one: one.name)
+        f"| `{knob.name}` | {_cell(knob.check)} | {knob.sentence} | {_needs(knob)} |\n"
+        for knob in sorted(KNOBS.values(), key=lambda knob: knob.name)
     ]
     return HEAD + "".join(rows)
 

@@ -84,7 +84,7 @@ _PROCESSORS = (
         "What chooses the frequency of each CPU.",
         "cpu*/cpufreq/scaling_governor",
         Choice(_GOVERNORS),
-        {one: one for one in (*_GOVERNORS, "userspace")},
+        {governor: governor for governor in (*_GOVERNORS, "userspace")},
         "no CPU has a frequency that Linux chooses",
         "cpu0/cpufreq/scaling_available_governors",
         "CPUs whose frequency Linux chooses",

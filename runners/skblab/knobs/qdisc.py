@@ -11,7 +11,7 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import Check, Choice, Family, Unable, able, joined, parted
+from skblab.knobs.base import Check, Choice, Family, Independent, Unable, able, joined, parted
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 
@@ -25,7 +25,7 @@ OURS, KERNELS = "5b5b:", "0:"
 
 
 @dataclass(frozen=True)
-class Qdisc:
+class Qdisc(Independent):
     """The root qdisc, with its own default parameters."""
 
     name: str = "qdisc"
@@ -36,14 +36,16 @@ class Qdisc:
 
     def get(self, machine: Machine) -> str:
         """Print each device, its transmit queues and its qdiscs."""
-        return "\n".join(script_inside(one.netns, _show(one.name)) for one in machine.devices)
+        return "\n".join(
+            script_inside(device.netns, _show(device.name)) for device in machine.devices
+        )
 
     def state(self, printed: str) -> str:
         """Return the kind of each root; Unable if it is one of somebody else."""
         words = []
         for line in able(printed).splitlines():
             device, _, shown = line.split(" ", 2)
-            roots = [one for one in json.loads(shown) if one.get("root")]
+            roots = [qdisc for qdisc in json.loads(shown) if qdisc.get("root")]
             kind, handle = (roots[0]["kind"], roots[0]["handle"]) if roots else (DEFAULT, KERNELS)
             if handle not in (OURS, KERNELS):
                 raise Unable(f"{device} has a qdisc of its own, {kind} {handle}")
@@ -58,18 +60,14 @@ class Qdisc:
             if queues == "1":
                 raise Unable(f"{device} has one transmit queue")
 
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
-
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the kind for each device."""
-        return joined((one.name, value) for one in machine.devices)
+        return joined((device.name, value) for device in machine.devices)
 
     def restore(self, machine: Machine, state: str) -> str:
         """Take ours away, and set up what the state has instead of the default."""
         kinds = parted(state)
-        return "\n".join(_set(one, kinds[one.name]) for one in machine.devices)
+        return "\n".join(_set(device, kinds[device.name]) for device in machine.devices)
 
 
 def _show(name: str) -> str:

@@ -70,7 +70,7 @@ class Routes:
             return (
                 f"echo '{UNABLE} no address behind {last} that routes of IPv{self.family} lead to'"
             )
-        return self._script(machine, f"show {' '.join(one.name for one in machine.devices)}")
+        return self._script(machine, f"show {' '.join(device.name for device in machine.devices)}")
 
     def state(self, printed: str) -> str:
         """Return which routes of ours there are, and how many of all."""
@@ -86,11 +86,11 @@ class Routes:
         """Raise Unable where routes of ours would take over packets of the machine's own."""
         self.state(printed)
         *_, devices, others = printed.splitlines()
-        for one in json.loads(others) if value != 0 else ():
-            if one.get("dev") not in devices.split()[1:] and self._in_the_way(one["dst"]):
+        for route in json.loads(others) if value != 0 else ():
+            if route.get("dev") not in devices.split()[1:] and self._in_the_way(route["dst"]):
                 raise Unable(
-                    f"the machine itself needs its route to {one['dst']}: give it a namespace for "
-                    "the devices under test"
+                    f"the machine itself needs its route to {route['dst']}: give it a namespace "
+                    "for the devices under test"
                 )
 
     def _in_the_way(self, destination: str) -> bool:
@@ -126,7 +126,7 @@ class Routes:
             source = f"python3 - {self.family} {value} {routeset.SEED}"
             text = (resources.files(__package__) / "routeset.py").read_text()
         else:
-            source, text = "cat", "".join(f"{one}\n" for one in self._file(value))
+            source, text = "cat", "".join(f"{prefix}\n" for prefix in self._file(value))
         made = f"{source} <<'{_END}' | {load}\n{text}{_END}"
         head = self._script(machine, f"clear\nmark {shlex.quote(f'{value}:{count}')}")
         return f"{head}\n{made}"
@@ -134,7 +134,7 @@ class Routes:
     def _next(self, machine: Machine) -> str | None:
         """Return the address that all lead to."""
         beyond = machine.devices[-1].beyond
-        return next((one for one in beyond if _family(one) == self.family), None)
+        return next((address for address in beyond if _family(address) == self.family), None)
 
     def _file(self, value: str) -> list[str]:
         try:

@@ -64,10 +64,10 @@ def counts(family: int, count: int) -> dict[int, int]:
 def prefixes(family: int, count: int, seed: int = SEED) -> Iterator[str]:
     """Yield so many prefixes, shorter ones first."""
     head, heads, bits = HEAD[family], HEADS[family], BITS[family]
-    for length, some in counts(family, count).items():
+    for length, wanted in counts(family, count).items():
         choose = random.Random(f"{family} {length} {seed}")
         rest = length - head
-        for number in choose.sample(range(len(heads) << rest), some):
+        for number in choose.sample(range(len(heads) << rest), wanted):
             leading = heads[number >> rest] << rest | number & ((1 << rest) - 1)
             packed = (leading << (bits - length)).to_bytes(bits // 8, "big")
             yield f"{socket.inet_ntop(FAMILY[family], packed)}/{length}"
@@ -76,7 +76,7 @@ def prefixes(family: int, count: int, seed: int = SEED) -> Iterator[str]:
 def main() -> None:
     """Print a set of routes."""
     family, count, seed = map(int, sys.argv[1:])
-    sys.stdout.writelines(f"{one}\n" for one in prefixes(family, count, seed))
+    sys.stdout.writelines(f"{prefix}\n" for prefix in prefixes(family, count, seed))
 
 
 if __name__ == "__main__":

@@ -123,9 +123,9 @@ class Rss:
     def get(self, machine: Machine) -> str:
         """Print two documents for each device: what it has of queues, and of this."""
         return "\n".join(
-            f"{inside(one.netns, f'ip -d -j link show dev {shlex.quote(one.name)}')}\n"
-            f"{printing(one, '-x')}"
-            for one in machine.devices
+            f"{inside(device.netns, f'ip -d -j link show dev {shlex.quote(device.name)}')}\n"
+            f"{printing(device, '-x')}"
+            for device in machine.devices
         )
 
     def state(self, printed: str) -> str:
@@ -159,7 +159,7 @@ class Rss:
 
     def likely(self, machine: Machine) -> str:
         """Return a key of the usual length; a table's size does not matter."""
-        return json.dumps({one.name: key_words([0] * 40) for one in machine.devices})
+        return json.dumps({device.name: key_words([0] * 40) for device in machine.devices})
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return ethtool's words for each device."""
@@ -171,7 +171,9 @@ class Rss:
     def restore(self, machine: Machine, state: str) -> str:
         """Have ethtool set each device."""
         own = json.loads(state)
-        return "\n".join(_set(one, own[one.name]) for one in machine.devices if one.name in own)
+        return "\n".join(
+            _set(device, own[device.name]) for device in machine.devices if device.name in own
+        )
 
 
 _RSS = (

@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, able
+from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, Independent, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -15,7 +15,7 @@ _LINE = re.compile(r"(\S+)=(\S*)")
 
 
 @dataclass(frozen=True)
-class Sysctl:
+class Sysctl(Independent):
     """Parameters that all get the same value.
 
     In `keys`, `{device}` stands for each device in turn. With `everywhere` they are those of the
@@ -34,21 +34,13 @@ class Sysctl:
         """Print `key=value` for each; one process reads all, as /proc/sys is read whole."""
         paths = self._paths(machine)
         there = [f"[ -e {path} ] || echo '{UNABLE} no {key}'" for key, path in paths]
-        keys, files = (" ".join(some) for some in zip(*paths, strict=True))
+        keys, files = (" ".join(words) for words in zip(*paths, strict=True))
         values = f'for one in $(cat {files} 2>/dev/null); do echo "$1=$one"; shift; done'
         return self._run(machine, f"({'; '.join(there)}; set -- {keys}; {values})")
 
     def state(self, printed: str) -> str:
         """Return `key=value` words."""
         return " ".join(able(printed).split())
-
-    def fits(self, printed: str, value: Value) -> None:
-        """Any value that is read at all can be tried."""
-        self.state(printed)
-
-    def likely(self, machine: Machine) -> str:
-        """Return nothing: what is wanted does not depend on what was."""
-        return ""
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value for each."""
@@ -59,7 +51,7 @@ class Sysctl:
         """Write each value."""
         paths = dict(self._paths(machine))
         words = [_LINE.fullmatch(word) for word in state.split()]
-        lines = [f"echo {shlex.quote(found[2])} >{paths[found[1]]}" for found in words if found]
+        lines = [f"echo {shlex.quote(match[2])} >{paths[match[1]]}" for match in words if match]
         return self._run(machine, "; ".join(lines))
 
     def _paths(self, machine: Machine) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ class Sysfs:
 
     def get(self, machine: Machine) -> str:
         """Print `path=value` for each file of each device."""
-        return "\n".join(self._print(one) for one in machine.devices)
+        return "\n".join(self._print(device) for device in machine.devices)
 
     def _print(self, device: Device) -> str:
         script = (
@@ -63,7 +63,9 @@ class Sysfs:
 
     def likely(self, machine: Machine) -> str:
         """Return the files of the first queue."""
-        return " ".join(f"{one.name}/{self.files.replace('*', '0')}=" for one in machine.devices)
+        return " ".join(
+            f"{device.name}/{self.files.replace('*', '0')}=" for device in machine.devices
+        )
 
     def wanted(self, machine: Machine, value: Value, before: str) -> str:
         """Return the value, or the CPUs that it means, for each file that there is."""

@@ -32,7 +32,9 @@ def ensure(labroot: LabRoot, program: Path, reporter: Reporter) -> Path:
             ["ldd", f"/skblab/tools/{name}"], binds=[Bind(program.parent, "tools")]
         )
         libraries = LIBRARY.findall(listed)
-        loaders = [Path(one).name for one in libraries if Path(one).name.startswith("ld-")]
+        loaders = [
+            Path(library).name for library in libraries if Path(library).name.startswith("ld-")
+        ]
         if len(loaders) != 1:
             raise SkblabError(f"cannot tell what {name} loads; ldd said: {listed.strip()}")
         # There, not here: the links to the libraries are meant from the lab root's top.

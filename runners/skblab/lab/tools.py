@@ -60,7 +60,9 @@ def contents(sources: Sequence[str]) -> Iterator[str | bytes]:
     tree = paths.tree()
     for source in sources:
         top = tree / source
-        files = [top] if top.is_file() else sorted(p for p in top.rglob("*") if p.is_file())
+        files = (
+            [top] if top.is_file() else sorted(path for path in top.rglob("*") if path.is_file())
+        )
         for file in files:
             yield str(file.relative_to(tree))
             yield file.read_bytes()

@@ -43,10 +43,10 @@ OF_NONE = frozenset({"ERR", "Err", "MIS"})
 def read(transport: Transport, machine: Machine) -> Values:
     """Return all counters as they are now."""
     text = (resources.files(__package__) / "counters.sh").read_text()
-    call = ["count", machine.netns or "", *(one.name for one in machine.devices)]
+    call = ["count", machine.netns or "", *(device.name for device in machine.devices)]
     done = transport.script(f"set -eu\n{text}\n{shlex.join(call)}\n")
     printed = done.check("reading the kernel's counters").stdout
-    return parse(printed, [one.name for one in machine.devices])
+    return parse(printed, [device.name for device in machine.devices])
 
 
 def parse(printed: str, devices: Sequence[str]) -> Values:
@@ -67,7 +67,7 @@ def _parse(printed: str, devices: Sequence[str]) -> Values:
             lines = sections.setdefault(line.removeprefix("== "), [])
         else:
             lines.append(line)
-    for name in ("interrupts", "softirqs", "softnet", *(f"device {one}" for one in devices)):
+    for name in ("interrupts", "softirqs", "softnet", *(f"device {device}" for device in devices)):
         if not sections.get(name):
             raise SkblabError(f"the kernel's counters have no {name}")
     owners = {irq: device for device, irq in map(str.split, sections.pop("owners", []))}

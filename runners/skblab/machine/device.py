@@ -32,7 +32,7 @@ class Machine:
     @property
     def entered(self) -> Machine:
         """The same, as it is for a script that runs in its namespace."""
-        devices = tuple(replace(one, netns=None) for one in self.devices)
+        devices = tuple(replace(device, netns=None) for device in self.devices)
         return replace(self, devices=devices, netns=None)
 
 

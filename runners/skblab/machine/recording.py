@@ -59,6 +59,6 @@ def watched(
             found = heard_of(error)
         if found:
             folder.heard(found)
-            folder.record_void(clock, setting, one_line(str(error)))
+            folder.record_invalid(clock, setting, one_line(str(error)))
         raise
     folder.heard(watch.look())

@@ -85,7 +85,7 @@ class Watch:
             source.poll()
             new = source.findings[self._seen.get(name, 0) :]
             self._seen[name] = len(source.findings)
-            found += [Heard(name, one.kind.value, one.text) for one in new]
+            found += [Heard(name, finding.kind.value, finding.text) for finding in new]
         return found
 
     def end(self) -> None:
@@ -102,4 +102,4 @@ class Watch:
 
 def heard_of(death: GuestError, machine: str = "guest") -> list[Heard]:
     """Return what the kernel of a guest that is lost complained of."""
-    return [Heard(machine, one.kind.value, one.text) for one in death.findings]
+    return [Heard(machine, finding.kind.value, finding.text) for finding in death.findings]

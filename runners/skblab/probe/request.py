@@ -52,9 +52,9 @@ class Request:
     def options(self) -> list[str]:
         """Return them as the probe's command line."""
         found: list[str] = []
-        for one in fields(self):
-            value = getattr(self, one.name)
-            name = "--" + one.name.replace("_", "-")
+        for option in fields(self):
+            value = getattr(self, option.name)
+            name = "--" + option.name.replace("_", "-")
             if value is True:
                 found.append(name)
             elif _given(value):
@@ -102,10 +102,10 @@ def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
 
 
 def _refuse(request: Request, possible: Sequence[str], why: str, instead: str) -> None:
-    for one in fields(request):
-        if one.name not in possible and _given(getattr(request, one.name)):
+    for option in fields(request):
+        if option.name not in possible and _given(getattr(request, option.name)):
             raise UsageError(
-                f"--{one.name.replace('_', '-')}: {why}; leave it out, or use {instead}"
+                f"--{option.name.replace('_', '-')}: {why}; leave it out, or use {instead}"
             )
 
 

@@ -93,7 +93,9 @@ def recorded(
 ) -> tuple[RunFolder, list[Figures], str]:
     """Run a study's experiments in a guest; return their run, figures, and where they are of."""
     chosen = kernel.Request(flavour=experiment.flavour, patches=experiment.patches)
-    with guest_of_ours(chosen, root, reporter, lambda one: loads.prepare(one.transport)) as target:
+    with guest_of_ours(
+        chosen, root, reporter, lambda guest: loads.prepare(guest.transport)
+    ) as target:
         known = environment.describe(target)
         folder = RunFolder.create(paths.results(), "study", plan(experiment, file))
         with recording(folder, lambda: known, reporter):
@@ -138,7 +140,7 @@ def run(
                 )
             found.append(study.figures(name, [packet.ns for packet in printed.packets]))
             done(trial + 1)
-    text = "".join(one.model_dump_json() + "\n" for one in found)
+    text = "".join(figures.model_dump_json() + "\n" for figures in found)
     disk.write(folder.path / "figures.jsonl", text)
     return found
 

@@ -64,7 +64,9 @@ def tests() -> list[str]:
 def limits() -> dict[str, float]:
     """Return the seconds that each compared test may take."""
     text = resources.files(__package__).joinpath(LIST).read_text()
-    return {one["name"]: float(one.get("seconds", SECONDS)) for one in tomllib.loads(text)["test"]}
+    return {
+        test["name"]: float(test.get("seconds", SECONDS)) for test in tomllib.loads(text)["test"]
+    }
 
 
 def results(outcome: Outcome) -> dict[str, str]:
@@ -97,8 +99,8 @@ def steady(test: str, runs: Sequence[tuple[Results, Results]]) -> list[Differenc
     """
     found: list[Difference] = []
     for difference in differences(test, *runs[0]):
-        before = {one.get(difference.name) for one, _ in runs}
-        after = {one.get(difference.name) for _, one in runs}
+        before = {boot.get(difference.name) for boot, _ in runs}
+        after = {boot.get(difference.name) for _, boot in runs}
         if before.isdisjoint(after):
             found.append(difference)
     return found
@@ -121,18 +123,18 @@ class Side:
         boot = booter(self.built, self.root, self.folder, Bind(self.extra, "tools"))
         found: dict[str, Outcome] = {}
         with_all = (logs / self.name, NET, allowed.__getitem__, PREPARE, AFTER)
-        for one in run_all(names, boot, *with_all):
-            reporter.say(f"{self.name:9}  {one.test}  {one.seconds:.0f} s")
-            found[one.test] = one
+        for outcome in run_all(names, boot, *with_all):
+            reporter.say(f"{self.name:9}  {outcome.test}  {outcome.seconds:.0f} s")
+            found[outcome.test] = outcome
         return found
 
 
 def _both(
-    one: Side, other: Side, names: Sequence[str], logs: Path, reporter: Reporter
+    left: Side, right: Side, names: Sequence[str], logs: Path, reporter: Reporter
 ) -> tuple[dict[str, Outcome], dict[str, Outcome]]:
     """Run tests on both kernels at once, so that both have the same machine to run on."""
     with ThreadPoolExecutor(2) as pool:
-        first, second = (pool.submit(side.run, names, logs, reporter) for side in (one, other))
+        first, second = (pool.submit(side.run, names, logs, reporter) for side in (left, right))
         return first.result(), second.result()
 
 
@@ -186,14 +188,14 @@ def _show(
         one, _ = pairs[name][-1]
         counts = [sum(value == kind for value in one.values()) for kind in kinds]
         numbers = "".join(f"{count:7}" for count in counts)
-        mark = "  differs" if any(d.test == name for d in found) else ""
+        mark = "  differs" if any(difference.test == name for difference in found) else ""
         mark = "  unsteady" if name in unsteady else mark
         console.print(f"{escape(name):36}{one[''][:9]:>10}{numbers}{mark}")
-    for each in found:
-        sub = each.name or "the test as a whole"
+    for difference in found:
+        sub = difference.name or "the test as a whole"
         console.print(
-            f"[red]{escape(each.test)}[/]: {escape(sub)}: unpatched {escape(each.unpatched)}, "
-            f"patched {escape(each.patched)}"
+            f"[red]{escape(difference.test)}[/]: {escape(sub)}: "
+            f"unpatched {escape(difference.unpatched)}, patched {escape(difference.patched)}"
         )
     if unsteady:
         console.print(f"unsteady, not by the patches: {', '.join(unsteady)}")
@@ -213,7 +215,7 @@ def _document(
 ) -> dict[str, object]:
     return {
         "same": not found,
-        "differences": [vars(each) for each in found],
+        "differences": [vars(difference) for difference in found],
         "unsteady": list(unsteady),
         "tests": {
             name: {"unpatched": pairs[name][-1][0], "patched": pairs[name][-1][1]} for name in names
@@ -225,7 +227,7 @@ def excluded() -> dict[str, str]:
     """Return what is not compared, by name, with the reason of its class."""
     text = resources.files(__package__).joinpath(LIST).read_text()
     classes = tomllib.loads(text)["excluded"]
-    found = {name: one["reason"] for one in classes for name in one["names"]}
+    found = {name: group["reason"] for group in classes for name in group["names"]}
     if twice := sorted(found.keys() & limits().keys()):
         raise SkblabError(f"{LIST}: both compared and excluded: {', '.join(twice)}")
     return found

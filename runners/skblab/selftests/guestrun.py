@@ -112,7 +112,9 @@ def judge(test: str, said: Said, seconds: float, limit: float, log: Path) -> Out
     why += [f"the kernel warned: {text}" for text in said.warnings[:1]]
     why += [f"left behind: {', '.join(said.left[:3])}"] if said.left else []
     verdict: Verdict = "fail" if why else "pass"
-    if not why and (skipped is not None or all(c.result is Result.SKIP for c in report.cases)):
+    if not why and (
+        skipped is not None or all(case.result is Result.SKIP for case in report.cases)
+    ):
         verdict = "skip"
         why = [skipped or report.cases[0].comment]
     reason = "; ".join(why)
@@ -201,7 +203,7 @@ def _run(
     seconds = time.monotonic() - start
     text = done.stdout + done.stderr
     log.write_text(text)
-    warned = tuple(one.line for one in watch.look())
+    warned = tuple(heard.line for heard in watch.look())
     said = Said(done.status, text, warned, tuple(clean.stdout.splitlines()))
     return judge(test, said, seconds, limit, log)
 

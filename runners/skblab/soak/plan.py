@@ -56,38 +56,38 @@ class Plan:
         return json.dumps(asdict(self))
 
 
-def _path_trace(r: random.Random) -> tuple[str, ...]:
-    return (str(r.choice((0, 1, 1, 2, 2))),)
+def _path_trace(rng: random.Random) -> tuple[str, ...]:
+    return (str(rng.choice((0, 1, 1, 2, 2))),)
 
 
-def _event(r: random.Random) -> tuple[str, ...]:
-    return r.choice(EVENTS), str(r.randrange(2))
+def _event(rng: random.Random) -> tuple[str, ...]:
+    return rng.choice(EVENTS), str(rng.randrange(2))
 
 
-def _device(r: random.Random) -> str:
-    return r.choice(DEVICES)
+def _device(rng: random.Random) -> str:
+    return rng.choice(DEVICES)
 
 
-def _napi(r: random.Random) -> tuple[str, ...]:
+def _napi(rng: random.Random) -> tuple[str, ...]:
     # Never a real-time thread that polls for ever: it would starve the guest by design.
-    kind, value = r.choice(
+    kind, value = rng.choice(
         (
             ("threaded", "disabled"),
             ("threaded", "enabled"),
             ("threaded", "busy-poll"),
-            ("thread-cpus", r.choice(("0", "1", "0-1", "all"))),
-            ("thread-nice", str(r.randrange(-5, 6))),
-            ("fifo", str(r.randrange(1, 11))),
+            ("thread-cpus", rng.choice(("0", "1", "0-1", "all"))),
+            ("thread-nice", str(rng.randrange(-5, 6))),
+            ("fifo", str(rng.randrange(1, 11))),
             ("other", "0"),
         )
     )
-    return _device(r), kind, value
+    return _device(rng), kind, value
 
 
-def _qdisc(r: random.Random) -> tuple[str, ...]:
+def _qdisc(rng: random.Random) -> tuple[str, ...]:
     return (
-        r.choice(("q0", "q1", "d0")),
-        r.choice(
+        rng.choice(("q0", "q1", "d0")),
+        rng.choice(
             (
                 *("netem delay 2ms 1ms limit 200", "netem loss 2% duplicate 2%", "fq_codel"),
                 *("tbf rate 20mbit burst 20k limit 100k", "pfifo limit 50", "fq", "noqueue", "sfq"),
@@ -99,25 +99,25 @@ def _qdisc(r: random.Random) -> tuple[str, ...]:
 # How often, relative to the others, and with which words.
 ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
     "path_trace": (10, _path_trace),
-    "histograms_read": (4, lambda r: ()),
-    "histograms_reset": (2, lambda r: ()),
-    "napi_histograms": (3, lambda r: (str(r.randrange(2)),)),
+    "histograms_read": (4, lambda rng: ()),
+    "histograms_reset": (2, lambda rng: ()),
+    "napi_histograms": (3, lambda rng: (str(rng.randrange(2)),)),
     "event": (6, _event),
-    "trigger": (2, lambda r: (str(r.randrange(2)),)),
-    "threaded": (4, lambda r: (_device(r), str(r.randrange(2)))),
+    "trigger": (2, lambda rng: (str(rng.randrange(2)),)),
+    "threaded": (4, lambda rng: (_device(rng), str(rng.randrange(2)))),
     "napi": (6, _napi),
-    "device": (3, lambda r: (str(r.randrange(2)),)),
-    "namespace": (2, lambda r: ()),
-    "cpu": (2, lambda r: (str(r.randrange(2)),)),
-    "rps": (3, lambda r: (_device(r), r.choice(("0", "1", "2", "3")))),
-    "gro": (3, lambda r: (_device(r), r.choice(("on", "off")))),
-    "offload": (2, lambda r: (r.choice(("d0", "p0", "r0")), r.choice(("on", "off")))),
+    "device": (3, lambda rng: (str(rng.randrange(2)),)),
+    "namespace": (2, lambda rng: ()),
+    "cpu": (2, lambda rng: (str(rng.randrange(2)),)),
+    "rps": (3, lambda rng: (_device(rng), rng.choice(("0", "1", "2", "3")))),
+    "gro": (3, lambda rng: (_device(rng), rng.choice(("on", "off")))),
+    "offload": (2, lambda rng: (rng.choice(("d0", "p0", "r0")), rng.choice(("on", "off")))),
     "qdisc": (3, _qdisc),
-    "link": (2, lambda r: (r.choice(("d0", "p0", "p1")),)),
-    "mtu": (2, lambda r: (r.choice(("d0", "r0")), r.choice(("1500", "1400", "1300")))),
-    "queues": (1, lambda r: ("d0", str(1 + r.randrange(2)))),
-    "bridge_port": (1, lambda r: ()),
-    "rules": (2, lambda r: (r.choice(("drop", "limit", "none")),)),
+    "link": (2, lambda rng: (rng.choice(("d0", "p0", "p1")),)),
+    "mtu": (2, lambda rng: (rng.choice(("d0", "r0")), rng.choice(("1500", "1400", "1300")))),
+    "queues": (1, lambda rng: ("d0", str(1 + rng.randrange(2)))),
+    "bridge_port": (1, lambda rng: ()),
+    "rules": (2, lambda rng: (rng.choice(("drop", "limit", "none")),)),
 }
 
 

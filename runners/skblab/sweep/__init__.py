@@ -9,7 +9,7 @@ plan.py          what will be done, in which order: pure
 dryrun.py        its commands, without doing anything
 session.py       a run from its plan to its end: what it needs is built, and all of it measured
 machines.py      where its testbeds come up: guests; hostmachines.py: real machines
-running.py       boots, settings and measurements, void and resumed ones: what all sweeps share
+running.py       boots, settings and measurements, invalid and resumed ones: what all sweeps share
 parallel.py      boots side by side
 progress.py      how far a run has come, for one that is resumed; best.py: its best setting so far
 inputs.py        what figures depend on beside the plan; booting.py: the kernels of its boots

@@ -40,6 +40,6 @@ class BestSoFar:
         """Return the best of two or more settings in words; nothing if there are fewer."""
         if len(self._figures) < 2:
             return ""
-        means = {name: mean(found) for name, found in self._figures.items()}
+        means = {name: mean(figures) for name, figures in self._figures.items()}
         best = max(means, key=lambda name: means[name] if self.more else -means[name])
         return f"best so far: {best}, {number(means[best])} {self.unit}"

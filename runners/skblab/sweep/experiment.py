@@ -135,7 +135,9 @@ class Experiment(_Part):
     def _has_what_is_narrow(self) -> Experiment:
         narrow = any(measure.narrows for measure in measures(self.measure))
         if self.repeats.width is not None and not narrow:
-            names = " or ".join(f"measure.{each.name}" for each in MEASURES if each.narrows)
+            names = " or ".join(
+                f"measure.{measure.name}" for measure in MEASURES if measure.narrows
+            )
             raise ValueError(f"repeats.width is of rates and delays: expected {names}, or no width")
         return self
 

@@ -119,7 +119,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
     """
     by_boot: dict[str, tuple[Mapping[str, Value], list[tuple[str, Mapping[str, Value]]]]] = {}
     knobs_by = {BASELINE: knobs_of(experiment, None), AGAIN: knobs_of(experiment, None)}
-    knobs_by |= {found.name: knobs_of(experiment, found) for found in experiment.settings()}
+    knobs_by |= {setting.name: knobs_of(experiment, setting) for setting in experiment.settings()}
     for name, knobs in knobs_by.items():
         own = {knob: knobs[knob] for knob in sorted(knobs) if knob in needs_boot}
         _, settings = by_boot.setdefault(words(own), (own, []))
@@ -139,9 +139,9 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 ordered.append((TESTER, {}, calibrations))
             for name, knobs in choose.sample(settings, len(settings)):
                 ordered.append((name, knobs, choose.sample(measured, len(measured))))
-            for name, knobs, some in ordered:
-                numbered = [replace(wanted, number=number + at) for at, wanted in enumerate(some)]
-                number += len(some)
+            for name, knobs, trials in ordered:
+                numbered = [replace(wanted, number=number + at) for at, wanted in enumerate(trials)]
+                number += len(trials)
                 made.append(SettingMeasurements(name, knobs, tuple(numbered)))
             boots.append(Boot(block, chosen, tuple(made)))
     return Plan(experiment, tuple(boots), exact)

@@ -2,9 +2,9 @@
 """How far a sweep has come, from its run folder alone: what is done, and what was only attempted.
 
 A measurement is named by setting, block, knobs of its boot (a block has a tester in each), traffic
-and what is measured. It is done when the folder's table has a row of it, good or void. An attempt
-is in the journal before it begins, and the death of its guest is, too: what broke a guest twice is
-not tried a third time, and what the user ended is.
+and what is measured. It is done when the folder's table has a row of it, good or invalid. An
+attempt is in the journal before it begins, and the death of its guest is, too: what broke a guest
+twice is not tried a third time, and what the user ended is.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class Progress:
     def attempted(self, boot: Boot) -> int:
         """Return how many attempts there were in a boot."""
         ours = (boot.block, str(boot))
-        return sum(n for key, n in self._attempts.items() if (key.block, key.boot_knobs) == ours)
+        return sum(
+            count for key, count in self._attempts.items() if (key.block, key.boot_knobs) == ours
+        )
 
     def current(self, boot: Boot) -> Key | None:
         """Return what is under way in a boot, if one is."""
@@ -116,10 +118,6 @@ class Progress:
     def begun(self, block: int) -> bool:
         """Whether any trial of a block was attempted."""
         return any(key.block == block for key in (*self._done, *self._attempts))
-
-    def todo(self, key: Key) -> bool:
-        """Whether it is still to do."""
-        return key not in self._done
 
     def attempt(self, key: Key) -> None:
         """Note that it begins."""

@@ -213,6 +213,6 @@ def _file(file: str) -> Path:
         return path
     shipped = SHIPPED / f"{file}.toml"
     if not shipped.exists():
-        names = ", ".join(sorted(found.stem for found in SHIPPED.glob("*.toml")))
+        names = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.toml")))
         raise UsageError(f"{file}: no such file, and no experiment of skblab's; it has {names}")
     return shipped

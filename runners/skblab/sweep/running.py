@@ -3,10 +3,10 @@
 
 Each boot of the plan has a testbed of its own (see machines.py). In it the tester comes first, then
 setting by setting is applied, read back, measured and looked at again: what is measured while its
-setting was not there from beginning to end is void. A guest that dies, or does not answer in time,
-is thrown away and booted again (a host is waited for), and goes on behind what killed it once that
-was tried twice. A way of booting that never comes up is void, and others go on. What is measured
-while a kernel of the testbed complains is void, too. How it is measured is a Method's.
+setting was not there from beginning to end is invalid. A guest that dies, or does not answer in
+time, is thrown away and booted again (a host is waited for), and goes on behind what killed it once
+that was tried twice. A way of booting that never comes up is invalid, and others go on. What is
+measured while a kernel of the testbed complains is invalid, too. How it is measured is a Method's.
 """
 
 from __future__ import annotations
@@ -230,14 +230,14 @@ class Running:
         """Have what is left of a boot that never comes up recorded as such."""
         for setting in self.progress.left(boot):
             for key, _ in self.progress.waiting(boot, setting):
-                self._void(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
+                self._invalid(key, f"no testbed came up {BOOTS} times: {one_line(str(death))}")
 
     def _spent(self, boot: Boot) -> None:
         """Have what killed guests often enough recorded as such, where skblab died before that."""
         for setting in self.progress.left(boot):
             for key, _ in self.progress.waiting(boot, setting):
                 if self.progress.spent(key):
-                    self._void(key, f"its testbed was lost {DEATHS} times")
+                    self._invalid(key, f"its testbed was lost {DEATHS} times")
 
     @property
     def _log_name(self) -> str:
@@ -253,7 +253,7 @@ class Running:
         self.progress.die(key)
         if not self.progress.spent(key):
             return False
-        self._void(key, f"its testbed was lost {DEATHS} times: {why}")
+        self._invalid(key, f"its testbed was lost {DEATHS} times: {why}")
         return True
 
     def _setting(
@@ -273,7 +273,7 @@ class Running:
         except SkblabError as refusal:
             kind = "not possible here: " if isinstance(refusal, Unable) else ""
             for key, _ in waiting:
-                self._void(key, f"{kind}{refusal}", testbed.watch.look(), applied)
+                self._invalid(key, f"{kind}{refusal}", testbed.watch.look(), applied)
             return
         for number, (key, measurement) in enumerate(waiting):
             if number:
@@ -305,27 +305,27 @@ class Running:
             raise
         except SkblabError as failure:
             applier.forget()
-            self._void(key, str(failure), testbed.watch.look())
+            self._invalid(key, str(failure), testbed.watch.look())
             return
         with self._lock:
             if wrong := _wrong(after):
-                self._void(key, wrong, heard, after)
+                self._invalid(key, wrong, heard, after)
                 return
             self.folder.known(map(_read_back, after))
             self.folder.known(counted)
             self.folder.heard(heard)
-            # What is refused is recorded as void, and says so.
+            # What is refused is recorded as invalid, and says so.
             with contextlib.suppress(RefusedError, RecordError):
                 record()
             self.progress.end(key)
 
-    def _void(
+    def _invalid(
         self, key: Key, why: str, heard: Sequence[Heard] = (), found: Sequence[Applied] = ()
     ) -> None:
         with self._lock:
             self.folder.heard(heard)
             self.folder.known(map(_read_back, found))
-            self.folder.record_void(
+            self.folder.record_invalid(
                 self.method.clock,
                 key.setting,
                 why,
@@ -351,7 +351,11 @@ def _given_up(kind: type[SkblabError]) -> Iterator[None]:
 
 def _wrong(found: Sequence[Applied]) -> str:
     """Return which settings are not as they were to be, in words; empty if all are."""
-    said = (f"{one.knob}: is {one.after}, expected {one.wanted}" for one in found if one.void)
+    said = (
+        f"{reading.knob}: is {reading.after}, expected {reading.wanted}"
+        for reading in found
+        if reading.invalid
+    )
     return "; ".join(said)
 
 
@@ -359,11 +363,11 @@ def _plain(value: Value) -> JsonValue:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _read_back(one: Applied) -> ReadBack:
+def _read_back(reading: Applied) -> ReadBack:
     return ReadBack(
-        knob=one.knob,
-        value=text(one.value),
-        before=one.before,
-        wanted=one.wanted,
-        after=one.after,
+        knob=reading.knob,
+        value=text(reading.value),
+        before=reading.before,
+        wanted=reading.wanted,
+        after=reading.after,
     )

@@ -115,7 +115,7 @@ def _bundles(experiment: Experiment, root: LabRoot, reporter: Reporter) -> dict[
 
 def _commands(experiment: Experiment, machine: Machine, names: Sequence[str]) -> list[Command]:
     """Return the commands that make settings so on the router."""
-    knobs = {found.name: knobs_of(experiment, found) for found in experiment.settings()}
+    knobs = {setting.name: knobs_of(experiment, setting) for setting in experiment.settings()}
     return [
         Command(where="the router", command=command, setting=name)
         for name in names

@@ -66,7 +66,7 @@ class Traffic(_Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Traffic:
-        small = [one for one in self.frame if isinstance(one, int) and one < IPV6_LEAST]
+        small = [size for size in self.frame if isinstance(size, int) and size < IPV6_LEAST]
         if 6 in self.family and small:
             raise ValueError(f"frame {small[0]}: the least of IPv6 with UDP is {IPV6_LEAST} bytes")
         return self

@@ -243,13 +243,13 @@ def unable(experiment: Asked) -> list[str]:
     """Return what of an experiment's traffic no generator of ours can send, in words."""
     traffic = experiment.traffic
     said = []
-    small = [one for one in traffic.frame if isinstance(one, int) and one < IPV6_LEAST]
+    small = [size for size in traffic.frame if isinstance(size, int) and size < IPV6_LEAST]
     if 6 in traffic.family and small:
         said.append(
             f"traffic.frame = {small[0]} with IPv6: the generator's own header takes frames of at "
             f"least {IPV6_LEAST} bytes"
         )
-    if large := [one for one in traffic.frame if isinstance(one, int) and one > LARGEST]:
+    if large := [size for size in traffic.frame if isinstance(size, int) and size > LARGEST]:
         said.append(
             f"traffic.frame = {large[0]}: the devices' MTU of 1500 has room for {LARGEST} bytes"
         )

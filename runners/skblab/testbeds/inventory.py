@@ -15,7 +15,9 @@ def read(transport: Transport, machine: Machine | None) -> dict[str, str]:
     """Return facts by name, such as `CPU` and `r0 rings`; of the router also of its devices."""
     calls = ["machine"]
     if machine is not None:
-        ports = "\n".join(["stack", *(shlex.join(["port", one.name]) for one in machine.devices)])
+        ports = "\n".join(
+            ["stack", *(shlex.join(["port", device.name]) for device in machine.devices)]
+        )
         text = f"{irq.functions()}\n{base.script(ports, 'inventory')}"
         calls.append(script_inside(machine.netns, text))
     text = base.script("\n".join(calls), "inventory")

@@ -58,24 +58,24 @@ def exchange(
         started[0].wait_for("ready", READY_SECONDS)
         started.append(transport.start(sender))
         sent, received = (
-            _end(one, name, 2 * seconds, meanwhile)
-            for one, name in zip(reversed(started), ("the sender", "the receiver"), strict=True)
+            _end(command, name, 2 * seconds, meanwhile)
+            for command, name in zip(reversed(started), ("the sender", "the receiver"), strict=True)
         )
     except BaseException:
-        for one in started:
+        for command in started:
             # The machine may be what is in trouble.
             with contextlib.suppress(SkblabError):
-                if one.running():
-                    one.interrupt()
+                if command.running():
+                    command.interrupt()
         raise
     return sent, received
 
 
-def _end(one: Running, name: str, seconds: float, meanwhile: Callable[[], object]) -> Done:
+def _end(command: Running, name: str, seconds: float, meanwhile: Callable[[], object]) -> Done:
     deadline = time.monotonic() + seconds
-    while one.running():
+    while command.running():
         if time.monotonic() > deadline:
             raise SkblabError(f"{name} did not end within {seconds:.0f} s")
         meanwhile()
         time.sleep(LOOK_SECONDS)
-    return one.wait(1).check(name)
+    return command.wait(1).check(name)

@@ -107,7 +107,7 @@ class TwoGuests:
         router_nics = tuple(_nic(number, queues) for number in (R0, R1))
         tester_nics = tuple(_nic(number) for number in (G0, S0, C0, S1))
         ends = {nic.mac: nic for nic in (*router_nics, *tester_nics)}
-        pairs = [(ends[MAC.format(a)], ends[MAC.format(b)]) for a, b in LINKS]
+        pairs = [(ends[MAC.format(first)], ends[MAC.format(second)]) for first, second in LINKS]
         router_spec = spec.model_copy(
             update={"nics": router_nics, "numa": max(spec.numa, experiment.needs.numa)}
         )

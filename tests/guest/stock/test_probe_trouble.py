@@ -685,7 +685,7 @@ def test_a_full_map_is_refused_with_its_count(
     assert "refused), more than 0.1 % of the" in said
     assert "--room gives hooks more room" in said
     run = one.run()
-    assert [row.state for row in run.trials] == ["void"]
+    assert [row.state for row in run.trials] == ["invalid"]
     document = json.loads((run.folder / "logs" / "pathlat-0.json").read_text())
     assert document["hooks"]["refused"] > 0
 

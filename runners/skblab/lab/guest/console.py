@@ -114,12 +114,12 @@ class Console:
     def cause(self) -> Finding | None:
         """Return the first fatal finding: what follows it is its consequence."""
         self.poll()
-        return next((f for f in self.findings if f.kind in FATAL), None)
+        return next((finding for finding in self.findings if finding.kind in FATAL), None)
 
     def warnings(self) -> list[Finding]:
         """Return the kernel warnings seen so far."""
         self.poll()
-        return [f for f in self.findings if f.kind is Kind.WARNING]
+        return [finding for finding in self.findings if finding.kind is Kind.WARNING]
 
     def empty(self) -> bool:
         """Tell whether the kernel has said nothing at all."""

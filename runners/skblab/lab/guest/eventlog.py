@@ -37,7 +37,7 @@ def note(event: str, kernel: str, findings: Sequence[Finding] = ()) -> None:
     name = os.environ.get(VARIABLE)
     if not name:
         return
-    one = Event(event=event, kernel=kernel, findings=tuple(found.text for found in findings))
+    one = Event(event=event, kernel=kernel, findings=tuple(finding.text for finding in findings))
     line = (one.model_dump_json() + "\n").encode()
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:

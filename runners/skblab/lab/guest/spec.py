@@ -121,7 +121,11 @@ class GuestSpec(BaseModel):
             *("-device", "virtserialport,chardev=ssh,name=skblab.ssh"),
             *(argument for nic in self.nics for argument in nic.qemu()),
             *_share("root", root_inside, writable=False),
-            *(item for s in shares for item in _share(s.point, s.inside, writable=s.writable)),
+            *(
+                item
+                for share in shares
+                for item in _share(share.point, share.inside, writable=share.writable)
+            ),
         ]
 
     def kernel_arguments(self) -> list[str]:
@@ -184,5 +188,5 @@ def _share(tag: str, inside: str, *, writable: bool) -> list[str]:
 def init_script(shares: Sequence[Bind]) -> str:
     """Return the guest's init: `init.sh` of this package after a list of the shares to mount."""
     body = (Path(__file__).parent / "init.sh").read_text()
-    listed = " ".join(f"{s.point}:{'rw' if s.writable else 'ro'}" for s in shares)
+    listed = " ".join(f"{share.point}:{'rw' if share.writable else 'ro'}" for share in shares)
     return f"shares='{listed}'\n{body}"

@@ -140,7 +140,7 @@ def contrast(
         elif values[0] != values[1]:
             why = ""
             for index, row in enumerate(rows):
-                hits = [p for p in row.options if fnmatch.fnmatchcase(option, p)]
+                hits = [pattern for pattern in row.options if fnmatch.fnmatchcase(option, pattern)]
                 if hits and row.ours == values[1]:
                     why = why or row.reason
                     used |= {(index, hit) for hit in hits}

@@ -28,7 +28,9 @@ def touched(patch: str) -> tuple[str, ...]:
 
 def sources(files: Collection[str]) -> list[str]:
     """Return those of `files` that are C of the kernel itself."""
-    return [f for f in files if f.endswith((".c", ".h")) and not f.startswith(_NOT_KERNEL)]
+    return [
+        file for file in files if file.endswith((".c", ".h")) and not file.startswith(_NOT_KERNEL)
+    ]
 
 
 def choose(files: Collection[str], users: Mapping[str, Collection[str]]) -> Choice:
@@ -51,7 +53,7 @@ def choose(files: Collection[str], users: Mapping[str, Collection[str]]) -> Choi
         if not having:
             unseen.append(name)
             continue
-        chosen[min(having, key=lambda one: (not one.startswith("net/"), one))] = None
+        chosen[min(having, key=lambda folder: (not folder.startswith("net/"), folder))] = None
     return Choice(tuple(sorted(chosen)), tuple(unseen))
 
 

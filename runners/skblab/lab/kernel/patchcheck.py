@@ -71,7 +71,9 @@ class PatchResult(BaseModel):
     @property
     def good(self) -> bool:
         """Whether nothing failed and everything was reached."""
-        return all(one.verdict not in ("failed", "not reached") for one in self.outcomes.values())
+        return all(
+            outcome.verdict not in ("failed", "not reached") for outcome in self.outcomes.values()
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,11 @@ class CheckRequest:
         for number in (*self.only, self.first):
             if not 1 <= number <= count:
                 raise UsageError(f"there is no patch {number}: the series has 1 to {count}")
-        return [n for n in range(self.first, count + 1) if not self.only or n in self.only]
+        return [
+            number
+            for number in range(self.first, count + 1)
+            if not self.only or number in self.only
+        ]
 
 
 def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[PatchResult]:
@@ -106,12 +112,15 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
     patches = wanted.series.patches
     selected = request.selected(len(patches))
     keys = _keys(wanted, labroot, request.depth)
-    results = {n: _cached(keys[n]) for n in selected}
+    results = {number: _cached(keys[number]) for number in selected}
     if any(result is None for result in results.values()):
-        with store.locked("patches-check", reporter), _work(reporter) as work:
+        with store.locked("patches-check", reporter), _work() as work:
             run = _Run(wanted, wanted.series, labroot, reporter, request.depth, work)
-            run.through(keys, {n for n, result in results.items() if result is None})
-        results = {n: _cached(keys[n]) or _not_reached(patches[n - 1], keys[n]) for n in selected}
+            run.through(keys, {number for number, result in results.items() if result is None})
+        results = {
+            number: _cached(keys[number]) or _not_reached(patches[number - 1], keys[number])
+            for number in selected
+        }
     return [result for _, result in sorted(results.items()) if result is not None]
 
 
@@ -148,7 +157,7 @@ def _not_reached(patch: Path, key: str) -> PatchResult:
 
 
 @contextlib.contextmanager
-def _work(reporter: Reporter) -> Iterator[Path]:
+def _work() -> Iterator[Path]:
     """A folder for trees and output, gone afterwards; one that a killed run left goes, too."""
     folder = paths.cache() / "checking"
     store.remove(folder)
@@ -186,7 +195,7 @@ class _Run:
 
     def through(self, keys: Mapping[int, str], missing: set[int]) -> None:
         """Apply the series patch by patch, check the `missing` ones, and store their results."""
-        self._plain([self.series.patches[n - 1] for n in missing])
+        self._plain([self.series.patches[number - 1] for number in missing])
         patcher = series.patch_in(self.labroot)
         for number, patch in enumerate(self.series.patches, 1):
             if number > max(missing):
@@ -270,7 +279,11 @@ class _Run:
         return build.Make(self.plan, self.labroot, self.tree, self.work / side, file)
 
     def _configure(self, side: str) -> None:
-        names = [n for n in self.plan.request.fragments if side == "on" or n != "skblab"]
+        names = [
+            fragment
+            for fragment in self.plan.request.fragments
+            if side == "on" or fragment != "skblab"
+        ]
         output = self.work / side
         output.mkdir(exist_ok=True)
         log = _logs() / f"patches-check-config-{side}.log"
@@ -473,16 +486,7 @@ def _without_log(error: SkblabError) -> str:
 
 def _said(call: Sequence[str]) -> str:
     """Return what a command prints, whatever its exit status."""
-    done = subprocess.run(
-        call,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-        start_new_session=True,
-    )
-    if done.returncode not in (0, 1) and not done.stdout.strip():
-        raise SkblabError(f"{one_line(' '.join(call), 100)} failed (exit {done.returncode})")
-    return done.stdout
+    status, printed = series.run_merged(call)
+    if status not in (0, 1) and not printed.strip():
+        raise SkblabError(f"{one_line(' '.join(call), 100)} failed (exit {status})")
+    return printed

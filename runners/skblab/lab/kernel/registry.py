@@ -24,4 +24,4 @@ def kernels() -> list[Kernel]:
 
 def last_build(flavour: Flavour) -> Record | None:
     """Return the record of the newest build of `flavour`, if there is one."""
-    return next((k.record for k in kernels() if k.record.flavour == flavour), None)
+    return next((built.record for built in kernels() if built.record.flavour == flavour), None)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +47,13 @@ class Series:
     def records(self) -> tuple[PatchRecord, ...]:
         """Name and sha256 of each patch."""
         return tuple(
-            PatchRecord(name=p.name, sha256=hashlib.sha256(p.read_bytes()).hexdigest())
-            for p in self.patches
+            PatchRecord(name=patch.name, sha256=hashlib.sha256(patch.read_bytes()).hexdigest())
+            for patch in self.patches
         )
 
     def built_from(self) -> tuple[str, ...]:
         """Name of each patch that changes the kernel itself, and SHA-256 of what it changes."""
-        changes = {p.name: _of_the_kernel(p.read_bytes()) for p in self.patches}
+        changes = {patch.name: _of_the_kernel(patch.read_bytes()) for patch in self.patches}
         return tuple(
             f"{name} {hashlib.sha256(change).hexdigest()}"
             for name, change in changes.items()
@@ -105,7 +105,7 @@ def patch_in(labroot: LabRoot) -> Patcher:
 
     def run(patch: Path, tree: Path) -> tuple[int, str]:
         binds = [Bind(patch.parent, "src"), Bind(tree, "build", writable=True)]
-        return run_patch(
+        return run_merged(
             labroot.command(
                 [*PATCH, "-i", f"/skblab/src/{patch.name}"], binds=binds, workdir="/skblab/build"
             )
@@ -114,8 +114,8 @@ def patch_in(labroot: LabRoot) -> Patcher:
     return run
 
 
-def run_patch(call: list[str]) -> tuple[int, str]:
-    """Run one GNU patch command to its end; return its exit status and its output."""
+def run_merged(call: Sequence[str]) -> tuple[int, str]:
+    """Run a command to its end; return its exit status and what it printed (both streams)."""
     done = subprocess.run(
         call,
         stdin=subprocess.DEVNULL,
@@ -124,6 +124,8 @@ def run_patch(call: list[str]) -> tuple[int, str]:
         text=True,
         errors="replace",
         check=False,
+        # Ctrl-C reaches skblab alone, which then ends the command in order.
+        start_new_session=True,
     )
     return done.returncode, done.stdout
 

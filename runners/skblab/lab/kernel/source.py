@@ -130,7 +130,9 @@ def ensure_tree(
     if series is None:
         return plain
     records = series.records()
-    key = store.digest([RECIPE, source.digest, *(f"{r.name} {r.sha256}" for r in records)])
+    key = store.digest(
+        [RECIPE, source.digest, *(f"{record.name} {record.sha256}" for record in records)]
+    )
 
     def patched(folder: Path) -> None:
         with reporter.step("patching"):

@@ -123,7 +123,9 @@ def _script(
         lines.append(f"mount --bind {quote(str(bind.source))} skblab/{bind.point}")
         if not bind.writable:
             lines.append(f"mount -o remount,bind,ro skblab/{bind.point}")
-    settings = " ".join(quote(f"{k}={v}") for k, v in {**BASE_ENV, **(env or {})}.items())
+    settings = " ".join(
+        quote(f"{name}={value}") for name, value in {**BASE_ENV, **(env or {})}.items()
+    )
     inner = f"cd {quote(workdir)} && exec /usr/bin/env -i {settings} {shlex.join(argv)}"
     lines.append(f"exec chroot . /bin/sh -c {quote(inner)}")
     return "\n".join(lines)

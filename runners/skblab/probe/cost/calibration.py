@@ -116,7 +116,9 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
         if not (like_it and counted.is_dir()):
             continue
         ran = [store.entry(KIND, _wall_key(built, content, load)) for load in _loads()]
-        pairs = [read(WallCost, one / FILE, "a calibration,") for one in ran if one.is_dir()][:1]
+        pairs = [
+            read(WallCost, folder / FILE, "a calibration,") for folder in ran if folder.is_dir()
+        ][:1]
         found = read(ExactCost, counted / FILE, "a calibration,")
         return empty.model_copy(update={"exact": found, "wall": pairs[0] if pairs else None})
     return empty

@@ -97,20 +97,20 @@ def count(
     )
 
 
-def script(some: tuple[Row, ...]) -> str:
+def script(rows: tuple[Row, ...]) -> str:
     """Return what the guest runs."""
     head = measure.head(0, PACKETS, families=str(FAMILY), rounds=str(ROUNDS), repeat="1")
-    return "\n".join([*head, *(f"run {shlex.join(row.words())}" for row in some)]) + "\n"
+    return "\n".join([*head, *(f"run {shlex.join(row.words())}" for row in rows)]) + "\n"
 
 
 def _document(
     built: kernel.Kernel,
-    some: tuple[Row, ...],
+    rows: tuple[Row, ...],
     found: measure.Found,
     environment: Environment,
     again: str,
 ) -> bench.BenchDocument:
-    for row in some:
+    for row in rows:
         if faults := bench.faults(row.name, found.trials, found.proofs):
             raise RefusedError(
                 f"what the probe costs on {built.release} cannot be told: {'; '.join(faults[:3])}"
@@ -128,7 +128,7 @@ def _document(
                 kernel=built.release,
                 points={"forward": plan.POINTS, "receive": plan.POINTS} if row.tool else {},
             )
-            for row in some
+            for row in rows
         ),
         trials=tuple(found.trials),
         proofs=tuple(found.proofs),

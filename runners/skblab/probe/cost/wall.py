@@ -56,10 +56,10 @@ def measure(built: kernel.Kernel, probe: Probe, load: Load, labroot: LabRoot) ->
 def _rates(target: Target, probe: Probe, load: Load, labroot: LabRoot) -> list[float]:
     """Return what arrived per second in each run, in the order of ORDER."""
     found = []
-    for watched, some in groupby(ORDER):
+    for watched, turns in groupby(ORDER):
         # What follows upon its like is done at once: to attach takes longer than to run.
         with _attached(target, probe, labroot) if watched else contextlib.nullcontext():
-            found += [_once(target, load) for _ in some]
+            found += [_once(target, load) for _ in turns]
     return found
 
 

@@ -79,7 +79,7 @@ def _finish(maps: dict[str, Any], figures: Figures) -> None:
     for name in ALL_COUNTS:
         if isinstance(maps.get(name), int):
             figures.counts[name] = whole(maps[name], MOST_COUNTED)
-    figures.dropped = sum(whole(one, MOST_COUNTED) for one in _keyed(maps, "dropped").values())
+    figures.dropped = sum(whole(row, MOST_COUNTED) for row in _keyed(maps, "dropped").values())
     for key, count in _keyed(maps, "left_out").items():
         end, flags = key.split(",")
         figures.left_out[whole(end), whole(flags)] = whole(count, MOST_COUNTED)
@@ -97,7 +97,7 @@ def _times(rows: Any, figures: Figures) -> Any:  # noqa: ANN401  # bpftrace's JS
     Its sum has what is less than zero as well, and its maximum takes that for a large number.
     """
     if isinstance(rows, dict):
-        return {key: _times(some, figures) for key, some in rows.items()}
+        return {key: _times(buckets, figures) for key, buckets in rows.items()}
     if all("min" in row for row in rows):
         return rows
     figures.missed += sum(whole(row["count"]) for row in rows)
@@ -111,7 +111,7 @@ def _polls(maps: dict[str, Any], figures: Figures) -> None:
         for key, buckets in maps[f"{name}_ns"].items():
             if not buckets:
                 continue
-            if not all(key in _keyed(maps, other) for other in (name, f"{name}_max")):
+            if not all(key in _keyed(maps, table) for table in (name, f"{name}_max")):
                 # A first value that an interrupt kept out of one of the maps, or that came
                 # between two of them at the end.
                 figures.missed += sum(whole(row["count"]) for row in buckets)

@@ -85,8 +85,8 @@ class Figures:
     ) -> ScriptDocument:
         """Return the document; SkblabError where the script printed too little."""
         napi = tuple(
-            NapiDistribution(name=name, context=context, work=work, **_distribution(one))
-            for (name, context), (one, work) in self.polls.items()
+            NapiDistribution(name=name, context=context, work=work, **_distribution(histogram))
+            for (name, context), (histogram, work) in self.polls.items()
         )
         head = {"backend": backend, "script": script, "source": source, "kernel": release}
         if script == "napi":
@@ -144,11 +144,11 @@ def histogram(
     return Histogram(held, whole(total), whole(least), whole(maximum))
 
 
-def _distribution(one: Histogram) -> dict[str, Any]:
+def _distribution(histogram: Histogram) -> dict[str, Any]:
     return {
-        "count": one.count,
-        "sum": one.total,
-        "min": one.minimum,
-        "max": one.maximum,
-        "buckets": tuple(sorted(one.buckets.items())),
+        "count": histogram.count,
+        "sum": histogram.total,
+        "min": histogram.minimum,
+        "max": histogram.maximum,
+        "buckets": tuple(sorted(histogram.buckets.items())),
     }

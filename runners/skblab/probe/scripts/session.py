@@ -78,21 +78,25 @@ class Scripts:
     """All scripts of a back end, attached at the same time."""
 
     def __init__(
-        self, tool: _Tool, target: Target, source: Literal["samples", "hooks"], some: list[Script]
+        self,
+        tool: _Tool,
+        target: Target,
+        source: Literal["samples", "hooks"],
+        scripts: list[Script],
     ) -> None:
-        self._tool, self._target, self._source, self._some = tool, target, source, some
+        self._tool, self._target, self._source, self._scripts = tool, target, source, scripts
 
     def look(self) -> bool:
         """Tell whether all still run."""
-        alive = [script.goes_on() for script in self._some]
+        alive = [script.goes_on() for script in self._scripts]
         return all(alive)
 
     def end(self) -> str:
         """Have them end, and return what they saw: a ScriptsDocument."""
         # All at once, before any is waited for.
-        for script in self._some:
+        for script in self._scripts:
             script.running.end_input()
-        found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._some))
+        found = ScriptsDocument(scripts=tuple(self._document(script) for script in self._scripts))
         return found.model_dump_json(by_alias=True)
 
     def _document(self, script: Script) -> ScriptDocument:
@@ -153,20 +157,20 @@ def _start(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Scrip
 
 
 @contextlib.contextmanager
-def _ended_in_trouble(some: list[Script]) -> Iterator[None]:
+def _ended_in_trouble(scripts: list[Script]) -> Iterator[None]:
     try:
         yield
     except BaseException:
         # The first trouble is the one to tell of.
         with contextlib.suppress(SkblabError):
-            _end_all(some)
+            _end_all(scripts)
         raise
 
 
-def _end_all(some: list[Script]) -> None:
-    for script in some:
+def _end_all(scripts: list[Script]) -> None:
+    for script in scripts:
         script.running.end_input()
-    for script in some:
+    for script in scripts:
         script.running.wait(END_SECONDS)
 
 

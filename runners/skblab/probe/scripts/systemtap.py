@@ -133,8 +133,8 @@ def _read(lines: Iterable[str], stderr: str) -> Figures:
             raise SkblabError(f"SystemTap counts {count} in {name}, but other buckets")
         figures.layer(name, buckets[name], total, longest, minimum=shortest)
     _add_polls(figures, polls, buckets, work)
-    for found in SKIPPED.finditer(stderr):
-        figures.missed += whole(found[1]) + whole(found[2])
+    for match in SKIPPED.finditer(stderr):
+        figures.missed += whole(match[1]) + whole(match[2])
     return figures
 
 
@@ -148,7 +148,7 @@ def _add_polls(
     for ours in ("delay", "time"):
         names = ("delay", "again") if ours == "delay" else (ours,)
         for context in dict.fromkeys(context for name, context, _ in polls if name in names):
-            some = [figure for name, one, figure in polls if name in names and one == context]
+            some = [figure for name, where, figure in polls if name in names and where == context]
             held: dict[int, int] = defaultdict(int)
             for name in names:
                 for lower, count in buckets[f"{name}-{context}"].items():

@@ -66,8 +66,8 @@ def _of_samples(
     forwarded: int,
 ) -> Iterable[str]:
     some = (scripts["receive"], scripts["forward"])
-    ended = {one.script: _whole(one) + sum(one.left_out.values()) for one in some}
-    merged = sum(one.merged for one in some)
+    ended = {script.script: _whole(script) + sum(script.left_out.values()) for script in some}
+    merged = sum(script.merged for script in some)
     yield from received("samples", sum(ended.values()) + merged, *came)
     most, copies = ended["forward"], scripts["forward"].copies
     if not most - copies <= forwarded <= most:
@@ -75,10 +75,10 @@ def _of_samples(
     if udp:
         yield from _same("receive", _whole(scripts["receive"]), packets)
         yield from _same("forward", _whole(scripts["forward"]), packets if forward else 0)
-    for one in some:
-        count = {layer.to_point: layer.count for layer in one.layers}
-        for point in dict.fromkeys((*EVERY[one.script], *count)):
-            yield from _same(f"{one.script}: {point}", count.get(point, 0), _whole(one))
+    for script in some:
+        count = {layer.to_point: layer.count for layer in script.layers}
+        for point in dict.fromkeys((*EVERY[script.script], *count)):
+            yield from _same(f"{script.script}: {point}", count.get(point, 0), _whole(script))
 
 
 def _of_hooks(
@@ -99,19 +99,19 @@ def _of_hooks(
         assert script.hooked is not None
         yield from _same(f"{name}: begun", script.hooked.begun, received)
         count = {layer.to_point: layer.count for layer in script.layers}
-        for one in COMMON:
+        for point in COMMON:
             # Without GRO, which UDP here is, all that came in.
             want = received if udp else count.get("stack", 0)
-            yield from _same(f"{name}: {one}", count.get(one, 0), want)
-        for one in points:
+            yield from _same(f"{name}: {point}", count.get(point, 0), want)
+        for point in points:
             want = count.get(points[0], 0)
-            if one == "done":
-                yield from _transmitted(f"{name}: {one}", count.get(one, 0), want, lost)
+            if point == "done":
+                yield from _transmitted(f"{name}: {point}", count.get(point, 0), want, lost)
             else:
-                yield from _same(f"{name}: {one}", count.get(one, 0), want)
+                yield from _same(f"{name}: {point}", count.get(point, 0), want)
         if udp and name == "receive":
-            for one in UDP_POINTS:
-                yield from _same(f"{name}: {one}", count.get(one, 0), packets)
+            for point in UDP_POINTS:
+                yield from _same(f"{name}: {point}", count.get(point, 0), packets)
     whole = _whole(scripts["forward"])
     yield from _transmitted("forward: whole paths", whole, forwarded, lost)
     if udp:
@@ -134,14 +134,14 @@ def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterabl
         theirs = {layer.to_point: layer for layer in path.layers if layer.count}
         ours = {layer.to_point: layer for layer in script.layers}
         if ours.keys() != theirs.keys():
-            mine, yours = (", ".join(one) or "none" for one in (ours, theirs))
+            mine, yours = (", ".join(names) or "none" for names in (ours, theirs))
             yield f"{path.path}: layers {mine}; pathlat has {yours}"
             continue
         yield from _same(f"{path.path}: copies", script.copies, path.copies or 0)
         pairs = [(ours[name], theirs[name]) for name in ours] + [(script.leg, path.leg)]
-        for one, other in pairs:
-            if not _alike(one, other):
-                yield f"{path.path} {one.to_point}: other times than pathlat's"
+        for of_script, of_pathlat in pairs:
+            if not _alike(of_script, of_pathlat):
+                yield f"{path.path} {of_script.to_point}: other times than pathlat's"
 
 
 def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterable[str]:
@@ -156,7 +156,7 @@ def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterab
     for path in histograms.paths:
         other = samples.path(path.path)
         if (path.ends, path.seen) != (other.ends, other.seen):
-            said = [f"{one.ends}, seen {dict(one.seen)}" for one in (path, other)]
+            said = [f"{side.ends}, seen {dict(side.seen)}" for side in (path, other)]
             yield f"{path.path}: {said[0]}; samples say {said[1]}"
             continue
         pairs = zip((*path.layers, path.total), (*other.layers, other.total), strict=True)
@@ -181,21 +181,21 @@ def _compatible(mine: LayerDistribution, theirs: LayerDistribution, rounded: int
     return _below(mine, theirs, rounded) and _below(theirs, mine, rounded)
 
 
-def _below(one: LayerDistribution, other: LayerDistribution, rounded: int) -> bool:
-    """Tell whether, wherever values of one surely end, the other can have as many."""
-    rows = other.histogram().rows()
+def _below(mine: LayerDistribution, theirs: LayerDistribution, rounded: int) -> bool:
+    """Tell whether, wherever values of mine surely end, theirs can have as many."""
+    rows = theirs.histogram().rows()
     begins = [lower for lower, _, _ in rows]
     possible = [0, *accumulate(count for _, _, count in rows)]
     done = 0
-    for _, upper, count in one.histogram().rows():
+    for _, upper, count in mine.histogram().rows():
         done += count
         if possible[bisect_right(begins, upper + rounded + FREQUENCY * upper)] < done:
             return False
     return True
 
 
-def _alike(one: LayerDistribution, other: LayerDistribution) -> bool:
-    mine, yours = one.histogram(), other.histogram()
+def _alike(ours: LayerDistribution, theirs: LayerDistribution) -> bool:
+    mine, yours = ours.histogram(), theirs.histogram()
     return (mine.buckets, mine.total, mine.maximum) == (yours.buckets, yours.total, yours.maximum)
 
 

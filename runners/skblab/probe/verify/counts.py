@@ -91,7 +91,10 @@ class Counters:
     def since(self, before: Counters) -> Counters:
         """Return what was counted after `before`."""
         return Counters(
-            *(getattr(self, one.name) - getattr(before, one.name) for one in fields(self))
+            *(
+                getattr(self, counter.name) - getattr(before, counter.name)
+                for counter in fields(self)
+            )
         )
 
 
@@ -143,19 +146,19 @@ class Count:
         watch.look()
         for slower in range(SLOWER):
             sent, found = _run(replace(self, rate=-(-self.rate >> slower)), target)
-            if sent.received == self.packets and not any(one.missed for one in found):
+            if sent.received == self.packets and not any(verdict.missed for verdict in found):
                 break
-            before.append(tuple(one.missed for one in found))
+            before.append(tuple(verdict.missed for verdict in found))
         else:
             before.pop()
         said = tuple(map(str, watch.look()))
         return [
             replace(
-                one,
+                verdict,
                 before=tuple(missed[at] for missed in before),
-                complaints=(*one.complaints, *said),
+                complaints=(*verdict.complaints, *said),
             )
-            for at, one in enumerate(found)
+            for at, verdict in enumerate(found)
         ]
 
 
@@ -168,7 +171,7 @@ def _run(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
     except SkblabError as error:
         # Of one case: the others are still to be told of.
         said, packets = (str(error),), count.packets
-        failed = [Verdict(count.case, one.name, packets, said) for one in count.backends]
+        failed = [Verdict(count.case, backend.name, packets, said) for backend in count.backends]
         return Sent(packets, packets), failed
 
 
@@ -179,7 +182,7 @@ def _counted(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
         sent = loads.run(target.transport, case.load, packets, count.rate)
         # The programs have gone, but their connections may still say good-bye.
         counted = _settled(target).since(before)
-        documents = [one.end() for one in probing]
+        documents = [probe.end() for probe in probing]
     verdicts = []
     pathlat: PathlatDocument | None = None
     for backend, text in zip(backends, documents, strict=True):
@@ -196,7 +199,7 @@ def _counted(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
         else:
             found = parse(ScriptsDocument, text, "the scripts' document")
             load, udp = case.load, case.load.protocol == "udp"
-            missed = sum(one.missed for one in found.scripts)
+            missed = sum(script.missed for script in found.scripts)
             if (sent.sent, sent.received) != (packets, packets):
                 said.append(f"sent {sent.sent} and read {sent.received}, expected {packets}")
             said += agreement.complaints(found, udp, packets, load.forward, *astuple(counted))
@@ -221,14 +224,14 @@ def _attached(
         before = _settled(target)
         with contextlib.ExitStack() as trial:
             probing = [
-                trial.enter_context(attached(one.tool, target, one.request, *tools))
-                for one in backends
+                trial.enter_context(attached(backend.tool, target, backend.request, *tools))
+                for backend in backends
             ]
             if _counters(target) == before:
                 stack.enter_context(trial.pop_all())
                 return before, probing
-            for one in probing:
-                one.end()
+            for probe in probing:
+                probe.end()
     raise SkblabError(f"packets came each time that {backends[0].name} was attached")
 
 
@@ -343,15 +346,17 @@ def of_all(
     found: list[Verdict] = []
     with guest_of_ours(request, root, reporter, prepare) as target:
         stamps = targets.stamps(
-            *(target, any(one.patched for one in backends)),
-            histograms=any(one.request.source == HISTOGRAMS for one in backends),
+            *(target, any(backend.patched for backend in backends)),
+            histograms=any(backend.request.source == HISTOGRAMS for backend in backends),
         )
         with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
-            for some, case in product(rounds(backends), chosen):
-                verdicts = Count(case, some, *load, (root, reporter)).run(target)
-                for one in verdicts:
-                    if one.complaints:
-                        reporter.say(f"{one.backend}, {one.case}: {'; '.join(one.complaints)}")
+            for together, case in product(rounds(backends), chosen):
+                verdicts = Count(case, together, *load, (root, reporter)).run(target)
+                for verdict in verdicts:
+                    if verdict.complaints:
+                        reporter.say(
+                            f"{verdict.backend}, {verdict.case}: {'; '.join(verdict.complaints)}"
+                        )
                 found += verdicts
                 done(len(found))
     return found

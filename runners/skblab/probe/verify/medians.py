@@ -87,7 +87,7 @@ def measure(
 
     Raises RefusedError if what a back end costs cannot be told.
     """
-    costs = [cost.count(built, _probe(one), labroot, reporter) for one in backends]
+    costs = [cost.count(built, _probe(backend), labroot, reporter) for backend in backends]
     shares = [Bind(tools.ensure(labroot, built, reporter), "tools")]
     spec = make_spec(exact=True, flavour=built.record.flavour)
     found = []
@@ -102,8 +102,8 @@ def measure(
             # Neighbours, routes and the programs themselves are found for the first time.
             loads.run(target.transport, load, 100, RATE)
         with reporter.bar("medians", len(backends)) as done:
-            for number, (one, price) in enumerate(zip(backends, costs, strict=True), 1):
-                found.append(_measured(target, one, price, labroot, reporter))
+            for number, (backend, price) in enumerate(zip(backends, costs, strict=True), 1):
+                found.append(_measured(target, backend, price, labroot, reporter))
                 done(number)
     watch.refuse("the medians are worth nothing")
     return found
@@ -111,18 +111,18 @@ def measure(
 
 def agreements(found: Sequence[Measured]) -> Iterator[Agreement]:
     """Yield what the back ends together say of each layer, in the order of the first one's."""
-    for layer in dict.fromkeys(layer for one in found for layer in one.medians):
-        if missing := [one.backend for one in found if layer not in one.medians]:
+    for layer in dict.fromkeys(layer for measured in found for layer in measured.medians):
+        if missing := [measured.backend for measured in found if layer not in measured.medians]:
             raise SkblabError(f"{', '.join(missing)}: no median of {layer}")
-        low = max(found, key=lambda one: _least(one, layer))
-        high = min(found, key=lambda one: one.medians[layer][1])
+        low = max(found, key=lambda measured: _least(measured, layer))
+        high = min(found, key=lambda measured: measured.medians[layer][1])
         yield Agreement(
             *(layer, _least(low, layer), high.medians[layer][1]), low.backend, high.backend
         )
 
 
-def _least(one: Measured, layer: Layer) -> float:
-    return max(0.0, one.medians[layer][0] - one.cost[layer.path])
+def _least(measured: Measured, layer: Layer) -> float:
+    return max(0.0, measured.medians[layer][0] - measured.cost[layer.path])
 
 
 def complaints(found: Sequence[Measured]) -> list[str]:
@@ -133,17 +133,17 @@ def complaints(found: Sequence[Measured]) -> list[str]:
     """
     agreed = list(agreements(found))
     said = [
-        f"{one.layer}: {one.lowest} says at least {one.low:.0f} instructions, its own work taken "
-        f"off, and {one.highest} at most {one.high}"
-        for one in agreed
-        if one.low > one.high
+        f"{agreement.layer}: {agreement.lowest} says at least {agreement.low:.0f} instructions, "
+        f"its own work taken off, and {agreement.highest} at most {agreement.high}"
+        for agreement in agreed
+        if agreement.low > agreement.high
     ]
     for backend in found:
         for path, price in backend.cost.items():
             beyond = sum(
-                max(0, backend.medians[one.layer][0] - one.high)
-                for one in agreed
-                if one.layer.path == path and one.layer.to != WHOLE
+                max(0, backend.medians[agreement.layer][0] - agreement.high)
+                for agreement in agreed
+                if agreement.layer.path == path and agreement.layer.to != WHOLE
             )
             if beyond > price:
                 said.append(
@@ -183,12 +183,12 @@ def _measured(
 def _path(backend: Backend, text: str, path: str) -> PathDocument | ScriptDocument:
     if backend.tool == BPF:
         return next(
-            one
-            for one in parse(PathlatDocument, text, "the probe's document").paths
-            if one.path == path
+            timed
+            for timed in parse(PathlatDocument, text, "the probe's document").paths
+            if timed.path == path
         )
     scripts = parse(ScriptsDocument, text, "the scripts' document").scripts
-    return next(one for one in scripts if one.script == path)
+    return next(script for script in scripts if script.script == path)
 
 
 def _medians(document: PathDocument | ScriptDocument, load: Load) -> dict[Layer, tuple[int, int]]:
@@ -198,16 +198,22 @@ def _medians(document: PathDocument | ScriptDocument, load: Load) -> dict[Layer,
     """
     path = "forward" if load.forward else "receive"
     wanted = set(SURE["forward"]) if load.forward else {*COMMON, *UDP_POINTS}
-    found = {Layer(path, one.to_point): one for one in document.layers if one.to_point in wanted}
+    found = {
+        Layer(path, distribution.to_point): distribution
+        for distribution in document.layers
+        if distribution.to_point in wanted
+    }
     assert document.leg is not None
     return {
-        layer: bounds(index(round(_median(one))))
-        for layer, one in {**found, Layer(path, WHOLE): document.leg}.items()
+        layer: bounds(index(round(_median(distribution))))
+        for layer, distribution in {**found, Layer(path, WHOLE): document.leg}.items()
     }
 
 
-def _median(one: LayerDistribution) -> float:
-    found = one.histogram().quantile(0.5)
+def _median(distribution: LayerDistribution) -> float:
+    found = distribution.histogram().quantile(0.5)
     if found is None:
-        raise SkblabError(f"{one.to_point}: {one.count} packets, too few for a median")
+        raise SkblabError(
+            f"{distribution.to_point}: {distribution.count} packets, too few for a median"
+        )
     return found

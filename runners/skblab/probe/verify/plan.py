@@ -46,15 +46,33 @@ BACKENDS = (
 )
 
 
+def on_kernels(chosen: Sequence[Backend], patches: bool | None) -> dict[bool, list[Backend]]:
+    """Return which back ends count on which kernel, by whether that is patched.
+
+    `patches`: all on one kernel; UsageError for what the one without our series cannot do.
+    """
+    if patches is None:
+        return {
+            patched: [backend for backend in chosen if backend.patched == patched]
+            for patched in (True, False)
+        }
+    if not patches and (samplers := [backend.name for backend in chosen if backend.patched]):
+        raise UsageError(
+            f"--no-patches: {', '.join(samplers)} read what only the patched kernel has; expected "
+            "those that hook, such as --backend 'hooks by fentry'"
+        )
+    return {patches: list(chosen)}
+
+
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     """Return what runs at once: all for our kernel, so that they can be compared, and fentry's.
 
     Of kprobes one back end alone: while a CPU is at one, an interrupt there meets no other.
     """
-    readers = tuple(one for one in backends if one.patched)
-    hooks = [one for one in backends if not one.patched]
-    by_fentry = tuple(one for one in hooks if not one.by_kprobe)
-    groups = [readers, by_fentry, *((one,) for one in hooks if one.by_kprobe)]
+    readers = tuple(backend for backend in backends if backend.patched)
+    hooks = [backend for backend in backends if not backend.patched]
+    by_fentry = tuple(backend for backend in hooks if not backend.by_kprobe)
+    groups = [readers, by_fentry, *((backend,) for backend in hooks if backend.by_kprobe)]
     return [group for group in groups if group]
 
 
@@ -65,9 +83,13 @@ def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
     histograms tell nothing of the whole path of what came through veth, and are compared with the
     samples to the packet.
     """
-    found = [one for one in backends if one.patched == patched and one.request.source != HISTOGRAMS]
+    found = [
+        backend
+        for backend in backends
+        if backend.patched == patched and backend.request.source != HISTOGRAMS
+    ]
     if patched and found:
-        found += [one for one in backends if one.name == "hooks by fentry"]
+        found += [backend for backend in backends if backend.name == "hooks by fentry"]
     return found
 
 
@@ -101,8 +123,9 @@ def cases_of(names: Sequence[str]) -> list[Case]:
     every = list(cases())
     for name in names:
         if name not in {text for case in every for text in (str(case), str(case.load))}:
+            known = ", ".join(sorted({str(case.load) for case in every}))
             raise UsageError(
                 f"--only {name}: expected a load, such as {every[0].load}, or a case, "
-                f"such as '{every[0]}'; there are {', '.join(sorted({str(c.load) for c in every}))}"
+                f"such as '{every[0]}'; there are {known}"
             )
     return [case for case in every if not names or {str(case), str(case.load)} & set(names)]

@@ -21,16 +21,16 @@ def counts_table(found: Sequence[Verdict]) -> Table:
     table.add_column("case", no_wrap=True)
     table.add_column("packets", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    for one in found:
-        said = "; ".join(one.complaints)
-        verdict = f"[red]{escape(said)}[/red]" if said else _good(one)
-        table.add_row(one.backend, str(one.case), number(one.packets), verdict)
+    for result in found:
+        said = "; ".join(result.complaints)
+        verdict = f"[red]{escape(said)}[/red]" if said else _good(result)
+        table.add_row(result.backend, str(result.case), number(result.packets), verdict)
     return table
 
 
-def _good(one: Verdict) -> str:
+def _good(verdict: Verdict) -> str:
     """Return how a case went that is good, if need be after tries that did not count."""
-    tries = [f"{missed} missed, as it said" if missed else "slower" for missed in one.before]
+    tries = [f"{missed} missed, as it said" if missed else "slower" for missed in verdict.before]
     return "all counted" + (f" (again: {'; '.join(tries)})" if tries else "")
 
 
@@ -38,10 +38,10 @@ def medians_table(release: str, found: Sequence[Measured]) -> Table:
     """Return what each back end says of each layer, and what remains as true of it."""
     table = titled(f"Medians on {release}, in instructions (exact)")
     table.add_column("layer", no_wrap=True)
-    for name in (*(one.backend for one in found), "so it is"):
+    for name in (*(measured.backend for measured in found), "so it is"):
         table.add_column(name, justify="right", overflow="fold")
     for agreed in agreements(found):
-        said = (one.medians[agreed.layer] for one in found)
+        said = (measured.medians[agreed.layer] for measured in found)
         ranges = [_range(low, high) for low, high in said]
         truth = "[red]nothing[/red]"
         if agreed.low <= agreed.high:
@@ -49,7 +49,7 @@ def medians_table(release: str, found: Sequence[Measured]) -> Table:
         table.add_row(str(agreed.layer), *ranges, truth)
     table.add_section()
     for path in found[0].cost:
-        own = (number(round(one.cost[path])) for one in found)
+        own = (number(round(measured.cost[path])) for measured in found)
         table.add_row(f"{path}: its own work, in all", *own, "")
     return table
 

@@ -180,14 +180,14 @@ def _batch(
     whim = load.random.random()
     if whim < 0.05:
         time.sleep(0.1)
-    for one in ins:
+    for ready in ins:
         left = expected
         while left > 0:
             if whim < 0.15:
                 with contextlib.suppress(OSError):
-                    one.recv(10, socket.MSG_PEEK)
+                    ready.recv(10, socket.MSG_PEEK)
             try:
-                size = len(one.recv(65536))
+                size = len(ready.recv(65536))
             except TimeoutError:
                 break
             except OSError:
@@ -268,10 +268,10 @@ def sniffing(names: tuple[str, ...]) -> Work:
             read = load.random.random() < 0.6
             while time.monotonic() < end:
                 if read:
-                    for one in socks:
+                    for receiver in socks:
                         with contextlib.suppress(BlockingIOError):
                             for _ in range(50):
-                                one.recv(2048)
+                                receiver.recv(2048)
                                 load.received()
                 load.rest()
 

@@ -122,17 +122,17 @@ class Stirrer:
         wanted: dict[str, Any] = {kind: int(value) if kind == "thread-nice" else value}
         if kind == "fifo":
             wanted = {"thread-sched-policy": "fifo", "thread-sched-priority": int(value)}
-            if any(one.get("threaded") == "busy-poll" for one in found):
+            if any(napi.get("threaded") == "busy-poll" for napi in found):
                 raise Refused("no real-time thread that polls for ever")
         elif kind == "other":
             wanted = {"thread-sched-policy": "other"}
         elif value == "busy-poll" and any(
-            one.get("thread-sched-policy") in ("fifo", "rr") for one in found
+            napi.get("thread-sched-policy") in ("fifo", "rr") for napi in found
         ):
             raise Refused("no real-time thread that polls for ever")
         try:
-            for one in found:
-                family.napi_set({"id": one["id"], **wanted})
+            for napi in found:
+                family.napi_set({"id": napi["id"], **wanted})
         except Exception as error:
             # The library's own exception, which cannot be named before it is imported.
             raise Refused(f"{type(error).__name__} {error}") from error

@@ -188,9 +188,9 @@ class _Searching:
         """Return what the tester reached in this boot: also one that another guest had begun."""
         key = self.attempt.key
         ours = ("tester", goal, key.block, key.boot_knobs, key.traffic)
-        for found in self.attempt.folder.again(FoundRow):
-            if (found.part, found.goal, found.block, found.boot_knobs, found.traffic) == ours:
-                return found.lower
+        for row in self.attempt.folder.again(FoundRow):
+            if (row.part, row.goal, row.block, row.boot_knobs, row.traffic) == ours:
+                return row.lower
         return None
 
 
