@@ -21,7 +21,6 @@ from mutated import Json, contents, documents, examples, json_texts, texts, valu
 from skblab.bench import measure, readers
 from skblab.bench.functions import counts as function_counts
 from skblab.bench.functions.symbols import Symbols
-from skblab.demo import forwarding
 from skblab.knobs import applying
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -190,16 +189,6 @@ def test_what_the_benchmark_prints(text: str) -> None:
 def test_what_the_throughput_test_prints(text: str) -> None:
     found = value_or_line(lambda: measure.wall_pairs(text))
     assert all(one.off_kpps > 0 and one.on_kpps > 0 for one in found or ())
-
-
-@examples
-@given(texts("rp_filter=0 1 2000 9000 2000\ntester 2 2000 3000 2000\n"))
-def test_what_the_forwarding_experiment_prints(text: str) -> None:
-    def read() -> None:
-        for line in text.splitlines():
-            assert forwarding.Line.parse(line).trial(0).per_packet > 0
-
-    value_or_line(read)
 
 
 HISTOGRAMS = [{"buckets": [0, 2, 3]} for _ in range(16)]
