@@ -254,8 +254,8 @@ def finished_run(results: Path, packets: int = 20_000) -> Path:
     folder = RunFolder.create(results, "demo", plan(packets), synthetic=True)
     folder.journal("attempt", trial=0)
     lost = packets // 500
-    folder.record_wall(
-        pathlat(packets - lost, dropped=lost), sender(packets), receiver(packets, lost)
+    folder.record_probe(
+        pathlat(packets - lost, dropped=lost), said=(sender(packets), receiver(packets, lost))
     )
     folder.record_exact(exact_trials())
     return folder.finish(

@@ -14,10 +14,10 @@ from synthetic_run import pathlat
 
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
 from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.formats.ledger import of_probe, refuse
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series
-from skblab_analysis.layers.account import account, refuse
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
@@ -82,11 +82,11 @@ def test_other_buckets_are_not_merged() -> None:
 
 
 def test_the_account_begins_with_what_began() -> None:
-    found = account(0, "ns", parsed(of_kernel()))
+    found = of_probe(0, "ns", parsed(of_kernel()))
     assert (found.begun, found.ended, found.in_flight, found.earlier) == (400, 400, 0, 0)
     assert found.unaccounted == {"negative": 0, "overflow": 0, "unsettled": 0}
-    assert account(0, "ns", parsed(of_kernel(sent=207))).in_flight == 7
-    assert account(0, "ns", parsed(of_kernel(sent=197))).earlier == 3
+    assert of_probe(0, "ns", parsed(of_kernel(sent=207))).in_flight == 7
+    assert of_probe(0, "ns", parsed(of_kernel(sent=197))).earlier == 3
 
 
 def test_counts_that_moved_while_they_were_read_are_unaccounted_for() -> None:
@@ -95,7 +95,7 @@ def test_counts_that_moved_while_they_were_read_are_unaccounted_for() -> None:
     with pytest.raises(RecordError, match="the leg holds 200 packets of 202"):
         parsed(document)
     document["paths"][0]["unsettled"] = 2
-    found = account(0, "ns", parsed(document))
+    found = of_probe(0, "ns", parsed(document))
     assert found.unaccounted["unsettled"] == 2
     with pytest.raises(RefusedError, match="of which a longer run has less"):
         refuse(found, 0.1)

@@ -71,8 +71,10 @@ def test_a_demo_of_before_says_the_same() -> None:
         ("rp_filter=1", 4, 2, pytest.approx(8534.35)),
     ]
     assert exact.differences[0].difference.effect == pytest.approx(470.9)
-    ledger = run.ledger()
-    assert ledger is not None and (ledger.sent, ledger.received) == (20_000, 20_000)
+    [ledger] = run.ledgers()
+    exchange = run.exchange()
+    assert exchange is not None and (exchange.sent, exchange.received) == (20_000, 20_000)
+    assert (ledger.path, ledger.ended, ledger.missing) == ("receive", 20_000, 0)
     first = run.of_trial(0)[0]
     assert (first.layer, first.histogram.total) == ("driver-stack", 227_579_154)
     assert (run.trials[0].sent, run.trials[0].tried) == (20_000, None)
@@ -106,7 +108,7 @@ def test_a_sweep_of_before_is_gone_on_with(tmp_path: Path) -> None:
     assert load(path).trials[:-1] == before.trials
     folder.finish(synthetic_run.environment(), {"searching": 1.0})
     run = load(path)
-    assert (run.document.schema_, len(run.trials)) == ("skblab.run/2", len(before.trials) + 1)
+    assert (run.document.schema_, len(run.trials)) == ("skblab.run/3", len(before.trials) + 1)
     assert run.series == before.series
     assert run.tables.keys() == before.tables.keys()
     for table in TABLES:

@@ -47,7 +47,7 @@ def outcome(
 
 
 def test_every_packet_is_accounted_for(outcome: Outcome) -> None:
-    ledger = outcome.run.ledger("wall")
+    ledger = outcome.run.exchange("wall")
     assert ledger is not None
     assert ledger.sent == PACKETS
     assert ledger.sent == ledger.received + ledger.lost

@@ -82,7 +82,7 @@ def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("void", f"kernel warning (guest): {WARNING}")
     ]
     assert run.document.state == "failed"
-    assert run.ledger() is None
+    assert run.ledgers() == []
     assert [one.trials for one in run.complaints()] == [(0,)]
     # The same kernel, heard as a host's is.
     assert heard == [([], [WARNING])]

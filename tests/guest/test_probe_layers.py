@@ -48,7 +48,7 @@ def test_udp_by_the_kernels_samples(run_skblab: Skblab, tmp_path: Path) -> None:
     assert found["samples"]["filtered"] >= 3001
     runs = list(tmp_path.glob("layers-*/run.json"))
     assert len(runs) == 1
-    assert json.loads(runs[0].read_text())["accounts"][0]["ended"] == 3001
+    assert json.loads(runs[0].read_text())["ledgers"][0]["ended"] == 3001
 
 
 @pytest.mark.guest

@@ -36,7 +36,7 @@ from skblab.selftests import ktap
 from skblab.soak import verdict
 from skblab.testbeds import NETNS, base
 from skblab_analysis import study
-from skblab_analysis.formats.scripts import ScriptName, account
+from skblab_analysis.formats.scripts import ScriptName, ledger
 
 MACHINE = NETNS.machine(4)
 HOST = Machine((Device("r0", beyond=("198.18.0.2",)), Device("r1", beyond=("198.19.0.2",))), cpus=4)
@@ -266,7 +266,7 @@ def check_figures(found: Figures, by_hooks: bool) -> None:
     for name in names:
         document = found.document("bpftrace", name, source, "6.12")
         if document.leg is not None:
-            assert account(0, "ns", document).missing >= 0
+            assert ledger(0, "ns", document).missing >= 0
 
 
 def lines(document: Json) -> list[str]:
@@ -320,7 +320,7 @@ def test_what_a_script_of_a_study_prints(printed: str) -> None:
     def read() -> None:
         found = study.read_printed(printed.splitlines(), "")
         assert found.bytes >= 0
-        study.account(0, found, "udp", 3, 64, resent=False)
+        study.ledger(0, found, "udp", 3, 64, resent=False)
         study.figures("udp_network_layer", [one.ns for one in found.packets])
 
     value_or_line(read)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Scripts as back ends: what they print becomes a document, an account, and a verdict."""
+"""Scripts as back ends: what they print becomes a document, a ledger, and a verdict."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skblab.probe.verify import agreement
 from skblab.probe.verify.plan import BACKENDS, rounds
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.ledger import refuse
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.run import Plan
-from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, account, series
-from skblab_analysis.layers.account import refuse
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, ledger, series
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 
@@ -92,7 +92,7 @@ def test_both_tools_say_the_same(script: str, names: tuple[str, ...]) -> None:
     assert [layer.to_point for layer in one.layers] == list(names[:-1])
     assert [layer.from_point for layer in one.layers] == ["driver", *names[:-2]]
     assert one.leg is not None and one.leg.count == 10
-    assert account(0, "ns", one).missing == 0
+    assert ledger(0, "ns", one).missing == 0
     assert [found.kind for found in series(0, "ns", one)] == ["layer"] * (len(names) - 1) + [
         "total"
     ]
@@ -133,7 +133,7 @@ def test_a_time_less_than_zero_is_missed() -> None:
 
 def test_an_end_that_nobody_saw_is_unaccounted_for() -> None:
     lost = bpftrace.read(traced(**{**HOOKED, "begun": 13, "freed": 1}), "")
-    found = account(0, "ns", lost.document("bpftrace", "receive", "hooks", "6.12"))
+    found = ledger(0, "ns", lost.document("bpftrace", "receive", "hooks", "6.12"))
     assert found.unaccounted == {"missed": 0, "unbalanced": 2}
     assert found.begun == 13 and found.ended == 11
 
@@ -150,7 +150,7 @@ def test_samples_that_are_in_no_layer_are_named() -> None:
     left_out = {"1,0": 2, "1,1": 1, "3,0": 5}
     document = sampled(left_out=left_out, merged=7, copies=4)
     assert document.left_out == {"dropped": 3, "consumed": 5}
-    found = account(0, "ns", document)
+    found = ledger(0, "ns", document)
     assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 4, 0)
     more = ("merged: 7", "copies: 4", "left_out 1 0: 2", "left_out 1 1: 1", "left_out 3 0: 5")
     lines = tapped(LAYERS, 10, *more)
@@ -161,7 +161,7 @@ def test_samples_that_are_in_no_layer_are_named() -> None:
 @pytest.mark.parametrize(("flags", "cause"), [(1, "negative"), (2, "overflow"), (3, "negative")])
 def test_times_that_cannot_be_are_unaccounted_for(flags: int, cause: str) -> None:
     document = sampled(names=(), left_out={f"0,{flags}": 200})
-    found = account(0, "ns", document)
+    found = ledger(0, "ns", document)
     assert (found.ended, found.missing, found.unaccounted[cause]) == (200, 200, 200)
     with pytest.raises(RefusedError, match=f"200 packets are unaccounted for \\(200 {cause}\\)"):
         refuse(found, 0.1)
@@ -180,12 +180,12 @@ def test_all_documents_are_kept_when_one_is_refused(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.logs.iterdir()) == names
 
 
-def test_polls_that_were_missed_are_in_the_first_account(tmp_path: Path) -> None:
+def test_polls_that_were_missed_are_in_the_first_ledger(tmp_path: Path) -> None:
     plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
     documents = [sampled(), sampled("forward", FORWARD), polls(missed=3)]
     folder = RunFolder.create(tmp_path, "layers", plan)
     folder.record_scripts(documents, 100)
-    first, second = load(folder.path).accounts()
+    first, second = load(folder.path).ledgers()
     assert first.unaccounted["polls_missed"] == first.missing == 3
     assert "polls_missed" not in second.unaccounted
     with pytest.raises(RefusedError, match="3 polls_missed"):

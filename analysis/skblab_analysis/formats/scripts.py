@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a bpftrace or SystemTap script of probes/ told: a document, its series, its account.
+"""What a bpftrace or SystemTap script of probes/ told: a document, its series, its ledger.
 
 A script times one path, or NAPI. Where it hooks functions it does not know how a packet will end
 when it passes a point, so that a layer counts all packets that passed, other than `pathlat`.
@@ -13,8 +13,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis.base.whole import Count
+from skblab_analysis.formats.ledger import Ledger
 from skblab_analysis.formats.pathlat import LayerDistribution, Name, NapiDistribution, PathName
-from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.rows import Unit
 from skblab_analysis.layers.series import Series, of_layer, of_napi
 
@@ -89,15 +89,15 @@ def series(trial: int, unit: Unit, document: ScriptDocument) -> list[Series]:
     return [*found, of_layer(trial, unit, path, "total", document.leg)]
 
 
-def accounts(
+def ledgers(
     first: int, unit: Unit, documents: Sequence[ScriptDocument]
-) -> list[tuple[ScriptDocument, Account]]:
-    """Return the account of each script of a path, with trials from `first` on.
+) -> list[tuple[ScriptDocument, Ledger]]:
+    """Return the ledger of each script of a path, with trials from `first` on.
 
     The first has what scripts of NAPI missed, whose figures are the first trial's as well.
     """
     timed = [document for document in documents if document.leg is not None]
-    found = [account(first + number, unit, document) for number, document in enumerate(timed)]
+    found = [ledger(first + number, unit, document) for number, document in enumerate(timed)]
     polls = [document.missed for document in documents if document.leg is None]
     if found and polls:
         unaccounted = {**found[0].unaccounted, "polls_missed": sum(polls)}
@@ -105,8 +105,8 @@ def accounts(
     return list(zip(timed, found, strict=True))
 
 
-def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
-    """Return the account of a script of a path.
+def ledger(trial: int, unit: Unit, document: ScriptDocument) -> Ledger:
+    """Return the ledger of a script of a path.
 
     One that hooks functions sees a packet begin as well: begun = whole paths + merged + freed +
     dropped + under way + again; the difference is unaccounted for.
@@ -121,7 +121,7 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
         ended = whole + hooked.freed + hooked.dropped
         known = ended + hooked.merged + hooked.under_way + hooked.again
         unaccounted["unbalanced"] = abs(hooked.begun - known)
-    return Account(
+    return Ledger(
         trial=trial,
         path="forward" if document.script == "forward" else "receive",
         unit=unit,

@@ -31,10 +31,10 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
 from skblab_analysis.cost.probe import sentence
+from skblab_analysis.formats.ledger import MAX_UNACCOUNTED
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.scripts import series as script_series
 from skblab_analysis.layers import series, tables, trial_view
-from skblab_analysis.layers.account import MAX_UNACCOUNTED
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder

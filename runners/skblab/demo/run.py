@@ -17,6 +17,7 @@ from skblab.sweep import session
 from skblab.sweep.dryrun import commands
 from skblab.sweep.request import Request
 from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.formats.ledger import MAX_UNACCOUNTED
 from skblab_analysis.formats.run import Command, Environment, Plan
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
@@ -25,8 +26,6 @@ NAME = "demo"
 # Fast enough to be over soon, slow enough that an emulated receiver keeps up: the picture is of
 # the path of a packet, not of a queue that grows.
 RATE_PPS = 10_000
-# Per cent of the packets that may be unaccounted for.
-MAX_UNACCOUNTED = 1.0
 GAPS = (
     "The two paths are joined by a veth pair: no hardware takes its time between them.",
     "Whether a packet waits for its reader to be woken or to get a processor is not told apart: "

@@ -112,7 +112,7 @@ class Asked:
             document, sent = self._attend(probing, target, reporter, lambda: False)
         if sent is None or sent.documents is None:
             raise SkblabError("the probe ended before all packets were sent")
-        folder.record_wall(document, *sent.documents)
+        folder.record_probe(document, self.max_unaccounted, said=sent.documents)
         return known
 
     def _target(

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from skblab_analysis.formats.pathlat import LayerDistribution, PathlatDocument
-from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, ledger
 
 # Points that every packet of a path passes one after the other, from which on it is of that path.
 SURE: dict[ScriptName, Sequence[str]] = {
@@ -48,7 +48,7 @@ def complaints(
     for script in document.scripts:
         missing = {"missed": script.missed}
         if script.leg is not None:
-            missing = account(0, "ns", script).unaccounted
+            missing = ledger(0, "ns", script).unaccounted
         yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
     by_name = {script.script: script for script in document.scripts}
     if document.scripts[0].source == "samples":
