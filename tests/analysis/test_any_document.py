@@ -46,7 +46,7 @@ LATE = {
     "packets": [
         {
             "end_ns": 5000,
-            "total_ns": 2000,
+            "since_entry_ns": 2000,
             "before_ns": 0,
             "times": {"stack": 500, "ip": 1500},
             "path": "receive",
@@ -104,7 +104,7 @@ def test_what_pathlat_prints(text: str) -> None:
     def read() -> None:
         document = parse(PathlatDocument, text, "the pathlat document")
         for path in document.paths:
-            for one in (*path.layers, path.leg, path.total):
+            for one in (*path.layers, path.path_time, path.since_entry):
                 check_distribution(one)
         for packet in document.late.packets if document.late else ():
             assert packet.slowest[1] >= 0 and all(ns >= 0 for ns in packet.deeds.values())
@@ -121,7 +121,7 @@ def test_what_pathlat_prints_while_it_counts_on(text: str) -> None:
     def read() -> None:
         document = parse(PathlatDocument, text, "the pathlat document", context=COUNTING)
         for path in document.paths:
-            check_distribution(path.leg)
+            check_distribution(path.path_time)
 
     value_or_line(read)
 

@@ -159,8 +159,8 @@ def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
     path = document["paths"][0]
     path["seen"]["ip"] = path["ends"][path["usual_end"]] + 1
     path["layers"][0]["count"] += 2
-    path["leg"] |= {"sum": 1, "min": 0, "max": 2**31}
-    path["total"]["buckets"] = []
+    path["path_time"] |= {"sum": 1, "min": 0, "max": 2**31}
+    path["since_entry"]["buckets"] = []
     with pytest.raises(RecordError):
         parse(PathlatDocument, json.dumps(document), "it")
     found = parse(PathlatDocument, json.dumps(document), "it", context=COUNTING)
@@ -170,7 +170,7 @@ def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
 def late_packet(**more: object) -> dict[str, Any]:
     return {
         "end_ns": 10_000_000,
-        "total_ns": 400_000,
+        "since_entry_ns": 400_000,
         "before_ns": 10_000,
         "times": {"stack": 5_000, "wake": 300_000, "user": 85_000},
         "path": "receive",
@@ -237,7 +237,7 @@ def deed(before_end_ns: int, kind: str, comm: str = "", name: str = "") -> dict[
     ],
 )
 def test_what_is_interrupted_goes_on(cpu_did: list[dict[str, Any]], deeds: dict[str, int]) -> None:
-    text = json.dumps(late_packet(total_ns=3_000, cpu_did=cpu_did))
+    text = json.dumps(late_packet(since_entry_ns=3_000, cpu_did=cpu_did))
     packet = parse(LatePacket, text, "it")
     assert packet.deeds == deeds
     longest = max(deeds.values(), default=0)

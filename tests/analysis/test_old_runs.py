@@ -17,8 +17,10 @@ import searches
 import synthetic_run
 
 from skblab.sweep.progress import Key, Progress
-from skblab_analysis.base.checked import RecordError
+from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.formats.ledger import of_probe
+from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency.rows import AnomalyRow, LateRow
 from skblab_analysis.layers import summary as layers_summary
@@ -80,6 +82,22 @@ def test_a_demo_of_before_says_the_same() -> None:
     assert (run.trials[0].sent, run.trials[0].tried) == (20_000, None)
     assert run.settings == ()
     assert of_run(OLD / "demo")
+
+
+def test_a_probes_document_of_before_says_the_same() -> None:
+    """Version 2 had other names for the path time and the time since entry."""
+    text = (OLD / "demo" / "logs" / "pathlat-0.json").read_text()
+    found = parse(PathlatDocument, text, "it")
+    assert found.schema_ == "skblab.pathlat/2"
+    assert found.path("receive").path_time.count == 20_000
+    run = load(OLD / "demo")
+    whole, since = (
+        next(one for one in run.of_trial(0) if (one.path, one.kind) == ("receive", kind))
+        for kind in ("path", "since_entry")
+    )
+    assert whole.histogram == found.path("receive").path_time.histogram()
+    assert since.histogram == found.path("receive").since_entry.histogram()
+    assert of_probe(0, "ns", found).ended == 40_000
 
 
 def test_a_sweep_of_before_says_the_same() -> None:

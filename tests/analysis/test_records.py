@@ -83,10 +83,10 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     receive, _, send = document["paths"]
     written = [
         *receive["layers"],
-        receive["leg"],
-        receive["total"],
+        receive["path_time"],
+        receive["since_entry"],
         *send["layers"],
-        send["leg"],
+        send["path_time"],
         *document["napi"],
     ]
     for one, layer in zip(run.of_trial(0), written, strict=True):
@@ -187,7 +187,7 @@ def _received(change: int) -> Callable[[Json], None]:
         ("pathlat", _set(*RECEIVE, "layers", 0, "from", to="<b>"), "layers.0.from"),
         ("pathlat", _set(*RECEIVE, "layers", 0, "to", to="ip"), "two layers end at the same"),
         ("pathlat", _set(*RECEIVE, "seen", "ip", to=PACKETS + 1), "point ip was seen by"),
-        ("pathlat", _set(*RECEIVE, "negative", to=3), "the leg holds 2000 packets of 2000"),
+        ("pathlat", _set(*RECEIVE, "negative", to=3), "the path time holds 2000 packets of 2000"),
         ("pathlat", _set(*RECEIVE, "path", to="send"), "expected each one once"),
         ("pathlat", _set("paths", to=[]), "expected each one once"),
         ("pathlat", _set("merged", to=None), "merged"),
@@ -283,7 +283,7 @@ def test_a_packet_that_skips_a_point_is_not_seen_there_and_adds_up(folder: RunFo
     pathlat = synthetic_run.pathlat(PACKETS)
     receive = pathlat["paths"][0]
     # One packet more, 30 from the driver to ip without the point stack.
-    for layer in (receive["leg"], receive["total"], receive["layers"][1]):
+    for layer in (receive["path_time"], receive["since_entry"], receive["layers"][1]):
         _add(layer, 30)
     for layer in receive["layers"][2:]:
         _add(layer, 0)

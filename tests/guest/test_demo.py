@@ -69,7 +69,7 @@ def test_every_packet_is_accounted_for(outcome: Outcome) -> None:
 def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
     rows = parquet.read_table(outcome.folder / "layers_summary.parquet").to_pylist()
     for path, number in (("receive", 8), ("send", 5)):
-        (whole,) = [row for row in rows if row["path"] == path and row["kind"] == "total"]
+        (whole,) = [row for row in rows if row["path"] == path and row["kind"] == "path"]
         parts = [row for row in rows if row["path"] == path and row["kind"] == "layer"]
         assert len(parts) == number
         # Each interval is rounded to nanoseconds for itself.

@@ -217,7 +217,15 @@ READ: dict[str, tuple[Any, str]] = {
     "pathlat": (
         readers.pathlat,
         json.dumps(
-            {"paths": [{"path": "send", "layers": [{"to": "ip", "count": 3}], "leg": {"count": 3}}]}
+            {
+                "paths": [
+                    {
+                        "path": "send",
+                        "layers": [{"to": "ip", "count": 3}],
+                        "path_time": {"count": 3},
+                    }
+                ]
+            }
         ),
     ),
     "debugfs": (
@@ -265,7 +273,7 @@ def check_figures(found: Figures, by_hooks: bool) -> None:
     names: tuple[ScriptName, ...] = ("receive", "forward", "napi")
     for name in names:
         document = found.document("bpftrace", name, source, "6.12")
-        if document.leg is not None:
+        if document.path_time is not None:
             assert ledger(0, "ns", document).missing >= 0
 
 

@@ -91,11 +91,9 @@ def test_both_tools_say_the_same(script: str, names: tuple[str, ...]) -> None:
     assert one.model_copy(update={"backend": "stap"}) == other
     assert [layer.to_point for layer in one.layers] == list(names[:-1])
     assert [layer.from_point for layer in one.layers] == ["driver", *names[:-2]]
-    assert one.leg is not None and one.leg.count == 10
+    assert one.path_time is not None and one.path_time.count == 10
     assert ledger(0, "ns", one).missing == 0
-    assert [found.kind for found in series(0, "ns", one)] == ["layer"] * (len(names) - 1) + [
-        "total"
-    ]
+    assert [found.kind for found in series(0, "ns", one)] == ["layer"] * (len(names) - 1) + ["path"]
 
 
 def test_polls_that_are_not_in_all_maps_are_missed() -> None:
@@ -304,12 +302,12 @@ def pathlat_of(scripts: ScriptsDocument) -> PathlatDocument:
     """What pathlat says if it saw what the scripts saw."""
     made = seen_by_pathlat()
     for script, path in zip(scripts.scripts[:2], made["paths"], strict=False):
-        assert script.leg is not None
-        leg = script.leg.model_dump(mode="json", by_alias=True)
-        path["ends"][path["usual_end"]] = script.leg.count
-        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.leg.count)
+        assert script.path_time is not None
+        leg = script.path_time.model_dump(mode="json", by_alias=True)
+        path["ends"][path["usual_end"]] = script.path_time.count
+        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.path_time.count)
         layers = [one.model_dump(mode="json", by_alias=True) for one in script.layers]
-        path |= {"leg": leg, "total": leg, "layers": layers, "copies": script.copies}
+        path |= {"path_time": leg, "since_entry": leg, "layers": layers, "copies": script.copies}
     return parse(PathlatDocument, json.dumps(made), "it")
 
 

@@ -393,7 +393,7 @@ def _impossible(
         )
     if read and not received.ends.delivered:
         found.append(f"{read} packets were received but the probe saw none")
-    if not received.leg.count:
+    if not received.path_time.count:
         found.append("no packet was timed over the whole path")
     for path in pathlat.paths:
         found += _broken_layers(path)
@@ -407,15 +407,16 @@ def _broken_layers(path: PathDocument) -> list[str]:
         for layer in path.layers
         if layer.count > path.seen[layer.to_point]
     ]
-    # Each interval is rounded to nanoseconds for itself, and so is the leg.
-    slack = path.leg.count + sum(layer.count for layer in path.layers)
+    # Each interval is rounded to nanoseconds for itself, and so is the path time.
+    slack = path.path_time.count + sum(layer.count for layer in path.layers)
     added = sum(layer.sum for layer in path.layers)
-    if abs(added - path.leg.sum) > slack:
+    if abs(added - path.path_time.sum) > slack:
         found.append(
-            f"{path.path}: the layers add up to {added} but the whole path to {path.leg.sum}"
+            f"{path.path}: the layers add up to {added} but the whole path to {path.path_time.sum}"
         )
-    if path.total.sum < path.leg.sum:
+    if path.since_entry.sum < path.path_time.sum:
         found.append(
-            f"{path.path}: packets took {path.leg.sum} but only {path.total.sum} since their entry"
+            f"{path.path}: packets took {path.path_time.sum} but only "
+            f"{path.since_entry.sum} since their entry"
         )
     return found

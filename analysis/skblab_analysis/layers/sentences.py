@@ -71,7 +71,7 @@ def main_path(run: Run, clock: Clock) -> PathName:
 
 
 def _wholes(found: Sequence[Series]) -> int:
-    return sum(series.histogram.count for series in found if series.kind == "total")
+    return sum(series.histogram.count for series in found if series.kind == "path")
 
 
 def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
@@ -120,7 +120,7 @@ def _whole(found: Sequence[Series]) -> list[str]:
         parts.append(f"the slowest took {most}{quantity(histogram.maximum, unit)}")
         packets = spaced(histogram.count)
         where = f"From {series.from_point} to {series.to_point}, of {packets} packets"
-        if series.kind == "entry":
+        if series.kind == "since_entry":
             where = "With what was before, since they first entered the stack"
         said.append(f"{where}, {joined(parts)}.")
     return said
@@ -177,7 +177,7 @@ def _sender(run: Run, ledger: Ledger) -> list[str]:
 
 
 def _mean_of_whole(found: Sequence[Series]) -> float | None:
-    return next((series.histogram.mean for series in found if series.kind == "total"), None)
+    return next((series.histogram.mean for series in found if series.kind == "path"), None)
 
 
 def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None]) -> Series | None:

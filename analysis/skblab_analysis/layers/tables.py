@@ -56,7 +56,7 @@ def share_of_total(series: Series, found: Sequence[Series]) -> float | None:
 
     None without a whole path, or if other packets passed the layer as well, as scripts count.
     """
-    wholes = [other.histogram for other in found if other.kind == "total"]
+    wholes = [other.histogram for other in found if other.kind == "path"]
     total = sum(whole.total for whole in wholes)
     others = series.histogram.count > sum(whole.count for whole in wholes)
     return series.histogram.total / total if total and not others else None
@@ -85,12 +85,12 @@ def layer_table(found: Sequence[Series]) -> Table:
     for name in ("packets", "mean", *shown, "max", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     for series in found:
-        total = series.kind == "total"
+        total = series.kind == "path"
         table.add_row(
             "whole path" if total else label(series).replace(" → ", "→"),
             *_figures(series, scaled, shown.values()),
             ""
-            if series.kind == "entry"
+            if series.kind == "since_entry"
             else share(share_of_total(series, found)).replace(FIXED_SPACE, ""),
             style="bold" if total else None,
         )
@@ -106,11 +106,11 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
     for name in ("packets", "of all", "mean", "p50", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("most of it in", overflow="fold")
-    whole = document.path(path).leg.count
+    whole = document.path(path).path_time.count
     for group in groups:
         grouped = group.path(path)
         if grouped is not None:
-            histogram = grouped.leg.histogram()
+            histogram = grouped.path_time.histogram()
             table.add_row(
                 group.name,
                 number(histogram.count),
@@ -126,9 +126,9 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
 
 def _slowest(grouped: GroupPath) -> str:
     layer = grouped.slowest
-    if layer is None or not grouped.leg.sum:
+    if layer is None or not grouped.path_time.sum:
         return ""
-    return f"{layer.to_point} ({share(layer.sum / grouped.leg.sum).replace(FIXED_SPACE, '')})"
+    return f"{layer.to_point} ({share(layer.sum / grouped.path_time.sum).replace(FIXED_SPACE, '')})"
 
 
 def napi_table(found: Sequence[Series]) -> Table:
@@ -273,8 +273,8 @@ def lost_words(exchange: Exchange) -> str:
 
 def late_table(late: LateDocument) -> Table:
     """Return the slowest of the late packets: which layer made each late, and what its CPU did."""
-    slowest = sorted(late.packets, key=lambda packet: -packet.total_ns)[:MOST_LATE]
-    ns = scale("ns", slowest[0].total_ns if slowest else late.threshold_ns)
+    slowest = sorted(late.packets, key=lambda packet: -packet.since_entry_ns)[:MOST_LATE]
+    ns = scale("ns", slowest[0].since_entry_ns if slowest else late.threshold_ns)
     limit = scale("ns", late.threshold_ns)
     row = f", {late.in_a_row} in a row" if late.in_a_row > 1 else ""
     table = titled(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
@@ -290,7 +290,7 @@ def late_table(late: LateDocument) -> Table:
         deed = packet.longest_deed
         table.add_row(
             packet.path,
-            ns.text(packet.total_ns),
+            ns.text(packet.since_entry_ns),
             layer,
             ns.text(took),
             str(packet.cpu),

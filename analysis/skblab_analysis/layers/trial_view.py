@@ -155,7 +155,7 @@ def _path(path: PathName, found: list[Series], suffix: str, pictures: list[Pictu
 
 def _on_the_path(found: Sequence[Series]) -> list[Series]:
     """Those that add up, without the time that includes what was before."""
-    return [series for series in found if series.kind != "entry"]
+    return [series for series in found if series.kind != "since_entry"]
 
 
 def _with_shape(found: Sequence[Series]) -> list[Series]:
@@ -164,12 +164,12 @@ def _with_shape(found: Sequence[Series]) -> list[Series]:
 
 
 def _layer(series: Series, found: Sequence[Series]) -> Cells:
-    total = series.kind == "total"
+    total = series.kind == "path"
     return Cells(
         name="whole path" if total else label(series),
         about=label(series) if total else about(series),
         figures=(
-            "" if series.kind == "entry" else share(share_of_total(series, found)),
+            "" if series.kind == "since_entry" else share(share_of_total(series, found)),
             *_figures(series, found),
         ),
         strong=total,

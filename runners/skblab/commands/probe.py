@@ -358,7 +358,7 @@ def _show(folder: RunFolder, document: Document, hist: bool) -> None:
         _show_pathlat(console, document)
     else:
         found = [one for script in document.scripts for one in script_series(0, "ns", script)]
-        if not any(script.leg and script.leg.count for script in document.scripts):
+        if not any(script.path_time and script.path_time.count for script in document.scripts):
             console.print("No packet came to its end.")
     if hist:
         for one in found:

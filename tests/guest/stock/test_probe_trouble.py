@@ -151,7 +151,7 @@ def _exact(document: PathlatDocument, count: int) -> None:
     assert (receive.ends.delivered, send.ends.transmitted) == (count, count)
     assert set(receive.seen.values()) == {count}
     for path in (receive, send):
-        assert 0 < path.total.max < LONGEST_NS
+        assert 0 < path.since_entry.max < LONGEST_NS
     assert all(one.negative == one.overflow == 0 and one.max < LONGEST_NS for one in document.napi)
 
 

@@ -199,10 +199,10 @@ def _medians(document: PathDocument | ScriptDocument, load: Load) -> dict[Layer,
     path = "forward" if load.forward else "receive"
     wanted = set(SURE["forward"]) if load.forward else {*COMMON, *UDP_POINTS}
     found = {Layer(path, one.to_point): one for one in document.layers if one.to_point in wanted}
-    assert document.leg is not None
+    assert document.path_time is not None
     return {
         layer: bounds(index(round(_median(one))))
-        for layer, one in {**found, Layer(path, WHOLE): document.leg}.items()
+        for layer, one in {**found, Layer(path, WHOLE): document.path_time}.items()
     }
 
 
