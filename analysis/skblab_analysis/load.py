@@ -19,11 +19,10 @@ from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats import heard
 from skblab_analysis.formats.heard import Complaint
 from skblab_analysis.formats.journal import Event, Journal
+from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import PathName
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.layers import series
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger
 from skblab_analysis.layers.rows import BUCKETS, SeriesRow, Unit
 from skblab_analysis.layers.series import Series
 from skblab_analysis.settings.rows import SettingRow
@@ -67,28 +66,27 @@ class Run:
         """What knobs were found to be in each trial; none in runs of older versions."""
         return self.rows(SettingRow)
 
-    def ledger(self, clock: Clock = "wall") -> Ledger | None:
-        """Return the last good ledger of a clock."""
-        unit = UNIT_OF_CLOCK[clock]
-        found = [ledger for ledger in self.document.ledgers if ledger.unit == unit]
-        return found[-1] if found else None
+    def ledgers(self, clock: Clock = "wall") -> list[Ledger]:
+        """Return the ledgers of a clock, one for each trial that has one and is of no sweep.
 
-    def accounts(self, clock: Clock = "wall") -> list[Account]:
-        """Return the accounts of a clock, one for each trial that has one and is of no sweep."""
+        If what was sent is known of any, only the last of these.
+        """
         alone = {row.trial for row in self.trials if row.measure is None}
-        return [
-            account
-            for account in self.document.accounts
-            if account.unit == UNIT_OF_CLOCK[clock] and account.trial in alone
+        found = [
+            ledger
+            for ledger in self.document.ledgers
+            if ledger.unit == UNIT_OF_CLOCK[clock] and ledger.trial in alone
         ]
+        return [ledger for ledger in found if ledger.exchange is not None][-1:] or found
+
+    def exchange(self, clock: Clock = "wall") -> Exchange | None:
+        """Return what was sent and received in the last trial of a clock of which that is known."""
+        return next((ledger.exchange for ledger in self.ledgers(clock)), None)
 
     def trial(self, clock: Clock, path: PathName | None = None) -> int | None:
         """Return the last good timed trial of a clock; with `path`, that saw packets of it."""
-        ledger = self.ledger(clock)
-        if ledger is not None:
-            return ledger.trial
         seen = {histogram.trial for histogram in self.series if path in (None, histogram.path)}
-        found = [account.trial for account in self.accounts(clock) if account.trial in seen]
+        found = [ledger.trial for ledger in self.ledgers(clock) if ledger.trial in seen]
         return found[-1] if found else None
 
     def of_trial(self, trial: int) -> list[Series]:

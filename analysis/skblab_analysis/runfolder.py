@@ -3,7 +3,7 @@
 
     folder = RunFolder.create(results_dir, "demo", Plan(experiment="demo", seed=1, …))
     folder.journal("attempt", trial=0)                  # flushed before the trial starts
-    folder.record_wall(pathlat_json, sender_json, receiver_json)
+    folder.record_probe(pathlat_json, said=(sender_json, receiver_json))
     folder.record(ExactTrial(setting="rp_filter=0", block=0, packets=…, …))
     folder.finish(environment, reporter.timings, versions=…, commands=…, gaps=…)
 
@@ -39,12 +39,17 @@ from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
 from skblab_analysis.formats.heard import Heard
 from skblab_analysis.formats.journal import Event, Journal
+from skblab_analysis.formats.ledger import (
+    MAX_UNACCOUNTED,
+    Exchange,
+    Ledger,
+    of_probe,
+    refuse,
+)
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
 from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, Timing
 from skblab_analysis.formats.scripts import ScriptDocument
 from skblab_analysis.layers import series
-from skblab_analysis.layers.account import Account, account, refuse
-from skblab_analysis.layers.ledger import Ledger, build_ledger
 from skblab_analysis.layers.rows import Probed
 from skblab_analysis.layers.series import Series
 from skblab_analysis.load import UNIT_OF_CLOCK, Model, load
@@ -53,6 +58,8 @@ from skblab_analysis.trials.rows import Clock, Known, Measured, TrialRow
 Document = Mapping[str, Any] | str | bytes
 
 FOLDERS = ("logs", "report")
+# Whose documents a trial of known packets has.
+_TOOLS = ("pathlat", "sender", "receiver")
 # Tables whose rows are asked for again while a run goes on.
 _AGAIN = {table.model for table in tables.TABLES if table.again}
 
@@ -110,7 +117,7 @@ class RunFolder:
     def resume(self) -> None:
         """Have a run that broke off be one that goes on."""
         self._document = self._document.model_copy(
-            update={"schema_": "skblab.run/2", "state": "running", "reason": "", "finished": None}
+            update={"schema_": "skblab.run/3", "state": "running", "reason": "", "finished": None}
         )
         self._write_document()
         self.journal("resumed")
@@ -133,68 +140,46 @@ class RunFolder:
         """Return all events of a name, in their order."""
         return [one for one in self._journal.read() if one.event == name]
 
-    def record_wall(
-        self,
-        pathlat: Document,
-        sender: Document,
-        receiver: Document,
-        *,
-        setting: str = "default",
-        block: int = 0,
-        repeat: int = 0,
-    ) -> Ledger:
-        """Record one trial timed on the wall clock; returns its ledger. Unit: ns."""
-        return self._record_layers("wall", pathlat, sender, receiver, setting, block, repeat)
-
-    def record_exact_layers(
-        self,
-        pathlat: Document,
-        sender: Document,
-        receiver: Document,
-        *,
-        setting: str = "default",
-        block: int = 0,
-        repeat: int = 0,
-    ) -> Ledger:
-        """Record one trial timed by the instruction counter. Unit: instructions."""
-        return self._record_layers("exact", pathlat, sender, receiver, setting, block, repeat)
-
     def record_probe(
         self,
         pathlat: Document,
-        max_unaccounted: float,
+        max_unaccounted: float = MAX_UNACCOUNTED,
         *,
         clock: Clock = "wall",
         of: Probed | None = None,
-    ) -> Account:
-        """Record what the probe saw; returns its account. `of` says what of, in a sweep.
+        said: tuple[Document, Document] | None = None,
+    ) -> Ledger:
+        """Record what the probe saw; returns its ledger. `of` says what of, in a sweep.
 
+        `said` is what the sender and the receiver of known packets printed, if there are any.
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
         trial, unit = self._trials, UNIT_OF_CLOCK[clock]
         row = of.row(trial) if of else _row(trial, clock)
-        disk.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
+        for name, text in zip(_TOOLS, (pathlat, *(said or ())), strict=False):
+            disk.write(self.logs / f"{name}-{trial}.json", _text(text))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
-            found = account(trial, unit, document)
-            refuse(found, max_unaccounted)
+            ends = _ends(*said) if said else None
+            ledger = of_probe(trial, unit, document, ends)
+            refuse(ledger, max_unaccounted)
             if of is not None:
                 of.check(document, max_unaccounted)
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        self._append(
-            [_over(row, found.ended)],
-            _rows(series.from_document(trial, unit, document)),
-            accounts=[found],
-        )
+        if ledger.exchange is not None and ends is not None:
+            row = _over(row, ledger.exchange.delivered, **_sent(ledger.exchange, *ends))
+        else:
+            row = _over(row, ledger.ended)
+        self._append([row], _rows(series.from_document(trial, unit, document)), ledgers=[ledger])
         self.journal("recorded", trials=[trial], clock=clock)
-        return found
+        return ledger
 
     def record_scripts(
         self, documents: Sequence[ScriptDocument], max_unaccounted: float
-    ) -> list[Account]:
-        """Record what scripts saw at the same time, a trial each path; returns their accounts.
+    ) -> list[Ledger]:
+        """Record what scripts saw at the same time, a trial each path; returns their ledgers.
 
         NAPI's figures are the first trial's. RefusedError if more than `max_unaccounted` per cent
         of the packets of any are unaccounted for.
@@ -205,8 +190,8 @@ class RunFolder:
             name = f"{document.backend}-{document.script}-{number}.json"
             disk.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
         polls = [one for document in documents for one in document.napi]
-        accounts: list[Account] = []
-        for document, found in scripts.accounts(first, "ns", documents):
+        ledgers: list[Ledger] = []
+        for document, found in scripts.ledgers(first, "ns", documents):
             trial = found.trial
             row = _row(trial, "wall", document.backend)
             try:
@@ -214,15 +199,15 @@ class RunFolder:
             except SkblabError as refusal:
                 self._refused([row], refusal)
                 raise
-            napi = [] if accounts else [series.of_napi(trial, "ns", one) for one in polls]
+            napi = [] if ledgers else [series.of_napi(trial, "ns", one) for one in polls]
             layers = scripts.series(trial, "ns", document)
-            self._append([_over(row, found.ended)], _rows([*napi, *layers]), accounts=[found])
+            self._append([_over(row, found.ended)], _rows([*napi, *layers]), ledgers=[found])
             self.journal("recorded", trials=[trial], clock="wall")
-            accounts.append(found)
-        return accounts
+            ledgers.append(found)
+        return ledgers
 
-    def record_account(self, setting: str, found: Account, max_unaccounted: float) -> None:
-        """Record a trial whose values are kept elsewhere, by its account: the next trial's.
+    def record_ledger(self, setting: str, found: Ledger, max_unaccounted: float) -> None:
+        """Record a trial whose values are kept elsewhere, by its ledger: the next trial's.
 
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
@@ -232,7 +217,7 @@ class RunFolder:
         except SkblabError as refusal:
             self._refused([row], refusal)
             raise
-        self._append([_over(row, found.ended)], (), accounts=[found])
+        self._append([_over(row, found.ended)], (), ledgers=[found])
         self.journal("recorded", trials=[found.trial], clock="wall")
 
     def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
@@ -367,46 +352,6 @@ class RunFolder:
         self._compact()
         self.journal(state, **({"reason": reason} if reason else {}))
 
-    def _record_layers(
-        self,
-        clock: Clock,
-        pathlat: Document,
-        sender: Document,
-        receiver: Document,
-        setting: str,
-        block: int,
-        repeat: int,
-    ) -> Ledger:
-        trial = self._trials
-        row = _row(trial, clock, setting, block, repeat)
-        documents = {"pathlat": pathlat, "sender": sender, "receiver": receiver}
-        for name, document in documents.items():
-            disk.write(self.logs / f"{name}-{trial}.json", _text(document))
-        try:
-            layers = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
-            sent = parse(SenderDocument, _plain(sender), "the sender's document")
-            got = parse(ReceiverDocument, _plain(receiver), "the receiver's document")
-            ledger = build_ledger(trial, UNIT_OF_CLOCK[clock], layers, sent, got)
-        except SkblabError as refusal:
-            self._refused([row], refusal)
-            raise
-        figures: dict[str, Any] = {
-            name: getattr(ledger, name)
-            for name in ("sent", "received", "lost", "duplicates", "reordered")
-        }
-        figures |= {"send_rate": sent.rate_reached, "receive_rate": got.rate}
-        if sent.late is not None:
-            figures |= {
-                "late": sent.late.count,
-                "late_threshold": sent.late.threshold_ns,
-                "late_mean": sent.late.mean_ns,
-                "late_max": sent.late.max_ns,
-            }
-        found = series.from_document(trial, UNIT_OF_CLOCK[clock], layers)
-        self._append([_over(row, ledger.delivered, **figures)], _rows(found), ledgers=[ledger])
-        self.journal("recorded", trials=[trial], clock=clock)
-        return ledger
-
     def _refused(self, rows: Sequence[TrialRow], refusal: Exception) -> None:
         """Keep trials as invalid, with what was refused."""
         self._append([row.invalid(str(refusal)) for row in rows])
@@ -417,7 +362,6 @@ class RunFolder:
         trials: Sequence[TrialRow],
         rows: Iterable[Numbered] = (),
         ledgers: Sequence[Ledger] = (),
-        accounts: Sequence[Account] = (),
     ) -> None:
         """Write a record, whole or not at all.
 
@@ -429,10 +373,10 @@ class RunFolder:
         good = any(row.state == "good" for row in trials)
         if complaints:
             trials = [row.invalid(reason) for row in trials]
-            rows, ledgers, accounts = (), (), ()
+            rows, ledgers = (), ()
         first = trials[0].trial
         every = [*trials, *rows, *(one.row(first) for one in known)]
-        tables.write_part(self.path, tables.part(every, ledgers, accounts))
+        tables.write_part(self.path, tables.part(every, ledgers))
         self._trials += len(trials)
         for row in every:
             if type(row) in self._again:
@@ -481,10 +425,32 @@ def _make(results: Path, name: str) -> Path:
     return path
 
 
-def _row(
-    trial: int, clock: Clock, setting: str = "default", block: int = 0, repeat: int = 0
-) -> TrialRow:
-    return TrialRow(trial=trial, clock=clock, setting=setting, block=block, repeat=repeat)
+def _ends(sender: Document, receiver: Document) -> tuple[SenderDocument, ReceiverDocument]:
+    return (
+        parse(SenderDocument, _plain(sender), "the sender's document"),
+        parse(ReceiverDocument, _plain(receiver), "the receiver's document"),
+    )
+
+
+def _sent(
+    exchange: Exchange, sender: SenderDocument, receiver: ReceiverDocument
+) -> dict[str, object]:
+    """Return what the row of a trial has of known packets."""
+    names = ("sent", "received", "lost", "duplicates", "reordered")
+    found: dict[str, object] = {name: getattr(exchange, name) for name in names}
+    found |= {"send_rate": sender.rate_reached, "receive_rate": receiver.rate}
+    if sender.late is not None:
+        found |= {
+            "late": sender.late.count,
+            "late_threshold": sender.late.threshold_ns,
+            "late_mean": sender.late.mean_ns,
+            "late_max": sender.late.max_ns,
+        }
+    return found
+
+
+def _row(trial: int, clock: Clock, setting: str = "default") -> TrialRow:
+    return TrialRow(trial=trial, clock=clock, setting=setting)
 
 
 def _over(row: TrialRow, packets: int, **figures: object) -> TrialRow:

@@ -2,7 +2,7 @@
 """The tables of a run folder, and the parts that they grow by.
 
 A table is a parquet file. While a run goes on, each record is a file of its own in `parts/`, named
-by the number of its first trial, with its rows of all tables by column, its ledgers and accounts.
+by the number of its first trial, with its rows of all tables by column, and its ledgers.
 It is there whole or not at all, so a record is, too. At the end the tables are written anew with
 all parts in them, then run.json says how many trials they hold, then the parts go: parts of trials
 that run.json counts are left over, and rows of trials that it does not count are in parts, too.
@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import skblab_analysis
 from skblab_analysis.base import disk
@@ -30,9 +30,8 @@ from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.rows import Numbered, Table
 from skblab_analysis.base.whole import Whole
-from skblab_analysis.formats.run import RunDocument
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger
+from skblab_analysis.formats.ledger import Ledger
+from skblab_analysis.formats.run import RunDocument, with_one_kind_of_ledgers
 
 PARTS = "parts"
 
@@ -66,10 +65,16 @@ class PartTable(_Part):
 class Part(_Part):
     """The whole of a file in `parts/`: one record."""
 
-    schema_: Literal["skblab.part/1"] = Field(default="skblab.part/1", alias="schema")
+    schema_: Literal["skblab.part/1", "skblab.part/2"] = Field(
+        default="skblab.part/2", alias="schema"
+    )
     tables: dict[str, PartTable] = Field(description="rows by the name of their table")
     ledgers: tuple[Ledger, ...] = ()
-    accounts: tuple[Account, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, found: object) -> object:
+        return with_one_kind_of_ledgers(found)
 
     @property
     def trials(self) -> list[int]:
@@ -78,9 +83,7 @@ class Part(_Part):
         return trials.columns.get("trial", []) if trials else []
 
 
-def part(
-    rows: Iterable[Numbered], ledgers: Sequence[Ledger] = (), accounts: Sequence[Account] = ()
-) -> Part:
+def part(rows: Iterable[Numbered], ledgers: Sequence[Ledger] = ()) -> Part:
     """Return the part that has rows of any tables."""
     by_model: dict[type[Numbered], list[Numbered]] = {}
     for row in rows:
@@ -92,7 +95,7 @@ def part(
         for table in TABLES
         if table.model in by_model
     }
-    return Part(tables=tables, ledgers=tuple(ledgers), accounts=tuple(accounts))
+    return Part(tables=tables, ledgers=tuple(ledgers))
 
 
 def write_part(folder: Path, made: Part) -> None:
@@ -156,10 +159,6 @@ def add_up(document: RunDocument, parts: Sequence[Part]) -> RunDocument:
         update={
             "trials": document.trials + sum(len(part.trials) for part in parts),
             "ledgers": (*document.ledgers, *(ledger for part in parts for ledger in part.ledgers)),
-            "accounts": (
-                *document.accounts,
-                *(account for part in parts for account in part.accounts),
-            ),
         }
     )
 

@@ -237,7 +237,7 @@ struct json_object *late_packet_json(const struct late_packet *packet,
 	char room[32];
 
 	add_u64(o, "end_ns", packet->end_ns);
-	add_u64(o, "total_ns", packet->total_ns);
+	add_u64(o, "since_entry_ns", packet->total_ns);
 	add_u64(o, "before_ns", packet->before_ns);
 	json_object_object_add(o, "times", times_json(packet));
 	add_text(o, "path", packet->path < NET_PATH_KINDS ? path_names[packet->path] : "unknown");

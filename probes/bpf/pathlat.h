@@ -49,13 +49,13 @@ struct config {
 #define INTERVALS      (NET_PATH_NR - FIRST_INTERVAL)
 
 /* The packets of one path on one CPU that came to its usual end: delivered if
- * received, else transmitted. Most have one leg; those that came back into the
- * stack have what was before apart from their total.
+ * received, else transmitted. Most came by no path before; of those that did, and so
+ * came back into the stack, the time since entry is apart from the path time.
  */
 struct path_hists {
-	struct hist only;	 /* total of a packet's only or first leg */
-	struct hist again;	 /* a later leg */
-	struct hist again_total; /* a later leg and all before it */
+	struct hist only;	 /* time in a packet's only or first path */
+	struct hist again;	 /* time in a later path */
+	struct hist again_total; /* a later path and all before it */
 	struct hist interval[INTERVALS];
 };
 

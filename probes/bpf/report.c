@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The JSON document `skblab.pathlat/2`. */
+/* The JSON document `skblab.pathlat/3`. */
 
 #include <string.h>
 
@@ -258,8 +258,8 @@ static void add_times(struct json_object *to, const struct path_hists *hists, in
 		      const struct report *report)
 {
 	json_object_object_add(to, "layers", layers(hists, path, report));
-	add_joined(to, "leg", path, &hists->only, &hists->again, report);
-	add_joined(to, "total", path, &hists->only, &hists->again_total, report);
+	add_joined(to, "path_time", path, &hists->only, &hists->again, report);
+	add_joined(to, "since_entry", path, &hists->only, &hists->again_total, report);
 }
 
 /* By how many packets what the kernel counted contradicts itself: it goes on counting

@@ -11,7 +11,7 @@
 #include "names.h"
 #include "pathlat.h"
 
-#define REPORT_SCHEMA "skblab.pathlat/2"
+#define REPORT_SCHEMA "skblab.pathlat/3"
 
 /* More hooks than the probe has. */
 #define MAX_ABSENT 128

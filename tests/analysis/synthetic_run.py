@@ -84,8 +84,8 @@ def _path(
         "overflow": 0,
         "reentered": 0,
         "layers": layers if rows else [],
-        "leg": whole | _distribution(leg),
-        "total": whole | _distribution(leg if total is None else total),
+        "path_time": whole | _distribution(leg),
+        "since_entry": whole | _distribution(leg if total is None else total),
     }
 
 
@@ -110,7 +110,7 @@ def pathlat(
     work = [round(21_000 * rng.lognormvariate(0, 0.5)) for _ in range(packets // 8)]
     rare = [round(60_000 * rng.lognormvariate(0, 0.9)) for _ in range(packets // 400)]
     return {
-        "schema": "skblab.pathlat/2",
+        "schema": "skblab.pathlat/3",
         "kernel": "6.12.48-skblab",
         "clock_unit": "ns",
         "sub_buckets": 16,
@@ -254,8 +254,8 @@ def finished_run(results: Path, packets: int = 20_000) -> Path:
     folder = RunFolder.create(results, "demo", plan(packets), synthetic=True)
     folder.journal("attempt", trial=0)
     lost = packets // 500
-    folder.record_wall(
-        pathlat(packets - lost, dropped=lost), sender(packets), receiver(packets, lost)
+    folder.record_probe(
+        pathlat(packets - lost, dropped=lost), said=(sender(packets), receiver(packets, lost))
     )
     folder.record_exact(exact_trials())
     return folder.finish(

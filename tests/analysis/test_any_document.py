@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import made_up_arrivals
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 
 from mutated import Json, documents, examples, json_texts, value_or_line
 from skblab_analysis.base.checked import parse
+from skblab_analysis.formats.ledger import of_probe, refuse
 from skblab_analysis.formats.pathlat import (
     COUNTING,
     Distribution,
@@ -25,8 +25,6 @@ from skblab_analysis.formats.pathlat import (
 )
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.layers import series
-from skblab_analysis.layers.account import account, refuse
-from skblab_analysis.layers.ledger import build_ledger
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 
@@ -48,7 +46,7 @@ LATE = {
     "packets": [
         {
             "end_ns": 5000,
-            "total_ns": 2000,
+            "since_entry_ns": 2000,
             "before_ns": 0,
             "times": {"stack": 500, "ip": 1500},
             "path": "receive",
@@ -106,11 +104,11 @@ def test_what_pathlat_prints(text: str) -> None:
     def read() -> None:
         document = parse(PathlatDocument, text, "the pathlat document")
         for path in document.paths:
-            for one in (*path.layers, path.leg, path.total):
+            for one in (*path.layers, path.path_time, path.since_entry):
                 check_distribution(one)
         for packet in document.late.packets if document.late else ():
             assert packet.slowest[1] >= 0 and all(ns >= 0 for ns in packet.deeds.values())
-        found = account(0, "ns", document)
+        found = of_probe(0, "ns", document)
         assert found.missing >= 0 and found.share >= 0
         refuse(found, 0.1)
 
@@ -123,7 +121,7 @@ def test_what_pathlat_prints_while_it_counts_on(text: str) -> None:
     def read() -> None:
         document = parse(PathlatDocument, text, "the pathlat document", context=COUNTING)
         for path in document.paths:
-            check_distribution(path.leg)
+            check_distribution(path.path_time)
 
     value_or_line(read)
 
@@ -148,7 +146,8 @@ def test_what_sender_and_receiver_print(sent: str, got: str) -> None:
         sender = parse(SenderDocument, sent, "the sender's document")
         receiver = parse(ReceiverDocument, got, "the receiver's document")
         assert sender.rate_reached is None or math.isfinite(sender.rate_reached)
-        build_ledger(0, "ns", parse(PathlatDocument, PATHLAT, "it"), sender, receiver)
+        layers = parse(PathlatDocument, PATHLAT, "it")
+        of_probe(0, "ns", layers, (sender, receiver))
 
     value_or_line(read)
 
@@ -160,10 +159,10 @@ def test_a_trial_is_recorded_or_void(
 ) -> None:
     """Whatever the three programs say, the run goes on and can be read."""
     folder = RunFolder.create(results, "any", synthetic_run.plan(FEW), synthetic=True)
-    made: list[Any] = [layers, sent, got]
-    ledger = value_or_line(
-        lambda: folder.record_wall(*(one if plain else json.dumps(one) for one in made))
+    pathlat, sender, receiver = (
+        document if plain else json.dumps(document) for document in (layers, sent, got)
     )
+    ledger = value_or_line(lambda: folder.record_probe(pathlat, said=(sender, receiver)))
     folder.record_exact(synthetic_run.exact_trials())
     run = load(folder.path)
     assert len(run.trials) == 1 + len(synthetic_run.exact_trials())

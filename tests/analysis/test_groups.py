@@ -16,11 +16,11 @@ from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.layers import series, tables
 
-TIMES = ("path", "layers", "leg", "total")
+TIMES = ("path", "layers", "path_time", "since_entry")
 
 
 def group(name: str, document: dict[str, Any]) -> dict[str, Any]:
-    paths = [path for path in document["paths"] if path["leg"]["count"]]
+    paths = [path for path in document["paths"] if path["path_time"]["count"]]
     return {
         "by": "cpu",
         "name": name,

@@ -21,8 +21,8 @@ from skblab_analysis.base.checked import RecordError, RefusedError, parse
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.formats import heard
 from skblab_analysis.formats.heard import Heard
+from skblab_analysis.formats.ledger import of_probe
 from skblab_analysis.formats.pathlat import PathlatDocument
-from skblab_analysis.layers.account import account
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.report.page import build_report
@@ -40,22 +40,21 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def wall(folder: RunFolder) -> None:
-    folder.record_wall(
+    folder.record_probe(
         synthetic_run.pathlat(PACKETS),
-        synthetic_run.sender(PACKETS),
-        synthetic_run.receiver(PACKETS),
+        said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)),
     )
 
 
-def an_account(folder: RunFolder) -> None:
+def a_ledger(folder: RunFolder) -> None:
     document = parse(PathlatDocument, synthetic_run.pathlat(PACKETS), "made up")
-    folder.record_account("udp", account(len(load(folder.path).trials), "ns", document), 1.0)
+    folder.record_ledger("udp", of_probe(len(load(folder.path).trials), "ns", document), 1.0)
 
 
 RECORDS: dict[str, Callable[[RunFolder], object]] = {
     "wall": wall,
     "probe": lambda folder: folder.record_probe(synthetic_run.pathlat(PACKETS), 1.0),
-    "account": an_account,
+    "ledger": a_ledger,
     "exact": lambda folder: folder.record_exact(synthetic_run.exact_trials()),
     "counted": lambda folder: folder.record(synthetic_run.exact_trials()[0]),
     "search": lambda folder: folder.record(search("rp_filter=1", 0, 1000.0)),
@@ -78,7 +77,6 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     assert not run.rows(LoadRow)
     assert not run.rows(FoundRow)
     assert not run.document.ledgers
-    assert not run.document.accounts
     assert not exact_summary.of(run)
     [complaint] = run.complaints()
     assert list(complaint.trials) == [row.trial for row in run.trials]
@@ -99,8 +97,9 @@ def test_a_trial_that_is_void_anyway_says_both(folder: RunFolder) -> None:
     assert row.reason == f"rp_filter: is 0, expected 1; kernel warning (router): {WARNING.line}"
     folder.heard([WARNING])
     with pytest.raises(RefusedError, match="the ledger does not close"):
-        folder.record_wall(
-            synthetic_run.pathlat(200), synthetic_run.sender(300), synthetic_run.receiver(200)
+        folder.record_probe(
+            synthetic_run.pathlat(200),
+            said=(synthetic_run.sender(300), synthetic_run.receiver(200)),
         )
     [_, row] = load(folder.path).trials
     assert "the ledger does not close" in row.reason

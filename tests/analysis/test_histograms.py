@@ -14,10 +14,10 @@ from synthetic_run import pathlat
 
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
 from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.formats.ledger import of_probe, refuse
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series
-from skblab_analysis.layers.account import account, refuse
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
@@ -32,11 +32,11 @@ def of_kernel(**counts: int) -> dict[str, Any]:
         for name in ("negative", "overflow", "reentered", "seen_dropped", "drop_reasons"):
             path.pop(name)
         path["unsettled"] = 0
-        if path["leg"]["count"]:
-            high = path["total"]["max"]
-            path["leg"] |= {"min": 0, "max": high, "edges": [[0, high]]}
-            path["leg"]["buckets"] = [[0, path["leg"]["count"]]]
-        for one in (*path["layers"], path["leg"], path["total"]):
+        if path["path_time"]["count"]:
+            high = path["since_entry"]["max"]
+            path["path_time"] |= {"min": 0, "max": high, "edges": [[0, high]]}
+            path["path_time"]["buckets"] = [[0, path["path_time"]["count"]]]
+        for one in (*path["layers"], path["path_time"], path["since_entry"]):
             one["bounded"] = True
     sent = sum(document["paths"][2]["ends"].values())
     known = {"entered": 0, "sent": sent, "reentered": sent}
@@ -82,20 +82,20 @@ def test_other_buckets_are_not_merged() -> None:
 
 
 def test_the_account_begins_with_what_began() -> None:
-    found = account(0, "ns", parsed(of_kernel()))
+    found = of_probe(0, "ns", parsed(of_kernel()))
     assert (found.begun, found.ended, found.in_flight, found.earlier) == (400, 400, 0, 0)
     assert found.unaccounted == {"negative": 0, "overflow": 0, "unsettled": 0}
-    assert account(0, "ns", parsed(of_kernel(sent=207))).in_flight == 7
-    assert account(0, "ns", parsed(of_kernel(sent=197))).earlier == 3
+    assert of_probe(0, "ns", parsed(of_kernel(sent=207))).in_flight == 7
+    assert of_probe(0, "ns", parsed(of_kernel(sent=197))).earlier == 3
 
 
 def test_counts_that_moved_while_they_were_read_are_unaccounted_for() -> None:
     document = of_kernel()
     document["paths"][0]["ends"]["delivered"] += 2
-    with pytest.raises(RecordError, match="the leg holds 200 packets of 202"):
+    with pytest.raises(RecordError, match="the path time holds 200 packets of 202"):
         parsed(document)
     document["paths"][0]["unsettled"] = 2
-    found = account(0, "ns", parsed(document))
+    found = of_probe(0, "ns", parsed(document))
     assert found.unaccounted["unsettled"] == 2
     with pytest.raises(RefusedError, match="of which a longer run has less"):
         refuse(found, 0.1)
@@ -116,9 +116,11 @@ def test_a_source_that_does_not_fit_is_no_document(change: dict[str, Any], words
 
 def test_it_can_be_looked_at_while_it_counts() -> None:
     document = of_kernel()
-    document["paths"][0]["leg"]["sum"] = 1
+    document["paths"][0]["path_time"]["sum"] = 1
     text = json.dumps(document)
-    assert parse(PathlatDocument, text, "it", context=COUNTING).path("receive").leg.count == 200
+    assert (
+        parse(PathlatDocument, text, "it", context=COUNTING).path("receive").path_time.count == 200
+    )
 
 
 def test_a_run_keeps_edges_and_bounds(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ def test_the_whole_path_and_the_delay_have_the_first_columns() -> None:
 
 
 def test_a_sweep_is_not_taken_for_a_run_of_the_probe(run: Run) -> None:
-    assert run.accounts() == []
-    assert len(run.document.accounts) == 9
+    assert run.ledgers() == []
+    assert len(run.document.ledgers) == 9
     assert {row.measure for row in run.trials} == {"layers"}
     said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
     words = "with rules a packet's way through the router differs by +2.50 µs: most of it in "

@@ -17,8 +17,10 @@ import searches
 import synthetic_run
 
 from skblab.sweep.progress import Key, Progress
-from skblab_analysis.base.checked import RecordError
+from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.formats.ledger import of_probe
+from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.latency.rows import AnomalyRow, LateRow
 from skblab_analysis.layers import summary as layers_summary
@@ -71,13 +73,31 @@ def test_a_demo_of_before_says_the_same() -> None:
         ("rp_filter=1", 4, 2, pytest.approx(8534.35)),
     ]
     assert exact.differences[0].difference.effect == pytest.approx(470.9)
-    ledger = run.ledger()
-    assert ledger is not None and (ledger.sent, ledger.received) == (20_000, 20_000)
+    [ledger] = run.ledgers()
+    exchange = run.exchange()
+    assert exchange is not None and (exchange.sent, exchange.received) == (20_000, 20_000)
+    assert (ledger.path, ledger.ended, ledger.missing) == ("receive", 20_000, 0)
     first = run.of_trial(0)[0]
     assert (first.layer, first.histogram.total) == ("driver-stack", 227_579_154)
     assert (run.trials[0].sent, run.trials[0].tried) == (20_000, None)
     assert run.settings == ()
     assert of_run(OLD / "demo")
+
+
+def test_a_probes_document_of_before_says_the_same() -> None:
+    """Version 2 had other names for the path time and the time since entry."""
+    text = (OLD / "demo" / "logs" / "pathlat-0.json").read_text()
+    found = parse(PathlatDocument, text, "it")
+    assert found.schema_ == "skblab.pathlat/2"
+    assert found.path("receive").path_time.count == 20_000
+    run = load(OLD / "demo")
+    whole, since = (
+        next(one for one in run.of_trial(0) if (one.path, one.kind) == ("receive", kind))
+        for kind in ("path", "since_entry")
+    )
+    assert whole.histogram == found.path("receive").path_time.histogram()
+    assert since.histogram == found.path("receive").since_entry.histogram()
+    assert of_probe(0, "ns", found).ended == 40_000
 
 
 def test_a_sweep_of_before_says_the_same() -> None:
@@ -106,7 +126,7 @@ def test_a_sweep_of_before_is_gone_on_with(tmp_path: Path) -> None:
     assert load(path).trials[:-1] == before.trials
     folder.finish(synthetic_run.environment(), {"searching": 1.0})
     run = load(path)
-    assert (run.document.schema_, len(run.trials)) == ("skblab.run/2", len(before.trials) + 1)
+    assert (run.document.schema_, len(run.trials)) == ("skblab.run/3", len(before.trials) + 1)
     assert run.series == before.series
     assert run.tables.keys() == before.tables.keys()
     for table in TABLES:

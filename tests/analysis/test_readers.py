@@ -89,10 +89,9 @@ def begun_run(results: Path) -> RunFolder:
 
 def fill(folder: RunFolder) -> None:
     """Have rows in every table."""
-    folder.record_wall(
+    folder.record_probe(
         synthetic_run.pathlat(PACKETS),
-        synthetic_run.sender(PACKETS),
-        synthetic_run.receiver(PACKETS),
+        said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)),
     )
     figures = tuple(searches.tested(80_000.0, 200_000.0))
     folder.record(Benchmarked(searches.search("baseline", 0, 80_000.0), figures))

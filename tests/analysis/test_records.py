@@ -25,9 +25,10 @@ from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
+from skblab_analysis.formats.ledger import Exchange
 from skblab_analysis.layers.rows import BUCKETS, SUMMARIES
 from skblab_analysis.load import Run, load
-from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.runfolder import Document, RunFolder
 from skblab_analysis.tables import TABLES
 from skblab_analysis.trials.rows import Part
 
@@ -42,6 +43,13 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(tmp_path, "demo", synthetic_run.plan(PACKETS), synthetic=True)
 
 
+def exchanged(folder: RunFolder, pathlat: Document, *, said: tuple[Document, Document]) -> Exchange:
+    """Record a trial; return what its ledger has of known packets."""
+    found = folder.record_probe(pathlat, said=said).exchange
+    assert found is not None
+    return found
+
+
 def exact_trials(run: Run) -> list[ExactTrial]:
     return [ExactTrial.of_row(row) for row in run.trials if row.counted]
 
@@ -50,7 +58,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     run = load(synthetic_run.finished_run(tmp_path, PACKETS))
     assert run.document.state == "finished"
     assert run.document.synthetic
-    ledger = run.ledger("wall")
+    ledger = run.exchange("wall")
     assert ledger is not None
     assert (ledger.sent, ledger.received, ledger.lost) == (2_000, 1_996, 4)
     assert [count.seen + count.not_seen for count in ledger.points] == [1_996] * 9
@@ -74,10 +82,10 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     receive, _, send = document["paths"]
     written = [
         *receive["layers"],
-        receive["leg"],
-        receive["total"],
+        receive["path_time"],
+        receive["since_entry"],
         *send["layers"],
-        send["leg"],
+        send["path_time"],
         *document["napi"],
     ]
     for one, layer in zip(run.of_trial(0), written, strict=True):
@@ -116,31 +124,29 @@ def test_units_and_sentences_travel_in_the_parquet_files(tmp_path: Path) -> None
 
 
 def test_units_never_mix(folder: RunFolder) -> None:
-    folder.record_wall(
+    folder.record_probe(
         synthetic_run.pathlat(PACKETS),
-        synthetic_run.sender(PACKETS),
-        synthetic_run.receiver(PACKETS),
+        said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)),
     )
-    folder.record_exact_layers(
+    folder.record_probe(
         synthetic_run.pathlat(PACKETS),
-        synthetic_run.sender(PACKETS),
-        synthetic_run.receiver(PACKETS),
+        said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)),
+        clock="exact",
     )
     run = load(folder.path)
     assert {one.unit for one in run.of_trial(0)} == {"ns"}
     assert {one.unit for one in run.of_trial(1)} == {"instructions"}
     assert {one.layer: one.work for one in run.series if one.work} == {"time-softirq": PACKETS}
-    exact = run.ledger("exact")
-    assert exact is not None
+    [exact] = run.ledgers("exact")
+    assert exact.exchange is not None
     assert exact.trial == 1
 
 
 def test_tool_text_is_kept_as_it_was(folder: RunFolder) -> None:
     text = json.dumps(synthetic_run.sender(PACKETS))
-    folder.record_wall(
+    folder.record_probe(
         json.dumps(synthetic_run.pathlat(PACKETS)),
-        text,
-        json.dumps(synthetic_run.receiver(PACKETS)).encode(),
+        said=(text, json.dumps(synthetic_run.receiver(PACKETS)).encode()),
     )
     assert (folder.logs / "sender-0.json").read_text() == text
 
@@ -180,7 +186,7 @@ def _received(change: int) -> Callable[[Json], None]:
         ("pathlat", _set(*RECEIVE, "layers", 0, "from", to="<b>"), "layers.0.from"),
         ("pathlat", _set(*RECEIVE, "layers", 0, "to", to="ip"), "two layers end at the same"),
         ("pathlat", _set(*RECEIVE, "seen", "ip", to=PACKETS + 1), "point ip was seen by"),
-        ("pathlat", _set(*RECEIVE, "negative", to=3), "the leg holds 2000 packets of 2000"),
+        ("pathlat", _set(*RECEIVE, "negative", to=3), "the path time holds 2000 packets of 2000"),
         ("pathlat", _set(*RECEIVE, "path", to="send"), "expected each one once"),
         ("pathlat", _set("paths", to=[]), "expected each one once"),
         ("pathlat", _set("merged", to=None), "merged"),
@@ -201,7 +207,7 @@ def test_bad_document_is_refused_in_one_line(
     }
     change(documents[which])
     with pytest.raises(RecordError) as caught:
-        folder.record_wall(documents["pathlat"], documents["sender"], documents["receiver"])
+        folder.record_probe(documents["pathlat"], said=(documents["sender"], documents["receiver"]))
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
@@ -215,7 +221,10 @@ def test_bad_document_is_refused_in_one_line(
         ({"sender": _set("sent", to=PACKETS - 1)}, "received 2000 is more than sent 1999"),
         ({"receiver": _received(-7)}, "foreign packets passed the filter"),
         ({"pathlat": _set("stamps_on", "end", to=False)}, "did not stamp packets all the time"),
-        ({"pathlat": _set("samples", "missed", to=21)}, "21 misplaced samples"),
+        (
+            {"pathlat": _set("samples", "missed", to=21)},
+            "21 packets are unaccounted for (21 missed)",
+        ),
         ({"pathlat": _set(*RECEIVE, "seen", "ip", to=PACKETS - 1)}, "only 1999 passed its last"),
     ],
 )
@@ -230,21 +239,21 @@ def test_broken_ledger_is_refused_and_kept_as_void(
     for which, change in changes.items():
         change(documents[which])
     with pytest.raises(RefusedError, match="the ledger does not close") as caught:
-        folder.record_wall(documents["pathlat"], documents["sender"], documents["receiver"])
+        folder.record_probe(documents["pathlat"], said=(documents["sender"], documents["receiver"]))
     assert reason in str(caught.value)
     assert caught.value.exit_code == 1
     run = load(folder.path)
     assert [(row.state, row.reason) for row in run.trials] == [("invalid", str(caught.value))]
-    assert run.ledger() is None
+    assert run.ledgers() == []
     assert run.series == ()
     assert (folder.logs / "pathlat-0.json").exists()
 
 
 def test_packets_the_kernel_never_took_are_not_lost(folder: RunFolder) -> None:
-    ledger = folder.record_wall(
+    ledger = exchanged(
+        folder,
         synthetic_run.pathlat(PACKETS - 5, dropped=2),
-        synthetic_run.sender(PACKETS, unsent=3),
-        synthetic_run.receiver(PACKETS, lost=5),
+        said=(synthetic_run.sender(PACKETS, unsent=3), synthetic_run.receiver(PACKETS, lost=5)),
     )
     assert (ledger.sent, ledger.unsent, ledger.received, ledger.lost) == (1_997, 3, 1_995, 2)
     assert ledger.lost_elsewhere == 0
@@ -253,18 +262,18 @@ def test_packets_the_kernel_never_took_are_not_lost(folder: RunFolder) -> None:
 def test_copies_and_foreign_datagrams_are_read_but_not_received(folder: RunFolder) -> None:
     receiver = synthetic_run.receiver(PACKETS)
     receiver |= {"received": PACKETS + 3, "duplicates": 2, "foreign": {"total": 1}}
-    ledger = folder.record_wall(
-        synthetic_run.pathlat(PACKETS + 3), synthetic_run.sender(PACKETS), receiver
+    ledger = exchanged(
+        folder, synthetic_run.pathlat(PACKETS + 3), said=(synthetic_run.sender(PACKETS), receiver)
     )
     assert (ledger.received, ledger.read, ledger.other) == (PACKETS, PACKETS + 3, 1)
     assert {count.not_seen for count in ledger.points} == {0}
 
 
 def test_drops_of_other_traffic_are_told_apart_from_losses(folder: RunFolder) -> None:
-    ledger = folder.record_wall(
+    ledger = exchanged(
+        folder,
         synthetic_run.pathlat(PACKETS, dropped=3),
-        synthetic_run.sender(PACKETS),
-        synthetic_run.receiver(PACKETS),
+        said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)),
     )
     assert (ledger.lost, ledger.lost_elsewhere, ledger.dropped_elsewhere) == (0, 0, 3)
 
@@ -273,15 +282,17 @@ def test_a_packet_that_skips_a_point_is_not_seen_there_and_adds_up(folder: RunFo
     pathlat = synthetic_run.pathlat(PACKETS)
     receive = pathlat["paths"][0]
     # One packet more, 30 from the driver to ip without the point stack.
-    for layer in (receive["leg"], receive["total"], receive["layers"][1]):
+    for layer in (receive["path_time"], receive["since_entry"], receive["layers"][1]):
         _add(layer, 30)
     for layer in receive["layers"][2:]:
         _add(layer, 0)
     for point in receive["seen"]:
         receive["seen"][point] += point != "stack"
     receive["ends"]["delivered"] += 1
-    ledger = folder.record_wall(
-        pathlat, synthetic_run.sender(PACKETS + 1), synthetic_run.receiver(PACKETS + 1)
+    ledger = exchanged(
+        folder,
+        pathlat,
+        said=(synthetic_run.sender(PACKETS + 1), synthetic_run.receiver(PACKETS + 1)),
     )
     assert {count.point: count.not_seen for count in ledger.points}["stack"] == 1
     assert [one.histogram.count for one in load(folder.path).of_trial(0)][:2] == [
@@ -309,24 +320,24 @@ def test_times_that_cannot_be_placed_are_counted_and_seen(folder: RunFolder) -> 
     receive["overflow"] = 1
     for point in receive["seen"]:
         receive["seen"][point] += 1
-    ledger = folder.record_wall(
-        pathlat, synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)
+    ledger = exchanged(
+        folder, pathlat, said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS))
     )
-    assert (ledger.incomplete, ledger.unplaced["overflow"]) == (1, 1)
+    assert ledger.incomplete == 1
     assert {count.not_seen for count in ledger.points} == {0}
 
 
 def test_others_that_send_leave_the_senders_points_out(folder: RunFolder) -> None:
-    ledger = folder.record_wall(
+    ledger = exchanged(
+        folder,
         synthetic_run.pathlat(PACKETS),
-        synthetic_run.sender(PACKETS),
-        synthetic_run.receiver(PACKETS),
+        said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)),
     )
     assert [count.point for count in ledger.sent_points] == list(synthetic_run.SEND_POINTS)
     pathlat = synthetic_run.pathlat(PACKETS)
     pathlat["paths"][2] = synthetic_run.pathlat(PACKETS + 1)["paths"][2]
-    ledger = folder.record_wall(
-        pathlat, synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS)
+    ledger = exchanged(
+        folder, pathlat, said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS))
     )
     assert ledger.sent_points == ()
 
@@ -344,8 +355,8 @@ def test_rows_from_before_there_were_paths_are_of_received_packets(tmp_path: Pat
 
 def test_lost_is_by_the_sender_where_nothing_was_expected(folder: RunFolder) -> None:
     receiver = synthetic_run.receiver(PACKETS, lost=4) | {"expected": None, "lost": 1}
-    ledger = folder.record_wall(
-        synthetic_run.pathlat(PACKETS - 4), synthetic_run.sender(PACKETS), receiver
+    ledger = exchanged(
+        folder, synthetic_run.pathlat(PACKETS - 4), said=(synthetic_run.sender(PACKETS), receiver)
     )
     assert (ledger.sent, ledger.received, ledger.lost) == (PACKETS, PACKETS - 4, 4)
 
@@ -355,23 +366,28 @@ def test_layers_that_do_not_add_up_are_refused(folder: RunFolder) -> None:
     # A nanosecond for the rounding of each interval is let through.
     pathlat["paths"][0]["layers"][0]["sum"] += 9 * PACKETS + 1
     with pytest.raises(RefusedError, match="the layers add up to"):
-        folder.record_wall(pathlat, synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS))
+        folder.record_probe(
+            pathlat, said=(synthetic_run.sender(PACKETS), synthetic_run.receiver(PACKETS))
+        )
 
 
-def test_more_than_one_percent_unseen_is_refused(folder: RunFolder) -> None:
-    for missing, good in ((PACKETS // 100, True), (PACKETS // 100 + 1, False)):
+def test_more_than_a_thousandth_unseen_is_refused(folder: RunFolder) -> None:
+    # Of what ended: received as well as sent.
+    for missing, good in ((3, True), (4, False)):
         documents = (
             synthetic_run.pathlat(PACKETS - missing),
             synthetic_run.sender(PACKETS),
             synthetic_run.receiver(PACKETS),
         )
         if good:
-            ledger = folder.record_wall(*documents)
+            ledger = exchanged(folder, documents[0], said=documents[1:])
             assert ledger.unsampled == missing
             assert {count.not_seen for count in ledger.points} == {missing}
         else:
-            with pytest.raises(RefusedError, match="left no sample, more than 1%"):
-                folder.record_wall(*documents)
+            with pytest.raises(
+                RefusedError, match=r"\(4 unsampled\), more than 0\.1 % of the 3992"
+            ):
+                folder.record_probe(documents[0], said=documents[1:])
 
 
 def test_exact_summary() -> None:
@@ -532,7 +548,7 @@ def test_tables_cut_off_at_any_file_lose_nothing(
         RunFolder.open(folder.path).fail("of which the tables have a trial")
         folder = RunFolder.open(folder.path)
         documents = (synthetic_run.pathlat(300), synthetic_run.sender(300))
-        folder.record_wall(*documents, synthetic_run.receiver(300))
+        folder.record_probe(documents[0], said=(documents[1], synthetic_run.receiver(300)))
         folder.record_exact(_trials("rp_filter=1", 1000))
         before, left = recorded(folder.path), iter(range(allowed))
 

@@ -112,10 +112,9 @@ def test_pictures_of_few_packets_and_of_extreme_times(
     tmp_path: Path, real_gnuplot: GnuplotRunner, packets: int, median: int
 ) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(packets), synthetic=True)
-    folder.record_wall(
+    folder.record_probe(
         synthetic_run.pathlat(packets, shapes=[(median, 0.2)] * 8) | {"napi": []},
-        synthetic_run.sender(packets),
-        synthetic_run.receiver(packets),
+        said=(synthetic_run.sender(packets), synthetic_run.receiver(packets)),
     )
     page_checks.check(build_report(folder.path, real_gnuplot))
 
@@ -189,8 +188,9 @@ def test_failed_run_has_a_page(tmp_path: Path) -> None:
 def test_refused_trial_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(), synthetic=True)
     with pytest.raises(RefusedError):
-        folder.record_wall(
-            synthetic_run.pathlat(200), synthetic_run.sender(300), synthetic_run.receiver(200)
+        folder.record_probe(
+            synthetic_run.pathlat(200),
+            said=(synthetic_run.sender(300), synthetic_run.receiver(200)),
         )
     folder.record_exact(synthetic_run.exact_trials())
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
@@ -202,7 +202,7 @@ def test_refused_trial_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
 def test_wall_run_without_polls_and_with_few_packets(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(15), synthetic=True)
     pathlat = synthetic_run.pathlat(15) | {"napi": []}
-    folder.record_wall(pathlat, synthetic_run.sender(15), synthetic_run.receiver(15))
+    folder.record_probe(pathlat, said=(synthetic_run.sender(15), synthetic_run.receiver(15)))
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert "No NAPI poll was seen" in page.text
     assert "half took" not in page.text
@@ -210,8 +210,8 @@ def test_wall_run_without_polls_and_with_few_packets(tmp_path: Path) -> None:
 
 def test_few_polls_make_a_table_but_no_curve(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(80), synthetic=True)
-    folder.record_wall(
-        synthetic_run.pathlat(80), synthetic_run.sender(80), synthetic_run.receiver(80)
+    folder.record_probe(
+        synthetic_run.pathlat(80), said=(synthetic_run.sender(80), synthetic_run.receiver(80))
     )
     path = build_report(folder.path, fake_gnuplot)
     page = page_checks.check(path)
@@ -231,10 +231,9 @@ def test_words_of_a_run_are_escaped(tmp_path: Path) -> None:
 def test_tail_in_another_layer_is_said(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(2_000), synthetic=True)
     shapes = ((900, 2.5), *synthetic_run.SHAPES[1:6], (31_000, 0.1), (1_200, 0.3))
-    folder.record_wall(
+    folder.record_probe(
         synthetic_run.pathlat(2_000, shapes=shapes),
-        synthetic_run.sender(2_000),
-        synthetic_run.receiver(2_000),
+        said=(synthetic_run.sender(2_000), synthetic_run.receiver(2_000)),
     )
     page = page_checks.read(build_report(folder.path, fake_gnuplot))
     assert "At the median the longest layer is socket → wake" in page.text
@@ -243,10 +242,9 @@ def test_tail_in_another_layer_is_said(tmp_path: Path) -> None:
 
 def test_no_layer_is_left_out_where_none_hides_the_rest(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(2_000), synthetic=True)
-    folder.record_wall(
+    folder.record_probe(
         synthetic_run.pathlat(2_000, shapes=[(20_000, 0.1)] * 8),
-        synthetic_run.sender(2_000),
-        synthetic_run.receiver(2_000),
+        said=(synthetic_run.sender(2_000), synthetic_run.receiver(2_000)),
     )
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert len(page.all("svg")) == 8
@@ -273,9 +271,9 @@ def test_silent_gnuplot_is_refused(tmp_path: Path) -> None:
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, 2_000)
-    document = json.loads((path / "run.json").read_text()) | {"schema": "skblab.run/3"}
+    document = json.loads((path / "run.json").read_text()) | {"schema": "skblab.run/4"}
     (path / "run.json").write_text(json.dumps(document))
-    with pytest.raises(RecordError, match=r"schema: Input should be .* or 'skblab\.run/2'"):
+    with pytest.raises(RecordError, match=r"schema: Input should be .* or 'skblab\.run/3'"):
         build_report(path, fake_gnuplot)
 
 

@@ -108,9 +108,9 @@ def test_shipped_example_validates_and_is_real() -> None:
     assert schema_checks.folder_fits(EXAMPLE) == OF_A_DEMO
     run = load(EXAMPLE)
     assert not run.document.synthetic
-    ledger = run.ledger("wall")
-    assert ledger is not None
-    assert ledger.sent == run.document.plan.packets
+    exchange = run.exchange("wall")
+    assert exchange is not None
+    assert exchange.sent == run.document.plan.packets
     [exact] = exact_summary.of(run)
     assert len(exact.costs) == 2
     assert all(cost.repeats for cost in exact.costs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A study's figures: what its scripts print, the statistics, the account, the published table."""
+"""A study's figures: what its scripts print, the statistics, the ledger, the published table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.console import Console
 
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.formats import study
+from skblab_analysis.formats.ledger import refuse
 from skblab_analysis.formats.study import Figures, Printed
-from skblab_analysis.layers.account import refuse
 from skblab_analysis.report.study import table
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "runners/studies/published/murshed-2016.csv"
@@ -28,8 +28,8 @@ def printed(lines: list[str], stderr: str = "", **counts: int) -> Printed:
 
 
 def missing(found: Printed, protocol: str, *, resent: bool = False) -> dict[str, int]:
-    account = study.account(0, found, protocol, 3, 100, resent=resent)
-    return {name: count for name, count in account.unaccounted.items() if count}
+    ledger = study.ledger(0, found, protocol, 3, 100, resent=resent)
+    return {name: count for name, count in ledger.unaccounted.items() if count}
 
 
 def test_lines_are_packets() -> None:
@@ -47,12 +47,12 @@ def test_a_script_without_its_counts_is_no_result() -> None:
         study.read_printed(["ready", "udp 1 100", "begun: 1"], "")
 
 
-def test_a_closed_account_of_udp() -> None:
+def test_a_closed_ledger_of_udp() -> None:
     assert missing(printed(["udp 1 100"] * 3), "udp") == {}
     assert missing(printed(["udp 1 100"] * 3, begun=5, unwanted=1, freed=1), "udp") == {}
 
 
-def test_a_closed_account_of_tcp_counts_bytes() -> None:
+def test_a_closed_ledger_of_tcp_counts_bytes() -> None:
     two_in_one = printed(["tcp 1 100"] * 2, begun=3, merged=1, merged_bytes=100)
     assert missing(two_in_one, "tcp") == {}
     assert missing(printed(["tcp 1 300"]), "tcp") == {}
@@ -82,7 +82,7 @@ def test_what_is_missing_has_a_name_and_is_refused(
 ) -> None:
     assert missing(found, protocol) == complaint
     with pytest.raises(RefusedError, match=next(iter(complaint))):
-        refuse(study.account(0, found, protocol, 3, 100, resent=False), 0.1)
+        refuse(study.ledger(0, found, protocol, 3, 100, resent=False), 0.1)
 
 
 def test_segments_that_came_twice_are_not_missing_where_both_pass() -> None:

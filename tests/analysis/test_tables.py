@@ -36,8 +36,9 @@ def test_golden_tables_fit_eighty_columns(tmp_path: Path) -> None:
 def test_long_times_of_many_packets_are_not_cut(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(20_000), synthetic=True)
     shapes = (*[(1_000, 0.5)] * 6, (30_000_000, 1.0), (700, 0.5))
-    folder.record_wall(
-        synthetic_run.pathlat(shapes=shapes), synthetic_run.sender(), synthetic_run.receiver()
+    folder.record_probe(
+        synthetic_run.pathlat(shapes=shapes),
+        said=(synthetic_run.sender(), synthetic_run.receiver()),
     )
     assert "…" not in text(*of_run(folder.path))
 

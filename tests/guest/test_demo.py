@@ -47,7 +47,7 @@ def outcome(
 
 
 def test_every_packet_is_accounted_for(outcome: Outcome) -> None:
-    ledger = outcome.run.ledger("wall")
+    ledger = outcome.run.exchange("wall")
     assert ledger is not None
     assert ledger.sent == PACKETS
     assert ledger.sent == ledger.received + ledger.lost
@@ -69,7 +69,7 @@ def test_every_packet_is_accounted_for(outcome: Outcome) -> None:
 def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
     rows = parquet.read_table(outcome.folder / "layers_summary.parquet").to_pylist()
     for path, number in (("receive", 8), ("send", 5)):
-        (whole,) = [row for row in rows if row["path"] == path and row["kind"] == "total"]
+        (whole,) = [row for row in rows if row["path"] == path and row["kind"] == "path"]
         parts = [row for row in rows if row["path"] == path and row["kind"] == "layer"]
         assert len(parts) == number
         # Each interval is rounded to nanoseconds for itself.
@@ -80,12 +80,14 @@ def test_layers_add_up_to_the_whole(outcome: Outcome) -> None:
 
 def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
     [exact] = exact_summary.of(outcome.run)
-    assert [cost.setting for cost in exact.costs] == ["rp_filter=0", "rp_filter=1"]
+    assert [cost.setting for cost in exact.costs] == ["baseline", "baseline again", "rp_filter=1"]
     for cost in exact.costs:
         assert cost.boots == 2
         assert cost.spread is not None
         assert cost.spread <= 0.001, cost
-    assert exact.differences[0].difference.significant
+    found = {one.setting: one.difference for one in exact.differences}
+    assert found["rp_filter=1"].significant
+    assert not found["baseline again"].significant
 
 
 def test_instructions_per_packet_are_those_of_this_kernel(
@@ -94,7 +96,9 @@ def test_instructions_per_packet_are_those_of_this_kernel(
     [exact] = exact_summary.of(outcome.run)
     figures = {cost.setting: cost.mean for cost in (*exact.costs, *exact.testers)}
     # rp_filter=1 looks a route up for the source.
-    figures["difference"] = exact.differences[0].difference.effect
+    [figures["difference"]] = [
+        one.difference.effect for one in exact.differences if one.setting == "rp_filter=1"
+    ]
     hold("test_demo", figures, stock, lab)
 
 
@@ -102,6 +106,9 @@ def test_the_folder_is_as_the_design_says(outcome: Outcome) -> None:
     document = json.loads((outcome.folder / "run.json").read_text())
     assert document["state"] == "finished"
     assert document["environment"]["kernel"]["patches"]
+    assert document["environment"]["guests"].keys() == {"wall", "exact"}
+    for name in ("layers.sh", "exact.sh", "console-wall.log", "console-exact-1.log"):
+        assert (outcome.folder / "logs" / name).stat().st_size > 0
     for name in ("journal.jsonl", "trials.parquet", "layers.parquet"):
         assert (outcome.folder / name).stat().st_size > 0
     report = outcome.folder / "report"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Forwarding costs the same whoever measures it: demo, benchmark and sweep, in one guest."""
+"""Forwarding costs the same whoever measures it: benchmark and sweep, in one guest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from skblab.bench import measure as bench
 from skblab.bench.plan import Row
-from skblab.demo import forwarding as demo
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
@@ -28,7 +27,7 @@ PACKETS = 5_000
 # with who receives it costs 4 530.
 PATH = 2_661
 SHARE = 0.01
-STREAM = Stream(family=4, frame=demo.FRAME_BYTES + 4, flows=1)
+STREAM = Stream(family=4, frame=64, flows=1)
 
 
 @pytest.fixture
@@ -40,12 +39,6 @@ def transport(stock: Kernel, lab: LabRoot) -> Iterator[Transport]:
 
 def run(transport: Transport, script: str) -> list[str]:
     return transport.script(script, seconds=600).check("a script").stdout.splitlines()
-
-
-def of_demo(transport: Transport) -> float:
-    lines = run(transport, demo.script(PACKETS, repeats=1))
-    trials = {one.setting: one for one in (demo.Line.parse(line).trial(0) for line in lines)}
-    return trials["rp_filter=0"].per_packet - trials["tester"].per_packet
 
 
 def of_bench(transport: Transport) -> float:
@@ -60,7 +53,7 @@ def of_bench(transport: Transport) -> float:
 def of_sweep(transport: Transport) -> float:
     testbed = Netns(transport, cpus=1)
     testbed.prepare(Traffic())
-    # With GRO veth has NAPI, which the two others' router is without.
+    # With GRO veth has NAPI, which the benchmark's router is without.
     run(transport, "for one in r0 r1; do ip netns exec router ethtool -K $one gro off; done")
 
     def counted(*, tester: bool) -> float:
@@ -73,7 +66,7 @@ def of_sweep(transport: Transport) -> float:
 
 
 def test_all_have_the_same_figure(transport: Transport) -> None:
-    measures: tuple[Callable[[Transport], float], ...] = (of_demo, of_bench, of_sweep)
+    measures: tuple[Callable[[Transport], float], ...] = (of_bench, of_sweep)
     for measure in measures:
         assert measure(transport) == pytest.approx(PATH, rel=SHARE), measure.__name__
         run(transport, "ip -all netns delete")

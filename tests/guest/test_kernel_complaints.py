@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from skblab.cli import app
-from skblab.demo import layers
 from skblab.lab.kernel import Kernel
 from skblab.machine.counters import Values
-from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport
 from skblab.machine.watch import HostLog
+from skblab.probe import loads
 from skblab.testbeds.netns import Netns
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.load import Run, load
@@ -62,26 +61,28 @@ def shown(done: Result, results: Path) -> Run:
 
 
 def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure, heard = layers.measure, []
+    send, heard = loads.Traffic.run, []
 
-    def warned(guest: Guest, packets: int, rate: int, scripts: Path) -> layers.Documents:
-        log = HostLog(guest.transport)
-        found = measure(guest, packets, rate, scripts)
+    def warned(
+        sending: loads.Traffic, transport: Transport, meanwhile: Callable[[], object]
+    ) -> loads.Sent:
+        log = HostLog(transport)
+        found = send(sending, transport, meanwhile)
         log.poll()
         before = list(log.findings)
-        warn(guest.transport)
+        warn(transport)
         log.poll()
         heard.append((before, [one.text for one in log.findings]))
         return found
 
-    monkeypatch.setattr(layers, "measure", warned)
+    monkeypatch.setattr(loads.Traffic, "run", warned)
     done = command(["demo", "--packets", "1009", "--exact-packets", "1000"], tmp_path, monkeypatch)
     run = shown(done, tmp_path)
     assert [(row.state, row.reason) for row in run.trials] == [
         ("invalid", f"kernel warning (guest): {WARNING}")
     ]
     assert run.document.state == "failed"
-    assert run.ledger() is None
+    assert run.ledgers() == []
     assert [one.trials for one in run.complaints()] == [(0,)]
     # The same kernel, heard as a host's is.
     assert heard == [([], [WARNING])]

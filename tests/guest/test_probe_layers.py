@@ -48,7 +48,7 @@ def test_udp_by_the_kernels_samples(run_skblab: Skblab, tmp_path: Path) -> None:
     assert found["samples"]["filtered"] >= 3001
     runs = list(tmp_path.glob("layers-*/run.json"))
     assert len(runs) == 1
-    assert json.loads(runs[0].read_text())["accounts"][0]["ended"] == 3001
+    assert json.loads(runs[0].read_text())["ledgers"][0]["ended"] == 3001
 
 
 @pytest.mark.guest
@@ -67,7 +67,7 @@ def test_forwarded_tcp_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab, tmp_p
     assert late["recorded"] == len(late["packets"]) == 5
     assert late["limited"] == late["packets_late"] - 5 > 0
     for packet in late["packets"]:
-        assert sum(packet["times"].values()) <= packet["total_ns"]
+        assert sum(packet["times"].values()) <= packet["since_entry_ns"]
         assert packet["protocol"] in (6, 58)
         assert packet["cpu_did"]
 

@@ -163,9 +163,9 @@ def test_copies_are_in_the_layers_and_counted(bed: Bed, tool: str) -> None:
     pathlat, scripts = bed.multicast(tool)
     assert list(agreement.same_samples(scripts, pathlat)) == []
     receive = scripts.scripts[0]
-    assert receive.leg is not None
+    assert receive.path_time is not None
     # The reader's, and the few that the others had room for.
-    assert receive.leg.count == pathlat.path("receive").ends.delivered > PACKETS
+    assert receive.path_time.count == pathlat.path("receive").ends.delivered > PACKETS
     assert receive.copies > PACKETS
 
 
@@ -175,7 +175,7 @@ def test_a_dropped_copy_is_not_the_packet(bed: Bed, tool: str) -> None:
     pathlat, scripts = bed.multicast(tool)
     receive = scripts.scripts[0]
     assert pathlat.path("receive").ends.delivered == PACKETS
-    assert receive.hooked is not None and receive.leg is not None
-    assert receive.leg.count == PACKETS
+    assert receive.hooked is not None and receive.path_time is not None
+    assert receive.path_time.count == PACKETS
     # The messages of the group itself, which nobody reads.
     assert receive.hooked.dropped < 10

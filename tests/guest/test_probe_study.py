@@ -42,14 +42,14 @@ def test_the_study_of_2016(run_skblab: Skblab, tmp_path: Path) -> None:
     (folder,) = tmp_path.glob("study-*")
     run = json.loads((folder / "run.json").read_text())
     assert run["state"] == "finished"
-    accounts = run["accounts"]
+    ledgers = run["ledgers"]
     names = [f"{protocol}_{interval}" for protocol in PROTOCOLS for interval in INTERVALS]
-    for name, account in zip(names, accounts, strict=True):
+    for name, ledger in zip(names, ledgers, strict=True):
         rows = (folder / "logs" / f"{name}.txt").read_text().splitlines()
         times = [[int(cell) for cell in row.split("\t")] for row in rows]
-        assert {one for one, count in account["unaccounted"].items() if count} <= {"missed"}, name
+        assert {one for one, count in ledger["unaccounted"].items() if count} <= {"missed"}, name
         known = ("ended", "merged", "in_flight", "continued", "filtered")
-        assert account["begun"] == sum(account[one] for one in known), name
+        assert ledger["begun"] == sum(ledger[one] for one in known), name
         assert all(ns > 0 for ns, _ in times), name
         if name.startswith("udp"):
             assert [size for _, size in times] == [BYTES] * PACKETS, name

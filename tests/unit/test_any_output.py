@@ -21,7 +21,6 @@ from mutated import Json, contents, documents, examples, json_texts, texts, valu
 from skblab.bench import measure, readers
 from skblab.bench.functions import counts as function_counts
 from skblab.bench.functions.symbols import Symbols
-from skblab.demo import forwarding
 from skblab.knobs import applying
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
@@ -37,7 +36,7 @@ from skblab.selftests import ktap
 from skblab.soak import verdict
 from skblab.testbeds import NETNS, base
 from skblab_analysis.formats import study
-from skblab_analysis.formats.scripts import ScriptName, account
+from skblab_analysis.formats.scripts import ScriptName, ledger
 
 MACHINE = NETNS.machine(4)
 HOST = Machine((Device("r0", beyond=("198.18.0.2",)), Device("r1", beyond=("198.19.0.2",))), cpus=4)
@@ -192,16 +191,6 @@ def test_what_the_throughput_test_prints(text: str) -> None:
     assert all(one.off_kpps > 0 and one.on_kpps > 0 for one in found or ())
 
 
-@examples
-@given(texts("rp_filter=0 1 2000 9000 2000\ntester 2 2000 3000 2000\n"))
-def test_what_the_forwarding_experiment_prints(text: str) -> None:
-    def read() -> None:
-        for line in text.splitlines():
-            assert forwarding.Line.parse(line).trial(0).per_packet > 0
-
-    value_or_line(read)
-
-
 HISTOGRAMS = [{"buckets": [0, 2, 3]} for _ in range(16)]
 READ: dict[str, tuple[Any, str]] = {
     "bpftrace": (
@@ -228,7 +217,15 @@ READ: dict[str, tuple[Any, str]] = {
     "pathlat": (
         readers.pathlat,
         json.dumps(
-            {"paths": [{"path": "send", "layers": [{"to": "ip", "count": 3}], "leg": {"count": 3}}]}
+            {
+                "paths": [
+                    {
+                        "path": "send",
+                        "layers": [{"to": "ip", "count": 3}],
+                        "path_time": {"count": 3},
+                    }
+                ]
+            }
         ),
     ),
     "debugfs": (
@@ -276,8 +273,8 @@ def check_figures(found: Figures, by_hooks: bool) -> None:
     names: tuple[ScriptName, ...] = ("receive", "forward", "napi")
     for name in names:
         document = found.document("bpftrace", name, source, "6.12")
-        if document.leg is not None:
-            assert account(0, "ns", document).missing >= 0
+        if document.path_time is not None:
+            assert ledger(0, "ns", document).missing >= 0
 
 
 def lines(document: Json) -> list[str]:
@@ -331,7 +328,7 @@ def test_what_a_script_of_a_study_prints(printed: str) -> None:
     def read() -> None:
         found = study.read_printed(printed.splitlines(), "")
         assert found.bytes >= 0
-        study.account(0, found, "udp", 3, 64, resent=False)
+        study.ledger(0, found, "udp", 3, 64, resent=False)
         study.figures("udp_network_layer", [one.ns for one in found.packets])
 
     value_or_line(read)

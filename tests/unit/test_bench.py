@@ -170,7 +170,7 @@ def test_pathlat_with_intervals_too_long_to_place() -> None:
         "overflow": 3,
         "negative": 0,
         "layers": [{"to": "stack", "count": 7}, {"to": "user", "count": 7}],
-        "leg": {"count": 7},
+        "path_time": {"count": 7},
     }
     seen = readers.pathlat(json.dumps({"paths": [path]}))
     assert seen == {"receive stack": 10, "receive user": 10, "receive total": 10}

@@ -8,7 +8,6 @@ import subprocess
 import pytest
 
 from skblab.bench import measure, wall
-from skblab.demo import forwarding
 from skblab.lab import paths
 from skblab.testbeds import base, netns
 
@@ -34,7 +33,6 @@ def test_no_other_script_does_it(own: str, script: str) -> None:
 
 def test_all_that_send_have_it_once() -> None:
     for script in (
-        forwarding.script(packets=1),
         measure.script((), boot=0, packets=1, repeats=1),
         wall.script(pairs=1),
         netns.script("lay_out"),

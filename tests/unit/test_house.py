@@ -31,8 +31,6 @@ FOR_ALL = frozenset(("base", "formats", "load", "runfolder"))
 FOR_COMMANDS = FOR_ALL | {"report"}
 OF_A_MEASURE = frozenset(("rows",))
 SHOWS = OF_A_MEASURE | {"series", "summary", "tables", "trial_view", "view"}
-# What account and ledger are made one of removes: then this goes, too.
-SOON = ("skblab_analysis.layers.account",)
 
 
 def imported(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -62,8 +60,7 @@ def runner_faults(file: Path) -> Iterator[str]:
                 yield f"{where}:{line}: {own} imports {'.'.join(name)}, which is no lower floor"
         elif name[0] == "skblab_analysis":
             whole, parts = (FOR_COMMANDS, SHOWS) if own == "commands" else (FOR_ALL, OF_A_MEASURE)
-            soon = ".".join(name).startswith(SOON)
-            if name[1] not in whole and parts.isdisjoint(name[2:3]) and not soon:
+            if name[1] not in whole and parts.isdisjoint(name[2:3]):
                 yield f"{where}:{line}: {own} imports {'.'.join(name)} of the analysis"
 
 

@@ -163,12 +163,12 @@ def of(source: str, **layer: object) -> PathlatDocument:
         | {"ends": ends | ({"delivered": full["count"]} if name == "receive" else {})}
         | {"seen": {"driver": full["count"], "user": full["count"]} if name == "receive" else {}}
         | known
-        | {"layers": [], "leg": empty, "total": empty}
-        | ({"layers": [full], "leg": full, "total": full} if name == "receive" else {})
+        | {"layers": [], "path_time": empty, "since_entry": empty}
+        | ({"layers": [full], "path_time": full, "since_entry": full} if name == "receive" else {})
         | ({} if name == "receive" else {"seen": {"driver": 0, "user": 0}})
         for name in ("receive", "forward", "send")
     ]
-    made: dict[str, object] = {"schema": "skblab.pathlat/2", "source": source}
+    made: dict[str, object] = {"schema": "skblab.pathlat/3", "source": source}
     made |= {"kernel": "6.12", "clock_unit": "ns"}
     made |= {"sub_buckets": 16, "merged": 0, "paths": paths, "samples": None if kernel else {}}
     made |= {"flags": {"copy": 0, "negative": 0, "overflow": 0}} if kernel else {}

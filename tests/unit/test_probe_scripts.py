@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Scripts as back ends: what they print becomes a document, an account, and a verdict."""
+"""Scripts as back ends: what they print becomes a document, a ledger, and a verdict."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skblab.probe.verify import agreement
 from skblab.probe.verify.plan import BACKENDS, on_kernels, rounds
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.ledger import refuse
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.run import Plan
-from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, account, series
-from skblab_analysis.layers.account import refuse
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, ledger, series
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 
@@ -91,11 +91,9 @@ def test_both_tools_say_the_same(script: str, names: tuple[str, ...]) -> None:
     assert one.model_copy(update={"backend": "stap"}) == other
     assert [layer.to_point for layer in one.layers] == list(names[:-1])
     assert [layer.from_point for layer in one.layers] == ["driver", *names[:-2]]
-    assert one.leg is not None and one.leg.count == 10
-    assert account(0, "ns", one).missing == 0
-    assert [found.kind for found in series(0, "ns", one)] == ["layer"] * (len(names) - 1) + [
-        "total"
-    ]
+    assert one.path_time is not None and one.path_time.count == 10
+    assert ledger(0, "ns", one).missing == 0
+    assert [found.kind for found in series(0, "ns", one)] == ["layer"] * (len(names) - 1) + ["path"]
 
 
 def test_polls_that_are_not_in_all_maps_are_missed() -> None:
@@ -133,7 +131,7 @@ def test_a_time_less_than_zero_is_missed() -> None:
 
 def test_an_end_that_nobody_saw_is_unaccounted_for() -> None:
     lost = bpftrace.read(traced(**{**HOOKED, "begun": 13, "freed": 1}), "")
-    found = account(0, "ns", lost.document("bpftrace", "receive", "hooks", "6.12"))
+    found = ledger(0, "ns", lost.document("bpftrace", "receive", "hooks", "6.12"))
     assert found.unaccounted == {"missed": 0, "unbalanced": 2}
     assert found.begun == 13 and found.ended == 11
 
@@ -150,7 +148,7 @@ def test_samples_that_are_in_no_layer_are_named() -> None:
     left_out = {"1,0": 2, "1,1": 1, "3,0": 5}
     document = sampled(left_out=left_out, merged=7, copies=4)
     assert document.left_out == {"dropped": 3, "consumed": 5}
-    found = account(0, "ns", document)
+    found = ledger(0, "ns", document)
     assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 4, 0)
     more = ("merged: 7", "copies: 4", "left_out 1 0: 2", "left_out 1 1: 1", "left_out 3 0: 5")
     lines = tapped(LAYERS, 10, *more)
@@ -161,7 +159,7 @@ def test_samples_that_are_in_no_layer_are_named() -> None:
 @pytest.mark.parametrize(("flags", "cause"), [(1, "negative"), (2, "overflow"), (3, "negative")])
 def test_times_that_cannot_be_are_unaccounted_for(flags: int, cause: str) -> None:
     document = sampled(names=(), left_out={f"0,{flags}": 200})
-    found = account(0, "ns", document)
+    found = ledger(0, "ns", document)
     assert (found.ended, found.missing, found.unaccounted[cause]) == (200, 200, 200)
     with pytest.raises(RefusedError, match=f"200 packets are unaccounted for \\(200 {cause}\\)"):
         refuse(found, 0.1)
@@ -180,12 +178,12 @@ def test_all_documents_are_kept_when_one_is_refused(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.logs.iterdir()) == names
 
 
-def test_polls_that_were_missed_are_in_the_first_account(tmp_path: Path) -> None:
+def test_polls_that_were_missed_are_in_the_first_ledger(tmp_path: Path) -> None:
     plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
     documents = [sampled(), sampled("forward", FORWARD), polls(missed=3)]
     folder = RunFolder.create(tmp_path, "layers", plan)
     folder.record_scripts(documents, 100)
-    first, second = load(folder.path).accounts()
+    first, second = load(folder.path).ledgers()
     assert first.unaccounted["polls_missed"] == first.missing == 3
     assert "polls_missed" not in second.unaccounted
     with pytest.raises(RefusedError, match="3 polls_missed"):
@@ -315,12 +313,12 @@ def pathlat_of(scripts: ScriptsDocument) -> PathlatDocument:
     """What pathlat says if it saw what the scripts saw."""
     made = seen_by_pathlat()
     for script, path in zip(scripts.scripts[:2], made["paths"], strict=False):
-        assert script.leg is not None
-        leg = script.leg.model_dump(mode="json", by_alias=True)
-        path["ends"][path["usual_end"]] = script.leg.count
-        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.leg.count)
+        assert script.path_time is not None
+        leg = script.path_time.model_dump(mode="json", by_alias=True)
+        path["ends"][path["usual_end"]] = script.path_time.count
+        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.path_time.count)
         layers = [one.model_dump(mode="json", by_alias=True) for one in script.layers]
-        path |= {"leg": leg, "total": leg, "layers": layers, "copies": script.copies}
+        path |= {"path_time": leg, "since_entry": leg, "layers": layers, "copies": script.copies}
     return parse(PathlatDocument, json.dumps(made), "it")
 
 

@@ -56,14 +56,14 @@ def path(name: str, count: int, **ends: int) -> dict[str, Any]:
         "overflow": 0,
         "reentered": 0,
         "layers": [],
-        "leg": whole,
-        "total": whole,
+        "path_time": whole,
+        "since_entry": whole,
     }
 
 
 def document(receive: int = 100, forward: int = 0, **more: object) -> dict[str, Any]:
     return {
-        "schema": "skblab.pathlat/2",
+        "schema": "skblab.pathlat/3",
         "kernel": "6.12",
         "clock_unit": "ns",
         "sub_buckets": 16,

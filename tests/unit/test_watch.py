@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,8 @@ import synthetic_run
 
 from skblab.bench import measure, plan, programs, wall
 from skblab.bench import run as bench
-from skblab.commands import demo as demo
-from skblab.demo import forwarding, layers
-from skblab.lab import tools
+from skblab.demo.run import Demo
+from skblab.lab import kernel, tools
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.console import Console, Finding, Kind
 from skblab.lab.guest.errors import GuestError
@@ -28,12 +28,13 @@ from skblab.machine.recording import begins, watched
 from skblab.machine.transport import Transport, TransportError
 from skblab.machine.transport.base import Done
 from skblab.machine.watch import HostLog, Watch, heard_of
-from skblab.probe import loads
+from skblab.probe import environment, layers, loads, targets
 from skblab.probe.cost import wall as cost
 from skblab.probe.loads import Load
 from skblab.selftests import guestrun
+from skblab.sweep.request import Parameters, unfinished
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.cost import Probe
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
@@ -207,39 +208,59 @@ def guests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list
         console.poll()
 
     monkeypatch.setattr(Guest, "boot", boot)
-    for module in (demo, bench):
-        monkeypatch.setattr(module, "describe_guest", lambda guest: None)
+    monkeypatch.setattr(bench, "describe_guest", lambda guest: None)
     monkeypatch.setattr(bench, "describe", lambda *_: synthetic_run.environment())
     return lambda: consoles
 
 
-def test_the_demos_trials(
-    folder: RunFolder, guests: Callable[[], list[Path]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("complains", [True, False])
+def test_the_demos_timed_trial(
+    folder: RunFolder, log: Path, monkeypatch: pytest.MonkeyPatch, complains: bool
 ) -> None:
-    def timing(*_: object) -> object:
-        say(guests()[-1], WARNING)
-        return layers.Documents("{}", "{}", "{}")
-
-    def counting(*_: object) -> object:
-        # The second of two.
-        say(guests()[-1], LATER)
-        return synthetic_run.exact_trials()
-
-    monkeypatch.setattr(layers, "measure", timing)
-    monkeypatch.setattr(forwarding, "measure", counting)
-    monkeypatch.setattr(
-        RunFolder, "record_wall", lambda self, *_: self.record_probe(PATHLAT, 100.0)
+    say(log, "Run /skblab/bootstrap as init process")
+    console = Console(log)
+    target = SimpleNamespace(
+        name="guest", program="pathlat", release="", transport=NONE, kernel_log=lambda _: console
     )
+    documents = synthetic_run.sender(100), synthetic_run.receiver(100)
+
+    def send(*_: object) -> loads.Sent:
+        if complains:
+            say(log, WARNING)
+        sender, receiver = (json.dumps(document) for document in documents)
+        return loads.Sent(100, 100, documents=(sender, receiver))
+
+    probing = SimpleNamespace(look=lambda: True, end=lambda: json.dumps(synthetic_run.pathlat(100)))
+    nothing = contextlib.nullcontext
+    monkeypatch.setattr(layers, "guest_of_ours", lambda *_: nothing(target))
+    monkeypatch.setattr(layers, "attached", lambda *_: nothing(probing))
+    monkeypatch.setattr(targets, "stamps_for", lambda *_: nothing())
+    monkeypatch.setattr(environment, "describe", lambda *_: synthetic_run.environment())
+    monkeypatch.setattr(loads.Traffic, "run", send)
+    timing = Demo(100, 100, 1000, kernel.Request()).timing
+    if not complains:
+        assert timing.run_in(folder, NONE, REPORTER) == synthetic_run.environment()
+        assert states(folder) == [("good", "")]
+        script = (folder.logs / "layers.sh").read_text()
+        assert "\nip netns exec source /skblab/tools/bin/skblab-traffic send --to" in script
+        return
     with pytest.raises(RefusedError, match=WARNING.partition(" at ")[0]):
-        demo._layers(folder, NONE, NONE, [], 100, 100, REPORTER)
-    with pytest.raises(RefusedError, match="NETDEV WATCHDOG"):
-        demo._forwarding(folder, NONE, NONE, [], 100, REPORTER)
-    assert {state for state, _ in states(folder)} == {"invalid"}
-    assert states(folder)[0][1] == f"kernel warning (guest): {WARNING}"
-    assert {reason for _, reason in states(folder)[1:]} == {f"kernel warning (boot 1): {LATER}"}
+        timing.run_in(folder, NONE, REPORTER)
+    assert states(folder) == [("invalid", f"kernel warning (guest): {WARNING}")]
 
 
-PATHLAT = synthetic_run.pathlat(100)
+def test_the_demos_sweep_is_read_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path))
+    folder = Demo(100, 100, 1000, kernel.Request()).begin()
+    asked = Parameters.of(folder)
+    assert (asked.clock, asked.packets) == ("exact", 1000)
+    assert folder.document.plan.settings == ("baseline", "baseline again", "rp_filter=1")
+    assert folder.document.plan.packets == 100
+    # It is no sweep that could be resumed: its first trial would not be done again.
+    with pytest.raises(UsageError, match=r"run it anew: \./skblab demo --packets 100"):
+        unfinished(folder.path)
 
 
 def bench_run() -> bench.Run:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -143,15 +144,15 @@ class Ends(ToolDocument):
 class PathDocument(ToolDocument):
     """The packets of one path. Histograms and `seen` are about those that came to its usual end.
 
-    `leg` is the time from the first point of `seen` to the last one that its layers reach, `total`
-    the time since the packet's first entry: longer for those that are `reentered`, which came
-    back into the stack through a virtual device. `negative` and `overflow` packets have times
-    that cannot be placed: they are in no histogram. `copies`: further copies of a packet, with
-    any end.
+    `path_time` is from the first point of `seen` to the last one that its layers reach,
+    `since_entry` the time since the packet's first entry: longer for those that are `reentered`,
+    which came back into the stack through a virtual device. `negative` and `overflow` packets have
+    times that cannot be placed: they are in no histogram. `copies`: further copies of a packet,
+    with any end.
 
-    The kernel's own histograms hold all packets, and what is null they do not tell. Of `leg` they
-    may know no more than the sum: then it is one bucket. `unsettled`: by so many packets its counts
-    differ, for the kernel goes on counting while it is read.
+    The kernel's own histograms hold all packets, and what is null they do not tell. Of `path_time`
+    they may know no more than the sum: then it is one bucket. `unsettled`: by so many packets its
+    counts differ, for the kernel goes on counting while it is read.
     """
 
     path: PathName
@@ -166,8 +167,8 @@ class PathDocument(ToolDocument):
     copies: Count | None = None
     unsettled: Count | None = None
     layers: tuple[LayerDistribution, ...]
-    leg: LayerDistribution
-    total: LayerDistribution
+    path_time: LayerDistribution = Field(validation_alias=AliasChoices("path_time", "leg"))
+    since_entry: LayerDistribution = Field(validation_alias=AliasChoices("since_entry", "total"))
 
     @property
     def ended(self) -> int:
@@ -178,7 +179,7 @@ class PathDocument(ToolDocument):
     def _agrees(self, info: ValidationInfo) -> PathDocument:
         if _counting(info):
             return self
-        for layer in (*self.layers, self.leg, self.total):
+        for layer in (*self.layers, self.path_time, self.since_entry):
             for point in (layer.from_point, layer.to_point):
                 if point not in self.seen:
                     raise ValueError(f"layer point {point!r} is not among the points of `seen`")
@@ -195,7 +196,7 @@ class PathDocument(ToolDocument):
                 )
         aside = (self.negative or 0) + (self.overflow or 0)
         placed = self.ended - aside
-        for name, whole in (("leg", self.leg), ("total", self.total)):
+        for name, whole in (("path time", self.path_time), ("time since entry", self.since_entry)):
             if abs(whole.count - placed) > slack:
                 raise ValueError(
                     f"the {name} holds {whole.count} packets of {self.ended} {self.usual_end} "
@@ -209,8 +210,8 @@ class GroupPath(ToolDocument):
 
     path: PathName
     layers: tuple[LayerDistribution, ...]
-    leg: LayerDistribution
-    total: LayerDistribution
+    path_time: LayerDistribution = Field(validation_alias=AliasChoices("path_time", "leg"))
+    since_entry: LayerDistribution = Field(validation_alias=AliasChoices("since_entry", "total"))
 
     @property
     def slowest(self) -> LayerDistribution | None:
@@ -344,7 +345,7 @@ class LatePacket(ToolDocument):
     """
 
     end_ns: Whole
-    total_ns: Whole
+    since_entry_ns: Whole = Field(validation_alias=AliasChoices("since_entry_ns", "total_ns"))
     before_ns: Whole
     times: Mapping[Name, Whole]
     path: PathName
@@ -382,7 +383,7 @@ class LatePacket(ToolDocument):
         """
         done: dict[str, int] = {}
         task = softirq = irq = ""
-        starts = [min(deed.before_end_ns, self.total_ns) for deed in self.cpu_did]
+        starts = [min(deed.before_end_ns, self.since_entry_ns) for deed in self.cpu_did]
         for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=False):
             task = deed.comm or task
             if deed.kind in ("irq", "irq_end"):
@@ -429,9 +430,10 @@ class PathlatDocument(ToolDocument):
 
     `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
     `histograms`: only if the source is the kernel's own, which have no `samples`.
+    Version 2 had `leg` for `path_time`, `total` for `since_entry`, `total_ns` for `since_entry_ns`.
     """
 
-    schema_: Literal["skblab.pathlat/2"] = Field(alias="schema")
+    schema_: Literal["skblab.pathlat/2", "skblab.pathlat/3"] = Field(alias="schema")
     source: Source = "samples"
     hooks: Hooks | None = None
     histograms: KernelCounts | None = None
@@ -471,8 +473,8 @@ class PathlatDocument(ToolDocument):
     def _check_groups(self, groups: tuple[Group, ...]) -> None:
         if len({(group.by, group.name) for group in groups}) != len(groups):
             raise ValueError("a group is given twice")
-        held = sum(path.leg.count for group in groups for path in group.paths)
-        placed = sum(path.leg.count for path in self.paths)
+        held = sum(path.path_time.count for group in groups for path in group.paths)
+        placed = sum(path.path_time.count for path in self.paths)
         if held + self.groups_others != placed:
             raise ValueError(
                 f"the groups hold {held} packets and {self.groups_others} are in none, of {placed}"

@@ -12,11 +12,11 @@ from pydantic import (
     Field,
     NonNegativeFloat,
     StringConstraints,
+    model_validator,
 )
 
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger
+from skblab_analysis.formats.ledger import Ledger, of_before
 from skblab_analysis.trials.rows import Clock, Setting
 
 RunName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=48)]
@@ -99,10 +99,23 @@ class Timing(_Part):
     seconds: NonNegativeFloat
 
 
+def with_one_kind_of_ledgers(found: object) -> object:
+    """Return a document that has ledgers, and had accounts beside them in an older version."""
+    if not isinstance(found, dict):
+        return found
+    kinds = [found.get(name, []) for name in ("ledgers", "accounts")]
+    if not all(isinstance(kind, list) and all(isinstance(e, dict) for e in kind) for kind in kinds):
+        return found
+    rest = {name: value for name, value in found.items() if name != "accounts"}
+    return rest | {"ledgers": [of_before(ledger) for kind in kinds for ledger in kind]}
+
+
 class RunDocument(_Part):
     """The whole of `run.json`."""
 
-    schema_: Literal["skblab.run/1", "skblab.run/2"] = Field(default="skblab.run/2", alias="schema")
+    schema_: Literal["skblab.run/1", "skblab.run/2", "skblab.run/3"] = Field(
+        default="skblab.run/3", alias="schema"
+    )
     name: RunName
     state: Literal["running", "finished", "failed"]
     reason: str = Field(default="", description="why the run failed; empty otherwise")
@@ -114,11 +127,14 @@ class RunDocument(_Part):
         default=0, description="trials in the tables; those in parts/ come after them"
     )
     ledgers: tuple[Ledger, ...] = ()
-    accounts: tuple[Account, ...] = Field(
-        default=(), description="of trials in which the probe alone knows what came"
-    )
     environment: Environment | None = None
     versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
     commands: tuple[Command, ...] = ()
     timings: tuple[Timing, ...] = ()
     gaps: tuple[str, ...] = Field(default=(), description="what could not be seen, in sentences")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_before(cls, found: object) -> object:
+        """Until version 2 a run had accounts beside its ledgers."""
+        return with_one_kind_of_ledgers(found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a bpftrace or SystemTap script of probes/ told: a document, its series, its account.
+"""What a bpftrace or SystemTap script of probes/ told: a document, its series, its ledger.
 
 A script times one path, or NAPI. Where it hooks functions it does not know how a packet will end
 when it passes a point, so that a layer counts all packets that passed, other than `pathlat`.
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from skblab_analysis.base.whole import Count
+from skblab_analysis.formats.ledger import Ledger
 from skblab_analysis.formats.pathlat import LayerDistribution, Name, NapiDistribution, PathName
-from skblab_analysis.layers.account import Account
 from skblab_analysis.layers.rows import Unit
 from skblab_analysis.layers.series import Series, of_layer, of_napi
 
@@ -40,7 +40,9 @@ class ScriptDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_: Literal["skblab.script/1"] = Field(default="skblab.script/1", alias="schema")
+    schema_: Literal["skblab.script/1", "skblab.script/2"] = Field(
+        default="skblab.script/2", alias="schema"
+    )
     backend: Tool
     script: ScriptName
     source: Literal["samples", "hooks"]
@@ -56,14 +58,18 @@ class ScriptDocument(BaseModel):
         default_factory=dict, description="samples in no layer, by end; of the usual one, by flag"
     )
     layers: tuple[LayerDistribution, ...] = ()
-    leg: LayerDistribution | None = Field(default=None, description="the whole path")
+    path_time: LayerDistribution | None = Field(
+        default=None,
+        validation_alias=AliasChoices("path_time", "leg"),
+        description="the whole path; `leg` in version 1",
+    )
     napi: tuple[NapiDistribution, ...] = ()
 
     @model_validator(mode="after")
     def _agrees(self) -> ScriptDocument:
-        if self.script == "napi" and (self.layers or self.leg):
+        if self.script == "napi" and (self.layers or self.path_time):
             raise ValueError("a script of NAPI has no layers")
-        if self.script != "napi" and self.leg is None:
+        if self.script != "napi" and self.path_time is None:
             raise ValueError("a script of a path has a whole path, were it empty")
         if (self.hooked is not None) != (self.source == "hooks" and self.script != "napi"):
             raise ValueError("scripts that hook a path's functions, and no others, have `hooked`")
@@ -82,37 +88,37 @@ class ScriptsDocument(BaseModel):
 def series(trial: int, unit: Unit, document: ScriptDocument) -> list[Series]:
     """Return every histogram of a script, layers in the order of the path."""
     found = [of_napi(trial, unit, figure) for figure in document.napi]
-    if document.leg is None or not document.leg.count:
+    if document.path_time is None or not document.path_time.count:
         return found
     path: PathName = "forward" if document.script == "forward" else "receive"
     found += [of_layer(trial, unit, path, "layer", layer) for layer in document.layers]
-    return [*found, of_layer(trial, unit, path, "total", document.leg)]
+    return [*found, of_layer(trial, unit, path, "path", document.path_time)]
 
 
-def accounts(
+def ledgers(
     first: int, unit: Unit, documents: Sequence[ScriptDocument]
-) -> list[tuple[ScriptDocument, Account]]:
-    """Return the account of each script of a path, with trials from `first` on.
+) -> list[tuple[ScriptDocument, Ledger]]:
+    """Return the ledger of each script of a path, with trials from `first` on.
 
     The first has what scripts of NAPI missed, whose figures are the first trial's as well.
     """
-    timed = [document for document in documents if document.leg is not None]
-    found = [account(first + number, unit, document) for number, document in enumerate(timed)]
-    polls = [document.missed for document in documents if document.leg is None]
+    timed = [document for document in documents if document.path_time is not None]
+    found = [ledger(first + number, unit, document) for number, document in enumerate(timed)]
+    polls = [document.missed for document in documents if document.path_time is None]
     if found and polls:
         unaccounted = {**found[0].unaccounted, "polls_missed": sum(polls)}
         found[0] = found[0].model_copy(update={"unaccounted": unaccounted})
     return list(zip(timed, found, strict=True))
 
 
-def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
-    """Return the account of a script of a path.
+def ledger(trial: int, unit: Unit, document: ScriptDocument) -> Ledger:
+    """Return the ledger of a script of a path.
 
     One that hooks functions sees a packet begin as well: begun = whole paths + merged + freed +
     dropped + under way + again; the difference is unaccounted for.
     """
-    assert document.leg is not None
-    whole, hooked = document.leg.count, document.hooked
+    assert document.path_time is not None
+    whole, hooked = document.path_time.count, document.hooked
     unaccounted = {"missed": document.missed}
     if document.source == "samples":
         unaccounted |= {name: document.left_out.get(name, 0) for name in ("negative", "overflow")}
@@ -121,7 +127,7 @@ def account(trial: int, unit: Unit, document: ScriptDocument) -> Account:
         ended = whole + hooked.freed + hooked.dropped
         known = ended + hooked.merged + hooked.under_way + hooked.again
         unaccounted["unbalanced"] = abs(hooked.begun - known)
-    return Account(
+    return Ledger(
         trial=trial,
         path="forward" if document.script == "forward" else "receive",
         unit=unit,

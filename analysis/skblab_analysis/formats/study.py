@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 from skblab_analysis.base.checked import RecordError, parse
 from skblab_analysis.base.errors import understood
 from skblab_analysis.base.whole import MOST_COUNTED, whole
-from skblab_analysis.layers.account import Account
+from skblab_analysis.formats.ledger import Ledger
 
 PACKET = re.compile(r"(udp|tcp) (-?\d+) (\d+)")
 COUNT = re.compile(
@@ -91,10 +91,10 @@ def read_printed(lines: Iterable[str], stderr: str) -> Printed:
     return Printed(tuple(packets), Counts(**counts), skipped, "".join(said) + stderr)
 
 
-def account(
+def ledger(
     trial: int, printed: Printed, protocol: str, packets: int, size: int, *, resent: bool
-) -> Account:
-    """Return the account of one experiment: what began, and what must have come.
+) -> Ledger:
+    """Return the ledger of one experiment: what began, and what must have come.
 
     UDP: a line for each of `packets`. TCP: its bytes, for the kernel makes segments as it likes;
     with `resent`, those that came twice count twice.
@@ -108,7 +108,7 @@ def account(
         missing = packets * size - printed.bytes
         uncounted = max(missing, 0 if resent else -missing)
         uncounted = -(-uncounted // size)
-    return Account(
+    return Ledger(
         trial=trial,
         unit="ns",
         source="hooks",

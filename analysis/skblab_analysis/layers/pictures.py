@@ -28,7 +28,7 @@ from skblab_analysis.layers.words import PATHS, label
 
 def distribution(name: str, what: str, title: str, found: Sequence[Series]) -> Picture:
     """Return the distributions of series, each of which holds a value; `what` is counted."""
-    curves = [Curve(label(series), series.histogram, series.kind == "total") for series in found]
+    curves = [Curve(label(series), series.histogram, series.kind == "path") for series in found]
     return pictures.distribution(name, what, title, found[0].unit, curves)
 
 
@@ -55,7 +55,7 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
             _share_line(series, label(series), start, start + width, coloured[series.layer], words)
         )
         start += width
-    totals = [series for series in found if series.kind == "total"]
+    totals = [series for series in found if series.kind == "path"]
     if without is None:
         for series in totals:
             mean = series.histogram.total / packets
@@ -112,7 +112,7 @@ def _median(series: Series) -> float:
 def _share_words(found: Sequence[Series]) -> str:
     parts = []
     for series in found:
-        name = "the whole path" if series.kind == "total" else label(series)
+        name = "the whole path" if series.kind == "path" else label(series)
         histogram = series.histogram
         figures = [
             f"mean {quantity(histogram.mean, series.unit)}",

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 from pydantic import NonNegativeFloat
 
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Table, Text
+from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Plain, Table, Text
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.pathlat import PathlatDocument, PathName
 from skblab_analysis.trials.rows import OfTrial, TrialRow
 
 # The path of a router's packets.
 PATH: PathName = "forward"
-Kind = Literal["layer", "total", "entry", "napi", "arrival"]
+Kind = Literal["layer", "path", "since_entry", "napi", "arrival"]
 Counted = Literal["packet", "poll"]
 Unit = Literal["ns", "instructions"]
 BY_COUNTED = "by column `counted`"
@@ -67,7 +67,7 @@ class OfSeries(Numbered):
         Kind,
         Column(
             NO_UNIT,
-            "`layer`, `total` (the whole path), `entry` (whole path and what was before), `napi`, "
+            "`layer`, `path` (path time), `since_entry` (time since first entry), `napi`, "
             "or `arrival` (a tester's: latency, inter-arrival time, jitter).",
         ),
     ]
@@ -122,10 +122,26 @@ class SeriesRow(OfSeries):
     p99_99: Annotated[Quantile, Column(BY_ROW, "To 1/16; null below 100 000 values.")]
 
 
-BUCKETS = Table(BucketRow, "layers", "one bucket of one histogram that holds at least one value")
+# What kinds were called in version 1.
+_KINDS = {"total": "path", "entry": "since_entry"}
+
+
+def _older(row: Plain) -> Plain:
+    return row | {"kind": _KINDS.get(row["kind"], row["kind"])}
+
+
+BUCKETS = Table(
+    BucketRow,
+    "layers",
+    "one bucket of one histogram that holds at least one value",
+    version=2,
+    older=_older,
+)
 SUMMARIES = Table(
     SeriesRow,
     "layers_summary",
     "one histogram: its exact figures, and percentiles from its buckets",
+    version=2,
+    older=_older,
 )
 TABLES = (BUCKETS, SUMMARIES)

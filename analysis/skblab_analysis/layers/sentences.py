@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from skblab_analysis.base.words import joined, quantity, share, spaced
+from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import PathName
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.tables import lost_words, share_of_total
 from skblab_analysis.layers.words import CONTEXTS, PATHS, about, label
@@ -37,23 +36,25 @@ def headline(run: Run) -> str | None:
 
 def sentences(run: Run) -> list[str]:
     """Return the findings, one sentence or two each."""
-    ledger = run.ledger("wall") or run.ledger("exact")
-    if ledger is not None:
-        found = timed(run, "wall") or timed(run, "exact")
-        return [*_whole(found), *_longest(found), *_sender(run, ledger), _account(ledger)]
-    for clock in CLOCKS:
-        if accounts := run.accounts(clock):
+    # The first clock of which it is known what was sent, else the first that has any.
+    for clock in sorted(CLOCKS, key=lambda clock: run.exchange(clock) is None):
+        if ledgers := run.ledgers(clock):
             found = timed(run, clock)
-            return [*_whole(found), *_longest(found), _probed(accounts)]
+            said = [*_whole(found), *_longest(found)]
+            if exchange := run.exchange(clock):
+                return [*said, *_sender(run, ledgers[-1]), _exchanged(exchange)]
+            return [*said, _probed(ledgers)]
     return []
 
 
 def unseen(run: Run) -> list[str]:
     """Return what the last good trials could not see."""
-    ledgers = [ledger for clock in CLOCKS if (ledger := run.ledger(clock)) is not None]
-    said = [sentence for ledger in ledgers for sentence in _blind_spots(run, ledger)]
+    said = []
     for clock in CLOCKS:
-        if run.ledger(clock) is None and run.accounts(clock):
+        ledgers = run.ledgers(clock)
+        if exchange := run.exchange(clock):
+            said += _blind_spots(run, ledgers[-1], exchange)
+        if ledgers:
             said += _silent(polls(run, clock))
     return said
 
@@ -61,16 +62,16 @@ def unseen(run: Run) -> list[str]:
 def main_path(run: Run, clock: Clock) -> PathName:
     """Return the path that a run is about: the received packets', or the first that has any.
 
-    A router's own few packets are not what it is there for: without a ledger, the most packets.
+    A router's own few packets are not what it is there for: of unknown ones, the most packets.
     """
-    if run.ledger(clock) is not None:
+    if run.exchange(clock) is not None:
         return "receive"
     counts = {path: _wholes(timed(run, clock, path)) for path in PATHS}
     return max(counts, key=lambda path: counts[path])
 
 
 def _wholes(found: Sequence[Series]) -> int:
-    return sum(series.histogram.count for series in found if series.kind == "total")
+    return sum(series.histogram.count for series in found if series.kind == "path")
 
 
 def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
@@ -87,14 +88,10 @@ def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
 
 def polls(run: Run, clock: Clock) -> list[Series]:
     """Return the NAPI figures of a clock's trials, those with a value."""
-    ledger = run.ledger(clock)
-    trials = (
-        [account.trial for account in run.accounts(clock)] if ledger is None else [ledger.trial]
-    )
     return [
         series
-        for trial in trials
-        for series in run.of_trial(trial)
+        for ledger in run.ledgers(clock)
+        for series in run.of_trial(ledger.trial)
         if series.kind == "napi" and _filled(series)
     ]
 
@@ -123,7 +120,7 @@ def _whole(found: Sequence[Series]) -> list[str]:
         parts.append(f"the slowest took {most}{quantity(histogram.maximum, unit)}")
         packets = spaced(histogram.count)
         where = f"From {series.from_point} to {series.to_point}, of {packets} packets"
-        if series.kind == "entry":
+        if series.kind == "since_entry":
             where = "With what was before, since they first entered the stack"
         said.append(f"{where}, {joined(parts)}.")
     return said
@@ -180,7 +177,7 @@ def _sender(run: Run, ledger: Ledger) -> list[str]:
 
 
 def _mean_of_whole(found: Sequence[Series]) -> float | None:
-    return next((series.histogram.mean for series in found if series.kind == "total"), None)
+    return next((series.histogram.mean for series in found if series.kind == "path"), None)
 
 
 def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None]) -> Series | None:
@@ -188,10 +185,10 @@ def _largest(layers: Sequence[Series], figure: Callable[[Series], float | None])
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def _probed(accounts: Sequence[Account]) -> str:
+def _probed(ledgers: Sequence[Ledger]) -> str:
     """Say what a probe that knows nothing of the sender could not account for."""
-    ended = sum(account.ended for account in accounts)
-    missing = sum(account.missing for account in accounts)
+    ended = sum(ledger.ended for ledger in ledgers)
+    missing = sum(ledger.missing for ledger in ledgers)
     if not missing:
         return f"All {spaced(ended)} packets’ paths that the probe saw end are accounted for."
     return (
@@ -200,50 +197,50 @@ def _probed(accounts: Sequence[Account]) -> str:
     )
 
 
-def _account(ledger: Ledger) -> str:
-    lost = f"{spaced(ledger.lost)} were lost"
-    if ledger.lost and lost_words(ledger):
-        lost += f" ({lost_words(ledger)})"
-    if not ledger.lost:
+def _exchanged(exchange: Exchange) -> str:
+    lost = f"{spaced(exchange.lost)} were lost"
+    if exchange.lost and lost_words(exchange):
+        lost += f" ({lost_words(exchange)})"
+    if not exchange.lost:
         lost = "none was lost"
-    missed = [count for count in ledger.points if count.not_seen]
+    missed = [count for count in exchange.points if count.not_seen]
     seen = "every point of the path saw every one of them"
     if missed:
         seen = joined([f"{count.point} missed {spaced(count.not_seen)}" for count in missed])
-    sent, received = spaced(ledger.sent), spaced(ledger.received)
+    sent, received = spaced(exchange.sent), spaced(exchange.received)
     return f"Of {sent} packets sent {received} arrived and {lost}; {seen}."
 
 
-def _blind_spots(run: Run, ledger: Ledger) -> list[str]:
+def _blind_spots(run: Run, ledger: Ledger, exchange: Exchange) -> list[str]:
     said = []
     trial = run.trials[ledger.trial]
-    if trial.late and trial.late > LATE_SHARE * ledger.sent:
+    if trial.late and trial.late > LATE_SHARE * exchange.sent:
         said.append(
             f"The sender could not keep its rate: {spaced(trial.late)} packets left more than "
             f"{quantity(trial.late_threshold, 'ns')} late (mean "
             f"{quantity(trial.late_mean, 'ns')}, worst {quantity(trial.late_max, 'ns')}). "
             "They came in bursts, so part of the time in a queue is waiting for each other."
         )
-    if ledger.unsampled:
-        said.append(f"{spaced(ledger.unsampled)} packets were read but left no sample.")
-    if ledger.lost_elsewhere:
-        said.append(f"{spaced(ledger.lost_elsewhere)} packets were lost where no point sees them.")
-    absent = [count.point for count in ledger.points if not count.seen]
+    if exchange.unsampled:
+        said.append(f"{spaced(exchange.unsampled)} packets were read but left no sample.")
+    if exchange.lost_elsewhere:
+        said.append(
+            f"{spaced(exchange.lost_elsewhere)} packets were lost where no point sees them."
+        )
+    absent = [count.point for count in exchange.points if not count.seen]
     if absent:
         said.append(
             f"No packet was stamped at {joined(absent)}: absent in this kernel, or not on the path."
         )
-    skipped = [count.point for count in ledger.sent_points if not count.seen]
+    skipped = [count.point for count in exchange.sent_points if not count.seen]
     if skipped:
         said.append(f"No packet was stamped at {joined(skipped)} on the sender’s path.")
     if ledger.merged:
         said.append(f"{spaced(ledger.merged)} packets were merged into others and timed as these.")
-    for cause, count in ledger.unplaced.items():
-        if count:
+    for cause, count in ledger.unaccounted.items():
+        if count and cause != "unsampled":
             said.append(f"{spaced(count)} samples could not be placed: {cause}.")
-    return said + _silent(
-        [series for series in run.of_trial(ledger.trial) if series.kind == "napi"]
-    )
+    return said
 
 
 def _silent(found: Sequence[Series]) -> list[str]:

@@ -44,8 +44,8 @@ class Series:
     """A histogram with its name and units. `context` is None but for NAPI figures.
 
     `path` is None for these, and for those of kind `arrival`: what a tester found at its sink. Of
-    kind `total` is the path that the layers add up to; of kind `entry` the same packets' time
-    since they first entered the stack, where that was before this path.
+    kind `path` is the path time, to which layers add up; of kind `since_entry` the same packets'
+    time since they first entered the stack, where that was before this path.
     `work`: packets that the counted polls handled in all; None where it is not known.
     """
 
@@ -92,17 +92,17 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
     """
     found: list[Series] = []
     for path in document.paths:
-        if path.leg.count:
+        if path.path_time.count:
             found += _path(trial, unit, path)
     return found + [of_napi(trial, unit, figure) for figure in document.napi]
 
 
 def _path(trial: int, unit: Unit, path: PathDocument) -> list[Series]:
     found = [of_layer(trial, unit, path.path, "layer", layer) for layer in path.layers]
-    found.append(of_layer(trial, unit, path.path, "total", path.leg))
+    found.append(of_layer(trial, unit, path.path, "path", path.path_time))
     # Those of the kernel do not tell how many there were; none is known for certain.
     if path.reentered != 0:
-        entry = of_layer(trial, unit, path.path, "entry", path.total)
+        entry = of_layer(trial, unit, path.path, "since_entry", path.since_entry)
         found.append(replace(entry, layer="entry", from_point="entry"))
     return found
 

@@ -208,6 +208,6 @@ def _name(one: Series) -> str | None:
         return DELAY
     if one.path != PATH:
         return None
-    if one.kind == "total":
+    if one.kind == "path":
         return WHOLE
     return f"{one.from_point}→{one.to_point}" if one.kind == "layer" else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of one trial of the probe: layers, NAPI polls, the ledger, the account, late packets.
+"""Tables of one trial of the probe: layers, NAPI polls, the ledger, late packets.
 
 Values stand in the trial's unit, named in the title; a dash is a percentile without enough samples
 (see base/histogram).
@@ -7,7 +7,8 @@ Values stand in the trial's unit, named in the title; a dash is a percentile wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.markup import escape
 from rich.table import Table
@@ -22,9 +23,8 @@ from skblab_analysis.base.words import (
     slowest,
     small_share,
 )
+from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import GroupPath, LateDocument, PathlatDocument, PathName
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import Ledger
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.words import PATHS, label
 
@@ -56,7 +56,7 @@ def share_of_total(series: Series, found: Sequence[Series]) -> float | None:
 
     None without a whole path, or if other packets passed the layer as well, as scripts count.
     """
-    wholes = [other.histogram for other in found if other.kind == "total"]
+    wholes = [other.histogram for other in found if other.kind == "path"]
     total = sum(whole.total for whole in wholes)
     others = series.histogram.count > sum(whole.count for whole in wholes)
     return series.histogram.total / total if total and not others else None
@@ -85,12 +85,12 @@ def layer_table(found: Sequence[Series]) -> Table:
     for name in ("packets", "mean", *shown, "max", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     for series in found:
-        total = series.kind == "total"
+        total = series.kind == "path"
         table.add_row(
             "whole path" if total else label(series).replace(" → ", "→"),
             *_figures(series, scaled, shown.values()),
             ""
-            if series.kind == "entry"
+            if series.kind == "since_entry"
             else share(share_of_total(series, found)).replace(FIXED_SPACE, ""),
             style="bold" if total else None,
         )
@@ -106,11 +106,11 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
     for name in ("packets", "of all", "mean", "p50", "p99", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("most of it in", overflow="fold")
-    whole = document.path(path).leg.count
+    whole = document.path(path).path_time.count
     for group in groups:
         grouped = group.path(path)
         if grouped is not None:
-            histogram = grouped.leg.histogram()
+            histogram = grouped.path_time.histogram()
             table.add_row(
                 group.name,
                 number(histogram.count),
@@ -126,9 +126,9 @@ def group_table(path: PathName, document: PathlatDocument, scaled: Scale) -> Tab
 
 def _slowest(grouped: GroupPath) -> str:
     layer = grouped.slowest
-    if layer is None or not grouped.leg.sum:
+    if layer is None or not grouped.path_time.sum:
         return ""
-    return f"{layer.to_point} ({share(layer.sum / grouped.leg.sum).replace(FIXED_SPACE, '')})"
+    return f"{layer.to_point} ({share(layer.sum / grouped.path_time.sum).replace(FIXED_SPACE, '')})"
 
 
 def napi_table(found: Sequence[Series]) -> Table:
@@ -169,118 +169,112 @@ def _figures(series: Series, scaled: Scale, shown: Iterable[float]) -> list[str]
     ]
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of a ledger: a count, for a point also of what it did not see, and words."""
+
+    name: str
+    count: int
+    missed: int | None = None
+    words: str = ""
+
+
 def ledger_table(ledger: Ledger) -> Table:
-    """Return the ledger: what became of every packet, then each point of the path."""
-    table = titled("Ledger (packets)")
+    """Return the ledger: what became of known packets, what the probe saw, what is missing."""
+    table = titled(ledger_title(ledger))
     table.add_column("what", no_wrap=True)
     table.add_column("packets", justify="right", no_wrap=True)
-    table.add_column("not", justify="right", no_wrap=True)
-    table.add_column("check")
-    table.add_row("sent", number(ledger.sent), "", "= received + lost")
-    table.add_row("received", number(ledger.received), "", "")
-    table.add_row("lost", number(ledger.lost), "", lost_words(ledger))
-    for name, value in rest_of(ledger):
-        table.add_row(name, number(value), "", "")
-    table.add_section()
-    for count in ledger.points:
-        table.add_row(
-            f"seen at {count.point}",
-            number(count.seen),
-            number(count.not_seen),
-            "seen + not = received" if ledger.read == ledger.received else "seen + not = read",
-        )
-    if ledger.sent_points:
-        table.add_section()
-    for count in ledger.sent_points:
-        table.add_row(
-            f"sender at {count.point}",
-            number(count.seen),
-            number(count.not_seen),
-            "seen + not = sent" if count.seen else "not on the path",
-        )
-    return table
-
-
-def account_table(account: Account) -> Table:
-    """Return the account of a probe that does not know what was sent."""
-    table = titled(account_title(account))
-    table.add_column("what", no_wrap=True)
-    table.add_column("packets", justify="right", no_wrap=True)
+    exchange = ledger.exchange
+    if exchange is not None:
+        table.add_column("not", justify="right", no_wrap=True)
     table.add_column("")
-    for name, value, words in account_rows(account):
-        table.add_row(name, number(value), words)
-    table.add_section()
-    for cause, count in account.unaccounted.items():
-        table.add_row(f"unaccounted: {cause}", number(count), "")
-    table.add_row("unaccounted for", small_share(account.share), "of those that ended")
+    for part in ledger_parts(ledger):
+        for line in part:
+            missed = "" if line.missed is None else number(line.missed)
+            middle = () if exchange is None else (missed,)
+            table.add_row(line.name, number(line.count), *middle, line.words)
+        table.add_section()
+    middle = () if exchange is None else ("",)
+    table.add_row("unaccounted for", small_share(ledger.share), *middle, "of those that ended")
     return table
 
 
-def account_title(account: Account) -> str:
+def ledger_title(ledger: Ledger) -> str:
     """Return the title: what is counted, and of which path if the probe saw but one."""
-    return f"Account (paths of packets{f', {account.path}' if account.path else ''})"
+    return f"Ledger (paths of packets{f', {ledger.path}' if ledger.path else ''})"
 
 
-def account_rows(account: Account) -> list[tuple[str, int, str]]:
-    """Return the lines of an account that have something to say: name, packets, words."""
-    rows = [
-        ("begun", account.begun, _begun_words(account)),
-        ("ended", account.ended, ""),
-        ("merged into others", account.merged, ""),
-        ("in flight when it stopped", account.in_flight, ""),
-        ("more in flight at its start", account.earlier, ""),
-        ("continued", account.continued, "entered anew while on their way"),
-        ("unwanted", account.filtered, "by the filters"),
-        ("further copies", account.copies, "among the ended"),
-        *((f"polls: {cause}", n, "in no histogram") for cause, n in account.polls.items()),
+def ledger_parts(ledger: Ledger) -> list[list[Line]]:
+    """Return the lines of a ledger that have something to say, part by part."""
+    exchange = ledger.exchange
+    parts = [[*_of_ends(exchange)], [*_points(exchange)]] if exchange else []
+    missing = [Line(f"unaccounted: {cause}", count) for cause, count in ledger.unaccounted.items()]
+    return [part for part in (*parts, _of_probe(ledger), missing) if part]
+
+
+def _of_ends(exchange: Exchange) -> Iterator[Line]:
+    """Yield what sender and receiver say; lesser figures only if there are any."""
+    yield Line("sent", exchange.sent, words="= received + lost")
+    yield Line("received", exchange.received)
+    yield Line("lost", exchange.lost, words=lost_words(exchange))
+    yield Line("duplicates", exchange.duplicates)
+    yield Line("reordered", exchange.reordered)
+    if_any = (
+        Line("never sent", exchange.unsent),
+        Line("foreign datagrams read", exchange.other),
+        Line("sampled but in no layer", exchange.incomplete),
+        Line("samples of other ends", exchange.other_end),
+        Line("drops of other traffic", exchange.dropped_elsewhere),
+    )
+    yield from (line for line in if_any if line.count)
+
+
+def _points(exchange: Exchange) -> Iterator[Line]:
+    read = "received" if exchange.read == exchange.received else "read"
+    for point in exchange.points:
+        yield Line(f"seen at {point.point}", point.seen, point.not_seen, f"seen + not = {read}")
+    for point in exchange.sent_points:
+        words = "seen + not = sent" if point.seen else "not on the path"
+        yield Line(f"sender at {point.point}", point.seen, point.not_seen, words)
+
+
+def _of_probe(ledger: Ledger) -> list[Line]:
+    begun = "= ended + merged + in flight + continued + unaccounted for"
+    if ledger.source == "histograms":
+        begun = "= ended − further copies + merged + in flight − in flight at its start"
+    found = [
+        ("begun", ledger.begun, begun),
+        ("ended", ledger.ended, ""),
+        ("merged into others", ledger.merged, ""),
+        ("in flight when it stopped", ledger.in_flight, ""),
+        ("more in flight at its start", ledger.earlier, ""),
+        ("continued", ledger.continued, "entered anew while on their way"),
+        ("unwanted", ledger.filtered, "by the filters"),
+        ("further copies", ledger.copies, "among the ended"),
+        *((f"polls: {cause}", n, "in no histogram") for cause, n in ledger.polls.items()),
     ]
     return [
-        (name, value, words)
-        for name, value, words in rows
-        if value is not None and (name == "ended" or value)
+        Line(name, count, words=words)
+        for name, count, words in found
+        if count is not None and (name == "ended" or count)
     ]
 
 
-def _begun_words(account: Account) -> str:
-    if account.source == "histograms":
-        return "= ended − further copies + merged + in flight − in flight at its start"
-    return "= ended + merged + in flight + continued + unaccounted for"
-
-
-def rest_of(ledger: Ledger) -> list[tuple[str, int]]:
-    """Return the ledger's lesser figures; those of faults are given even when zero."""
-    always = [
-        ("duplicates", ledger.duplicates),
-        ("reordered", ledger.reordered),
-        *((f"unplaced: {cause}", count) for cause, count in ledger.unplaced.items()),
-    ]
-    if_any = [
-        ("never sent", ledger.unsent),
-        ("foreign datagrams read", ledger.other),
-        ("read without a sample", ledger.unsampled),
-        ("sampled but in no layer", ledger.incomplete),
-        ("merged into others", ledger.merged),
-        ("samples of other ends", ledger.other_end),
-        ("samples of other traffic, left out", ledger.filtered),
-        ("drops of other traffic", ledger.dropped_elsewhere),
-    ]
-    return always + [(name, count) for name, count in if_any if count]
-
-
-def lost_words(ledger: Ledger) -> str:
+def lost_words(exchange: Exchange) -> str:
     """Return where the lost packets went, as far as the probe could tell."""
-    if not ledger.lost:
+    if not exchange.lost:
         return ""
-    parts = [f"{number(count)} {reason}" for reason, count in ledger.drop_reasons.items() if count]
-    if ledger.lost_elsewhere:
-        parts.append(f"{number(ledger.lost_elsewhere)} before the first point")
+    reasons = exchange.drop_reasons.items()
+    parts = [f"{number(count)} {reason}" for reason, count in reasons if count]
+    if exchange.lost_elsewhere:
+        parts.append(f"{number(exchange.lost_elsewhere)} before the first point")
     return ", ".join(parts)
 
 
 def late_table(late: LateDocument) -> Table:
     """Return the slowest of the late packets: which layer made each late, and what its CPU did."""
-    slowest = sorted(late.packets, key=lambda packet: -packet.total_ns)[:MOST_LATE]
-    ns = scale("ns", slowest[0].total_ns if slowest else late.threshold_ns)
+    slowest = sorted(late.packets, key=lambda packet: -packet.since_entry_ns)[:MOST_LATE]
+    ns = scale("ns", slowest[0].since_entry_ns if slowest else late.threshold_ns)
     limit = scale("ns", late.threshold_ns)
     row = f", {late.in_a_row} in a row" if late.in_a_row > 1 else ""
     table = titled(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
@@ -296,7 +290,7 @@ def late_table(late: LateDocument) -> Table:
         deed = packet.longest_deed
         table.add_row(
             packet.path,
-            ns.text(packet.total_ns),
+            ns.text(packet.since_entry_ns),
             layer,
             ns.text(took),
             str(packet.cpu),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What one trial of the probe saw: layers of each path, the ledger or account, NAPI polls."""
+"""What one trial of the probe saw: layers of each path, the ledger, NAPI polls."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from rich.table import Table
 from skblab_analysis.base.histogram import TAIL_SAMPLES
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.words import NARROW_SPACE, share, slowest, small_share, spaced
+from skblab_analysis.formats.ledger import Ledger
 from skblab_analysis.formats.pathlat import PathlatDocument, PathName
 from skblab_analysis.layers import sentences
-from skblab_analysis.layers.account import Account
-from skblab_analysis.layers.ledger import MAX_MISPLACED_SHARE, MAX_UNSEEN_SHARE, Ledger
 from skblab_analysis.layers.pictures import distribution, share_picture
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.tables import (
     PERCENTILES,
-    account_rows,
-    account_table,
-    account_title,
+    Line,
+    ledger_parts,
     ledger_table,
-    lost_words,
+    ledger_title,
     of_series,
-    rest_of,
     scale_of,
     share_of_total,
 )
@@ -36,15 +33,13 @@ from skblab_analysis.view import Cells, Section, View
 
 
 def tables(run: Run, document: PathlatDocument | None = None) -> list[Table]:
-    """Return the tables of every trial that has an account or a ledger.
+    """Return the tables of every trial that has a ledger.
 
     With the probe's document of a run that has one, also those of its groups.
     """
     made: list[Table] = []
-    for account in run.document.accounts:
-        made += [*of_series(run.of_trial(account.trial), document), account_table(account)]
     for ledger in run.document.ledgers:
-        made += [*of_series(run.of_trial(ledger.trial)), ledger_table(ledger)]
+        made += [*of_series(run.of_trial(ledger.trial), document), ledger_table(ledger)]
     return made
 
 
@@ -62,12 +57,12 @@ class PathShown:
 
 
 @dataclass(frozen=True)
-class AccountShown:
-    """An account of a probe, its lines and the share that is unaccounted for."""
+class LedgerShown:
+    """A ledger: its parts, whether some lines say what was not seen, what is unaccounted for."""
 
     title: str
-    rows: tuple[tuple[str, int, str], ...]
-    unaccounted: tuple[tuple[str, int], ...]
+    parts: list[list[Line]]
+    points: bool
     share: str
 
 
@@ -77,20 +72,15 @@ class Shown:
 
     suffix: str
     in_unit: str
-    ledger: Ledger | None
-    accounts: tuple[AccountShown, ...]
+    ledgers: list[LedgerShown]
     rates: str
     paths: tuple[PathShown, ...]
     distribution: str
     polls: tuple[Cells, ...]
     polls_unit: str
     polls_picture: str
-    lost: str
-    rest: tuple[tuple[str, int], ...]
     percentiles: list[str]
     tail_samples: int
-    unseen_limit: str
-    misplaced_limit: str
 
 
 def _sections(run: Run) -> list[Section]:
@@ -98,8 +88,8 @@ def _sections(run: Run) -> list[Section]:
 
 
 def _section(run: Run, clock: Clock) -> Section | None:
-    ledger, accounts = run.ledger(clock), run.accounts(clock)
-    if ledger is None and not any(account.ended for account in accounts):
+    ledgers = run.ledgers(clock)
+    if not any(ledger.ended for ledger in ledgers):
         return None
     polls = sentences.polls(run, clock)
     main = sentences.main_path(run, clock)
@@ -117,34 +107,29 @@ def _section(run: Run, clock: Clock) -> Section | None:
     if shaped := _with_shape(polls):
         polled = f"napi{suffix}"
         pictures.append(distribution(polled, "Polls", "NAPI polls by time", shaped))
-    trial = run.trials[ledger.trial] if ledger else None
+    trial = run.trials[ledgers[-1].trial]
     shown = Shown(
         suffix=suffix,
         in_unit="" if clock == "wall" else " in instructions",
-        ledger=ledger,
-        accounts=() if ledger else tuple(map(_account, accounts)),
-        rates=_rates(trial.send_rate, trial.receive_rate) if trial else "",
+        ledgers=[_ledger(ledger) for ledger in ledgers],
+        rates=_rates(trial.send_rate, trial.receive_rate),
         paths=paths,
         distribution=distributed,
         polls=tuple(_poll(poll, polls) for poll in polls),
         polls_unit=scale_of(polls).name if polls else "",
         polls_picture=polled,
-        lost=lost_words(ledger) if ledger else "",
-        rest=tuple(rest_of(ledger)) if ledger else (),
         percentiles=list(PERCENTILES),
         tail_samples=TAIL_SAMPLES,
-        unseen_limit=share(MAX_UNSEEN_SHARE, 0),
-        misplaced_limit=share(MAX_MISPLACED_SHARE, 0),
     )
     return Section("layers/trial.html.j2", shown, tuple(pictures))
 
 
-def _account(account: Account) -> AccountShown:
-    return AccountShown(
-        title=account_title(account),
-        rows=tuple(account_rows(account)),
-        unaccounted=tuple(account.unaccounted.items()),
-        share=small_share(account.share),
+def _ledger(ledger: Ledger) -> LedgerShown:
+    return LedgerShown(
+        title=ledger_title(ledger),
+        parts=ledger_parts(ledger),
+        points=ledger.exchange is not None,
+        share=small_share(ledger.share),
     )
 
 
@@ -170,7 +155,7 @@ def _path(path: PathName, found: list[Series], suffix: str, pictures: list[Pictu
 
 def _on_the_path(found: Sequence[Series]) -> list[Series]:
     """Those that add up, without the time that includes what was before."""
-    return [series for series in found if series.kind != "entry"]
+    return [series for series in found if series.kind != "since_entry"]
 
 
 def _with_shape(found: Sequence[Series]) -> list[Series]:
@@ -179,12 +164,12 @@ def _with_shape(found: Sequence[Series]) -> list[Series]:
 
 
 def _layer(series: Series, found: Sequence[Series]) -> Cells:
-    total = series.kind == "total"
+    total = series.kind == "path"
     return Cells(
         name="whole path" if total else label(series),
         about=label(series) if total else about(series),
         figures=(
-            "" if series.kind == "entry" else share(share_of_total(series, found)),
+            "" if series.kind == "since_entry" else share(share_of_total(series, found)),
             *_figures(series, found),
         ),
         strong=total,

@@ -52,7 +52,7 @@ def label(series: Series) -> str:
     if series.kind == "napi" and series.context is not None:
         name = series.layer.removesuffix(f"-{series.context}")
         return f"{name}, {CONTEXTS.get(series.context, series.context)}"
-    if series.kind == "entry":
+    if series.kind == "since_entry":
         return "since first entry"
     if series.kind == "arrival":
         return series.layer
@@ -61,7 +61,7 @@ def label(series: Series) -> str:
 
 def about(series: Series) -> str:
     """Return a clause that says what the interval holds; empty where the points say it all."""
-    if series.kind == "entry":
+    if series.kind == "since_entry":
         return "this path and what was before: the sender, or another trip through the stack"
     clause = LAYERS.get((series.from_point, series.to_point), "")
     if series.work is not None and series.histogram.count:

@@ -134,12 +134,12 @@ p, r, s = (
     for end in (".json", ".receive", ".send")
 )
 for path in p["paths"]:
-    parts, leg, points = path["layers"], path["leg"], path["seen"]
+    parts, whole, points = path["layers"], path["path_time"], path["seen"]
     # Every interval is rounded for itself.
-    slack = (len(parts) + 1) * leg["count"]
-    if abs(sum(row["sum"] for row in parts) - leg["sum"]) > slack:
-        sys.exit(f"guest.sh: {Path(name).name}: the layers do not add up to the leg: {path}")
-    for row in parts + [leg, path["total"]]:
+    slack = (len(parts) + 1) * whole["count"]
+    if abs(sum(row["sum"] for row in parts) - whole["sum"]) > slack:
+        sys.exit(f"guest.sh: {Path(name).name}: the layers do not add up to the path time: {path}")
+    for row in parts + [whole, path["since_entry"]]:
         row["buckets"] = len(row["buckets"])
 receive, forward, send = p["paths"]
 
@@ -148,13 +148,13 @@ def grouped(path):
     sums = {}
     for one in p["groups"]:
         for row in one["paths"]:
-            for part in [*row["layers"], {**row["leg"], "to": "leg"}] * (row["path"] == path["path"]):
+            for part in [*row["layers"], {**row["path_time"], "to": "path_time"}] * (row["path"] == path["path"]):
                 count, time = sums.get(part["to"], (0, 0))
                 sums[part["to"]] = count + part["count"], time + part["sum"]
     return sums
 
 def whole(path):
-    parts = [*path["layers"], {**path["leg"], "to": "leg"}] if path["leg"]["count"] else []
+    parts = [*path["layers"], {**path["path_time"], "to": "path_time"}] if path["path_time"]["count"] else []
     return {part["to"]: (part["count"], part["sum"]) for part in parts}
 
 def names(path):
@@ -212,7 +212,7 @@ counts='[row["count"] for row in receive["layers"]] == [r["received"]] * 8'
 # They come by veth, so the sender's path ends where theirs begins, and is in their total.
 sent='send["ends"]["transmitted"] == s["sent"] == receive["reentered"]'
 way='[row["to"] for row in send["layers"]] == ["transport", "output", "queue", "xmit", "done"]'
-longest='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * send["leg"]["sum"]'
+longest='receive["since_entry"]["sum"] > receive["path_time"]["sum"] + 0.9 * send["path_time"]["sum"]'
 on='p["stamps_on"] == {"start": True, "end": True}'
 # What hooks saw begin they saw end.
 [ $source = samples ] || on='p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"]'
@@ -254,7 +254,7 @@ forwarded='forward["ends"]["transmitted"] == forward["reentered"] == r["received
 through='[row["to"] for row in forward["layers"]] == ["stack", "ip", "route", "forward", "output", "queue", "xmit", "done"]'
 eight='[row["count"] for row in forward["layers"]] == [r["received"]] * 8'
 mostly='receive["ends"]["delivered"] == r["received"] == s["sent"] == send["ends"]["transmitted"]'
-longer='receive["total"]["sum"] > receive["leg"]["sum"] + 0.9 * (send["leg"]["sum"] + forward["leg"]["sum"])'
+longer='receive["since_entry"]["sum"] > receive["path_time"]["sum"] + 0.9 * (send["path_time"]["sum"] + forward["path_time"]["sum"])'
 reader=$c
 probe forward
 pair forward 198.18.0.6 "$packets" 10000 "$big"

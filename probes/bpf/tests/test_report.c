@@ -52,17 +52,17 @@ static void check_text(struct json_object *o, const char *key, const char *expec
 static void add_packet(struct report *cpu, __u32 before, __u32 stack, __u32 ip, __u32 user)
 {
 	struct path_hists *hists = &cpu->paths[NET_PATH_RECEIVE];
-	__u32 leg = stack + ip + user;
+	__u32 own = stack + ip + user;
 
 	place(&hists->interval[NET_PATH_STACK - FIRST_INTERVAL], stack);
 	if (ip)
 		place(&hists->interval[NET_PATH_IP - FIRST_INTERVAL], ip);
 	place(&hists->interval[NET_PATH_USER - FIRST_INTERVAL], user);
 	if (before) {
-		place(&hists->again, leg);
-		place(&hists->again_total, before + leg);
+		place(&hists->again, own);
+		place(&hists->again_total, before + own);
 	} else {
-		place(&hists->only, leg);
+		place(&hists->only, own);
 	}
 }
 
@@ -101,8 +101,8 @@ static void check_layers(struct json_object *receive)
 	check_row(json_object_array_get_idx(layers, 1), "stack", "ip", 2, 100, 50);
 	check_row(json_object_array_get_idx(layers, 2), "ip", "user", 3, 0xf0000000 + 1700ULL,
 		  0xf0000000);
-	check_row(get(receive, "leg"), "driver", "user", 3, 0xf0000000 + 2007ULL, 0xf0000007);
-	check_row(get(receive, "total"), "driver", "user", 3, 0xf0000000 + 2407ULL, 0xf0000007);
+	check_row(get(receive, "path_time"), "driver", "user", 3, 0xf0000000 + 2007ULL, 0xf0000007);
+	check_row(get(receive, "since_entry"), "driver", "user", 3, 0xf0000000 + 2407ULL, 0xf0000007);
 }
 
 static void check_receive(struct json_object *receive)
@@ -167,7 +167,7 @@ static void check_groups(void)
 	path = json_object_array_get_idx(rows, 0);
 	check_text(path, "path", "forward");
 	check_row(json_object_array_get_idx(get(path, "layers"), 0), "driver", "done", 1, 11, 11);
-	check_row(get(path, "leg"), "driver", "done", 1, 11, 11);
+	check_row(get(path, "path_time"), "driver", "done", 1, 11, 11);
 	json_object_put(document);
 }
 
@@ -239,7 +239,7 @@ int main(void)
 	sum.stamps_on_end = -1;
 	document = report_json(&sum);
 
-	check_text(document, "schema", "skblab.pathlat/2");
+	check_text(document, "schema", "skblab.pathlat/3");
 	check_text(document, "clock_unit", "ns");
 	check_number(document, "sub_buckets", 16);
 	check(!get(document, "ifindex"), "no device was asked for");
@@ -255,7 +255,7 @@ int main(void)
 	row = json_object_array_get_idx(paths, 2);
 	check_text(row, "path", "send");
 	check(json_object_array_length(get(row, "layers")) == 0, "nothing was sent");
-	check_number(get(row, "leg"), "count", 0);
+	check_number(get(row, "path_time"), "count", 0);
 	check_number(get(row, "seen"), "xmit", 0);
 
 	napi = get(document, "napi");

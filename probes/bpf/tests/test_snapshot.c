@@ -138,7 +138,7 @@ static void check_plain(void)
 	check_absent(receive, "drop_reasons");
 	check_text(get(receive, "seen"), "driver", "6");
 	check_text(get(receive, "seen"), "ip", "0");
-	check_text(receive, "leg",
+	check_text(receive, "path_time",
 		   "{\"from\":\"driver\",\"to\":\"user\",\"count\":6,\"sum\":6600,\"min\":1088,"
 		   "\"max\":1151,\"bounded\":true,\"buckets\":[[113,6]]}");
 	row = json_object_array_get_idx(get(receive, "layers"), 1);
@@ -166,11 +166,11 @@ static void check_edges(void)
 	check_text(row, "edges", "[[10,10],[11,11]]");
 	check_text(row, "min", "10");
 	check_text(row, "max", "11");
-	row = get(receive, "total");
+	row = get(receive, "since_entry");
 	check_text(row, "edges", "[[192,204],[307,319]]");
 	check_text(row, "sum", "900");
 	/* Of the path's own time the sum is known, and that it was no longer. */
-	row = get(receive, "leg");
+	row = get(receive, "path_time");
 	check_text(row, "buckets", "[[0,4]]");
 	check_text(row, "edges", "[[0,319]]");
 	check_text(row, "sum", "41");

@@ -166,7 +166,7 @@ def pathlat(text: str) -> dict[str, int]:
         for path in json.loads(text)["paths"]
         for name, count in [
             *((layer["to"], layer["count"]) for layer in path["layers"]),
-            ("total", path["leg"]["count"]),
+            ("total", path["path_time"]["count"]),
         ]
     }
     return {name: count for name, count in found.items() if count}
@@ -176,8 +176,8 @@ def script(document: ScriptDocument) -> dict[str, int]:
     """Return packets by point and in total from a script's document, as from pathlat's."""
     aside = sum(document.left_out.get(name, 0) for name in ("overflow", "negative"))
     layers = [*((layer.to_point, layer.count) for layer in document.layers)]
-    if document.leg is not None:
-        layers.append(("total", document.leg.count))
+    if document.path_time is not None:
+        layers.append(("total", document.path_time.count))
     return {f"{document.script} {name}": count + aside for name, count in layers if count + aside}
 
 

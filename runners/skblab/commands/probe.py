@@ -31,10 +31,10 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
 from skblab_analysis.cost.summary import sentence
+from skblab_analysis.formats.ledger import MAX_UNACCOUNTED
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.scripts import series as script_series
 from skblab_analysis.layers import series, tables, trial_view
-from skblab_analysis.layers.account import MAX_UNACCOUNTED
 from skblab_analysis.load import load
 from skblab_analysis.report import study as study_table
 from skblab_analysis.report import terminal
@@ -373,7 +373,7 @@ def _show(folder: RunFolder, document: Document, hist: bool) -> None:
         _show_pathlat(console, document)
     else:
         found = [one for script in document.scripts for one in script_series(0, "ns", script)]
-        if not any(script.leg and script.leg.count for script in document.scripts):
+        if not any(script.path_time and script.path_time.count for script in document.scripts):
             console.print("No packet came to its end.")
     if hist:
         for one in found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from skblab.lab import kernel, tools
 from skblab.lab.guest.chosen import make_spec
@@ -20,13 +21,17 @@ from skblab_analysis.formats.heard import reason
 
 @contextlib.contextmanager
 def guest_of_ours(
-    chosen: kernel.Request, root: LabRoot, reporter: Reporter, prepare: Callable[[Target], None]
+    chosen: kernel.Request,
+    root: LabRoot,
+    reporter: Reporter,
+    prepare: Callable[[Target], None],
+    log: Path | None = None,
 ) -> Iterator[Target]:
-    """Boot a guest with the probe in it, and `prepare` it."""
+    """Boot a guest with the probe in it, and `prepare` it; `log` keeps its console."""
     built = kernel.ensure(chosen, root, reporter)
     shares = [Bind(tools.ensure(root, built, reporter), "tools")]
     reporter.say(f"booting {built.record.release}")
-    with Guest.boot(make_spec(), built, root, shares=shares) as guest:
+    with Guest.boot(make_spec(), built, root, shares=shares, log=log) as guest:
         program = f"{traffic.PROGRAMS}/pathlat"
         release = built.record.release
         target = Target(targets.GUEST, guest.transport, program, release, built, guest)

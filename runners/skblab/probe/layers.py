@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +20,15 @@ from skblab.machine.watch import Watch
 from skblab.probe import environment, loads, targets
 from skblab.probe.backends import Probing, attached
 from skblab.probe.guests import guest_of_ours
-from skblab.probe.loads import Traffic
+from skblab.probe.loads import Sent, Traffic
 from skblab.probe.request import BPF, Request
 from skblab.probe.targets import Target
 from skblab_analysis.base.checked import parse
+from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.words import number
 from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.pathlat import PathlatDocument
-from skblab_analysis.formats.run import Plan
+from skblab_analysis.formats.run import Environment, Plan
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.runfolder import RunFolder
 
@@ -69,25 +70,22 @@ class Asked:
     again: str
 
     def run(self, root: LabRoot, reporter: Reporter, showing: Showing) -> Timed:
-        """Time packets until it is over, and have it recorded."""
+        """Time packets until it is over, and have it recorded in a run folder of its own."""
         watch = Watch()
         with contextlib.ExitStack() as stack:
             target = stack.enter_context(self._target(root, reporter))
             # Before the way to it is closed.
             stack.callback(watch.end)
-            stack.enter_context(targets.stamps_for(target, self.request.source))
             known = environment.describe(target)
             asked = stack.enter_context(until_asked())
             show, request = stack.enter_context(showing(self.request))
-            probing = stack.enter_context(
-                attached(self.backend, target, request, root, reporter, show)
-            )
+            probing = stack.enter_context(self._probing(target, request, root, reporter, show))
             # Not before: what the probe refuses is no run.
             folder = RunFolder.create(paths.results(), "layers", self._plan())
             begins(folder, watch, **{target.name: target.kernel_log(reporter)})
             with recording(folder, lambda: known, reporter):
                 with watched(folder, watch, "wall"):
-                    document = self._attend(probing, target, reporter, asked)
+                    document, _ = self._attend(probing, target, reporter, asked)
                 found = self._record(folder, document)
             folder.finish(known, reporter.timings)
         if said := watch.look():
@@ -95,13 +93,52 @@ class Asked:
             reporter.say(f"after the trial: {reason(said)}")
         return Timed(folder, document, found, target)
 
-    def _target(self, root: LabRoot, reporter: Reporter) -> AbstractContextManager[Target]:
+    def run_in(self, folder: RunFolder, root: LabRoot, reporter: Reporter) -> Environment:
+        """Time known packets in a guest as a trial of another run; return what it depends on.
+
+        Its ledger has what sender and receiver say. logs/ has the console, and a script by hand.
+        """
+        assert self.sending is not None
+        watch = Watch()
+        with watched(folder, watch, "wall"), contextlib.ExitStack() as stack:
+            log = folder.logs / "console-wall.log"
+            target = stack.enter_context(self._target(root, reporter, log))
+            known = environment.describe(target)
+            by_hand = self.sending.by_hand([target.program, *self.request.options()])
+            (folder.logs / "layers.sh").write_text(by_hand)
+            begins(folder, watch, **{target.name: target.kernel_log(reporter)})
+            there = self._probing(target, self.request, root, reporter, lambda text: None)
+            probing = stack.enter_context(there)
+            document, sent = self._attend(probing, target, reporter, lambda: False)
+        if sent is None or sent.documents is None:
+            raise SkblabError("the probe ended before all packets were sent")
+        folder.record_probe(document, self.max_unaccounted, said=sent.documents)
+        return known
+
+    def _target(
+        self, root: LabRoot, reporter: Reporter, log: Path | None = None
+    ) -> AbstractContextManager[Target]:
         if self.sending is not None:
             return guest_of_ours(
-                self.chosen, root, reporter, lambda target: loads.prepare(target.transport)
+                *(self.chosen, root, reporter, lambda target: loads.prepare(target.transport)), log
             )
         program = tools.ensure_probe(root, reporter) / "pathlat"
         return targets.machine(self.on, root, program, reporter, self.ssh_config)
+
+    @contextlib.contextmanager
+    def _probing(
+        self,
+        target: Target,
+        request: Request,
+        root: LabRoot,
+        reporter: Reporter,
+        show: Callable[[str], None],
+    ) -> Iterator[Probing]:
+        with (
+            targets.stamps_for(target, request.source),
+            attached(self.backend, target, request, root, reporter, show) as probing,
+        ):
+            yield probing
 
     def _plan(self) -> Plan:
         sending = self.sending
@@ -116,8 +153,11 @@ class Asked:
 
     def _attend(
         self, probing: Probing, target: Target, reporter: Reporter, asked: Callable[[], bool]
-    ) -> str:
-        """Return the last document, once the probe or the load is over, or the user asks for it."""
+    ) -> tuple[str, Sent | None]:
+        """Return the last document, once the probe or the load is over, or the user asks for it.
+
+        And what was sent, if all of it was.
+        """
         sending, seconds = self.sending, self.request.seconds
         deadline = time.monotonic() + (math.inf if seconds is None else seconds)
 
@@ -132,6 +172,7 @@ class Asked:
             f"timing packets on {target.name}, kernel {target.release}, "
             + (limit if sending is None else str(sending))
         )
+        sent = None
         with contextlib.suppress(_Enough):
             if sending is not None:
                 sent = sending.run(target.transport, look)
@@ -139,7 +180,7 @@ class Asked:
             while sending is None:
                 look()
                 time.sleep(LOOK_SECONDS)
-        return probing.end()
+        return probing.end(), sent
 
     def _record(self, folder: RunFolder, document: str) -> Document:
         if self.backend != BPF:

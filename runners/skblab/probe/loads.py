@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
 
@@ -73,11 +74,15 @@ class Load:
 
 @dataclass(frozen=True)
 class Sent:
-    """How many packets, or messages of a connection, were sent and came, and how many a second."""
+    """How many packets, or messages of a connection, were sent and came, and how many a second.
+
+    `documents`: what sender and receiver printed.
+    """
 
     sent: int
     received: int
     rate: float | None = None
+    documents: tuple[str, str] | None = field(default=None, compare=False)
 
 
 def topology(*, napi: bool = False) -> str:
@@ -109,26 +114,35 @@ def run(
     `meanwhile` is called again and again; what it raises ends the load. `size` is in bytes of
     payload, if not what the protocol has here. `flows` take turns; TCP and SCTP have one.
     """
-    seconds = max(60, 20 * count // (rate or 10_000))
-    size = size or BYTES[load.protocol]
+    seconds = _seconds(count, rate)
+    receiver, sender = _commands(load, count, rate, size or BYTES[load.protocol], flows)
+    sent, received = traffic.exchange(transport, receiver, sender, seconds, meanwhile)
+    return told(sent.stdout, received.stdout)
+
+
+def _seconds(count: int, rate: int) -> int:
+    return max(60, 20 * count // (rate or 10_000))
+
+
+def _commands(
+    load: Load, count: int, rate: int, size: int, flows: int
+) -> tuple[list[str], list[str]]:
+    """Return receiver and sender."""
     if load.protocol == "udp":
         address = f"[{load.address}]" if load.family == 6 else load.address
-        receiver, sender = traffic.udp(
+        return traffic.udp(
             *(load.reader, f"{address}:{PORT}"),
             count=count,
             rate=rate,
             size=size,
-            seconds=seconds,
+            seconds=_seconds(count, rate),
             flows=flows,
         )
-    else:
-        inside = ["ip", "netns", "exec"]
-        where = [load.protocol, load.address, str(PORT), str(size)]
-        python = ["python3", MESSAGES]
-        receiver = [*inside, load.reader, *python, "receive", *where]
-        sender = [*inside, "source", *python, "send", *where, str(count), str(rate)]
-    sent, received = traffic.exchange(transport, receiver, sender, seconds, meanwhile)
-    return told(sent.stdout, received.stdout)
+    inside = ["ip", "netns", "exec"]
+    where = [load.protocol, load.address, str(PORT), str(size)]
+    python = ["python3", MESSAGES]
+    receiver = [*inside, load.reader, *python, "receive", *where]
+    return receiver, [*inside, "source", *python, "send", *where, str(count), str(rate)]
 
 
 class _Told(ToolDocument):
@@ -150,7 +164,7 @@ def told(sent: str, received: str) -> Sent:
     gone = parse(_Sent, sent, "the sender's document")
     came = parse(_Received, received, "the receiver's document")
     rate = came.received / came.seconds if came.seconds else math.inf
-    return Sent(gone.sent, came.received, rate if math.isfinite(rate) else None)
+    return Sent(gone.sent, came.received, rate if math.isfinite(rate) else None, (sent, received))
 
 
 @dataclass(frozen=True)
@@ -173,3 +187,18 @@ class Traffic:
     def run(self, transport: Transport, meanwhile: Callable[[], object] = lambda: None) -> Sent:
         """Send it, and wait for the last."""
         return run(transport, self.load, self.packets, self.rate, meanwhile, flows=self.flows)
+
+    def by_hand(self, probe: Sequence[str]) -> str:
+        """Return a script that does in a guest what is sent to it in pieces; `probe` is a command.
+
+        Of UDP: what TCP and SCTP need has to be brought there.
+        """
+        size = BYTES[self.load.protocol]
+        receiver, sender = _commands(self.load, self.packets, self.rate, size, self.flows)
+        timing, receiving, sending = map(shlex.join, (probe, receiver, sender))
+        return (
+            f"#!/bin/sh\n{topology()}\nsysctl -q -w net.core.path_trace=1\n"
+            f"{timing} >/tmp/pathlat.json &\nprobe=$!\nsleep 5\n"
+            f"{receiving} >/tmp/receiver.json &\nreceiver=$!\nsleep 1\n"
+            f'{sending} >/tmp/sender.json\nwait "$receiver"\nkill -INT "$probe"\nwait "$probe"\n'
+        )

@@ -124,7 +124,7 @@ def run(
                 printed = _printed(experiment, target, labroot, protocol, interval, reporter)
             disk.write(folder.logs / f"{name}.txt", _text(printed))
             disk.write(folder.logs / f"{name}-said.txt", printed.said)
-            account = study.account(
+            ledger = study.ledger(
                 trial,
                 printed,
                 protocol,
@@ -133,8 +133,8 @@ def run(
                 # What comes twice passes the network layer twice, and is read once.
                 resent=interval == "network_layer",
             )
-            folder.record_account(name, account, max_unaccounted)
-            if protocol == "udp" and account.unaccounted["uncounted"]:
+            folder.record_ledger(name, ledger, max_unaccounted)
+            if protocol == "udp" and ledger.unaccounted["uncounted"]:
                 raise RefusedError(
                     f"{name}: {len(printed.packets)} times of {experiment.packets} datagrams"
                 )

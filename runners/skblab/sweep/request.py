@@ -114,14 +114,15 @@ class Request:
         machines, plan = self.machines, self.plan()
         if wrong := unable(plan.experiment, self.kind, exact=self.exact):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
-        folder = RunFolder.create(paths.results(), plan.experiment.name, self._record(plan))
+        folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
         (folder.path / EXPERIMENT).write_bytes(_file(self.file).read_bytes())
         if machines is not None:
             text = machines.model_dump_json(by_alias=True, indent=2)
             (folder.path / MACHINES).write_text(text)
         return plan, folder
 
-    def _record(self, plan: Plan) -> PlanRecord:
+    def record(self, plan: Plan) -> PlanRecord:
+        """Return what its run folder says of the plan."""
         experiment = plan.experiment
         parameters: dict[str, str | int | float | bool] = {
             "clock": "exact" if self.exact else "wall",

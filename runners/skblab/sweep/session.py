@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.knobs.registry import KNOBS
@@ -52,6 +53,35 @@ def run(
     resumed: bool,
 ) -> None:
     """Measure what the run in a folder lacks, and finish it; `best` names its best settings."""
+    sweep = prepared(plan, folder, root, reporter)
+    if resumed:
+        folder.resume()
+    with recording(folder, sweep.machines.environment, reporter):
+        sweep.measure()
+    environment = sweep.machines.environment()
+    assert environment is not None
+    commands = _commands(plan.experiment, sweep.machines.machine, best(load(folder.path)))
+    folder.finish(environment, reporter.timings, commands=commands, gaps=sweep.gaps)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A sweep of which all is there: what it measures, in which machines; no other may run."""
+
+    running: Running
+    machines: Machines
+    only_one: AbstractContextManager[None]
+    gaps: Sequence[str]
+
+    def measure(self) -> None:
+        """Measure what its run lacks."""
+        title = self.running.method.title
+        with self.only_one, self.running.reporter.step(title):
+            self.running.run(self.machines)
+
+
+def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -> Prepared:
+    """Build what a run needs, and see how far it is; UsageError if it began with something else."""
     asked = Parameters.of(folder)
     kind = KINDS[asked.testbed]
     progress = Progress.read(folder.path)
@@ -65,15 +95,8 @@ def run(
         method = Timing(plan.experiment, folder, reporter, cpus, shares=shares)
     # Before anything of the run is touched: one of another kernel stays as it was.
     machines, only_one = _machines(plan, asked, method, folder, root, reporter)
-    if resumed:
-        folder.resume()
-    with recording(folder, machines.environment, reporter), only_one, reporter.step(method.title):
-        Running(plan, method, folder, reporter, progress).run(machines)
-    environment = machines.environment()
-    assert environment is not None
-    commands = _commands(plan.experiment, machines.machine, best(load(folder.path)))
-    gaps = (*kind.gaps, *method.gaps)
-    folder.finish(environment, reporter.timings, commands=commands, gaps=gaps)
+    running = Running(plan, method, folder, reporter, progress)
+    return Prepared(running, machines, only_one, (*kind.gaps, *method.gaps))
 
 
 def _machines(

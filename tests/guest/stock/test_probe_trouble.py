@@ -39,8 +39,8 @@ from skblab.probe.targets import Target
 from skblab.probe.verify.agreement import same_counts
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.ledger import of_probe
 from skblab_analysis.formats.pathlat import PathlatDocument
-from skblab_analysis.layers.account import account
 from skblab_analysis.load import Run, load
 
 pytestmark = pytest.mark.guest
@@ -145,13 +145,13 @@ def _refused(testbed: Bed, *options: str, before: tuple[str, ...] = ()) -> str:
 
 def _exact(document: PathlatDocument, count: int) -> None:
     """All of so many packets are in it, at every point, with times that can be."""
-    found = account(0, "ns", document)
+    found = of_probe(0, "ns", document)
     assert found.missing == 0, found
     receive, send = document.path("receive"), document.path("send")
     assert (receive.ends.delivered, send.ends.transmitted) == (count, count)
     assert set(receive.seen.values()) == {count}
     for path in (receive, send):
-        assert 0 < path.total.max < LONGEST_NS
+        assert 0 < path.since_entry.max < LONGEST_NS
     assert all(one.negative == one.overflow == 0 and one.max < LONGEST_NS for one in document.napi)
 
 
@@ -347,7 +347,7 @@ def test_histograms_beside_a_reader_of_samples(testbed: Bed) -> None:
             histograms = end_histograms()
             samples = end_samples()
         assert testbed.sh(f"cat {targets.STAMPS} {targets.NET_PATH}/napi") == "2\n0\n"
-    found = account(0, "ns", histograms)
+    found = of_probe(0, "ns", histograms)
     assert (found.missing, found.in_flight, found.earlier) == (0, 0, 0), found
     assert list(same_counts(histograms, samples)) == []
     receive = histograms.path("receive")
@@ -449,7 +449,7 @@ def test_segments_out_of_order_have_every_point(testbed: Bed) -> None:
     assert queued > 100
     # A program that an interrupt finds at work misses a packet, and says so.
     missed = document.samples.missed if document.samples else 0
-    assert account(0, "ns", document).missing == missed < 10
+    assert of_probe(0, "ns", document).missing == missed < 10
     receive = document.path("receive")
     assert receive.ended > 500
     assert set(receive.seen.values()) == {receive.ended}
@@ -482,7 +482,7 @@ def test_a_namespace_deleted_with_packets_in_it(testbed: Bed) -> None:
             time.sleep(0.1)
         testbed.send(503)
         document = end()
-    found = account(0, "ns", document)
+    found = of_probe(0, "ns", document)
     assert found.missing == found.in_flight == 0, found
     receive = document.path("receive").ends
     # Those that nobody read end with their socket.
@@ -599,7 +599,7 @@ def test_another_machine_over_ssh_until_ctrl_c(
     assert "socket→wake" in (one.folder / "out").read_text()
     found = one.run().document
     assert found.state == "finished"
-    assert (found.accounts[0].ended, found.accounts[0].missing) == (2 * 2003, 0)
+    assert (found.ledgers[0].ended, found.ledgers[0].missing) == (2 * 2003, 0)
 
 
 @pytest.mark.slow
@@ -747,7 +747,7 @@ def test_a_million_packets_of_a_thousand_flows_in_a_minute(testbed: Bed) -> None
         sent = traffic.run(testbed.target.transport, look)
         found = document()
     assert (sent.sent, sent.received) == (1_000_000, 1_000_000)
-    known = account(0, "ns", found)
+    known = of_probe(0, "ns", found)
     assert (known.missing, found.path("receive").ends.delivered) == (0, 1_000_000), known
     assert len(kib) > 5
     # What it reads at its end it has room for from the start.

@@ -104,13 +104,13 @@ class Figures:
         layers = tuple(
             _layer(before, point, self.layers[point]) for before, point in pairwise(seen)
         )
-        leg = _layer(points[0], seen[-1], self.layers.get(TOTAL, empty))
+        path_time = _layer(points[0], seen[-1], self.layers.get(TOTAL, empty))
         return ScriptDocument(
             **head,
             missed=self.missed,
             **of_packets,
             layers=layers,
-            leg=leg,
+            path_time=path_time,
         )
 
 

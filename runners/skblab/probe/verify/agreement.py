@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from skblab_analysis.formats.pathlat import LayerDistribution, PathlatDocument
-from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, account
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, ledger
 
 # Points that every packet of a path passes one after the other, from which on it is of that path.
 SURE: dict[ScriptName, Sequence[str]] = {
@@ -47,8 +47,8 @@ def complaints(
     """Yield every count that does not agree: those of devices, IP and SCTP are Counters."""
     for script in document.scripts:
         missing = {"missed": script.missed}
-        if script.leg is not None:
-            missing = account(0, "ns", script).unaccounted
+        if script.path_time is not None:
+            missing = ledger(0, "ns", script).unaccounted
         yield from (f"{script.script}: {count} {name}" for name, count in missing.items() if count)
     by_name = {script.script: script for script in document.scripts}
     if document.scripts[0].source == "samples":
@@ -128,7 +128,7 @@ def received(what: str, have: int, want: int, unseen: int) -> Iterable[str]:
 def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterable[str]:
     """Yield every layer that is not, to the bucket, as `pathlat` saw it at the same time."""
     for script in document.scripts:
-        if script.leg is None:
+        if script.path_time is None:
             continue
         path = pathlat.path("forward" if script.script == "forward" else "receive")
         theirs = {layer.to_point: layer for layer in path.layers if layer.count}
@@ -138,7 +138,7 @@ def same_samples(document: ScriptsDocument, pathlat: PathlatDocument) -> Iterabl
             yield f"{path.path}: layers {mine}; pathlat has {yours}"
             continue
         yield from _same(f"{path.path}: copies", script.copies, path.copies or 0)
-        pairs = [(ours[name], theirs[name]) for name in ours] + [(script.leg, path.leg)]
+        pairs = [(ours[name], theirs[name]) for name in ours] + [(script.path_time, path.path_time)]
         for of_script, of_pathlat in pairs:
             if not _alike(of_script, of_pathlat):
                 yield f"{path.path} {of_script.to_point}: other times than pathlat's"
@@ -159,9 +159,11 @@ def same_counts(histograms: PathlatDocument, samples: PathlatDocument) -> Iterab
             said = [f"{side.ends}, seen {dict(side.seen)}" for side in (path, other)]
             yield f"{path.path}: {said[0]}; samples say {said[1]}"
             continue
-        pairs = zip((*path.layers, path.total), (*other.layers, other.total), strict=True)
+        pairs = zip(
+            (*path.layers, path.since_entry), (*other.layers, other.since_entry), strict=True
+        )
         for mine, theirs in pairs:
-            if not _compatible(mine, theirs, WHOLE_NS if mine is path.total else LAYER_NS):
+            if not _compatible(mine, theirs, WHOLE_NS if mine is path.since_entry else LAYER_NS):
                 yield f"{path.path} {mine.to_point}: other times than the samples have"
 
 
@@ -200,7 +202,7 @@ def _alike(ours: LayerDistribution, theirs: LayerDistribution) -> bool:
 
 
 def _whole(script: ScriptDocument) -> int:
-    return script.leg.count if script.leg else 0
+    return script.path_time.count if script.path_time else 0
 
 
 def _transmitted(what: str, have: int, forwarded: int, lost: tuple[int, int]) -> Iterable[str]:

@@ -39,9 +39,9 @@ from skblab.probe.verify.plan import Backend, Case, rounds
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError, understood
 from skblab_analysis.base.whole import whole
+from skblab_analysis.formats.ledger import of_probe
 from skblab_analysis.formats.pathlat import PathDocument, PathlatDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
-from skblab_analysis.layers.account import account
 
 # Longer than a delayed acknowledgement of SCTP, which has 200 ms.
 QUIET_SECONDS = 0.5
@@ -325,7 +325,7 @@ def _unseen(path: PathDocument) -> list[str]:
 
 
 def _lost(document: PathlatDocument) -> list[str]:
-    known = account(0, "ns", document)
+    known = of_probe(0, "ns", document)
     counts: dict[str, int] = dict(known.unaccounted)
     if document.histograms is not None:
         counts |= {"under way": known.in_flight, "under way before": known.earlier}

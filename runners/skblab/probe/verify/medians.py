@@ -203,10 +203,10 @@ def _medians(document: PathDocument | ScriptDocument, load: Load) -> dict[Layer,
         for distribution in document.layers
         if distribution.to_point in wanted
     }
-    assert document.leg is not None
+    assert document.path_time is not None
     return {
         layer: bounds(index(round(_median(distribution))))
-        for layer, distribution in {**found, Layer(path, WHOLE): document.leg}.items()
+        for layer, distribution in {**found, Layer(path, WHOLE): document.path_time}.items()
     }
 
 

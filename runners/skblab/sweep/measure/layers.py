@@ -28,8 +28,6 @@ from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
 
 PATHLAT = Program("pathlat", "router")
-# Per cent of the packets of which it is not known what became of them, at most.
-MAX_UNACCOUNTED = 0.1
 
 
 class Layers(AtRates):
@@ -109,7 +107,7 @@ LAYERS = LayersMeasure()
 
 def _record(attempt: Attempt, document: str, probed: Probed) -> None:
     setting = attempt.key.setting
-    attempt.folder.record_probe(document, MAX_UNACCOUNTED, of=probed)
+    attempt.folder.record_probe(document, of=probed)
     # Which layer is to be better only a user knows: no setting is the best.
     attempt.reporter.say(
         f"block {probed.block + 1}, {setting}, {probed.traffic}, {probed.rate}/s: layers of "

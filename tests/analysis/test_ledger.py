@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The account of a probe alone: what adds up, what is refused, what is kept of it."""
+"""The ledger of a probe alone: what adds up, what is refused, what is kept of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from synthetic_run import pathlat
 
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
+from skblab_analysis.formats.ledger import Ledger, of_probe, refuse
 from skblab_analysis.formats.pathlat import COUNTING, LateDocument, LatePacket, PathlatDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.layers import series, tables
-from skblab_analysis.layers.account import Account, account, refuse
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
@@ -48,8 +48,8 @@ def hooked(**counts: int) -> dict[str, Any]:
     return document
 
 
-def of(document: dict[str, Any]) -> Account:
-    return account(0, "ns", parse(PathlatDocument, json.dumps(document), "it"))
+def of(document: dict[str, Any]) -> Ledger:
+    return of_probe(0, "ns", parse(PathlatDocument, json.dumps(document), "it"))
 
 
 @pytest.mark.parametrize("cause", ["kprobes_missed", "sends_refused", "bulk_cut"])
@@ -130,10 +130,10 @@ def test_a_run_of_the_probe_is_kept(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "layers", Plan(experiment="layers", seed=0))
     found = folder.record_probe(hooked(), 0.1)
     run = load(folder.path)
-    assert run.document.accounts == (found,)
+    assert run.document.ledgers == (found,)
     assert run.of_trial(0)
     titles = [str(table.title) for table in terminal.of_run(folder.path)]
-    assert titles[-1] == "Account (paths of packets)"
+    assert titles[-1] == "Ledger (paths of packets)"
 
 
 def test_a_refused_run_is_void_and_keeps_the_document(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_refused_run_is_void_and_keeps_the_document(tmp_path: Path) -> None:
         folder.record_probe(document, 0.1)
     run = load(folder.path)
     assert [row.state for row in run.trials] == ["invalid"]
-    assert run.document.accounts == ()
+    assert run.document.ledgers == ()
     assert (folder.logs / "pathlat-0.json").exists()
 
 
@@ -159,8 +159,8 @@ def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
     path = document["paths"][0]
     path["seen"]["ip"] = path["ends"][path["usual_end"]] + 1
     path["layers"][0]["count"] += 2
-    path["leg"] |= {"sum": 1, "min": 0, "max": 2**31}
-    path["total"]["buckets"] = []
+    path["path_time"] |= {"sum": 1, "min": 0, "max": 2**31}
+    path["since_entry"]["buckets"] = []
     with pytest.raises(RecordError):
         parse(PathlatDocument, json.dumps(document), "it")
     found = parse(PathlatDocument, json.dumps(document), "it", context=COUNTING)
@@ -170,7 +170,7 @@ def test_a_document_written_while_the_probe_counts_can_be_looked_at() -> None:
 def late_packet(**more: object) -> dict[str, Any]:
     return {
         "end_ns": 10_000_000,
-        "total_ns": 400_000,
+        "since_entry_ns": 400_000,
         "before_ns": 10_000,
         "times": {"stack": 5_000, "wake": 300_000, "user": 85_000},
         "path": "receive",
@@ -237,7 +237,7 @@ def deed(before_end_ns: int, kind: str, comm: str = "", name: str = "") -> dict[
     ],
 )
 def test_what_is_interrupted_goes_on(cpu_did: list[dict[str, Any]], deeds: dict[str, int]) -> None:
-    text = json.dumps(late_packet(total_ns=3_000, cpu_did=cpu_did))
+    text = json.dumps(late_packet(since_entry_ns=3_000, cpu_did=cpu_did))
     packet = parse(LatePacket, text, "it")
     assert packet.deeds == deeds
     longest = max(deeds.values(), default=0)
