@@ -21,6 +21,7 @@ Each record is a file of its own, there whole or not at all; the tables are made
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -322,7 +323,9 @@ class RunFolder:
         gaps: Sequence[str] = (),
     ) -> Path:
         """End a good run. `timings` maps step to seconds; returns the folder."""
-        self._end("finished", "", environment, timings, versions, commands, gaps)
+        self._ended("finished", "", environment, timings, versions, commands, gaps)
+        self._compact()
+        self.journal("finished")
         return self.path
 
     def fail(
@@ -331,18 +334,25 @@ class RunFolder:
         environment: Environment | None = None,
         timings: Mapping[str, float] | None = None,
     ) -> None:
-        """End a run that broke; what was recorded stays readable."""
-        self._end("failed", reason, environment, timings or {}, None, (), ())
+        """End a run that broke; what was recorded stays readable.
 
-    def _end(
+        It says so first, and even if the disk has no room for tables: the parts are read as well.
+        """
+        self._ended("failed", reason, environment, timings or {})
+        self._write_document()
+        self.journal("failed", reason=reason)
+        with contextlib.suppress(SkblabError, OSError):
+            self._compact()
+
+    def _ended(
         self,
         state: str,
         reason: str,
         environment: Environment | None,
         timings: Mapping[str, float],
-        versions: Mapping[str, str] | None,
-        commands: Sequence[Command],
-        gaps: Sequence[str],
+        versions: Mapping[str, str] | None = None,
+        commands: Sequence[Command] = (),
+        gaps: Sequence[str] = (),
     ) -> None:
         self._document = self._document.model_copy(
             update={
@@ -358,11 +368,6 @@ class RunFolder:
                 "gaps": tuple(gaps),
             }
         )
-        if state == "failed":
-            # It says so even if the disk has no room for more.
-            self._write_document()
-        self._compact()
-        self.journal(state, **({"reason": reason} if reason else {}))
 
     def _record_layers(
         self,

@@ -602,6 +602,27 @@ def test_failed_run_says_why(folder: RunFolder) -> None:
     )
 
 
+def test_a_full_disk_hides_nothing_of_what_stopped_a_run(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.record_exact(synthetic_run.exact_trials())
+    whole = disk.write_whole
+
+    def full(path: Path, data: str | bytes) -> None:
+        if path.suffix == ".parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(path, data)
+
+    monkeypatch.setattr(files, "write_whole", full)
+    folder.fail("stopped by a signal")
+    assert [event.model_extra for event in folder.events("failed")] == [
+        {"reason": "stopped by a signal"}
+    ]
+    run = load(folder.path)
+    assert (run.document.state, run.document.reason) == ("failed", "stopped by a signal")
+    assert exact_trials(run) == synthetic_run.exact_trials()
+
+
 def test_bad_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="name"):
         RunFolder.create(tmp_path, "../up", synthetic_run.plan())
