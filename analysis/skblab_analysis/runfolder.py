@@ -30,7 +30,14 @@ from typing import Any, cast
 from pydantic import JsonValue, ValidationError
 
 from skblab_analysis import files, tables
-from skblab_analysis.base.checked import RecordError, RefusedError, faults, parse, read
+from skblab_analysis.base.checked import (
+    RecordError,
+    RefusedError,
+    faults,
+    measured_well,
+    parse,
+    read,
+)
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.exact.rows import ExactTrial
@@ -170,7 +177,8 @@ class RunFolder:
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
         trial, unit = self._trials, UNIT_OF_CLOCK[clock]
-        row = of.row(trial) if of else _row(trial, clock)
+        with measured_well("what was measured"):
+            row = of.row(trial) if of else _row(trial, clock)
         files.write(self.logs / f"pathlat-{trial}.json", _text(pathlat))
         try:
             document = parse(PathlatDocument, _plain(pathlat), "the pathlat document")
@@ -247,9 +255,14 @@ class RunFolder:
         return summary
 
     def record(self, measured: Measured) -> None:
-        """Record a trial; RefusedError or RecordError, and void, if its numbers cannot be."""
+        """Record a trial; RefusedError or RecordError, and void, if its numbers cannot be.
+
+        SkblabError, and not recorded, if it cannot even be told of which trial they are.
+        """
         number = self._trials
-        row = measured.row(number)
+        # Without a row there is nothing to keep as void.
+        with measured_well("what was measured"):
+            row = measured.row(number)
         try:
             rows = list(measured.rows(number))
         except ValidationError as error:

@@ -30,7 +30,7 @@ from skblab_analysis.layers.rows import BUCKETS, SUMMARIES
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.tables import TABLES
-from skblab_analysis.trials.rows import Part
+from skblab_analysis.trials.rows import Part, TrialRow
 
 Json = dict[str, Any]
 PACKETS = 2_000
@@ -721,3 +721,18 @@ def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:
         assert len(load(folder.path).trials) == len(run.trials) + each
     # Kills came before and after more was recorded.
     assert len(lengths) > 2
+
+
+class Rowless(ExactTrial):
+    """A trial that makes no row of what was measured."""
+
+    def row(self, trial: int) -> TrialRow:
+        """Return none: a column has what it cannot have."""
+        return TrialRow(trial=trial, clock="exact", setting="\t")
+
+
+def test_what_makes_no_row_is_one_clear_line(folder: RunFolder) -> None:
+    [measured, *_] = synthetic_run.exact_trials()
+    with pytest.raises(SkblabError, match=r"^what was measured is not as expected: setting: "):
+        folder.record(Rowless.model_validate(dict(measured)))
+    assert load(folder.path).trials == ()

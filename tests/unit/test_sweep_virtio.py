@@ -83,6 +83,12 @@ def test_packets_without_end_are_an_error() -> None:
         bed(router, tester).offer(Sending(STREAM, 1000))
 
 
+def test_a_router_whose_counter_fell_has_forwarded_nobody_knows_what() -> None:
+    router, tester = Says("1000\n", "7\n", "7\n"), Says("990 0 1000123 990 990\n", "990\n")
+    with pytest.raises(SkblabError, match="forwarded packets fell from 1000 to 7 in the trial"):
+        bed(router, tester).offer(Sending(STREAM, 1000))
+
+
 class Later(Says):
     """Counters that are 0 until their time has come, and 1000 from then on."""
 
