@@ -190,6 +190,23 @@ KIND = replace(VIRTIO, name="moon")
     assert list(found) == ["netns", "virtio", "moon", "hosts"]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("from skblab.testbeds.virtio import KIND", "another module has a testbed virtio, too"),
+        ("KIND = 'moon'", "KIND is 'moon', expected a Kind"),
+    ],
+)
+def test_no_testbed_is_lost_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    (tmp_path / "a_moon.py").write_text(text)
+    monkeypatch.setattr(testbeds, "__path__", [*testbeds.__path__, str(tmp_path)])
+    with pytest.raises((TypeError, ValueError), match=f"^a_moon: {why}"):
+        testbeds.kinds()
+    del sys.modules["skblab.testbeds.a_moon"]
+
+
 def test_every_testbed_can_be_chosen() -> None:
     for name in GUESTS:
         done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", name, "--dry-run"])
