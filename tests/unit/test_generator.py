@@ -98,7 +98,7 @@ class FakeKernel:
         new.flush()
         (self.folder / "new").rename(self.folder / name)
         # Who opened the one before may write to it yet.
-        self.shown.setdefault(name, deque(maxlen=20)).append((new, text))
+        self.shown.setdefault(name, deque(maxlen=50)).append((new, text))
 
     def hear(self, name: str) -> str:
         """Return what was written to a file since it was last heard, if anything was."""
@@ -114,10 +114,11 @@ class FakeKernel:
     def run(self) -> None:
         """Play until it is `over`."""
         while not self.over.is_set():
-            if setting := self.hear("g0"):
+            # All settings are there before a start is.
+            asked = self.hear("pgctrl")
+            while setting := self.hear("g0"):
                 self.result = f"OK: {setting.replace(' ', '=')}"
             self.hear("kpktgend_0")
-            asked = self.hear("pgctrl")
             if asked == "start" and self.late is not None:
                 self.due = time.monotonic() + self.late
             if self.began is not None and (
