@@ -22,6 +22,7 @@ Each record is a file of its own, there whole or not at all; the tables are made
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,14 @@ from pydantic import JsonValue, ValidationError
 
 from skblab_analysis import tables
 from skblab_analysis.base import disk
-from skblab_analysis.base.checked import RecordError, RefusedError, faults, parse, read
+from skblab_analysis.base.checked import (
+    RecordError,
+    RefusedError,
+    faults,
+    measured_well,
+    parse,
+    read,
+)
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.exact.rows import ExactTrial
@@ -155,7 +163,8 @@ class RunFolder:
         RefusedError if more than `max_unaccounted` per cent of the packets are unaccounted for.
         """
         trial, unit = self._trials, UNIT_OF_CLOCK[clock]
-        row = of.row(trial) if of else _row(trial, clock)
+        with measured_well("what was measured"):
+            row = of.row(trial) if of else _row(trial, clock)
         for name, text in zip(_TOOLS, (pathlat, *(said or ())), strict=False):
             disk.write(self.logs / f"{name}-{trial}.json", _text(text))
         try:
@@ -234,9 +243,14 @@ class RunFolder:
         return summary
 
     def record(self, measured: Measured) -> None:
-        """Record a trial; RefusedError or RecordError, and invalid, if its numbers cannot be."""
+        """Record a trial; RefusedError or RecordError, and invalid, if its numbers cannot be.
+
+        SkblabError, and not recorded, if it cannot even be told of which trial they are.
+        """
         number = self._trials
-        row = measured.row(number)
+        # Without a row there is nothing to keep as void.
+        with measured_well("what was measured"):
+            row = measured.row(number)
         try:
             rows = list(measured.rows(number))
         except ValidationError as error:
@@ -310,7 +324,9 @@ class RunFolder:
         gaps: Sequence[str] = (),
     ) -> Path:
         """End a good run. `timings` maps step to seconds; returns the folder."""
-        self._end("finished", "", environment, timings, versions, commands, gaps)
+        self._ended("finished", "", environment, timings, versions, commands, gaps)
+        self._compact()
+        self.journal("finished")
         return self.path
 
     def fail(
@@ -319,18 +335,25 @@ class RunFolder:
         environment: Environment | None = None,
         timings: Mapping[str, float] | None = None,
     ) -> None:
-        """End a run that broke; what was recorded stays readable."""
-        self._end("failed", reason, environment, timings or {}, None, (), ())
+        """End a run that broke; what was recorded stays readable.
 
-    def _end(
+        It says so first, and even if the disk has no room for tables: the parts are read as well.
+        """
+        self._ended("failed", reason, environment, timings or {})
+        self._write_document()
+        self.journal("failed", reason=reason)
+        with contextlib.suppress(SkblabError, OSError):
+            self._compact()
+
+    def _ended(
         self,
         state: str,
         reason: str,
         environment: Environment | None,
         timings: Mapping[str, float],
-        versions: Mapping[str, str] | None,
-        commands: Sequence[Command],
-        gaps: Sequence[str],
+        versions: Mapping[str, str] | None = None,
+        commands: Sequence[Command] = (),
+        gaps: Sequence[str] = (),
     ) -> None:
         self._document = self._document.model_copy(
             update={
@@ -346,11 +369,6 @@ class RunFolder:
                 "gaps": tuple(gaps),
             }
         )
-        if state == "failed":
-            # It says so even if the disk has no room for more.
-            self._write_document()
-        self._compact()
-        self.journal(state, **({"reason": reason} if reason else {}))
 
     def _refused(self, rows: Sequence[TrialRow], refusal: Exception) -> None:
         """Keep trials as invalid, with what was refused."""

@@ -30,7 +30,7 @@ from skblab_analysis.layers.rows import BUCKETS, SUMMARIES
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import Document, RunFolder
 from skblab_analysis.tables import TABLES
-from skblab_analysis.trials.rows import Part
+from skblab_analysis.trials.rows import Part, TrialRow
 
 Json = dict[str, Any]
 PACKETS = 2_000
@@ -617,6 +617,27 @@ def test_failed_run_says_why(folder: RunFolder) -> None:
     )
 
 
+def test_a_full_disk_hides_nothing_of_what_stopped_a_run(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.record_exact(synthetic_run.exact_trials())
+    whole = disk.write_whole
+
+    def full(path: Path, data: str | bytes) -> None:
+        if path.suffix == ".parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(path, data)
+
+    monkeypatch.setattr(disk, "write_whole", full)
+    folder.fail("stopped by a signal")
+    assert [event.model_extra for event in folder.events("failed")] == [
+        {"reason": "stopped by a signal"}
+    ]
+    run = load(folder.path)
+    assert (run.document.state, run.document.reason) == ("failed", "stopped by a signal")
+    assert exact_trials(run) == synthetic_run.exact_trials()
+
+
 def test_bad_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="name"):
         RunFolder.create(tmp_path, "../up", synthetic_run.plan())
@@ -715,3 +736,18 @@ def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:
         assert len(load(folder.path).trials) == len(run.trials) + each
     # Kills came before and after more was recorded.
     assert len(lengths) > 2
+
+
+class Rowless(ExactTrial):
+    """A trial that makes no row of what was measured."""
+
+    def row(self, trial: int) -> TrialRow:
+        """Return none: a column has what it cannot have."""
+        return TrialRow(trial=trial, clock="exact", setting="\t")
+
+
+def test_what_makes_no_row_is_one_clear_line(folder: RunFolder) -> None:
+    [measured, *_] = synthetic_run.exact_trials()
+    with pytest.raises(SkblabError, match=r"^what was measured is not as expected: setting: "):
+        folder.record(Rowless.model_validate(dict(measured)))
+    assert load(folder.path).trials == ()

@@ -15,7 +15,7 @@ from pathlib import Path
 import page_checks
 import pytest
 
-from skblab.lab import drawing, paths
+from skblab.lab import drawing, labroot, paths
 from skblab.lab.labroot import LabRoot
 from skblab.lab.labroot.root import key
 from skblab_analysis.report import page, pictures
@@ -128,6 +128,19 @@ def test_the_lab_roots_needs_no_rights(place: Place, useless: bool) -> None:
         place.gnuplot(place.path, "this machine", status=1)
     drawn(place.report(), place, "the lab root")
     assert list((place.cache / "roots" / key() / "skblab" / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(("user", "ways"), [(0, [False, True]), (NOBODY, [True])])
+def test_root_uses_the_sandboxed_one_first(
+    place: Place, monkeypatch: pytest.MonkeyPatch, user: int, ways: list[bool]
+) -> None:
+    made = []
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(labroot, "existing", lambda: LabRoot(place.top, "key"))
+    monkeypatch.setattr(drawing, "gnuplot", lambda root, *, rootless=False: made.append(rootless))
+    assert len(list(drawing._candidates())) == len(ways)
+    assert made == ways
 
 
 @pytest.mark.parametrize(

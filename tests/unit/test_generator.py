@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -46,3 +54,169 @@ def test_a_word_that_is_none_is_refused() -> None:
     argv = ["sh", "-euc", f"{here}{base.functions('generator')}\n{call}"]
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "generate: cuont=1: no such word\n")
+
+
+@dataclass
+class FakeKernel:
+    """Plays pktgen by files in a folder: its thread begins `late` seconds after a start, or never.
+
+    A start returns at once, as one does whose thread has not begun. `fails` begins in an error.
+    """
+
+    folder: Path
+    late: float | None = 0.0
+    lasts: float = 0.1
+    fails: bool = False
+    told: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+    due: float | None = None
+    started: int = 0
+    stopped: int = 0
+    began: float | None = None
+    result: str = "Idle"
+    shown: dict[str, deque[tuple[TextIO, str]]] = field(default_factory=dict)
+
+    def show(self) -> None:
+        """Have the files say what is so, each whole or not at all."""
+        running = self.began is not None
+        stopped = self.now() if running else self.stopped
+        sent = (stopped - self.started) // 1000
+        figures = f"     pkts-sofar: {sent}  errors: 3\n     started: {self.started}us  stopped: "
+        figures += f"{stopped}us idle: 0us\n     seq_num: {sent + 1}  cur_dst_mac_offset: 0\n"
+        self.put("g0", f"Current:\n{figures}Result: {self.result}\n")
+        self.put("kpktgend_0", f"Running: {'g0 ' if running else ''}\nStopped: \nResult: NA\n")
+
+    def now(self) -> int:
+        """Return the kernel's time in microseconds."""
+        return int(time.monotonic() * 1e6)
+
+    def put(self, name: str, text: str) -> None:
+        new = (self.folder / "new").open("w+")
+        new.write(text)
+        new.flush()
+        (self.folder / "new").rename(self.folder / name)
+        # Who opened the one before may write to it yet.
+        self.shown.setdefault(name, deque(maxlen=50)).append((new, text))
+
+    def hear(self, name: str) -> str:
+        """Return what was written to a file since it was last heard, if anything was."""
+        for file, shown in self.shown[name]:
+            file.seek(0)
+            if (text := file.read()) and text != shown:
+                file.seek(0)
+                file.truncate()
+                self.told.append(text.strip())
+                return text.strip()
+        return ""
+
+    def run(self) -> None:
+        """Play until it is `over`."""
+        while not self.over.is_set():
+            # All settings are there before a start is.
+            asked = self.hear("pgctrl")
+            while setting := self.hear("g0"):
+                self.result = f"OK: {setting.replace(' ', '=')}"
+            self.hear("kpktgend_0")
+            if asked == "start" and self.late is not None:
+                self.due = time.monotonic() + self.late
+            if self.began is not None and (
+                asked == "stop" or time.monotonic() - self.began > self.lasts
+            ):
+                self.began, self.stopped = None, self.now()
+                took = self.stopped - self.started
+                self.result = f"OK: {took}(c{took}+d0) usec, {took // 1000} (60byte,0frags)"
+            if self.due is not None and time.monotonic() >= self.due:
+                self.due = None
+                if self.fails:
+                    self.result = "Error starting"
+                else:
+                    self.began, self.started, self.result = time.monotonic(), self.now(), "Starting"
+            self.show()
+            time.sleep(0.002)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[FakeKernel]:
+    played = FakeKernel(tmp_path)
+    played.put("pgctrl", "")
+    played.show()
+    thread = threading.Thread(target=played.run)
+    thread.start()
+    yield played
+    played.over.set()
+    thread.join()
+
+
+def generate(kernel: FakeKernel, *words: str, quick: bool = False) -> tuple[int, list[int], str]:
+    """Return exit status, the numbers printed, and the complaint; `quick`: half a minute is not."""
+    tools = kernel.folder / "bin"
+    tools.mkdir()
+    if quick:
+        (tools / "sleep").write_text("#!/bin/sh\nexec /bin/sleep 0.001\n")
+        (tools / "sleep").chmod(0o755)
+    call = f"generate device=g0 mac=02:00:00:00:00:02 {' '.join(words)}"
+    script = f'nsenter() {{ shift; "$@"; }}\n{base.functions("generator")}\n{call}'
+    env = os.environ | {"PKTGEN": str(kernel.folder), "PATH": f"{tools}:{os.environ['PATH']}"}
+    argv = ["sh", "-euc", script]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env, timeout=60)
+    return done.returncode, [int(word) for word in done.stdout.split()], done.stderr
+
+
+def cleaned_up(kernel: FakeKernel) -> bool:
+    """Whether it was told to stop and to give the device away, and nothing after that."""
+    time.sleep(0.1)
+    kept = (kernel.folder / "skblab-pktgen").read_text()
+    return set(kernel.told[-2:]) == {"stop", "rem_device_all"} and not kept
+
+
+def test_a_generator_that_ends_by_itself(kernel: FakeKernel) -> None:
+    status, [sent, refused, took], said = generate(kernel, "count=100")
+    assert (status, refused, said) == (0, 3, "")
+    assert sent == took // 1000
+    assert 100_000 <= took < 1_000_000
+    assert "stop" not in kernel.told
+
+
+def test_one_that_begins_late_has_all_of_its_time(kernel: FakeKernel) -> None:
+    kernel.late, kernel.lasts = 0.8, 60.0
+    status, [sent, _, took], said = generate(kernel, "limit=0.5")
+    assert (status, said) == (0, "")
+    assert 500_000 <= took < 2_000_000
+    assert sent == took // 1000
+    assert (kernel.told.count("start"), kernel.told.count("stop")) == (1, 1)
+
+
+def test_one_that_never_begins_sends_nothing_afterwards(kernel: FakeKernel) -> None:
+    kernel.late = None
+    status, printed, said = generate(kernel, "limit=0.2", "step='0.1 5'", quick=True)
+    assert (status, printed) == (1, [])
+    assert said == "generate: pktgen did not begin in 30 s: CPU 0 has no time for it\n"
+    assert cleaned_up(kernel)
+    assert not (kernel.folder / "skblab-step").exists()
+
+
+def test_one_that_fails_says_so(kernel: FakeKernel) -> None:
+    kernel.fails = True
+    status, printed, said = generate(kernel, "count=100")
+    assert (status, printed) == (1, [])
+    assert said == "generate: pktgen did not start: Error starting\n"
+    assert cleaned_up(kernel)
+
+
+def test_a_step_is_not_taken_for_the_end(kernel: FakeKernel) -> None:
+    kernel.late, kernel.lasts = 0.3, 1.0
+    status, [sent, _, took], said = generate(kernel, "count=100", "step='0.3 5000'")
+    assert (status, said) == (0, "")
+    assert took >= 1_000_000
+    assert sent == took // 1000
+    assert "delay 5000" in kernel.told
+    step = (kernel.folder / "skblab-step").read_text().split()
+    assert 300 <= int(step[0]) <= int(step[1]) < sent
+    assert int(step[3]) == kernel.started
+
+
+def test_a_step_that_comes_after_the_end_hides_no_figures(kernel: FakeKernel) -> None:
+    status, [sent, _, took], said = generate(kernel, "count=100", "step='0.5 5000'")
+    assert (status, said) == (0, "")
+    assert 100_000 <= took < 500_000
+    assert sent == took // 1000

@@ -93,6 +93,19 @@ def test_what_rose_is_told() -> None:
     }
 
 
+def test_a_driver_may_name_its_counters_with_anything() -> None:
+    named = "rx\tqueue\u00a00\u2028drops "
+    later = parse(f"{PRINTED.format(**AFTER)}{named}7\n", ["r0"])
+    found = difference(read(BEFORE), later)
+    [counter] = [counter for counter in found if counter.kind == "driver"]
+    assert counter.row(0).name == "r0 rx\ufffdqueue\ufffd0\ufffddrops"
+    assert counter.value == 7
+    # The kernel's own have none of these.
+    bad: Values = {("softirq", "NET\tRX", 0): 1}
+    with pytest.raises(SkblabError, match="the name of a kernel's counter"):
+        difference(dict.fromkeys(bad, 0), bad)
+
+
 def test_softnet_has_its_own_cpus() -> None:
     values = read(BEFORE)
     assert values["softnet", "processed", 0] == 255

@@ -55,10 +55,11 @@ class Made:
     lost: int = 0
     refused: int = 0
     able: bool = True
+    sends: bool = True
     watch: Watch = field(default_factory=Watch)
 
     def offer(self, sending: Sending) -> Offered:
-        packets = sending.packets
+        packets = sending.packets if self.sends else 0
         took = packets * (TESTER_US if sending.tester else ROUTED_US) // 1000
         return Offered(packets, packets, packets - self.lost, took, self.refused)
 
@@ -72,6 +73,9 @@ class Made:
 
     def look(self, found: Sequence[Applied]) -> list[Applied]:
         return [replace(one, after=self.after) for one in found]
+
+    def forget(self) -> None:
+        pass
 
 
 def counting(folder: RunFolder) -> Running:
@@ -115,6 +119,11 @@ def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path
         (Made(after="0"), "rp_filter: is 0, expected 1"),
         (Made(able=False), "rp_filter: no such file"),
         (
+            Made(sends=False),
+            "what was counted is not as expected: packets: Input should be greater than 0; "
+            "instructions: Input should be greater than 0",
+        ),
+        (
             Made(lost=1),
             "strict, whole, block 0, repeat 0: the sink counted 999 packets of 1000 sent",
         ),
@@ -127,7 +136,7 @@ def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason
     assert invalid.reason.endswith(reason)
     # What was found instead is there, where anything was.
     found = [(one.trial, one.wanted, one.after) for one in run.settings]
-    assert found == ([(invalid.trial, "1", made.after)] if made.able else [])
+    assert found == ([(invalid.trial, "1", made.after)] if made.able and made.sends else [])
     # What was counted before stays.
     [summary] = exact_summary.of(run)
     assert [one.setting for one in summary.costs] == [BASELINE]

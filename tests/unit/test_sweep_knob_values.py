@@ -248,5 +248,24 @@ def test_a_file_is_all_that_a_new_knob_takes(
     assert set().union(*(family.remaking for family in found)) == {"queues", "new"}
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"{NEW}\nFAMILY = Family(1, [*FAMILY.knobs, *FAMILY.knobs])", "{0} has a knob new, too"),
+        ("from skblab.knobs.ethtool import FAMILY", "skblab.knobs.ethtool has a knob "),
+        ("FAMILY = ['new']", r"FAMILY is \['new'\], expected a Family"),
+    ],
+)
+def test_no_knob_is_lost_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    (tmp_path / "a_new_one.py").write_text(text)
+    monkeypatch.setattr(knobs, "__path__", [*knobs.__path__, str(tmp_path)])
+    name = "skblab.knobs.a_new_one"
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: {why.format(name)}"):
+        registry.families()
+    del sys.modules[name]
+
+
 def test_the_page_of_knobs_is_of_now() -> None:
     assert (paths.tree() / "docs" / "knobs.md").read_text() == page(), "make schemas"

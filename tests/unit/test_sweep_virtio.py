@@ -83,6 +83,12 @@ def test_packets_without_end_are_an_error() -> None:
         bed(router, tester).offer(Sending(STREAM, 1000))
 
 
+def test_a_router_whose_counter_fell_has_forwarded_nobody_knows_what() -> None:
+    router, tester = Says("1000\n", "7\n", "7\n"), Says("990 0 1000123 990 990\n", "990\n")
+    with pytest.raises(SkblabError, match="forwarded packets fell from 1000 to 7 in the trial"):
+        bed(router, tester).offer(Sending(STREAM, 1000))
+
+
 class Later(Says):
     """Counters that are 0 until their time has come, and 1000 from then on."""
 
@@ -182,6 +188,23 @@ KIND = replace(VIRTIO, name="moon")
     del sys.modules["skblab.testbeds.a_moon"]
     assert list(KINDS) == ["netns", "virtio", "hosts"]
     assert list(found) == ["netns", "virtio", "moon", "hosts"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("from skblab.testbeds.virtio import KIND", "another module has a testbed virtio, too"),
+        ("KIND = 'moon'", "KIND is 'moon', expected a Kind"),
+    ],
+)
+def test_no_testbed_is_lost_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    (tmp_path / "a_moon.py").write_text(text)
+    monkeypatch.setattr(testbeds, "__path__", [*testbeds.__path__, str(tmp_path)])
+    with pytest.raises((TypeError, ValueError), match=f"^a_moon: {why}"):
+        testbeds.kinds()
+    del sys.modules["skblab.testbeds.a_moon"]
 
 
 def test_every_testbed_can_be_chosen() -> None:

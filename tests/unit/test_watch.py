@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +26,7 @@ from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
-from skblab.machine.recording import begins, watched
+from skblab.machine.recording import begins, recording, watched
 from skblab.machine.transport import Transport, TransportError
 from skblab.machine.transport.base import Done
 from skblab.machine.watch import HostLog, Watch, heard_of
@@ -34,7 +36,7 @@ from skblab.probe.loads import Load
 from skblab.selftests import guestrun
 from skblab.sweep.request import Parameters, unfinished
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.errors import SkblabError, Stopped, UsageError
 from skblab_analysis.formats.cost import Probe
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
@@ -354,3 +356,17 @@ def _death(text: str) -> GuestError:
     death = GuestError(text)
     death.findings = [Finding(Kind.OOPS, text)]
     return death
+
+
+def test_a_full_disk_hides_no_signal(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(Stopped) as stopped, recording(folder, lambda: None, Reporter()):
+        raise Stopped(15)
+    assert stopped.value.exit_code == 143
+    said = "".join(capsys.readouterr().err.split())
+    assert f"whatwasrecordeduntilthen:{folder.path}" in said

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,6 +53,15 @@ def read(model: type[Model], path: Path, what: str) -> Model:
     except OSError as error:
         raise RecordError(f"cannot read {what} {path}: {error.strerror}") from error
     return parse(model, text, f"{what} {path}")
+
+
+@contextlib.contextmanager
+def measured_well(what: str) -> Iterator[None]:
+    """Have a model that is made of what was measured be made, or SkblabError in one line."""
+    try:
+        yield
+    except ValidationError as error:
+        raise SkblabError(f"{what} is not as expected: {faults(error)}") from error
 
 
 def faults(error: ValidationError) -> str:

@@ -301,7 +301,7 @@ def verify_(
             found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
             console.print(verify.counts_table(found))
             wrong += [f"{one.backend}, {one.case}" for one in found if one.complaints]
-        some = comparable(chosen, patched=patched)
+        some = comparable(chosen, patched=patched, patches=patches)
         if medians_ and len(some) > 1:
             built = kernel.ensure(request, root, reporter)
             measured = medians.measure(built, some, root, reporter)

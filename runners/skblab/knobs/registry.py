@@ -14,11 +14,25 @@ from skblab.knobs.base import Family, Knob
 
 
 def families() -> list[Family]:
-    """Return the families of all modules by their places."""
-    names = [f"{knobs.__name__}.{module.name}" for module in iter_modules(knobs.__path__)]
-    declared = [getattr(import_module(name), "FAMILY", None) for name in names]
-    found = [family for family in declared if isinstance(family, Family)]
-    return sorted(found, key=lambda family: family.place)
+    """Return the families of all modules by their places.
+
+    TypeError for a FAMILY that is none, ValueError for two knobs of one name.
+    """
+    found: dict[str, Family] = {}
+    for module in iter_modules(knobs.__path__):
+        name = f"{knobs.__name__}.{module.name}"
+        declared = getattr(import_module(name), "FAMILY", None)
+        if isinstance(declared, Family):
+            found[name] = declared
+        elif declared is not None:
+            raise TypeError(f"{name}: FAMILY is {declared!r}, expected a Family")
+    owners: dict[str, str] = {}
+    for name, family in found.items():
+        for knob in family.knobs:
+            if knob.name in owners:
+                raise ValueError(f"{name}: {owners[knob.name]} has a knob {knob.name}, too")
+            owners[knob.name] = name
+    return sorted(found.values(), key=lambda family: family.place)
 
 
 # There before they are filled: modules of the package import them, too.

@@ -43,7 +43,7 @@ HEADS = {
     6: (0x240, 0x260, 0x280, 0x2A0, 0x2C0),
 }
 BITS = {4: 32, 6: 128}
-FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+ADDRESS_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 def counts(family: int, count: int) -> dict[int, int]:
@@ -70,7 +70,7 @@ def prefixes(family: int, count: int, seed: int = SEED) -> Iterator[str]:
         for number in choose.sample(range(len(heads) << rest), wanted):
             leading = heads[number >> rest] << rest | number & ((1 << rest) - 1)
             packed = (leading << (bits - length)).to_bytes(bits // 8, "big")
-            yield f"{socket.inet_ntop(FAMILY[family], packed)}/{length}"
+            yield f"{socket.inet_ntop(ADDRESS_FAMILY[family], packed)}/{length}"
 
 
 def main() -> None:

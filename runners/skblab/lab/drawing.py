@@ -66,6 +66,7 @@ def _candidates() -> Iterator[tuple[str, Gnuplot]]:
     root = labroot.existing()
     if root is None:
         return
-    yield "the lab root's", gnuplot(root, rootless=True)
+    # Root uses the sandboxed one: without root rights the lab root is not read-only.
     if os.geteuid() == 0:
         yield "the lab root's, as root", gnuplot(root)
+    yield "the lab root's", gnuplot(root, rootless=True)

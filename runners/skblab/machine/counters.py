@@ -62,7 +62,7 @@ def _parse(printed: str, devices: Sequence[str]) -> Values:
     values: dict[tuple[Kind, str, int | None], int] = {}
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
-    for line in printed.splitlines():
+    for line in printed.rstrip("\n").split("\n"):
         if line.startswith("== "):
             lines = sections.setdefault(line.removeprefix("== "), [])
         else:
@@ -84,7 +84,12 @@ def _parse(printed: str, devices: Sequence[str]) -> Values:
         kind: Kind = "driver" if word == "driver" else "device"
         for line in rest:
             name, _, value = line.rpartition(" ")
-            values[kind, f"{device} {name}", None] = whole(value, MOST_UNSIGNED)
+            # A driver's author may name a counter with anything in it.
+            name = "".join(
+                letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}"
+                for letter in f"{device} {name}"
+            )
+            values[kind, name, None] = whole(value, MOST_UNSIGNED)
     return values
 
 

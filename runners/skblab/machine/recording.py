@@ -31,7 +31,7 @@ def recording(
         # What is torn by now hides nothing of what went wrong.
         with contextlib.suppress(OSError, SkblabError):
             known = environment()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, SkblabError):
             folder.fail(reason, known, reporter.timings)
         reporter.say(f"what was recorded until then: {folder.path}")
         raise

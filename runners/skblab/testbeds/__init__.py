@@ -21,10 +21,21 @@ from skblab.testbeds.virtio import VIRTIO
 
 
 def kinds() -> dict[str, Kind]:
-    """Return the kinds of all modules here by name, those that are booted first."""
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
-    found: list[Kind] = [module.KIND for module in modules if hasattr(module, "KIND")]
-    return {kind.name: kind for kind in sorted(found, key=lambda kind: not kind.boots)}
+    """Return the kinds of all modules here by name, those that are booted first.
+
+    TypeError for a KIND that is none, ValueError for two of one name.
+    """
+    found: dict[str, Kind] = {}
+    for module in iter_modules(__path__):
+        kind = getattr(import_module(f"{__name__}.{module.name}"), "KIND", None)
+        if kind is None:
+            continue
+        if not isinstance(kind, Kind):
+            raise TypeError(f"{module.name}: KIND is {kind!r}, expected a Kind")
+        if kind.name in found:
+            raise ValueError(f"{module.name}: another module has a testbed {kind.name}, too")
+        found[kind.name] = kind
+    return dict(sorted(found.items(), key=lambda item: not item[1].boots))
 
 
 KINDS = kinds()

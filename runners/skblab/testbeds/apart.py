@@ -65,6 +65,11 @@ class Apart:
         late = self.still > 0 and received != sent
         if after - before != received or late:
             after, now = self._settled(after, whole, self._handed_over)
+        if after < before:
+            raise SkblabError(
+                f"the router's counter of forwarded packets fell from {before} to {after} in the "
+                "trial: what it forwarded is not known"
+            )
         return Offered(sent, after - before, received + now - whole, took, refused)
 
     def counters(self) -> counters.Values:

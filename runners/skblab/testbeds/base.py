@@ -98,6 +98,7 @@ class Testbed(Protocol):
         """Return what the kernel of the device under test has counted until now."""
 
 
+@runtime_checkable
 class Kind(Protocol):
     """A kind of testbed: KIND in its module."""
 

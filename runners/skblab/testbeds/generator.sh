@@ -17,7 +17,8 @@
 #   tag=                 the ID of a VLAN, the frame 4 bytes longer
 #   xmit=start_xmit      pktgen's xmit_mode: only queue_xmit passes what is attached to the device
 #   step=                SECONDS GAP: the gap from then on; what had been sent is in /run/skblab-step
-# Prints packets sent, those that the device refused, and elapsed microseconds.
+# Prints packets sent, those that the device refused, and elapsed microseconds. PKTGEN is for tests: a
+# folder in place of /proc/net/pktgen/ and /run/.
 #
 # To take a device from pktgen's threads, and to give it one, takes an eighth of a second each: one that
 # was asked for the same the last time, but for size, number and rate, stays as it is.
@@ -37,9 +38,9 @@ generate() { # name=value...
 			esac
 			export "$one"
 		done
-		thread=/proc/net/pktgen/kpktgend_$cpu
-		file=/proc/net/pktgen/$device
-		start="echo start >/proc/net/pktgen/pgctrl"
+		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run}
+		thread=$pktgen/kpktgend_$cpu file=$pktgen/$device
+		start="echo start >$pktgen/pgctrl" stepper=
 		# A signal to who waits for it stops the generator.
 		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
 		same="$device $mac $family $flows $cpu $to $destinations $xmit $tag" last= mix=
@@ -54,10 +55,10 @@ generate() { # name=value...
 			set -- "pkt_size $bytes"
 		fi
 		set -- "$@" "count $count" "delay $gap"
-		[ ! -e "$file" ] || [ ! -e /run/skblab-pktgen ] || read -r last </run/skblab-pktgen
+		[ ! -e "$file" ] || [ ! -e "$run/skblab-pktgen" ] || read -r last <"$run/skblab-pktgen"
 		if [ "$last" != "$same" ]; then
-			: >/run/skblab-pktgen
-			for one in /proc/net/pktgen/kpktgend_*; do echo rem_device_all >"$one"; done
+			: >"$run/skblab-pktgen"
+			for one in "$pktgen"/kpktgend_*; do echo rem_device_all >"$one"; done
 			echo "add_device $device" >"$thread"
 			if [ "$family" = 4 ]; then
 				set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
@@ -80,58 +81,80 @@ generate() { # name=value...
 			[ -z "$tag" ] || set -- "$@" "vlan_id $tag"
 		fi
 		for setting; do echo "$setting" >"$file"; done
-		echo "$same" >/run/skblab-pktgen
+		echo "$same" >"$run/skblab-pktgen"
+		# When it began and ended (or, while it runs, the time), microseconds; what was sent until then.
+		began=0 ended=0 sent= number= result=
+		look() {
+			while read -r first second third fourth _; do
+				case $first in
+				pkts-sofar:) sent="$second $fourth" ;;
+				started:) began=${second%us} ended=${fourth%us} ;;
+				seq_num:) number=$second ;;
+				Result:) result="$second $third" ;;
+				esac
+			done <"$file"
+		}
+		runs() {
+			read -r _ devices <"$thread"
+			case " $devices " in *" $device "*) ;; *) false ;; esac
+		}
+		# What has to begin yet does so after a stop, and sends nothing only if its device is taken away.
+		stop_all() {
+			[ -z "$stepper" ] || kill "$stepper" 2>/dev/null || :
+			rm -f "$run/skblab-step"
+			echo stop >"$pktgen/pgctrl"
+			: >"$run/skblab-pktgen"
+			echo rem_device_all >"$thread"
+		}
+		give_up() {
+			echo "generate: pktgen $1" >&2
+			exit 1
+		}
+		look
+		earlier=$began
+		trap stop_all EXIT
 		if [ -n "$step" ]; then
-			rm -f /run/skblab-step
-			look() {
-				while read -r line; do
-					case $line in
-					started:*) began=${line#started: } began=${began%%us*} ;;
-					seq_num:*) number=${line#seq_num: } number=${number%% *} ;;
-					esac
-				done <"$file"
-			}
+			rm -f "$run/skblab-step"
 			(
 				# Until it has begun its number is that of the last time.
-				left=1000
-				until grep -q "^Result: Starting" "$file" || [ "$left" = 0 ]; do
-					left=$((left - 1))
-					sleep 0.01
-				done
-				sleep "${step% *}"
+				while look && [ "$began" = "$earlier" ]; do sleep 0.01; done
+				sleep "${step% *}" 2>/dev/null
 				look
-				first=$number
+				before=$number
 				echo "delay ${step#* }" >"$file"
 				look
 				read -r up _ </proc/uptime
-				echo "$first $number ${up%.*}${up#*.}0000 $began" >/run/skblab-step
-			) &
+				echo "$before $number ${up%.*}${up#*.}0000 $began" >"$run/skblab-step"
+			) >/dev/null &
+			stepper=$!
 		fi
-		# Its result is how the last setting was taken until it begins. Where a busy CPU did not let it
-		# begin within `limit` nothing was sent, and it is started once more.
-		tries=3 took=
-		while [ -z "$took" ] && [ "$tries" -gt 0 ]; do
-			tries=$((tries - 1))
-			eval "$start"
-			# One that was stopped ends on its own time.
-			left=100
-			while [ -z "$took" ] && [ "$left" -gt 0 ]; do
-				while read -r first second third fourth _; do
-					[ "$first" != pkts-sofar: ] || sent="$second $fourth"
-					[ "$first" != Result: ] || result="$second $third"
-				done <"$file"
-				took=${result#OK: } took=${took%%(*}
-				case $took in *[!0-9]*) took= ;; esac
-				left=$((left - 1))
-				[ -n "$took" ] || sleep 0.05
-			done
-			case $result in OK:*) ;; *) break ;; esac
+		eval "$start"
+		# That waits for a thread that runs, and for none that a busy CPU lets begin only after an eighth
+		# of a second: the start is still due then. A second one would begin anew what began meanwhile.
+		left=600
+		while look && [ "$began" = "$earlier" ]; do
+			case $result in Error*) give_up "did not start: $result" ;; esac
+			[ "$left" -gt 0 ] || give_up "did not begin in 30 s: CPU $cpu has no time for it"
+			left=$((left - 1))
+			sleep 0.05
 		done
-		wait
-		if [ -z "$took" ]; then
-			echo "generate: pktgen did not end (\"$result\"): CPU $cpu has no time for it" >&2
-			exit 1
-		fi
+		# One that was stopped ends on its own time.
+		case $limit in *.*) part=${limit#*.}000000 ;; *) part=000000 ;; esac
+		most=$((${limit%.*}000000 + 1${part%"${part#??????}"} - 1000000)) left=100
+		while look && runs || [ "$ended" -lt "$began" ]; do
+			if [ "$most" != 0 ] && [ $((ended - began)) -ge "$most" ]; then
+				[ "$left" != 100 ] || echo stop >"$pktgen/pgctrl"
+				[ "$left" -gt 0 ] || give_up "did not end (\"$result\"): CPU $cpu has no time for it"
+				left=$((left - 1))
+			fi
+			sleep 0.05
+		done
+		look
+		[ -z "$stepper" ] || wait "$stepper"
+		trap - EXIT
+		# Its result may be how a step was taken that came after its end.
+		took=${result#OK: } took=${took%%(*}
+		case $took in "" | *[!0-9]*) took=$((ended - began)) ;; esac
 		echo "$sent $took"
 	' sh "$@"
 }

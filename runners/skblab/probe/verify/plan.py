@@ -76,19 +76,18 @@ def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     return [group for group in groups if group]
 
 
-def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
-    """Return those whose medians are compared on such a kernel.
+def comparable(
+    backends: Sequence[Backend], *, patched: bool, patches: bool | None = None
+) -> list[Backend]:
+    """Return those whose medians are compared on such a kernel: what runs there, see `on_kernels`.
 
     Our kernel's samples meet the hooks as well: the quickest of them, which blur the least. Its own
     histograms tell nothing of the whole path of what came through veth, and are compared with the
     samples to the packet.
     """
-    found = [
-        backend
-        for backend in backends
-        if backend.patched == patched and backend.request.source != HISTOGRAMS
-    ]
-    if patched and found:
+    here = on_kernels(backends, patches).get(patched, [])
+    found = [backend for backend in here if backend.request.source != HISTOGRAMS]
+    if patched and patches is None and found:
         found += [backend for backend in backends if backend.name == "hooks by fentry"]
     return found
 

@@ -22,6 +22,7 @@ from skblab.sweep.measure.base import Attempt, Measure, Section, Sections, fill_
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
 from skblab.testbeds import Kind, Sending, Testbed
+from skblab_analysis.base.checked import measured_well
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
@@ -85,16 +86,17 @@ class Exact(Measure):
     def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
         key, offered = attempt.key, attempt.testbed.offer(self._sending(attempt.measurement))
-        counted = ExactTrial(
-            setting=key.setting,
-            part=attempt.part,
-            block=key.block,
-            boot_knobs=key.boot_knobs,
-            packets=offered.tried,
-            delivered=offered.received,
-            instructions=offered.microseconds * INSTRUCTIONS_PER_US,
-            traffic=key.traffic,
-        )
+        with measured_well("what was counted"):
+            counted = ExactTrial(
+                setting=key.setting,
+                part=attempt.part,
+                block=key.block,
+                boot_knobs=key.boot_knobs,
+                packets=offered.tried,
+                delivered=offered.received,
+                instructions=offered.microseconds * INSTRUCTIONS_PER_US,
+                traffic=key.traffic,
+            )
 
         def record() -> None:
             attempt.folder.record(counted)

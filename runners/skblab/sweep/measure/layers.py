@@ -24,6 +24,7 @@ from skblab.sweep.measure.base import (
 from skblab.sweep.planned import Measurement
 from skblab.testbeds import Kind, Sending
 from skblab.testbeds.base import SHARED
+from skblab_analysis.base.checked import measured_well
 from skblab_analysis.base.offered import offered_rate
 from skblab_analysis.layers.rows import PATH, Probed
 
@@ -89,16 +90,17 @@ class LayersMeasure(Measure):
         ):
             offered = testbed.offer(Sending.timed(measurement.stream, measurement.rate, seconds))
             document = reading.end()
-        probed = Probed(
-            setting=key.setting,
-            block=key.block,
-            boot_knobs=key.boot_knobs,
-            traffic=key.traffic,
-            rate=measurement.rate,
-            tried=offered.tried,
-            forwarded=offered.forwarded,
-            offered_rate=offered_rate(offered.tried, seconds, offered.microseconds / 1e6),
-        )
+        with measured_well("what was measured"):
+            probed = Probed(
+                setting=key.setting,
+                block=key.block,
+                boot_knobs=key.boot_knobs,
+                traffic=key.traffic,
+                rate=measurement.rate,
+                tried=offered.tried,
+                forwarded=offered.forwarded,
+                offered_rate=offered_rate(offered.tried, seconds, offered.microseconds / 1e6),
+            )
         return lambda: _record(attempt, document, probed)
 
 
