@@ -98,9 +98,10 @@ def _instructions(deviation: float, waits: float, rng: random.Random, boot: floa
 
 def _boot(rng: random.Random, _: float) -> Boot:
     boot = rng.gauss(1, 0.002)
+    parts: tuple[tuple[bench.Part, float], ...] = (("tester", 0.5), ("forward", 1.0))
     return {
         part: [part_of * _instructions(0.00015, 0.01, rng, boot) for _ in range(3)]
-        for part, part_of in (("tester", 0.5), ("forward", 1.0))
+        for part, part_of in parts
     }
 
 
