@@ -700,3 +700,28 @@ def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:
         assert len(load(folder.path).trials) == len(run.trials) + each
     # Kills came before and after more was recorded.
     assert len(lengths) > 2
+
+
+def test_what_a_newer_skblab_has_written_is_never_compacted_away(folder: RunFolder) -> None:
+    folder.record_exact(_trials("rp_filter=0", 1000))
+    [part] = (folder.path / "parts").iterdir()
+    written = json.loads(part.read_text())
+    columns = written["tables"]["trials"]["columns"]
+    for tables, name in (
+        (written["tables"] | {"later": {"version": 1, "columns": {"trial": [0]}}}, "later"),
+        (
+            written["tables"] | {"trials": {"version": 9, "columns": columns}},
+            "version",
+        ),
+        (
+            written["tables"]
+            | {"trials": written["tables"]["trials"] | {"columns": columns | {"new": [1]}}},
+            "new of trials",
+        ),
+    ):
+        part.write_text(json.dumps(written | {"tables": tables}))
+        before = {path: path.read_bytes() for path in folder.path.rglob("*.parquet")}
+        with pytest.raises(RecordError, match=name):
+            folder.finish(synthetic_run.environment(), {})
+        assert {path: path.read_bytes() for path in folder.path.rglob("*.parquet")} == before
+        assert part.exists()
