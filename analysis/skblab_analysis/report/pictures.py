@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from skblab_analysis import files
-from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.pictures import TEMPLATES, Picture, Value, quoted
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.base.pictures import TEMPLATES, Picture, Value
 
 # Runs gnuplot with arguments in a folder; raises when gnuplot fails.
 GnuplotRunner = Callable[[Sequence[str], Path], None]
@@ -28,7 +28,7 @@ def write(picture: Picture, folder: Path) -> None:
     script = "\n".join(
         [
             "# SPDX-License-Identifier: GPL-2.0-or-later",
-            f"# {picture.title}. Draw it again: gnuplot {picture.name}.gp",
+            f"# {' '.join(picture.title.split())}. Draw it again: gnuplot {picture.name}.gp",
             "reset session",
             *(_assignment(name, value) for name, value in variables.items()),
             "",
@@ -54,11 +54,18 @@ def draw(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> None:
 def _assignment(name: str, value: Value) -> str:
     if isinstance(value, str):
         # Ticks hold quoted strings themselves, so they stand in single quotes.
-        return f"{name} = '{value.replace(chr(39), chr(39) * 2)}'"
+        return f"{name} = {_single(value)}"
     if isinstance(value, int | float):
         return f"{name} = {value!r}"
-    items = ", ".join(quoted(item) if isinstance(item, str) else str(item) for item in value)
+    items = ", ".join(_single(item) if isinstance(item, str) else str(item) for item in value)
     return f"array {name}[{len(value)}] = [{items}]"
+
+
+def _single(text: str) -> str:
+    """Return a string in single quotes, in which gnuplot executes and replaces nothing."""
+    if any(character in text for character in "\n\r\0"):
+        raise RecordError(f"{text!r} cannot stand in a gnuplot script")
+    return f"'{text.replace(chr(39), chr(39) * 2)}'"
 
 
 def _template(path: Path) -> str:
