@@ -324,3 +324,16 @@ def test_names_in_arrays_stand_in_single_quotes(tmp_path: Path) -> None:
     pictures.write(made, tmp_path)
     script = (tmp_path / "one.gp").read_text()
     assert """array titles[2] = ['it''s `touch x`', '" . x . "']""" in script
+
+
+def test_pictures_stay_where_no_gnuplot_could_draw_them_again(tmp_path: Path) -> None:
+    made = distribution("one", "Packets", "title", "ns", [Curve("a", Histogram.of([1, 2]))])
+    other = distribution("one", "Packets", "title", "ns", [Curve("a", Histogram.of([1, 3]))])
+    outputs = [tmp_path / f"one{suffix}" for suffix in pictures.OUTPUTS]
+    assert not pictures.write(made, tmp_path)
+    for output in outputs:
+        output.write_text(DRAWN)
+    assert pictures.write(made, tmp_path)
+    assert all(output.exists() for output in outputs)
+    assert not pictures.write(other, tmp_path)
+    assert not any(output.exists() for output in outputs)

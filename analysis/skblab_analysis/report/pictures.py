@@ -21,8 +21,11 @@ GnuplotRunner = Callable[[Sequence[str], Path], None]
 OUTPUTS = (".svg", "-narrow.svg", ".png")
 
 
-def write(picture: Picture, folder: Path) -> None:
-    """Write a picture's script and data into `folder`, and remove what was drawn before."""
+def write(picture: Picture, folder: Path) -> bool:
+    """Write a picture's script and data into `folder`; return whether it is there, drawn by them.
+
+    What was drawn by others is removed.
+    """
     variables = {"name": picture.name, "data": f"{picture.name}.dat", **picture.variables}
     parts = (TEMPLATES / "style.gp", picture.template, TEMPLATES / "outputs.gp")
     script = "\n".join(
@@ -35,15 +38,24 @@ def write(picture: Picture, folder: Path) -> None:
             *map(_template, parts),
         ]
     )
-    files.write(folder / f"{picture.name}.dat", picture.data)
-    files.write(folder / f"{picture.name}.gp", script)
-    for suffix in OUTPUTS:
-        (folder / f"{picture.name}{suffix}").unlink(missing_ok=True)
+    texts = {folder / f"{picture.name}.dat": picture.data, folder / f"{picture.name}.gp": script}
+    outputs = [folder / f"{picture.name}{suffix}" for suffix in OUTPUTS]
+    same = all(
+        path.is_file() and path.read_bytes() == text.encode() for path, text in texts.items()
+    )
+    if same and all(output.is_file() and output.stat().st_size for output in outputs):
+        return True
+    _remove(outputs)
+    for path, text in texts.items():
+        files.write(path, text)
+    return False
 
 
 def draw(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> None:
     """Write and draw a picture in `folder`; RefusedError when gnuplot leaves no output."""
     write(picture, folder)
+    # Or what is left of an earlier one would pass for what gnuplot draws.
+    _remove([folder / f"{picture.name}{suffix}" for suffix in OUTPUTS])
     gnuplot([f"{picture.name}.gp"], folder)
     for suffix in OUTPUTS:
         output = folder / f"{picture.name}{suffix}"
@@ -59,6 +71,11 @@ def _assignment(name: str, value: Value) -> str:
         return f"{name} = {value!r}"
     items = ", ".join(_single(item) if isinstance(item, str) else str(item) for item in value)
     return f"array {name}[{len(value)}] = [{items}]"
+
+
+def _remove(outputs: Sequence[Path]) -> None:
+    for output in outputs:
+        output.unlink(missing_ok=True)
 
 
 def _single(text: str) -> str:
