@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from skblab_analysis import false_alarms
 from skblab_analysis.base.certainty import CONFIDENCE, FalseAlarms, difference
+from skblab_analysis.base.certainty import false_alarms as count_alarms
 from skblab_analysis.exact import summary as exact
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.false_alarms import DRAWN, KINDS
@@ -145,4 +146,4 @@ def test_two_samples_of_unequal_size_and_spread_alarm_as_promised() -> None:
         assert compared is not None
         found.append(compared)
     # To pool the variances would make alarms far more seldom here.
-    assert 0.035 < false_alarms.false_alarms(found).alarms / 4000 < 0.065
+    assert 0.035 < count_alarms(found).alarms / 4000 < 0.065
