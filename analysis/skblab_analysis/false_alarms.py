@@ -37,17 +37,23 @@ from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import bounds, index
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import share
+from skblab_analysis.cost import bench
 from skblab_analysis.exact import summary as exact
+from skblab_analysis.formats import bench as documents
 from skblab_analysis.latency import summary as latency
 from skblab_analysis.layers import summary as layers
 from skblab_analysis.load import Run, load
 from skblab_analysis.throughput import summary as throughput
 
 BLOCKS = (2, 3, 10)
+# Of figures that are drawn: that many boots has a benchmark of the patches, too.
+DRAWN = (2, 3, 5, 10)
 COMPARISONS = 2000
 INSTRUCTIONS = 7600
 WIDTH = 0.02
 LATENCY_PACKETS = 50_000
+# Instructions per packet of the trials of a boot, by part.
+Boot = Mapping[documents.Part, Sequence[float]]
 Figure = TypeVar("Figure")
 Compare = Callable[[Mapping[int, Figure], Mapping[int, Figure]], Difference | None]
 
@@ -91,6 +97,44 @@ def _instructions(deviation: float, waits: float, rng: random.Random, boot: floa
     return INSTRUCTIONS * boot * rng.gauss(1, deviation) + 200 * (rng.random() < waits)
 
 
+def _boot(rng: random.Random, _: float) -> Boot:
+    boot = rng.gauss(1, 0.002)
+    parts: tuple[tuple[documents.Part, float], ...] = (("tester", 0.5), ("forward", 1.0))
+    return {
+        part: [part_of * _instructions(0.00015, 0.01, rng, boot) for _ in range(3)]
+        for part, part_of in parts
+    }
+
+
+def _benchmark(baseline: Mapping[int, Boot], other: Mapping[int, Boot]) -> Difference | None:
+    """Return what the benchmark of the patches says of two rows, the path of forwarding."""
+    packets = 1000
+    trials = tuple(
+        documents.Trial(
+            row=row,
+            boot=boot,
+            repeat=repeat,
+            part=part,
+            family=4,
+            packets=packets,
+            delivered=packets,
+            instructions=round(figure * packets),
+        )
+        for row, boots in (("baseline", baseline), ("other", other))
+        for boot, parts in boots.items()
+        for part, figures in parts.items()
+        for repeat, figure in enumerate(figures)
+    )
+    rows = tuple(
+        documents.Row(name=row, title=row, group="patch", kernel="")
+        for row in ("baseline", "other")
+    )
+    document = documents.BenchDocument(
+        again="", baseline="baseline", packets=packets, repeats=3, rows=rows, trials=trials
+    )
+    return bench.forwarding(document, 4)[1].certainty
+
+
 def _rate(rng: random.Random, block: float) -> float:
     steps = math.log(80_000 * block * rng.lognormvariate(0, 0.03)) // math.log1p(WIDTH)
     return math.exp(steps * math.log1p(WIDTH))
@@ -113,7 +157,7 @@ def _late(mean_count: float, rng: random.Random, block: float) -> tuple[int, int
     return count, LATENCY_PACKETS
 
 
-KINDS: tuple[Kind[float] | Kind[tuple[int, int]], ...] = (
+KINDS: tuple[Kind[float] | Kind[tuple[int, int]] | Kind[Boot], ...] = (
     Kind(
         "instructions",
         ("0.01 %", "0.015 %"),
@@ -128,6 +172,7 @@ KINDS: tuple[Kind[float] | Kind[tuple[int, int]], ...] = (
         partial(_instructions, 0.0005, 0.01),
         partial(exact.compare, whole=INSTRUCTIONS),
     ),
+    Kind("bench patch", ("0.2 %", "0.015 %"), lambda rng: 1.0, _boot, _benchmark),
     Kind(
         "rate",
         ("5 %", "3 %"),
@@ -208,10 +253,10 @@ def simulated(comparisons: int = COMPARISONS) -> Table:
     """Return the false alarms of figures that are drawn."""
     table = titled(f"False alarms in {comparisons} comparisons each")
     table.add_column("figure", no_wrap=True)
-    for name in ("of blocks", "of trials", *(f"{blocks} blocks" for blocks in BLOCKS)):
+    for name in ("of blocks", "of trials", *(f"{blocks} blocks" for blocks in DRAWN)):
         table.add_column(name, justify="right", no_wrap=True)
     for kind in KINDS:
-        found = [kind.alarms(blocks, comparisons) for blocks in BLOCKS]
+        found = [kind.alarms(blocks, comparisons) for blocks in DRAWN]
         table.add_row(
             kind.name, *kind.noise, *(share(rate.alarms / comparisons, 1) for rate in found)
         )

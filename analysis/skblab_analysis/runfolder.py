@@ -408,6 +408,7 @@ class RunFolder:
     def _compact(self) -> None:
         """Have all parts in the tables: then run.json counts their trials, then they go."""
         parts = tables.read_parts(self.path, self._document.trials)
+        tables.refuse_unknown(self.path, parts)
         for table in tables.TABLES:
             whole = tables.read_table(self.path, table, self._document.trials)
             joined = tables.join(table, whole, parts, f"{self.path / table.file}.parquet")

@@ -163,6 +163,38 @@ def add_up(document: RunDocument, parts: Sequence[Part]) -> RunDocument:
     )
 
 
+def refuse_unknown(folder: Path, parts: Sequence[Part]) -> None:
+    """Refuse to write tables anew that hold what this skblab does not know, and would drop.
+
+    Raises RecordError before anything is written.
+    """
+    known = {table.file: set(table.schema.names) for table in TABLES}
+    for part in parts:
+        for name, more in part.tables.items():
+            unknown = sorted(set(more.columns) - known[name]) if name in known else [name]
+            # Columns of an older version have other names, which it is read by.
+            if name not in known or (more.version >= _version(name) and unknown):
+                raise RecordError(_unknown(folder / PARTS, name, unknown))
+    for table in TABLES:
+        path = folder / f"{table.file}.parquet"
+        if path.exists():
+            found = _read(path)
+            unknown = sorted(set(found.schema.names) - known[table.file])
+            if unknown and table.is_current(found, str(path)):
+                raise RecordError(_unknown(path, table.file, unknown))
+
+
+def _version(name: str) -> int:
+    return next(table.version for table in TABLES if table.file == name)
+
+
+def _unknown(where: Path, table: str, names: Sequence[str]) -> str:
+    return (
+        f"{where}: {', '.join(names)} of {table} is not known here and would be lost: a newer "
+        "skblab has written it, finish the run with that"
+    )
+
+
 def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
     """Write a table whole; a later one without rows only in the place of one that is there."""
     path = folder / f"{table.file}.parquet"

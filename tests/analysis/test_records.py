@@ -751,3 +751,28 @@ def test_what_makes_no_row_is_one_clear_line(folder: RunFolder) -> None:
     with pytest.raises(SkblabError, match=r"^what was measured is not as expected: setting: "):
         folder.record(Rowless.model_validate(dict(measured)))
     assert load(folder.path).trials == ()
+
+
+def test_what_a_newer_skblab_has_written_is_never_compacted_away(folder: RunFolder) -> None:
+    folder.record_exact(_trials("rp_filter=0", 1000))
+    [part] = (folder.path / "parts").iterdir()
+    written = json.loads(part.read_text())
+    columns = written["tables"]["trials"]["columns"]
+    for tables, name in (
+        (written["tables"] | {"later": {"version": 1, "columns": {"trial": [0]}}}, "later"),
+        (
+            written["tables"] | {"trials": {"version": 9, "columns": columns}},
+            "version",
+        ),
+        (
+            written["tables"]
+            | {"trials": written["tables"]["trials"] | {"columns": columns | {"new": [1]}}},
+            "new of trials",
+        ),
+    ):
+        part.write_text(json.dumps(written | {"tables": tables}))
+        before = {path: path.read_bytes() for path in folder.path.rglob("*.parquet")}
+        with pytest.raises(RecordError, match=name):
+            folder.finish(synthetic_run.environment(), {})
+        assert {path: path.read_bytes() for path in folder.path.rglob("*.parquet")} == before
+        assert part.exists()

@@ -17,6 +17,8 @@ import synthetic_run
 from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.base.pictures import Curve, distribution
 from skblab_analysis.exact.picture import picture as exact_picture
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
@@ -306,8 +308,30 @@ def test_page_defines_every_colour_of_the_pictures_in_both_schemes() -> None:
         assert f"{variable}:" in dark.split("* {", 1)[0]
 
 
-def test_gnuplot_text_that_could_break_out_is_refused() -> None:
+@pytest.mark.parametrize("name", ['a" ; system "x', "a `touch x`"])
+def test_gnuplot_text_that_could_break_out_is_refused(name: str) -> None:
     trials = [ExactTrial(setting="a", block=0, packets=1, delivered=1, instructions=9)]
-    trials = [one.model_copy(update={"setting": 'a" ; system "x'}) for one in trials]
-    with pytest.raises(ValueError, match="cannot stand in a gnuplot script"):
+    trials = [one.model_copy(update={"setting": name}) for one in trials]
+    with pytest.raises(RecordError, match="cannot stand in a gnuplot script"):
         exact_picture(summarise(trials))
+
+
+def test_names_in_arrays_stand_in_single_quotes(tmp_path: Path) -> None:
+    curves = [Curve(name, Histogram.of([1, 2])) for name in ("it's `touch x`", '" . x . "')]
+    made = distribution("one", "Packets", "title", "ns", curves)
+    pictures.write(made, tmp_path)
+    script = (tmp_path / "one.gp").read_text()
+    assert """array titles[2] = ['it''s `touch x`', '" . x . "']""" in script
+
+
+def test_pictures_stay_where_no_gnuplot_could_draw_them_again(tmp_path: Path) -> None:
+    made = distribution("one", "Packets", "title", "ns", [Curve("a", Histogram.of([1, 2]))])
+    other = distribution("one", "Packets", "title", "ns", [Curve("a", Histogram.of([1, 3]))])
+    outputs = [tmp_path / f"one{suffix}" for suffix in pictures.OUTPUTS]
+    assert not pictures.write(made, tmp_path)
+    for output in outputs:
+        output.write_text(DRAWN)
+    assert pictures.write(made, tmp_path)
+    assert all(output.exists() for output in outputs)
+    assert not pictures.write(other, tmp_path)
+    assert not any(output.exists() for output in outputs)

@@ -39,11 +39,11 @@ def test_stamps_off_and_histogrammed(lab: LabRoot, stock: Kernel, tmp_path: Path
     figures: dict[str, float] = {}
     for family in bench.FAMILIES:
         off, on = (
-            cells[name, "forward", family].low - cells[name, "tester", family].low
+            cells[name, "forward", family].mean - cells[name, "tester", family].mean
             for name in ("off", "histograms")
         )
         figures |= {f"IPv{family}, off": off, f"IPv{family}, histograms add": on - off}
         # A tick of the clock that falls into the shorter part is more than a hundredth of it.
-        received = (cells["off", part, family].low for part in ("queue", "read"))
+        received = (cells["off", part, family].mean for part in ("queue", "read"))
         figures[f"IPv{family}, off, receive"] = sum(received)
     hold("test_bench_rows", figures, stock, lab)

@@ -408,7 +408,9 @@ def test_narrow_intervals_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {row.block for row in run.trials} == {0, 1}
     [enough] = [event.model_dump() for event in run.journal if event.event == "enough"]
     assert enough["blocks"] == 2
-    assert enough["reason"] == "every interval of rates and delays is within 5.00% of its mean"
+    assert enough["reason"] == (
+        "the scatter of rates and delays between blocks is within 5.00% of their means"
+    )
     # Resumed, it has come to the same end.
     sweep = Sweep(run.folder, wanted)
     assert keys(sweep.run(monkeypatch)) == keys(run)

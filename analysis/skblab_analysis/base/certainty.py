@@ -37,8 +37,8 @@ AGAIN = "baseline again"
 # Figures by block, and those that are a count of how many.
 Sample = Mapping[int, float]
 Counts = Mapping[int, tuple[int, int]]
-# Of a difference that is not significant: of one block nothing is known; it is as small as the
-# resolution, and would be significant but for that; or it is within the scatter of the blocks.
+# Of a difference that is not significant: of one block nothing is known; or what decides is the
+# resolution, wider than the scatter of the blocks, or that scatter.
 Why = Literal["one block", "resolution", "scatter"]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from skblab_analysis.base.certainty import Change, Difference, FalseAlarms
@@ -10,6 +11,8 @@ from skblab_analysis.base.words import joined, share, small_share
 
 # An interval that reaches beyond so many times the baseline says nothing more than that.
 MOST = 10.0
+# Detectable is no more than so many times the resolution: more blocks hardly change it.
+NEAR = 1.05
 
 
 def difference_text(difference: Difference) -> str:
@@ -47,15 +50,31 @@ def not_significant(changes: Iterable[Change]) -> Iterator[str]:
     if len(found) > 1:
         smallest += f" to {small_share(max(shares))}"
     yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
-    coarse = [change.setting for change, _ in found if change.difference.why == "resolution"]
-    if coarse:
-        yield f"More blocks would detect no less with {joined(coarse)}: that is the resolution."
+    coarse = [(one, least) for one, least in found if one.difference.why == "resolution"]
+    final = [one.setting for one, least in coarse if least <= NEAR * _resolution(one)]
+    if final:
+        yield f"More blocks would detect no less with {joined(final)}: that is the resolution."
+    others: dict[str, list[str]] = {}
+    for one, least in coarse:
+        if least > NEAR * _resolution(one):
+            others.setdefault(small_share(_resolution(one)), []).append(one.setting)
+    for resolution, names in others.items():
+        yield (
+            f"More blocks would detect no less than {resolution} with {joined(names)}: that is the "
+            "resolution."
+        )
 
 
 def _undetected(change: Change) -> float | None:
     return (
         None if change.difference.significant is not False else change.difference.detectable_share
     )
+
+
+def _resolution(one: Change) -> float:
+    """Return the resolution as a share of the other."""
+    found = one.difference
+    return math.expm1(found.resolution) if found.relative else found.resolution / found.of
 
 
 def alarms_text(what: str, alarms: FalseAlarms) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.words import TIME_UNITS, number, quantity, slowest
 
@@ -88,7 +89,8 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
 
 def _block(curve: Curve) -> str:
     histogram, done = curve.histogram, 0
-    lines = [f"# {curve.name}", f"{max(histogram.minimum, SMALLEST)} 0 1"]
+    # A line break would begin a line of data.
+    lines = [f"# {' '.join(curve.name.split())}", f"{max(histogram.minimum, SMALLEST)} 0 1"]
     for _, upper, count in histogram.rows():
         done += count
         bound = max(min(upper, histogram.maximum), SMALLEST)
@@ -169,7 +171,10 @@ def _rare_ticks(rarest: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a gnuplot string; names are checked where records are read, so this must hold."""
-    if any(character in text for character in '"\\\n'):
-        raise ValueError(f"{text!r} cannot stand in a gnuplot script")
+    """Return a gnuplot string in double quotes, where gnuplot executes what backticks hold.
+
+    Raises RecordError if a character of the text would end it or be read as code.
+    """
+    if any(character in text for character in '"\\\n`'):
+        raise RecordError(f"{text!r} cannot stand in a gnuplot script")
     return f'"{text}"'

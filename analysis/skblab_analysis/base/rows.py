@@ -200,6 +200,10 @@ class Table:
             columns.append(values)
         return pa.Table.from_arrays(columns, schema=self.schema)
 
+    def is_current(self, found: pa.Table, where: str) -> bool:
+        """Whether what was read is of this version; RecordError if of a newer or of another."""
+        return self._version(found, where) == self.version
+
     def _of_older(self, rows: Iterable[Plain]) -> pa.Table:
         assert self.older is not None
         made = [self.older(row) for row in rows]

@@ -19,14 +19,14 @@ A row is refused unless each point was seen exactly once for every packet sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from statistics import median
+from dataclasses import dataclass
+from statistics import mean, median
 from typing import Literal
 
 from skblab_analysis.base import certainty
 from skblab_analysis.base.certainty import Difference, Sample
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.exact.summary import RESOLUTION
+from skblab_analysis.exact.summary import compare
 from skblab_analysis.formats.bench import (
     FAMILIES,
     BenchDocument,
@@ -42,16 +42,17 @@ from skblab_analysis.formats.bench import (
 class Cell:
     """Instructions per packet of one row, part and family: the lowest trial of each boot.
 
-    The lowest of all is the figure: whatever disturbs a trial, such as a wait for the timer's next
-    tick (4 million), can only add to what the work itself takes.
+    Whatever disturbs a trial, such as a wait for the timer's next tick (4 million), can only add to
+    what the work itself takes. The mean over boots is the figure: the lowest of all boots would
+    have a scatter that the intervals of means know nothing of.
     """
 
     by_boot: Sample
 
     @property
-    def low(self) -> float:
-        """Of all boots."""
-        return min(self.by_boot.values())
+    def mean(self) -> float:
+        """Over all boots."""
+        return mean(self.by_boot.values())
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Poll:
     baseline: str
     polls_per_packet: float
     per_poll: float
-    certainty: Difference | None
+    certainty: Difference
 
 
 @dataclass(frozen=True)
@@ -139,30 +140,29 @@ def _figures(
         whose = row.name if path == "forward" else document.baseline
         tester = found[whose, "tester", family]
         own = [found[row.name, part, family] for part in parts]
-        whole = sum(cell.low for cell in own)
-        own_path = whole - tester.low
+        whole = sum(cell.mean for cell in own)
         first = made[0] if made else None
-        difference = own_path - first.path if first else None
         # The baseline's own tester cancels in a difference from it.
         by_boot = _by_boot(own, [tester] if path == "forward" else [])
         sure = None
         if first is None:
             baseline = by_boot
         else:
-            sure = _certainty(baseline, by_boot, own_path - first.path, RESOLUTION * first.whole)
+            sure = compare(baseline, by_boot, first.whole)
+        difference = None if sure is None else sure.effect
         points = row.points.get(path, 0)
         made.append(
             Figures(
                 row=row,
                 whole=whole,
-                tester=tester.low,
-                path=own_path,
+                tester=tester.mean,
+                path=whole - tester.mean,
                 difference=difference,
                 share=None if difference is None or first is None else difference / first.whole,
                 per_point=difference / points if difference is not None and points else None,
                 certainty=sure,
-                queue=own[0].low - tester.low if path == "receive" else None,
-                read=own[1].low if path == "receive" else None,
+                queue=own[0].mean - tester.mean if path == "receive" else None,
+                read=own[1].mean if path == "receive" else None,
             )
         )
     return made
@@ -175,14 +175,6 @@ def _by_boot(plus: Sequence[Cell], minus: Sequence[Cell] = ()) -> Sample:
         boot: sum(cell.by_boot[boot] for cell in plus) - sum(cell.by_boot[boot] for cell in minus)
         for boot in boots
     }
-
-
-def _certainty(
-    baseline: Sample, other: Sample, effect: float, resolution: float
-) -> Difference | None:
-    """Return how sure an effect is, which is that of the least trials."""
-    found = certainty.difference(baseline, other, resolution=resolution, paired=False)
-    return None if found is None else replace(found, effect=effect)
 
 
 def polls(document: BenchDocument) -> list[Poll]:
@@ -204,14 +196,14 @@ def polls(document: BenchDocument) -> list[Poll]:
                 [found[name, "tester", family] for family in families] for name in (row.name, other)
             )
             count = len(families) * each
-            whole = sum(cell.low for cell in theirs) / count
-            added = sum(cell.low for cell in ours) / count - whole
+            whole = sum(cell.mean for cell in theirs) / count
             before, after = (
                 {boot: figure / count for boot, figure in _by_boot(some).items()}
                 for some in (theirs, ours)
             )
-            sure = _certainty(before, after, added, RESOLUTION * whole)
-            made.append(Poll(row, other, each, added, sure))
+            sure = compare(before, after, whole)
+            if sure is not None:
+                made.append(Poll(row, other, each, sure.effect, sure))
     return made
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -17,6 +17,9 @@ from skblab_analysis.exact.picture import picture
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
+
+# Said of a difference of one block.
+UNKNOWN = " (of one boot: not known whether it differs)"
 
 
 def exact_table(exact: ExactSummary) -> Table:
@@ -112,11 +115,20 @@ def _repeats(cost: Cost) -> tuple[str, ...]:
 
 
 def headline(run: Run) -> str | None:
-    """Return the largest difference of all that are significant, or of which that is not known."""
-    changes = [(change, exact) for exact in of(run) for change in exact.differences]
-    known = [pair for pair in changes if pair[0].difference.significant is not False]
-    if known:
-        return _cost(*max(known, key=lambda pair: abs(pair[0].difference.effect)))
+    """Return the largest significant difference, else the largest of one block, else that none is.
+
+    The baseline again is no finding.
+    """
+    changes = [
+        (change, exact)
+        for exact in of(run)
+        for change in exact.differences
+        if change.setting != AGAIN
+    ]
+    for significant, doubt in ((True, ""), (None, UNKNOWN)):
+        found = [pair for pair in changes if pair[0].difference.significant is significant]
+        if found:
+            return _cost(*max(found, key=lambda pair: abs(pair[0].difference.effect))) + doubt
     if changes:
         return f"No setting differs significantly from {changes[0][1].baseline.setting}"
     return None
@@ -126,7 +138,6 @@ def _sentences(exact: ExactSummary) -> Iterator[str]:
     for change in exact.differences:
         found = change.difference
         if change.setting == AGAIN:
-            yield from alarms_text("instructions", false_alarms([found]))
             continue
         if found.significant is False:
             yield (
@@ -148,6 +159,17 @@ def _sentences(exact: ExactSummary) -> Iterator[str]:
             f"Trials of one setting, over {boots} {'boot' if boots == 1 else 'boots'}, "
             f"agree to {small_share(max(spreads))}."
         )
+
+
+def _all_sentences(found: Sequence[ExactSummary]) -> list[str]:
+    said = [sentence for exact in found for sentence in _sentences(exact)]
+    again = [
+        change.difference
+        for exact in found
+        for change in exact.differences
+        if change.setting == AGAIN
+    ]
+    return said + alarms_text("instructions", false_alarms(again))
 
 
 def _cost(change: Change, exact: ExactSummary) -> str:
@@ -182,6 +204,6 @@ VIEW = View(
     tables=lambda run: [exact_table(exact) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
     headline=headline,
-    sentences=lambda run: [sentence for exact in of(run) for sentence in _sentences(exact)],
+    sentences=lambda run: _all_sentences(of(run)),
     unseen=lambda run: [sentence for exact in of(run) for sentence in _unseen(exact)],
 )

@@ -148,14 +148,18 @@ def _sentences(summary: LayeringSummary) -> Iterator[str]:
         whole = summary.change(setting.name, WHOLE)
         if whole is None or not whole.significant or setting.name == AGAIN:
             continue
+        layers = summary.moved(setting.name)[:MOST_NAMED]
         moved = [
             f"{name} {'+' if one.effect > 0 else ''}{quantity(one.effect, 'ns')}"
-            for name, one in summary.moved(setting.name)[:MOST_NAMED]
+            for name, one in layers
         ]
+        # Layers with more than the whole differs by, or the other way, are no part of it.
+        part = sum(one.effect for _, one in layers) / whole.effect
+        where = "most of it in" if part > 0.5 else "of it in"
         text = f"{'+' if whole.effect > 0 else ''}{quantity(whole.effect, 'ns')}"
         yield (
             f"{at_rate(summary)}: with {setting.name} a packet's way through the router differs by "
-            f"{text}{f': most of it in {joined(moved)}' if moved else ''}."
+            f"{text}{f': {where} {joined(moved)}' if moved else ''}."
         )
 
 

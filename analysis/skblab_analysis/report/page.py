@@ -89,10 +89,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _drawn(picture: Picture, folder: Path, gnuplot: GnuplotRunner | None) -> Drawn:
-    if gnuplot is None:
-        pictures.write(picture, folder)
+    if gnuplot is not None:
+        pictures.draw(picture, folder, gnuplot)
+    elif not pictures.write(picture, folder):
         return Drawn(picture.title)
-    pictures.draw(picture, folder, gnuplot)
 
     def variant(suffix: str, css_class: str) -> Markup:
         return svg.inline(

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from skblab_analysis.base import disk
-from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.base.pictures import TEMPLATES, Picture, Value, quoted
+from skblab_analysis.base.checked import RecordError, RefusedError
+from skblab_analysis.base.pictures import TEMPLATES, Picture, Value
 
 # Runs gnuplot with arguments in a folder; raises when gnuplot fails.
 GnuplotRunner = Callable[[Sequence[str], Path], None]
@@ -21,29 +21,41 @@ GnuplotRunner = Callable[[Sequence[str], Path], None]
 OUTPUTS = (".svg", "-narrow.svg", ".png")
 
 
-def write(picture: Picture, folder: Path) -> None:
-    """Write a picture's script and data into `folder`, and remove what was drawn before."""
+def write(picture: Picture, folder: Path) -> bool:
+    """Write a picture's script and data into `folder`; return whether it is there, drawn by them.
+
+    What was drawn by others is removed.
+    """
     variables = {"name": picture.name, "data": f"{picture.name}.dat", **picture.variables}
     parts = (TEMPLATES / "style.gp", picture.template, TEMPLATES / "outputs.gp")
     script = "\n".join(
         [
             "# SPDX-License-Identifier: GPL-2.0-or-later",
-            f"# {picture.title}. Draw it again: gnuplot {picture.name}.gp",
+            f"# {' '.join(picture.title.split())}. Draw it again: gnuplot {picture.name}.gp",
             "reset session",
             *(_assignment(name, value) for name, value in variables.items()),
             "",
             *map(_template, parts),
         ]
     )
-    disk.write(folder / f"{picture.name}.dat", picture.data)
-    disk.write(folder / f"{picture.name}.gp", script)
-    for suffix in OUTPUTS:
-        (folder / f"{picture.name}{suffix}").unlink(missing_ok=True)
+    texts = {folder / f"{picture.name}.dat": picture.data, folder / f"{picture.name}.gp": script}
+    outputs = [folder / f"{picture.name}{suffix}" for suffix in OUTPUTS]
+    same = all(
+        path.is_file() and path.read_bytes() == text.encode() for path, text in texts.items()
+    )
+    if same and all(output.is_file() and output.stat().st_size for output in outputs):
+        return True
+    for path, text in texts.items():
+        disk.write(path, text)
+    _remove(outputs)
+    return False
 
 
 def draw(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> None:
     """Write and draw a picture in `folder`; RefusedError when gnuplot leaves no output."""
     write(picture, folder)
+    # Or what is left of an earlier one would pass for what gnuplot draws.
+    _remove([folder / f"{picture.name}{suffix}" for suffix in OUTPUTS])
     gnuplot([f"{picture.name}.gp"], folder)
     for suffix in OUTPUTS:
         output = folder / f"{picture.name}{suffix}"
@@ -54,11 +66,24 @@ def draw(picture: Picture, folder: Path, gnuplot: GnuplotRunner) -> None:
 def _assignment(name: str, value: Value) -> str:
     if isinstance(value, str):
         # Ticks hold quoted strings themselves, so they stand in single quotes.
-        return f"{name} = '{value.replace(chr(39), chr(39) * 2)}'"
+        return f"{name} = {_single(value)}"
     if isinstance(value, int | float):
         return f"{name} = {value!r}"
-    items = ", ".join(quoted(item) if isinstance(item, str) else str(item) for item in value)
+    items = ", ".join(_single(item) if isinstance(item, str) else str(item) for item in value)
     return f"array {name}[{len(value)}] = [{items}]"
+
+
+def _remove(outputs: Sequence[Path]) -> None:
+    for output in outputs:
+        with disk.explained(output):
+            output.unlink(missing_ok=True)
+
+
+def _single(text: str) -> str:
+    """Return a string in single quotes, in which gnuplot executes and replaces nothing."""
+    if any(character in text for character in "\n\r\0"):
+        raise RecordError(f"{text!r} cannot stand in a gnuplot script")
+    return f"'{text.replace(chr(39), chr(39) * 2)}'"
 
 
 def _template(path: Path) -> str:

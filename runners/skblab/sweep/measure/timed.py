@@ -80,7 +80,10 @@ class Timing:
             figures for measure in self._measures.values() for figures in measure.by_block(run)
         )
         if repeats.width is not None and reached is not None and reached <= repeats.width:
-            return f"every interval of rates and delays is within {repeats.width:.2%} of its mean"
+            return (
+                f"the scatter of rates and delays between blocks is within {repeats.width:.2%} of "
+                "their means"
+            )
         if repeats.budget_minutes is not None:
             minutes = spent(run.journal) / 60
             if minutes * (blocks + 1) / blocks > repeats.budget_minutes:
