@@ -102,7 +102,8 @@ static void check_layers(struct json_object *receive)
 	check_row(json_object_array_get_idx(layers, 2), "ip", "user", 3, 0xf0000000 + 1700ULL,
 		  0xf0000000);
 	check_row(get(receive, "path_time"), "driver", "user", 3, 0xf0000000 + 2007ULL, 0xf0000007);
-	check_row(get(receive, "since_entry"), "driver", "user", 3, 0xf0000000 + 2407ULL, 0xf0000007);
+	check_row(get(receive, "since_entry"), "driver", "user", 3, 0xf0000000 + 2407ULL,
+		  0xf0000007);
 }
 
 static void check_receive(struct json_object *receive)
