@@ -71,15 +71,15 @@ PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS)
 # What test-all has done is not done again while the tree is the same.
 ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 
-# Before the tests, not in one of them: with an empty cache a compile takes a quarter of an hour, the
+# Before the tests, not in one of them: with an empty cache two compiles take a third of an hour, the
 # time of a test is limited, and workers that wait for a lock would take turns with the compiler.
 # Linters have the processor that a link leaves.
 .PHONY: checked
 checked: setup dev
-	@$(MAKE) --no-print-directory -j2 lint kernel
+	@$(MAKE) --no-print-directory -j2 lint kernels
 
 .PHONY: kernels
-kernels: kernel ## build the kernels that slow tests boot: patched, and as Debian has it (cached)
+kernels: kernel ## build the kernels that tests boot: patched, and as Debian has it (cached)
 	@$(SKBLAB) kernel build --no-patches
 
 .PHONY: test
@@ -92,7 +92,7 @@ test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=3
 		$(TEST_ARGS)
 
 .PHONY: test-all
-test-all: setup dev checked kernels ## every test there is, at full scale; goes on where it was stopped
+test-all: setup dev checked ## every test there is, at full scale; goes on where it was stopped
 	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes $(ALL)/outcomes.jsonl \
 		--table $(ALL)/table.md --junit-xml $(ALL)/junit.xml $(TEST_ARGS)
 

@@ -124,26 +124,14 @@ def test_its_cost_is_counted_once_for_a_kernel(
 @pytest.mark.guest
 @pytest.mark.timeout(1800)
 def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None:
-    """On one kernel, for a second one is a quarter of an hour's compile on a new machine."""
-    said = _verified(run_skblab, (), "udp6-forward, softirq", how=["--patches"])
+    said = _verified(run_skblab, (), "udp6-forward, softirq")
     assert said.count("all counted") == len(BACKENDS) == 8
 
 
-@pytest.mark.guest
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_known_packets_are_counted_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab) -> None:
-    hooks = [backend.name for backend in BACKENDS if not backend.patched]
-    said = _verified(run_skblab, hooks, "udp6-forward, softirq")
-    assert said.count("all counted") == len(hooks) == 4
-
-
-def _verified(
-    run_skblab: Skblab, backends: Sequence[str], *only: str, how: Sequence[str] = ()
-) -> str:
+def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str) -> str:
     """Return what `probe verify` printed of small cases, after it was good at the first try."""
     done = run_skblab(
-        *("probe", "verify", "--packets", "503", "--rate", "2000", "--no-medians", *how),
+        *("probe", "verify", "--packets", "503", "--rate", "2000", "--no-medians"),
         *(word for backend in backends for word in ("--backend", backend)),
         *(word for case in only for word in ("--only", case)),
         # Some fifty hooks are attached four times: minutes on a machine that does other work.
