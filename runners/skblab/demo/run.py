@@ -16,6 +16,7 @@ from skblab.probe.loads import Load, Traffic
 from skblab.sweep import session
 from skblab.sweep.dryrun import commands
 from skblab.sweep.request import Request
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.formats.ledger import MAX_UNACCOUNTED
 from skblab_analysis.formats.run import Command, Environment, Plan
@@ -105,7 +106,7 @@ class Demo:
             with reporter.step("layers: guest and packets"):
                 learn(self.timing.run_in(folder, root, reporter))
             by_hand = commands(plan, self.counting.kind, self.exact_packets)
-            (folder.logs / "exact.sh").write_text("\n".join([*by_hand, ""]))
+            disk.write(folder.logs / "exact.sh", "\n".join([*by_hand, ""]))
             sweep.measure()
             if void := [row for row in load(folder.path).trials if row.state == "invalid"]:
                 raise RefusedError(f"{void[0].setting}: {void[0].reason}")

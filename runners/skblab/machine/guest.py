@@ -26,6 +26,7 @@ from skblab.lab.guest.spec import GuestSpec, init_script
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.machine.transport import SshTransport, TransportError
+from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, one_line
 
 # Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
@@ -318,8 +319,9 @@ class Guest:
         return ""
 
     def _copy_log(self, target: Path) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(self.console.path, target)
+        with disk.explained(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.console.path, target)
 
     def _power_off(self) -> None:
         """Let the guest end by itself: it does when its connection is closed."""

@@ -23,6 +23,7 @@ from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Sent, Traffic
 from skblab.probe.request import BPF, Request
 from skblab.probe.targets import Target
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.words import number
@@ -105,7 +106,7 @@ class Asked:
             target = stack.enter_context(self._target(root, reporter, log))
             known = environment.describe(target)
             by_hand = self.sending.by_hand([target.program, *self.request.options()])
-            (folder.logs / "layers.sh").write_text(by_hand)
+            disk.write(folder.logs / "layers.sh", by_hand)
             begins(folder, watch, **{target.name: target.kernel_log(reporter)})
             there = self._probing(target, self.request, root, reporter, lambda text: None)
             probing = stack.enter_context(there)

@@ -21,6 +21,7 @@ from skblab.sweep.measure.exact import PACKETS, uncountable
 from skblab.sweep.plan import Plan
 from skblab.testbeds import HOSTS, KINDS, NETNS, Kind, hostsfile
 from skblab.testbeds.hostsfile import HostsFile
+from skblab_analysis.base import disk
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
@@ -115,10 +116,10 @@ class Request:
         if wrong := unable(plan.experiment, self.kind, exact=self.exact):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
         folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
-        (folder.path / EXPERIMENT).write_bytes(_file(self.file).read_bytes())
+        disk.write(folder.path / EXPERIMENT, _file(self.file).read_bytes())
         if machines is not None:
             text = machines.model_dump_json(by_alias=True, indent=2)
-            (folder.path / MACHINES).write_text(text)
+            disk.write(folder.path / MACHINES, text)
         return plan, folder
 
     def record(self, plan: Plan) -> PlanRecord:

@@ -22,6 +22,7 @@ from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
 from skblab.machine.watch import Watch
 from skblab.probe.scripts import BACKENDS, bpftrace, names, systemtap
+from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.formats import bench
 from skblab_analysis.formats.cost import FAMILY, WITH, WITHOUT, ExactCost, Probe
@@ -82,8 +83,8 @@ def count(
             watch.sources["guest"] = guest.console
             environment = describe(built, {"exact": describe_guest(guest)})
             done = guest.transport.start(["sh", "-euc", script(some)]).wait(measure.SECONDS)
-    (logs / "bench.sh").write_text(script(some))
-    (logs / "bench.txt").write_text(done.stdout + done.stderr)
+    disk.write(logs / "bench.sh", script(some))
+    disk.write(logs / "bench.txt", done.stdout + done.stderr)
     done.check("counting what the probe costs")
     watch.refuse(f"what the probe costs on {built.release} cannot be told")
     measure.read(done.stdout, some, 0, logs, found)
