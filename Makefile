@@ -65,9 +65,10 @@ kselftest-compare: setup ## the kernel's own network selftests, unpatched agains
 kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLAVOUR=, SOAK_ARGS=)
 	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(SOAK_ARGS)
 
-# Tests of guests wait for them now and then: one worker more than processors uses these better.
-WORKERS := $(or $(WORKERS),$(shell echo $$(($$(nproc) + 1))))
-PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS)
+# Tests of guests wait for them most of the time, slow ones now and then: workers beyond the number of
+# processors use these better.
+more_workers = $(or $(WORKERS),$(shell echo $$(($$(nproc) + $(1)))))
+PYTEST = $(VENV)/bin/python -m pytest -n $(call more_workers,1)
 # What test-all has done is not done again while the tree is the same.
 ALL = results/test-all/$(shell git rev-parse --short HEAD 2>/dev/null || echo tree)
 
@@ -84,10 +85,10 @@ kernels: kernel ## build the kernels that tests boot: patched, and as Debian has
 
 .PHONY: test
 test: setup dev checked ## before every commit: linters, unit and golden tests, main jobs on real guests
-	@$(PYTEST) -m 'not slow' $(TEST_ARGS)
+	@$(VENV)/bin/python -m pytest -n $(call more_workers,2) -m 'not slow' $(TEST_ARGS)
 
 .PHONY: test-slice
-test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=30 minutes); four commits have all
+test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=30 minutes); four commits in a row have all
 	@$(PYTEST) -m slow --slice-of "$$(git rev-list --count HEAD)" --budget $(or $(BUDGET),30) \
 		$(TEST_ARGS)
 

@@ -154,7 +154,7 @@ def announcement(
     boots = sum(one.boots for one in known)
     minutes = schedule.expected(tests, durations, workers, full=full) / 60
     yield (
-        f"{len(tests)} tests on {workers} workers, {boots} boots of guests: "
+        f"{len(tests)} tests {workers} at a time, {boots} boots of guests: "
         f"about {minutes:.0f} minutes"
     )
     if commit is not None:

@@ -75,6 +75,13 @@ def _workers(config: pytest.Config) -> int:
     return int(getattr(config.option, "numprocesses", None) or 1)
 
 
+def _side_by_side(config: pytest.Config) -> int:
+    """Return how many tests get on at a time: slow ones keep a processor busy each."""
+    if config.getoption("--slice-of") is None:
+        return _workers(config)
+    return min(_workers(config), os.cpu_count() or 1)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the slice and leave out what passed before; put the longest groups first."""
@@ -85,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if budget is None:
             raise pytest.UsageError("--slice-of needs --budget MINUTES")
         chosen = schedule.choose(
-            keep, durations, commit=commit, budget=60 * budget, workers=_workers(config)
+            keep, durations, commit=commit, budget=60 * budget, workers=_side_by_side(config)
         )
         keep = set(chosen.tests)
     if (file := config.getoption("--outcomes")) is not None:
@@ -120,7 +127,7 @@ def pytest_xdist_node_collection_finished(node: object, ids: list[str]) -> None:
     config.stash[_announced] = True
     durations = schedule.read()
     for line in outcomes.announcement(
-        *(ids, durations, _workers(config), config.getoption("--slice-of")),
+        *(ids, durations, _side_by_side(config), config.getoption("--slice-of")),
         full=config.getoption("--full"),
     ):
         reporter.write_line(line)

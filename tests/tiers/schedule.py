@@ -20,11 +20,24 @@ QUICK_SECONDS = 0.05
 APART = frozenset(
     f"tests/guest/test_{name}.py"
     for name in (
-        "experiments",
         "fuzz",
         "kernel_tests",
         "patches_check",
+    )
+)
+# One sweep in guests at a time has this machine's processors, and others wait: on one worker they
+# keep no second one waiting.
+SWEEPS = "sweeps in guests"
+SWEEPING = frozenset(
+    f"tests/guest/test_{name}.py"
+    for name in (
+        "demo",
+        "experiments",
+        "sweep_boots",
+        "sweep_exact",
         "sweep_quick",
+        "sweep_trouble",
+        "sweep_virtio",
         "sweep_wall",
     )
 )
@@ -69,9 +82,11 @@ def group(test: str) -> str:
     """Return the group of a test: those of one run one after the other, on one worker.
 
     It is the test's file; or its folder, below `tests/guest/`: all tests there have the same guest;
-    or the test, where the file's tests share nothing.
+    or the test, where the file's tests share nothing; or all sweeps in guests.
     """
     file = test.partition("::")[0]
+    if file in SWEEPING:
+        return SWEEPS
     if file in APART:
         return test
     folder, _, _ = file.rpartition("/")
@@ -130,24 +145,30 @@ def choose(
     for test in tests:
         totals[group(test)] += seconds(test, durations)
     for test in sorted(tests):
-        long = totals[group(test)] > LONG_GROUP_SECONDS
-        parts.setdefault(test.partition("[")[0] if long else group(test), []).append(test)
-    took = {name: sum(seconds(one, durations) for one in some) for name, some in parts.items()}
+        found = group(test)
+        name = test if found == SWEEPS else test.partition("[")[0]
+        parts.setdefault(name if totals[found] > LONG_GROUP_SECONDS else found, []).append(test)
+    took = {
+        name: sum(seconds(test, durations) for test in some) for name, some in sorted(parts.items())
+    }
+    longest_first = sorted(parts, key=lambda name: -took[name])
     whole = sum(took.values())
     count = max(1, math.ceil(whole / workers / budget))
+    # A part that is too long alone stays so, and parts do not fill slices evenly.
+    allowed = max(budget, *took.values(), 0.0)
     while True:
         slices: list[list[str]] = [[] for _ in range(count)]
-        loads = [0.0] * count
-        for name in sorted(parts, key=lambda one: (-took[one], one)):
-            least = loads.index(min(loads))
-            slices[least] += parts[name]
-            loads[least] += took[name]
-        # Parts do not fill slices evenly; one that is too long alone stays so.
-        if max(loads) <= max(workers * budget, *took.values(), 0.0):
+        for name in longest_first:
+            wall = [expected([*chosen, *parts[name]], durations, workers) for chosen in slices]
+            loads = [sum(seconds(test, durations) for test in chosen) for chosen in slices]
+            best = min(range(count), key=lambda number: (wall[number], loads[number]))
+            slices[best] += parts[name]
+        if max(expected(chosen, durations, workers) for chosen in slices) <= allowed:
             break
         count += 1
     number = commit % count
-    share = loads[number] / whole if whole else 1.0
+    took_here = sum(seconds(test, durations) for test in slices[number])
+    share = took_here / whole if whole else 1.0
     return Slice(frozenset(slices[number]), number, count, share)
 
 

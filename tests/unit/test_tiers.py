@@ -14,7 +14,8 @@ from tiers import outcomes, schedule, store
 from tiers.schedule import Duration
 
 BUDGET_MINUTES = 30
-WORKERS = 3
+# As many as a machine with two processors has at a time.
+WORKERS = 2
 
 
 def test_tests_of_a_file_or_of_a_guest_are_a_group() -> None:
@@ -36,7 +37,21 @@ def test_the_longest_group_comes_first_and_whole() -> None:
     assert schedule.ordered(tests, took, full=True) == ["a::1", "b::2", "b::1", "c::1"]
     # A file that has gone, or a new name of one, is no group of its own.
     root = Path(__file__).parents[2]
-    assert {file for file in schedule.APART if not (root / file).exists()} == set()
+    named = schedule.APART | schedule.SWEEPING
+    assert {file for file in named if not (root / file).exists()} == set()
+
+
+def test_sweeps_in_guests_wait_for_each_other_in_no_slice() -> None:
+    file = sorted(schedule.SWEEPING)[0]
+    took = {f"{file}::test[{number}]": Duration(300) for number in range(6)}
+    took |= {f"other{number}::test": Duration(100) for number in range(6)}
+    assert schedule.expected(took, took, 2) == 1800
+    chosen = [
+        schedule.choose(took, took, commit=number, budget=900, workers=2) for number in range(2)
+    ]
+    assert [one.count for one in chosen] == [2, 2]
+    for one in chosen:
+        assert schedule.expected(one.tests, took, 2) == 900
 
 
 @given(
