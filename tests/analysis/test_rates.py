@@ -65,7 +65,8 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
         ">/sys/class/net/r0/threaded'",
         "False alarms in throughput, the baseline compared with itself: 0 of 1. About one "
         "comparison in twenty gives one.",
-        "It ended after 3 blocks: every interval is within 5.00% of its mean.",
+        "It ended after 3 blocks: the scatter of rates and delays between blocks is within 5.00% "
+        "of their means.",
     ]
 
 
