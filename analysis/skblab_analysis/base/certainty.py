@@ -37,9 +37,9 @@ AGAIN = "baseline again"
 # Figures by block, and those that are a count of how many.
 Sample = Mapping[int, float]
 Counts = Mapping[int, tuple[int, int]]
-# Of a difference that is not significant: of one block nothing is known; or what decides is the
-# resolution, wider than the scatter of the blocks, or that scatter.
-Why = Literal["one block", "resolution", "scatter"]
+# Of a difference that is not significant: of one block, or of only those blocks that have a figure,
+# nothing is known; or what decides is the resolution, wider than the blocks' scatter, or that.
+Why = Literal["one block", "some blocks", "resolution", "scatter"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,9 @@ class Difference:
     `detectable` is the smallest detectable difference: a true one so great is significant in 80 %
     of such runs. It is greater than half of the interval, which a true one so great exceeds in half
     of them (L. A. Currie, Analytical Chemistry 40, 1968).
+
+    `partial`: either was measured in further blocks and had no figure there. Blocks that have one
+    are the better ones, and their interval is not that of all blocks there could be.
     """
 
     effect: float
@@ -95,6 +98,7 @@ class Difference:
     detectable: float | None
     blocks: int
     relative: bool = False
+    partial: bool = False
 
     @property
     def margin(self) -> float | None:
@@ -113,8 +117,10 @@ class Difference:
 
     @property
     def significant(self) -> bool | None:
-        """Whether it is significant; None of a single block, of which it is not known."""
-        return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
+        """Whether it is significant; None of one block or if `partial`: it is not known."""
+        if self.partial or self.low is None or self.high is None:
+            return None
+        return not self.low <= 0 <= self.high
 
     @property
     def why(self) -> Why | None:
@@ -123,6 +129,8 @@ class Difference:
             return None
         if self.noise is None:
             return "one block"
+        if self.partial:
+            return "some blocks"
         return "resolution" if self.resolution > self.noise else "scatter"
 
     @property
