@@ -140,20 +140,21 @@ def test_the_table_has_all_kinds_of_figures() -> None:
 @pytest.mark.parametrize(
     ("boots", "deviations", "least", "most"),
     [
-        # The larger sample scatters more: as promised. To pool the variances, as Student's test
-        # of two samples does, would make alarms far more seldom.
-        ((5, 2), (20, 1), 0.035, 0.065),
-        ((2, 5), (1, 20), 0.035, 0.065),
-        # The smaller one does, and its two boots tell little of that: more often, as docs/method.md
-        # says. To pool would make two comparisons of five an alarm.
-        ((5, 2), (1, 20), 0.055, 0.085),
-        ((2, 5), (20, 1), 0.055, 0.085),
-        # Where it is most often.
-        ((5, 2), (1, 3), 0.085, 0.12),
-        ((2, 5), (3, 1), 0.085, 0.12),
+        # The larger sample scatters more, or has a part in it: far more seldom than promised.
+        ((5, 2), (20, 1), 0, 0.01),
+        ((2, 5), (1, 20), 0, 0.01),
+        ((5, 2), (1, 3), 0, 0.01),
+        ((2, 5), (3, 1), 0, 0.01),
+        # The smaller one does, and decides: as promised.
+        ((5, 2), (1, 20), 0.035, 0.065),
+        ((2, 5), (20, 1), 0.035, 0.065),
+        # As many boots of both, which is the rule: Welch's.
+        ((2, 2), (20, 1), 0.035, 0.08),
+        ((5, 5), (1, 20), 0.035, 0.065),
+        ((5, 5), (1, 1), 0.035, 0.065),
     ],
 )
-def test_two_samples_of_unequal_size_and_spread_alarm_as_documented(
+def test_two_samples_of_unequal_size_and_spread_alarm_no_more_than_promised(
     boots: tuple[int, int], deviations: tuple[float, float], least: float, most: float
 ) -> None:
     rng = random.Random(1)
@@ -166,6 +167,4 @@ def test_two_samples_of_unequal_size_and_spread_alarm_as_documented(
         compared = difference(baseline, other, paired=False)
         assert compared is not None
         found.append(compared)
-    # Three standard deviations of what is counted, or more, to each side of what 400 000
-    # comparisons had: 5.1, 6.9 and 10.5 %.
-    assert least < count_alarms(found).alarms / 4000 < most
+    assert least <= count_alarms(found).alarms / 4000 < most

@@ -8,8 +8,9 @@ blocks there could be. A difference is significant if its interval does not hold
 On the wall clock a difference is taken block by block first, so that what a whole block has in
 common cancels. Boots that count instructions have next to nothing in common, and are few: there
 the two settings are two samples, with Welch's degrees of freedom (B. L. Welch, Biometrika 34,
-1947), for one setting may well repeat worse than another. Rates and times differ by factors: their
-interval is that of the logarithm.
+1947), for one setting may well repeat worse than another. Where one has fewer boots, because some
+failed, the degrees of freedom are its own, the fewest that Welch's can be. Rates and times differ
+by factors: their interval is that of the logarithm.
 
 No interval is narrower than the resolution, which is what a figure may be off by however well
 blocks agree: the width of a search or of a histogram's bucket, the clock's unit, a count's chance.
@@ -263,12 +264,15 @@ def _logarithms(sample: Sample) -> Sample:
 
 
 def _standard_error(samples: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return that of a sum or difference of means, and Welch's degrees of freedom."""
+    """Return that of a sum or difference of means, and its degrees of freedom.
+
+    They are Welch's, or those of the smaller sample: of two figures that scatter more than many
+    others, their scatter is hardly known, and Welch's would alarm twice as often as promised.
+    """
     parts = [(variance(values) / len(values), len(values) - 1) for values in samples]
     whole = sum(part for part, _ in parts)
-    # Of two samples without any scatter: those of the smaller one.
     freedom = min(own for _, own in parts) + 0.0
-    if whole:
+    if whole and len({own for _, own in parts}) == 1:
         freedom = whole**2 / sum(part**2 / own for part, own in parts)
     return math.sqrt(whole), freedom
 
