@@ -122,6 +122,7 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 .PHONY: schemas
 schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
+	@$(VENV)/bin/python -m skblab.manual.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
 	@$(VENV)/bin/python -m skblab.knobs.page
 
