@@ -32,6 +32,16 @@ shell: setup ## a shell in a guest with the patched kernel
 kernel: setup ## build the patched stock kernel (cached)
 	@$(SKBLAB) kernel build
 
+# No root rights, and nothing of the host but Python: it works with PREFIX=$HOME/.local.
+.PHONY: install
+install: ## the command, man pages and completion into PREFIX=/usr/local; it runs this clone (DESTDIR=)
+	@$(SKBLAB) --version >/dev/null
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh runners/install.sh install $(VENV)
+
+.PHONY: uninstall
+uninstall: ## remove what make install put into PREFIX
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh runners/install.sh uninstall
+
 .PHONY: package
 package: setup ## Debian packages of the patched kernel for a real machine (docs/install.md)
 	@$(SKBLAB) kernel package $(PACKAGE_ARGS)
