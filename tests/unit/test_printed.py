@@ -43,6 +43,8 @@ from skblab.selftests.guestrun import Outcome
 from skblab.selftests.ktap import Case, Result
 from skblab.soak import verdict
 from skblab_analysis.exact.summary import of as exact_of
+from skblab_analysis.formats.bench import BenchDocument, Row
+from skblab_analysis.formats.functions import Function, FunctionsDocument
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import load
@@ -422,6 +424,38 @@ def test_layers(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skblab.commands.probe.Asked.run", lambda *_: timed)
     done = skblab_here("probe", "layers", "--json", "--no-cost", "--seconds", "1")
     check(done, "probe layers", "pathlat")
+
+
+ROW = Row(name="on", title="on", group="patch", kernel="6.12-skblab", refused="it lost packets")
+FOLDER = SimpleNamespace(path=Path("/results/bench"))
+
+
+def test_bench_patch(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = BenchDocument(
+        again="again", baseline="off", packets=500, repeats=1, rows=(ROW,), trials=()
+    )
+    run = SimpleNamespace(recorded=lambda _: (FOLDER, found), no_pairs="")
+    monkeypatch.setattr("skblab.commands.bench.Run", lambda *_: run)
+    done = skblab_here("bench", "patch", "--rows", "off,on", "--json")
+    assert check(done, "bench patch", status=1)["rows"][0]["name"] == "on"
+    assert "row on is refused" in done.stderr
+
+
+def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = FunctionsDocument(
+        again="again",
+        case="forward",
+        family=4,
+        a=ROW,
+        b=ROW,
+        clock={"a": 1.0, "b": 2.0},
+        functions=(Function(name="ip_rcv", a=1.0, b=2.0),),
+        runs=(),
+    )
+    run = SimpleNamespace(recorded=lambda: (FOLDER, found))
+    monkeypatch.setattr("skblab.commands.bench_functions.Comparison", lambda *_: run)
+    done = skblab_here("bench", "functions", "--row", "on", "--against", "off", "--json")
+    assert check(done, "bench functions")["functions"][0]["b"] == 2.0
 
 
 def example(one: Described) -> list[str]:
