@@ -32,6 +32,16 @@ shell: setup ## a shell in a guest with the patched kernel
 kernel: setup ## build the patched stock kernel (cached)
 	@$(SKBLAB) kernel build
 
+# No root rights, and nothing of the host but Python: it works with PREFIX=$HOME/.local.
+.PHONY: install
+install: ## the command, man pages and completion into PREFIX=/usr/local; it runs this clone (DESTDIR=)
+	@$(SKBLAB) --version >/dev/null
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh runners/install.sh install $(VENV)
+
+.PHONY: uninstall
+uninstall: ## remove what make install put into PREFIX
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh runners/install.sh uninstall
+
 .PHONY: package
 package: setup ## Debian packages of the patched kernel for a real machine (docs/install.md)
 	@$(SKBLAB) kernel package $(PACKAGE_ARGS)
@@ -122,6 +132,7 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 .PHONY: schemas
 schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
+	@$(VENV)/bin/python -m skblab.manual.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
 	@$(VENV)/bin/python -m skblab.knobs.page
 

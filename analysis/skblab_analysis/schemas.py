@@ -26,6 +26,7 @@ from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, S
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
+from skblab_analysis.formats.summary import SummaryDocument
 from skblab_analysis.tables import TABLES, Part
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
@@ -43,6 +44,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "pathlat": PathlatDocument,
     "pktsink": ArrivalsDocument,
     "scripts": ScriptsDocument,
+    "summary": SummaryDocument,
     "traffic-sender": SenderDocument,
     "traffic-receiver": ReceiverDocument,
 }

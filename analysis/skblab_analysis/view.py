@@ -15,6 +15,7 @@ from typing import Any
 from rich.table import Table
 
 from skblab_analysis.base.pictures import Picture
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 
 
@@ -58,6 +59,7 @@ class View:
     sentences  the findings
     unseen     what could not be seen, in sentences
     best       settings to advise, the best of each traffic
+    figures    of the tables, for scripts
     """
 
     tables: Callable[[Run], Sequence[Table]] = _none
@@ -66,6 +68,7 @@ class View:
     sentences: Callable[[Run], Sequence[str]] = _none
     unseen: Callable[[Run], Sequence[str]] = _none
     best: Callable[[Run], Sequence[str]] = _none
+    figures: Callable[[Run], Sequence[Figure]] = _none
 
 
 def suffix(place: int) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import os
 import signal
 import sys
 import warnings
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from rich.console import Console
 from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_group
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ from skblab_analysis.base.errors import (
     one_line,
 )
 
+# A shell that completes a command line sets it, see skblab/manual/completion.py.
+COMPLETE = "_SKBLAB_COMPLETE"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # Where each command is.
@@ -78,8 +81,24 @@ class Commands(TyperGroup):
                 one.add_typer(found, name=name)
             else:
                 one.command(name, hidden=name in HIDDEN)(found)
-            self.commands[name] = get_group(one).commands[name]
+            self.commands[name] = _named(get_group(one).commands[name])
         return self.commands.get(name)
+
+
+def _named(command: Command) -> Command:
+    """Return a command whose help names values as man pages do: FILE, N; switches have none."""
+    for parameter in command.params:
+        if not isinstance(parameter, TyperArgument | TyperOption) or parameter.metavar is not None:
+            continue
+        if isinstance(parameter, TyperOption) and parameter.is_flag:
+            parameter.metavar = ""
+        elif parameter.type_descriptor.annotation in (int, float):
+            parameter.metavar = "N"
+        else:
+            parameter.metavar = parameter.name.upper().strip("_").replace("_", "-")
+    for below in command.commands.values() if isinstance(command, TyperGroup) else ():
+        _named(below)
+    return command
 
 
 app = typer.Typer(
@@ -87,7 +106,10 @@ app = typer.Typer(
     cls=Commands,
     # Or lines of a paragraph stay as long as they are in its docstring.
     rich_markup_mode="markdown",
-    help="A laboratory for the Linux network stack: patch, build, boot, send, time, report.",
+    help="A laboratory for the Linux network stack: patch, build, boot, send, time, report.\n\n"
+    "Start with `skblab doctor`, then `skblab demo`. Each command has a page, such as "
+    "skblab-sweep(1), and `--help`.\n\n"
+    "Example: `skblab demo`",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -105,7 +127,9 @@ def _version(wanted: bool) -> None:
 def _main(
     _: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and end."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -149,6 +173,10 @@ def _warn(
 
 def guarded() -> int:
     """Run the command; return its status, with what went wrong said in one line."""
+    if COMPLETE in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
         return int(app(prog_name="skblab", standalone_mode=False) or 0)
     except typer.Exit as stop:
@@ -165,7 +193,9 @@ def guarded() -> int:
         # The CLI library's own usage errors carry their exit code (2) and a clear line.
         if hasattr(error, "exit_code") and hasattr(error, "format_message"):
             said = error.format_message().rstrip(".")
-            return _complain(f"{said}; see: skblab --help", error.exit_code)
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else "skblab"
+            return _complain(f"{said}; see: {command} --help", error.exit_code)
         raise
 
 

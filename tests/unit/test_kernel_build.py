@@ -432,7 +432,7 @@ def wait_for(condition: object, seconds: float = 20) -> None:
     [
         (("--flavour", "real"), "unknown kernel flavour 'real'; known are: stock, rt, debug"),
         (("--source", "/nonexistent"), "--source /nonexistent: no such folder"),
-        (("--jobs", "0"), "--jobs 0: at least 1 is needed"),
+        (("--jobs", "0"), "Invalid value for '--jobs'"),
     ],
 )
 def test_command_with_bad_input(skblab_here: Skblab, arguments: tuple[str, ...], told: str) -> None:

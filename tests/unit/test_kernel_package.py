@@ -249,7 +249,7 @@ def test_debians_configuration_takes_our_options(lab: LabRoot, tmp_path: Path) -
         (("package", "--config", "/nonexistent"), "--config /nonexistent: No such file"),
         (("package", "--config", "/etc/passwd"), "/etc/passwd:1:"),
         (("package", "--flavour", "real"), "unknown kernel flavour 'real'"),
-        (("package", "--jobs", "0"), "--jobs 0: at least 1 is needed"),
+        (("package", "--jobs", "0"), "Invalid value for '--jobs'"),
         (("patches-check", "--patch", "many"), "--patch"),
     ],
 )

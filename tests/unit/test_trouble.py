@@ -101,7 +101,7 @@ def test_missing_host_package_is_named(skblab: Skblab, tmp_path: Path) -> None:
         (("nonsense",), "nonsense"),
         (("demo", "--packets", "0"), "--packets"),
         (("demo", "--packets", "x"), "--packets"),
-        (("report",), "runs"),
+        (("report",), "RUNS"),
     ],
 )
 def test_bad_usage(skblab_here: Skblab, arguments: tuple[str, ...], words: str) -> None:

@@ -33,6 +33,7 @@ from skblab_analysis.base.words import (
     share,
 )
 from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of
+from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -162,7 +163,26 @@ def _best(run: Run) -> list[str]:
     return [change.setting for summary in of(run) if (change := summary.best) is not None]
 
 
+def _figures(summary: CpuSummary) -> Iterator[Figure]:
+    """Yield CPU time of a packet; settings are compared by all of it, which is busy."""
+    for usage in summary.usages:
+        change = summary.change(usage.setting)
+        for name in SHOWN:
+            yield Figure(
+                measure="cpu",
+                figure=name,
+                unit="ns",
+                setting=usage.setting,
+                traffic=summary.traffic,
+                rate=summary.rate,
+                value=usage.per_packet(name),
+                blocks=len(usage.trials),
+                difference=Compared.of(change.difference) if change and name == "busy" else None,
+            )
+
+
 VIEW = View(
+    figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
     headline=lambda run: headline(of(run)),

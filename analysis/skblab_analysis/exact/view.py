@@ -15,6 +15,7 @@ from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
 from skblab_analysis.exact.picture import UNKNOWN, picture
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
+from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -197,7 +198,32 @@ def _unseen(exact: ExactSummary) -> Iterator[str]:
             )
 
 
+def _figures(exact: ExactSummary) -> Iterator[Figure]:
+    """Yield what a packet costs on the path and tester together, then on the path alone."""
+    baseline = exact.path(exact.baseline)
+    compared = {
+        change.setting: Compared.of(change.difference, baseline or 0.0)
+        for change in exact.differences
+    }
+    for cost in (*exact.costs, *exact.testers):
+        alone = cost in exact.testers
+        path = None if alone else exact.path(cost)
+        for name, value in (("path and tester", cost.mean), ("path", path)):
+            if value is not None:
+                yield Figure(
+                    measure="exact",
+                    figure="tester" if alone else name,
+                    unit="instructions",
+                    setting=cost.setting,
+                    traffic=exact.traffic,
+                    value=value,
+                    blocks=cost.boots,
+                    difference=compared.get(cost.setting) if not alone else None,
+                )
+
+
 VIEW = View(
+    figures=lambda run: [figure for exact in of(run) for figure in _figures(exact)],
     tables=lambda run: [exact_table(exact) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
     headline=headline,

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.certainty import Change as SettingChange
 from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
+from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
 from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
@@ -244,7 +245,47 @@ def _late_words(delay: Delay) -> Iterable[str]:
     yield f"Of its {packets} packets {joined(parts)}."
 
 
+def _figures(summary: LatencySummary) -> Iterator[Figure]:
+    """Yield times, then the shares of late and of lost packets."""
+    for delay in (*summary.delays, *summary.testers):
+        change = summary.change(delay.setting) if delay in summary.delays else None
+        compared = change.compared if change else None
+        found: list[tuple[str, str, float | None, Difference | None]] = [
+            ("mean", "", delay.latency.mean, None)
+        ]
+        found += [
+            (name, "", delay.latency.quantile(share), compared if share == COMPARED else None)
+            for name, share in QUANTILES.items()
+        ]
+        # Settings are compared by the first threshold.
+        found += [
+            (
+                "late",
+                f"from {late.threshold_ns} ns",
+                late.share,
+                change.late if change and place == 0 else None,
+            )
+            for place, late in enumerate(delay.lateness)
+        ]
+        lost = delay.lost / delay.tried if delay.tried else None
+        found.append(("lost", "", lost, change.lost if change else None))
+        for name, part, value, difference in found:
+            yield Figure(
+                measure="latency",
+                figure=name,
+                part=part,
+                unit="1" if name in ("late", "lost") else "ns",
+                setting=delay.setting,
+                traffic=summary.traffic,
+                rate=summary.rate,
+                value=value,
+                blocks=len(delay.trials),
+                difference=None if difference is None else Compared.of(difference),
+            )
+
+
 VIEW = View(
+    figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary)],
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),

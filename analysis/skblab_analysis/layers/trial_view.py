@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -13,6 +13,7 @@ from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.words import NARROW_SPACE, share, slowest, small_share, spaced
 from skblab_analysis.formats.ledger import Ledger
 from skblab_analysis.formats.pathlat import PathlatDocument, PathName
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.layers import sentences
 from skblab_analysis.layers.pictures import distribution, share_picture
 from skblab_analysis.layers.series import Series
@@ -200,7 +201,30 @@ def _rates(send: float | None, receive: float | None) -> str:
     return ", ".join(parts)
 
 
+def _of_trials(run: Run) -> Iterator[Figure]:
+    """Yield mean and percentiles of each layer, path and NAPI figure of trials with a ledger."""
+    for ledger in run.document.ledgers:
+        trial = run.trials[ledger.trial]
+        for series in run.of_trial(ledger.trial):
+            what = "path time" if series.kind == "path" else label(series)
+            values = {"mean": series.histogram.mean}
+            values |= {
+                name: series.histogram.quantile(share) for name, share in PERCENTILES.items()
+            }
+            for name, value in values.items():
+                yield Figure(
+                    measure="layers",
+                    figure=name,
+                    part=f"{series.path}: {what}" if series.path else what,
+                    unit=series.unit,
+                    setting=trial.setting,
+                    traffic=trial.traffic,
+                    value=value,
+                )
+
+
 VIEW = View(
+    figures=lambda run: list(_of_trials(run)),
     tables=tables,
     sections=_sections,
     headline=sentences.headline,

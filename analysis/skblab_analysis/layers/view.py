@@ -16,6 +16,7 @@ from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, Scale, at_rate, joined, quantity, scale
+from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting, of
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -163,7 +164,27 @@ def _sentences(summary: LayeringSummary) -> Iterator[str]:
         )
 
 
+def _figures(summary: LayeringSummary) -> Iterator[Figure]:
+    """Yield what a packet spends in each layer, on average over all packets."""
+    for setting in summary.settings:
+        for name in names(summary):
+            difference = summary.change(setting.name, name)
+            yield Figure(
+                measure="layers",
+                figure="mean",
+                part=name,
+                unit="ns",
+                setting=setting.name,
+                traffic=summary.traffic,
+                rate=summary.rate,
+                value=setting.mean(name),
+                blocks=len(setting.trials),
+                difference=Compared.of(difference) if difference else None,
+            )
+
+
 VIEW = View(
+    figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table(found) for found in of(run)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
     sentences=lambda run: sentences(of(run)),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -19,6 +19,7 @@ from skblab_analysis.base.words import (
     quantity,
     share,
 )
+from skblab_analysis.formats.summary import Figure, Unit
 from skblab_analysis.rfc2544.rows import Test
 from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, of
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -189,7 +190,45 @@ def _loss(setting: OfSetting, load: float) -> str:
     return ABSENT if lost is None else number(lost, 1)
 
 
+# Figures of a setting by name, with their unit.
+FIGURES: dict[str, tuple[str, Unit]] = {
+    "latency": ("latency_ns", "ns"),
+    "latency of the tester": ("floor_ns", "ns"),
+    "back-to-back": ("burst", "packets"),
+    "buffer": ("buffer_s", "s"),
+    "recovery": ("recovery_s", "s"),
+    "recovery may be shorter by": ("within_s", "s"),
+}
+
+
+def _figures(summary: Rfc2544Summary) -> Iterator[Figure]:
+    for setting in summary.settings:
+        for name, (field, unit) in FIGURES.items():
+            found: Mean | None = getattr(setting, field)
+            if found is not None:
+                yield Figure(
+                    measure="rfc2544",
+                    figure=name,
+                    part="at least" if found.open else "",
+                    unit=unit,
+                    setting=setting.setting,
+                    traffic=summary.traffic,
+                    value=found.mean,
+                )
+        for load, percent in setting.loss.items():
+            yield Figure(
+                measure="rfc2544",
+                figure="frame loss",
+                part=f"{load:g} of the tester's throughput",
+                unit="1",
+                setting=setting.setting,
+                traffic=summary.traffic,
+                value=percent / 100,
+            )
+
+
 VIEW = View(
+    figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=lambda run: [table for summary in of(run) for table in tables(summary)],
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     unseen=lambda run: unseen(of(run)),

@@ -24,6 +24,7 @@ from skblab_analysis.base.words import (
     small_share,
     spaced,
 )
+from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.cells import rows
 from skblab_analysis.throughput.picture import picture
@@ -268,7 +269,26 @@ def _has(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
 
+def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
+    for goal in summary.goals:
+        for rate in (*goal.rates, *goal.testers):
+            change = goal.change(rate.setting) if rate in goal.rates else None
+            yield Figure(
+                measure="throughput",
+                figure="throughput",
+                part=goal.goal,
+                unit="packets/s",
+                setting=rate.setting,
+                traffic=summary.traffic,
+                value=rate.interval.mean if rate.interval else None,
+                half=rate.interval.half if rate.interval else None,
+                blocks=len(rate.blocks),
+                difference=Compared.of(change.difference) if change else None,
+            )
+
+
 VIEW = View(
+    figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=_tables,
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),

@@ -10,13 +10,15 @@ import typer
 from skblab.bench import plan
 from skblab.bench.kernels import Others, alternatives, patches
 from skblab.bench.run import Run
+from skblab.commands.options import AsJson, Jobs, echo
 from skblab.lab import labroot
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.errors import EXIT_NO
 from skblab_analysis.cost.view import of_bench
 
 bench = typer.Typer(
-    help="What the patches cost, and the tools beside them.",
+    help="Measure what the patches and other tools cost per packet.\n\n"
+    "Example: `skblab bench functions --row on --against off`",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -24,30 +26,38 @@ bench = typer.Typer(
 
 @bench.command("patch")
 def patch(
-    rows: Annotated[
-        str, typer.Option(help="Only these rows, apart by commas; see docs/cost.md.")
-    ] = "",
+    rows: Annotated[str, typer.Option(help="Run only these rows, with commas between them.")] = "",
     packets: Annotated[
-        int, typer.Option(min=500, max=100_000, help="Packets per counted trial.")
+        int,
+        typer.Option(min=500, max=100_000, help="Packets of each trial that counts instructions."),
     ] = 20_000,
-    repeats: Annotated[int, typer.Option(min=1, max=100, help="Trials of each in a boot.")] = 1,
-    boots: Annotated[int, typer.Option(min=1, max=16, help="Guests of each kernel, at once.")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, max=100, help="Trials of each row in a boot.")] = 1,
+    boots: Annotated[
+        int, typer.Option(min=1, max=16, help="Boot so many guests of each kernel, at once.")
+    ] = 2,
     pairs: Annotated[
-        int, typer.Option(min=0, max=1000, help="Throughput pairs, wall clock; 0: none.")
+        int,
+        typer.Option(
+            min=0, max=1000, help="Measure throughput off and on so many times; 0: not at all."
+        ),
     ] = 8,
     alternative: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=FOLDER: a finished kernel that keeps its stamps elsewhere."),
+        typer.Option(
+            metavar="NAME=FOLDER", help="Add a row: a finished kernel with its stamps elsewhere."
+        ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Compile jobs (default: CPUs).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Count what the patches and other tools cost per packet, and print one table.
+    """Count the instructions that the patches and other tools cost per packet.
 
-    Instructions per packet of forwarding and of UDP receive, IPv4 and IPv6, in exact mode: the
-    patched kernel switched off and on, with readers, beside bpftrace, SystemTap and BPF on an
-    unpatched one. A row whose reader did not see every packet at every point is refused, and
-    the exit status is 1. Leaves `results/bench-patch-<time>/`.
+    It counts forwarding and UDP receive, IPv4 and IPv6, in exact mode: on the patched kernel
+    switched off and on, with readers, and with bpftrace, SystemTap and BPF on an unpatched
+    kernel. It refuses a row whose reader missed a packet at any point; the exit status is 1
+    then. It writes `results/bench-patch-<time>/`.
+
+    Example: `skblab bench patch --rows off,on --pairs 0`
     """
     reporter = Reporter()
     others: Others = {**patches(), **alternatives(alternative or [])}
@@ -56,7 +66,7 @@ def patch(
     run = Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs)
     folder, document = run.recorded(rows)
     if as_json:
-        typer.echo(document.model_dump_json(indent=1, by_alias=True))
+        echo(document)
     else:
         console = printer()
         for table in of_bench(document):

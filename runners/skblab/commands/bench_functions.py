@@ -10,6 +10,7 @@ import typer
 from skblab.bench.comparison import BATCH, Comparison, asked, kernels
 from skblab.bench.kernels import Others, patches
 from skblab.commands.bench import bench
+from skblab.commands.options import AsJson, echo
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.cost.view import of_functions
 from skblab_analysis.formats import functions as figures
@@ -17,37 +18,47 @@ from skblab_analysis.formats import functions as figures
 
 @bench.command("functions")
 def functions(
-    row: Annotated[str, typer.Option(help="The row to look into; see docs/cost.md.")],
-    against: Annotated[str, typer.Option(help="The row that it is compared with.")],
+    row: Annotated[str, typer.Option(help="The row to look into, such as on.")],
+    against: Annotated[str, typer.Option(help="The row to compare it with, such as off.")],
     case: Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")] = "forward",
     family: Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")] = 4,
     packets: Annotated[
-        int, typer.Option(min=BATCH, max=100_000, help="Packets per run, whole thousands.")
+        int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
     ] = 10_000,
     repeats: Annotated[
-        int, typer.Option(min=1, max=100, help="Runs of each; the least counts.")
+        int, typer.Option(min=1, max=100, help="Runs of each row; the smallest counts.")
     ] = 1,
     least: Annotated[
-        float, typer.Option(min=0, help="Show functions that differ by this or more.")
+        float,
+        typer.Option(
+            min=0, help="Show functions that differ by so many instructions per packet or more."
+        ),
     ] = 1.0,
     given: Annotated[
         list[str] | None,
-        typer.Option("--kernel", help="NAME=FOLDER: a finished kernel as plain, off or patched."),
+        typer.Option(
+            "--kernel",
+            metavar="NAME=FOLDER",
+            help="Use this finished kernel as plain, off or patched; may be repeated.",
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Count instructions per packet of each kernel function in two rows, and print one table.
+    """Compare two rows of the benchmark, kernel function by kernel function.
 
-    A plugin of the emulator counts every instruction between the places where the benchmark reads
-    its clock; the sum over all functions is compared with that clock, and where they are further
-    apart than 0.1 % nothing is said (exit status 1). Leaves `results/bench-functions-<time>/`.
+    A plugin of the emulator counts every instruction between the places where the benchmark
+    reads its clock. skblab compares the sum over all functions with that clock. If they differ
+    by more than 0.1 %, it prints no figure, and the exit status is 1. It writes
+    `results/bench-functions-<time>/`.
+
+    Example: `skblab bench functions --row on --against off`
     """
     reporter = Reporter()
     others: Others = {**patches(), **kernels(given or [])}
     wanted = asked(row, against, case, family, packets, repeats, others)
     folder, document = Comparison(wanted, others, reporter).recorded()
     if as_json:
-        typer.echo(document.model_dump_json(indent=1, by_alias=True))
+        echo(document)
         return
     console = printer()
     console.print(of_functions(document, least))

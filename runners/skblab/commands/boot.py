@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skblab.commands.options import FlavourName, Patches
+from skblab.commands.options import FlavourName, Patches, Source
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.labroot import Bind
@@ -17,38 +17,63 @@ from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
 from skblab_analysis.base.errors import UsageError
 
+# Where its help has what makes the guest.
+GUEST = "Guest"
+
 
 def boot(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="What to run (after --); a shell if nothing is given."),
+        typer.Argument(help="What to run, after `--`. Default: a shell."),
     ] = None,
     flavour: FlavourName = "stock",
     patches: Patches = True,
-    source: Annotated[
-        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
+    source: Source = None,
+    cpus: Annotated[
+        int | None, typer.Option(help="CPUs. Default: 2, with --exact 1.", rich_help_panel=GUEST)
     ] = None,
-    cpus: Annotated[int | None, typer.Option(help="CPUs (default 2; 1 with --exact).")] = None,
-    memory: Annotated[int, typer.Option(help="Memory in MiB.")] = 2048,
+    memory: Annotated[int, typer.Option(help="Memory in MiB.", rich_help_panel=GUEST)] = 2048,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Guest clock counts instructions (one CPU, no KVM).")
+        bool,
+        typer.Option(
+            "--exact",
+            help="Let the guest's clock count instructions (one CPU, no KVM).",
+            rich_help_panel=GUEST,
+        ),
     ] = False,
-    numa: Annotated[int, typer.Option(help="NUMA nodes to split CPUs and memory into.")] = 1,
+    numa: Annotated[
+        int,
+        typer.Option(help="Split CPUs and memory into so many NUMA nodes.", rich_help_panel=GUEST),
+    ] = 1,
     append: Annotated[
-        list[str] | None, typer.Option(help="A further kernel argument; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Add an argument to the kernel's command line; may be repeated.",
+            rich_help_panel=GUEST,
+        ),
     ] = None,
     share: Annotated[
-        Path | None, typer.Option(help="A folder of yours to see in the guest as /skblab/out.")
+        Path | None,
+        typer.Option(
+            help="Show this folder in the guest as /skblab/out, writable.", rich_help_panel=GUEST
+        ),
     ] = None,
-    log: Annotated[Path | None, typer.Option(help="Where to keep the console log.")] = None,
-    tcg: Annotated[bool, typer.Option("--tcg", help="Do not use KVM even if it works.")] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="Keep the console log in this file.", rich_help_panel=GUEST)
+    ] = None,
+    tcg: Annotated[
+        bool, typer.Option("--tcg", help="Do not use KVM even if it works.", rich_help_panel=GUEST)
+    ] = False,
 ) -> None:
-    """Boot a guest with the patched kernel: a shell, or `-- COMMAND` and its exit status.
+    """Boot a guest with the patched kernel, for a shell or for one command.
 
-    The guest's file system is the lab root. What it writes is gone when it ends;
-    only /skblab/out (--share) stays.
+    `-- COMMAND` runs that command and ends with its exit status. Without it you get a shell.
+    The guest's file system is the lab root. What you write there is lost when the guest ends;
+    what you write to /skblab/out (`--share`) stays.
 
-    Exit status 125: the guest died, and its cause is said in one line.
+    Exit status 125: the guest died. One line says why.
+
+    Example: `skblab boot -- uname -r`
     """
     reporter = Reporter()
     spec = make_spec(

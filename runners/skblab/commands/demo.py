@@ -9,34 +9,45 @@ from typing import Annotated
 
 import typer
 
+from skblab.commands.options import AsJson, echo
 from skblab.demo.run import RATE_PPS, Demo
 from skblab.lab import kernel, labroot, tools
 from skblab.lab.drawing import gnuplot
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.checked import RefusedError
-from skblab_analysis.report import terminal
+from skblab_analysis.report import summary, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
 
 def demo(
     packets: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="UDP packets to time.")
+        int, typer.Option(min=1, max=10_000_000, help="Time so many UDP packets.")
     ] = 100_000,
     rate: Annotated[
-        int, typer.Option(min=0, help="Packets per second; 0: as fast as the sender can.")
+        int,
+        typer.Option(min=0, help="Send so many packets a second; 0: as fast as the sender can."),
     ] = RATE_PPS,
     exact_packets: Annotated[
-        int, typer.Option(min=1000, max=10_000_000, help="Packets per exact trial.")
+        int,
+        typer.Option(
+            min=1000, max=10_000_000, help="Packets of each trial that counts instructions."
+        ),
     ] = 50_000,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Compile jobs (default: CPUs).")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Run so many compilers at once. Default: one for each CPU."),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Patch, build, boot, send, time, report: where a UDP packet's time goes.
+    """Show where a UDP packet's time goes: patch, build, boot, send, time, report.
 
-    Times UDP packets layer by layer in the patched kernel, then counts the instructions that
-    forwarding one packet takes with rp_filter 0 and 1. Leaves `results/demo-<time>/` and prints
-    the path of its report.
+    skblab times UDP packets layer by layer in the patched kernel. Then it counts the
+    instructions that forwarding a packet takes with rp_filter 0 and 1. It writes
+    `results/demo-<time>/` and prints the path of the report.
+
+    Example: `skblab demo --packets 20000 --exact-packets 5000`
     """
     begun = time.monotonic()
     reporter = Reporter()
@@ -47,15 +58,22 @@ def demo(
     tools.ensure(root, built, reporter)
     asked = Demo(packets, rate, exact_packets, chosen)
     folder = asked.begin()
+
+    def show(page: Path) -> None:
+        if as_json:
+            echo(summary.of_run(folder.path, page))
+        else:
+            _show(folder, reporter, time.monotonic() - begun, page)
+
     try:
         asked.run(folder, built, root, reporter)
     except (RefusedError, GuestError):
         # What was refused, and why, is in the report.
-        _show(folder, reporter, time.monotonic() - begun, build_report(folder.path, gnuplot(root)))
+        show(build_report(folder.path, gnuplot(root)))
         raise
     with reporter.step("report"):
         page = build_report(folder.path, gnuplot(root))
-    _show(folder, reporter, time.monotonic() - begun, page)
+    show(page)
 
 
 def _show(folder: RunFolder, reporter: Reporter, seconds: float, page: Path) -> None:

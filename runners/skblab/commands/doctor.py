@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from skblab.commands.documents import Doctor
+from skblab.commands.options import AsJson, echo
 from skblab.doctor import checks
 from skblab.lab import kvm
 from skblab_analysis.base.errors import EXIT_NO
@@ -23,18 +24,24 @@ _MARK = {
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Try KVM again, not from memory.")] = False,
+    as_json: AsJson = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Try KVM again; do not use the stored result.")
+    ] = False,
 ) -> None:
-    """Say what this machine can do and what that means. Exit status 1 if something is missing."""
+    """Check what this machine can do, and print what that means.
+
+    Exit status 1: something is missing. Its line says how to mend it.
+
+    Example: `skblab doctor`
+    """
     if again:
         kvm.verdict(again=True)
     found = checks.run_all()
     ready = all(check.status != "missing" for check in found)
     console = Console(highlight=False)
     if as_json:
-        document = {"ready": ready, "checks": [check.model_dump() for check in found]}
-        console.print(json.dumps(document, indent=1), soft_wrap=True, markup=False)
+        echo(Doctor(ready=ready, checks=tuple(found)))
     else:
         table = Table.grid(padding=(0, 2))
         for check in found:

@@ -62,7 +62,7 @@ def targets() -> dict[str, Path]:
 
 def fuzz(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Which; all if none.")
+        list[str] | None, typer.Argument(metavar="TARGET", help="Which; all if none.")
     ] = None,
     seconds: Annotated[int, typer.Option(min=1, help="Of each target.")] = 20,
     again: Annotated[

@@ -3,31 +3,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from skblab.commands.options import FlavourName, Patches
+from skblab.commands.documents import (
+    BuiltKernel,
+    BuiltKernels,
+    CheckedPatch,
+    CheckedPatches,
+    ConfigDifferences,
+    MadePackages,
+)
+from skblab.commands.options import AsJson, FlavourName, Jobs, Patches, Source, echo
 from skblab.lab import labroot
 from skblab.lab.kernel import debian, ownconfig, patchcheck, registry
 from skblab.lab.kernel import package as packages
 from skblab.lab.kernel.build import ensure
-from skblab.lab.kernel.model import Kernel, Request
+from skblab.lab.kernel.model import Request
 from skblab.lab.kernel.model import flavour as to_flavour
 from skblab.lab.reporter import Reporter, printer
 
 kernel = typer.Typer(
-    help="Build kernels from source, our series and kconfig/; package, check and list them.",
+    help="Build, package, check and list kernels.\n\nExample: `skblab kernel list`",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 # Options that Linux set otherwise than the user's file: this many are named on the terminal.
 SHOWN = 5
 
@@ -35,14 +41,18 @@ SHOWN = 5
 @kernel.command()
 def build(
     flavour: FlavourName = "stock",
-    source: Annotated[
-        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
-    ] = None,
+    source: Source = None,
     patches: Patches = True,
-    jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
+    jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a kernel, or find it in the cache, and print where it is."""
+    """Build a kernel, or find it in the cache, and print where it is.
+
+    The source is Debian's, or your own tree (`--source`). skblab applies the series in patches/
+    and configures it by kconfig/.
+
+    Example: `skblab kernel build --flavour rt`
+    """
     reporter = Reporter()
     request = Request(
         flavour=to_flavour(flavour),
@@ -52,7 +62,7 @@ def build(
     )
     built = ensure(request, labroot.ensure(reporter), reporter)
     if as_json:
-        typer.echo(json.dumps(_document(built), indent=1))
+        echo(BuiltKernel.of(built))
     else:
         typer.echo(f"{built.release}  {built.path}")
 
@@ -61,21 +71,28 @@ def build(
 def package(
     config: Annotated[
         Path | None,
-        typer.Option(help="Your own configuration, e.g. /boot/config-$(uname -r); default: ours."),
+        typer.Option(
+            help="Your own configuration, such as /boot/config-$(uname -r). Default: ours."
+        ),
     ] = None,
     flavour: FlavourName = "stock",
-    source: Annotated[
-        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
-    ] = None,
+    source: Source = None,
     patches: Patches = True,
-    output: Annotated[Path, typer.Option(help="Where the packages are put.")] = Path("packages"),
+    output: Annotated[Path, typer.Option(help="Put the packages into this folder.")] = Path(
+        "packages"
+    ),
     debug_symbols: Annotated[
         bool, typer.Option("--debug-symbols", help="Make the large -dbg package, too.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
+    jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make Debian packages of the patched kernel for a real machine (docs/install.md)."""
+    """Make Debian packages of the patched kernel for a real machine.
+
+    skblab prints what it had to change in your configuration, and the packages.
+
+    Example: `skblab kernel package --output /tmp/packages`
+    """
     reporter = Reporter()
     request = packages.PackageRequest(
         kernel=Request(
@@ -90,8 +107,7 @@ def package(
     made = packages.ensure(request, labroot.ensure(reporter), reporter)
     files = made.export(output)
     if as_json:
-        document = {"output": str(output.resolve()), **made.record.model_dump(mode="json")}
-        typer.echo(json.dumps(document, indent=1))
+        echo(MadePackages(output=str(output.resolve()), **made.record.model_dump()))
         return
     _tell(made.record, reporter)
     for file in files:
@@ -117,10 +133,13 @@ def _tell(record: packages.Record, reporter: Reporter) -> None:
 
 @kernel.command("list")
 def list_kernels(as_json: AsJson = False) -> None:
-    """List the kernels in the cache, the newest first."""
+    """List the kernels in the cache, the newest first.
+
+    Example: `skblab kernel list --json`
+    """
     found = registry.kernels()
     if as_json:
-        typer.echo(json.dumps([_document(built) for built in found], indent=1))
+        echo(BuiltKernels(tuple(map(BuiltKernel.of, found))))
         return
     if not found:
         typer.echo("no kernel yet; `skblab kernel build` makes one")
@@ -145,16 +164,18 @@ def list_kernels(as_json: AsJson = False) -> None:
 
 @kernel.command("config-diff")
 def config_diff(flavour: FlavourName = "stock", as_json: AsJson = False) -> None:
-    """Compare our configuration with Debian's, option by option, with each reason.
+    """Compare our kernel configuration with Debian's, option by option.
 
-    Exit status 1 if an option that a packet's path may depend on differs without a reason in
-    kconfig/debian-differences.toml, or a reason there has become stale.
+    Exit status 1: an option that a packet's path may depend on differs and has no reason in
+    kconfig/debian-differences.toml, or a reason there is stale.
+
+    Example: `skblab kernel config-diff`
     """
     reporter = Reporter()
     root = labroot.ensure(reporter)
     comparison = debian.compare(to_flavour(flavour), root, reporter)
     if as_json:
-        typer.echo(comparison.model_dump_json(indent=1))
+        echo(ConfigDifferences(**comparison.model_dump()))
     else:
         table = Table(box=None, pad_edge=False)
         for title in ("option", "Debian", "ours", "reason"):
@@ -171,26 +192,27 @@ def config_diff(flavour: FlavourName = "stock", as_json: AsJson = False) -> None
 @kernel.command("patches-check")
 def patches_check(
     patch: Annotated[
-        list[int] | None, typer.Option(help="Only this patch (number from 1); may be repeated.")
+        list[int] | None,
+        typer.Option(help="Check only the patch of this number, from 1; may be repeated."),
     ] = None,
-    first: Annotated[int, typer.Option("--from", help="From this patch to the last.")] = 1,
+    first: Annotated[int, typer.Option("--from", help="Check from this patch to the last.")] = 1,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Build the touched folders only, not the kernel.")
+        bool, typer.Option("--quick", help="Build only the folders that a patch changes.")
     ] = False,
     text: Annotated[
-        bool, typer.Option("--text", help="Build nothing: apply, checkpatch, kernel-doc.")
+        bool, typer.Option("--text", help="Build nothing: apply, checkpatch and kernel-doc only.")
     ] = False,
-    source: Annotated[
-        Path | None, typer.Option(help="Kernel tree of your own, instead of Debian's.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
+    source: Source = None,
+    jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that each patch of the series is fit for review by itself.
+    """Check that each patch of the series is ready for review.
 
-    It applies without fuzz; checkpatch --strict has no error and no warning; the kernel builds
-    with it, with our options on and off; W=1, sparse and kernel-doc say nothing of the touched
-    files that they do not say of the unpatched ones. Exit status 1 if one is not so.
+    Each patch applies without fuzz. `checkpatch --strict` reports nothing. The kernel builds
+    with it, with our options on and off. W=1, sparse and kernel-doc report nothing new about
+    the files that it changes. Exit status 1: a check failed.
+
+    Example: `skblab kernel patches-check --text`
     """
     reporter = Reporter()
     request = patchcheck.CheckRequest(
@@ -202,7 +224,7 @@ def patches_check(
     )
     results = patchcheck.check(request, labroot.ensure(reporter), reporter)
     if as_json:
-        typer.echo(json.dumps([result.model_dump(mode="json") for result in results], indent=1))
+        echo(CheckedPatches(tuple(CheckedPatch(**result.model_dump()) for result in results)))
     else:
         _show_checks(results)
     if not all(result.good for result in results):
@@ -248,13 +270,3 @@ def _show_checks(results: list[patchcheck.PatchResult]) -> None:
 def _print(table: Table) -> None:
     console = printer()
     console.print(table)
-
-
-def _document(built: Kernel) -> dict[str, Any]:
-    return {
-        "path": str(built.path),
-        "image": str(built.image),
-        "vmlinux": str(built.vmlinux),
-        "build_dir": str(built.build_dir),
-        **built.record.model_dump(mode="json"),
-    }

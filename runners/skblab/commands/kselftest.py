@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from skblab.commands.options import FlavourName
+from skblab.commands.documents import (
+    BothSides,
+    Case,
+    ComparedSelftests,
+    Differing,
+    Selftest,
+    Selftests,
+)
+from skblab.commands.options import AsJson, FlavourName, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.kernel import source as sources
 from skblab.lab.kernel.series import Series
@@ -20,7 +27,7 @@ from skblab.lab.reporter import Reporter, printer
 from skblab.selftests import compare, tree
 from skblab.selftests.guestrun import Outcome, booter, run_all
 from skblab.selftests.ktap import Result
-from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.errors import EXIT_NO, UsageError
 
 # Far above what any test needs under emulation: for what hangs.
 LIMITS: dict[str, float] = {"stock": 600, "rt": 900, "debug": 3600}
@@ -29,7 +36,8 @@ GUEST_NET = f"/skblab/src/{tree.NET}"
 
 def kselftest(
     tests: Annotated[
-        list[str] | None, typer.Argument(help="Only these tests (names as --list prints them).")
+        list[str] | None,
+        typer.Argument(help="Run only these tests, named as `--list` prints them."),
     ] = None,
     flavour: FlavourName = "stock",
     own: Annotated[
@@ -39,14 +47,21 @@ def kselftest(
             help="Run the kernel's own networking selftests, unpatched and patched, and compare.",
         ),
     ] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Print the tests and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Print the names of the tests, and run none.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run the selftests that our kernel series adds, in a guest with the patched kernel.
+    """Run the selftests of the kernel series in a guest with the patched kernel.
 
     A test fails if a case fails, if it does not keep its plan, if the kernel warns, if it
-    leaves something behind, takes too long or loses its guest. Exit status 1 if any failed.
+    leaves something behind, if it takes too long, or if its guest dies. Exit status 1: a test
+    failed.
+
+    Example: `skblab kselftest --list`
     """
+    if listed and as_json:
+        raise UsageError("--json with --list: the list has no figures; leave one out")
     reporter = Reporter()
     chosen = kernel.flavour(flavour)
     if listed:
@@ -54,7 +69,12 @@ def kselftest(
         typer.echo("\n".join(_pick(tests, names)))
         return
     if own:
-        raise typer.Exit(compare.run(_pick(tests, compare.tests()), chosen, reporter, as_json))
+        both = compare.run(_pick(tests, compare.tests()), chosen, reporter)
+        if as_json:
+            echo(compared(both))
+        else:
+            compare.show(both)
+        raise typer.Exit(EXIT_NO if both.found else 0)
     root = labroot.ensure(reporter)
     names = _pick(tests, tree.added(_series(root)))
     built = kernel.ensure(kernel.Request(flavour=chosen), root, reporter)
@@ -68,7 +88,7 @@ def kselftest(
             reporter.say(f"{outcome.verdict:4}  {outcome.test}  {outcome.seconds:.0f} s")
             outcomes.append(outcome)
     if as_json:
-        typer.echo(json.dumps(document(built, outcomes), indent=1))
+        echo(document(built, outcomes))
     else:
         show(outcomes, built.release)
     if any(outcome.verdict == "fail" for outcome in outcomes):
@@ -126,24 +146,37 @@ def show(outcomes: Sequence[Outcome], release: str) -> None:
     console.print(f"{passed} cases passed, {failed} failed, {skipped} skipped")
 
 
-def document(built: kernel.Kernel, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def document(built: kernel.Kernel, outcomes: Sequence[Outcome]) -> Selftests:
     """Return a run as JSON has it."""
-    return {
-        "kernel": built.release,
-        "flavour": built.record.flavour,
-        "passed": not any(outcome.verdict == "fail" for outcome in outcomes),
-        "tests": [
-            {
-                "test": outcome.test,
-                "verdict": outcome.verdict,
-                "why": outcome.why,
-                "seconds": round(outcome.seconds, 1),
-                "log": str(outcome.log),
-                "cases": [
-                    {"name": case.name, "result": case.result.value, "comment": case.comment}
+    return Selftests(
+        kernel=built.release,
+        flavour=built.record.flavour,
+        passed=not any(outcome.verdict == "fail" for outcome in outcomes),
+        tests=tuple(
+            Selftest(
+                test=outcome.test,
+                verdict=outcome.verdict,
+                why=outcome.why,
+                seconds=round(outcome.seconds, 1),
+                log=str(outcome.log),
+                cases=tuple(
+                    Case(name=case.name, result=case.result.value, comment=case.comment)
                     for case in outcome.cases
-                ],
-            }
+                ),
+            )
             for outcome in outcomes
-        ],
-    }
+        ),
+    )
+
+
+def compared(both: compare.Compared) -> ComparedSelftests:
+    """Return the comparison of two kernels as JSON has it."""
+    return ComparedSelftests(
+        same=not both.found,
+        differences=tuple(Differing(**vars(difference)) for difference in both.found),
+        unsteady=tuple(both.unsteady),
+        tests={
+            name: BothSides(unpatched=dict(one), patched=dict(two))
+            for name, (one, two) in ((name, both.pairs[name][-1]) for name in both.names)
+        },
+    )

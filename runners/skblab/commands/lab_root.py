@@ -10,5 +10,11 @@ from skblab.lab.reporter import Reporter
 
 
 def lab_root() -> None:
-    """Make the lab root if it is not there, and print its path."""
+    """Make the lab root, unless it is there, and print its path.
+
+    The lab root is the Debian tree that has every compiler and that guests boot from. Making it
+    needs root rights and some minutes.
+
+    Example: `skblab lab-root`
+    """
     typer.echo(labroot.ensure(Reporter()).path)

@@ -16,7 +16,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from skblab.commands.options import FlavourName
+from skblab.commands.documents import (
+    CountedCase,
+    KernelMedians,
+    LayerMedian,
+    Study,
+    Verified,
+)
+from skblab.commands.options import AsJson, FlavourName, echo
 from skblab.lab import kernel, labroot
 from skblab.lab.reporter import Reporter, printer
 from skblab.probe import cost, scripts, study, targets
@@ -26,6 +33,8 @@ from skblab.probe.loads import Load, Traffic
 from skblab.probe.request import Request
 from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
+from skblab.probe.verify.counts import Verdict
+from skblab.probe.verify.medians import Measured, agreements
 from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -41,7 +50,8 @@ from skblab_analysis.report import terminal
 from skblab_analysis.runfolder import RunFolder
 
 probe = typer.Typer(
-    help="Time packets by layer, on this machine or another.",
+    help="Time packets layer by layer, on this machine or another.\n\n"
+    "Example: `skblab probe layers --seconds 10`",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -51,6 +61,8 @@ OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
 OF_SHOWING = ("hist", "as_json", "cost_")
 
 LIVE_SECONDS = 1.0
+# Groups of options in the help of `layers`.
+SOURCE, ONLY, LATE, OURS = "Source", "Only these packets", "Late packets", "With --on guest"
 
 
 @probe.command("layers")
@@ -58,104 +70,198 @@ def layers(
     context: typer.Context,
     on: Annotated[
         str,
-        typer.Option(help="Where: here, guest (a kernel and traffic of ours), or [USER@]HOST."),
+        typer.Option(
+            metavar="WHERE",
+            help="Measure here, in a guest (with a kernel and traffic of ours), or on [USER@]HOST.",
+            autocompletion=lambda: [targets.HERE, targets.GUEST],
+        ),
     ] = targets.HERE,
     ssh_config: Annotated[
-        Path | None, typer.Option(help="With a host: SSH's configuration file, as for ssh -F.")
+        Path | None,
+        typer.Option(metavar="FILE", help="For a host: SSH's configuration file, as for ssh -F."),
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="How long; until Ctrl-C if not given, a guest until its load is over."),
+        typer.Option(help="How long. Default: until Ctrl-C; a guest until its load is over."),
     ] = None,
-    source: Annotated[
-        str,
+    max_unaccounted: Annotated[
+        float,
         typer.Option(
-            help="samples or histograms (the patched kernel's own; histograms cost least, and are "
-            "of all packets), hooks, or auto: samples if there are any, else hooks."
+            min=0, max=100, help="How many packets may be unaccounted for, in per cent of all."
         ),
-    ] = "auto",
-    backend: Annotated[
-        str,
-        typer.Option(help="bpf, or the scripts of bpftrace or stap: slower, without filters."),
-    ] = request_of.BPF,
-    kprobes: Annotated[
-        bool, typer.Option("--kprobes", help="Hooks by kprobe, even where fentry works.")
-    ] = False,
-    room: Annotated[
-        int | None, typer.Option(help="Hooks: packets under way at once [65536].")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Only packets that came in by this device, and its polls.")
-    ] = None,
-    netns: Annotated[
-        str | None, typer.Option(help="Only packets that entered in this network namespace.")
-    ] = None,
-    path: Annotated[str | None, typer.Option(help="Only receive, forward or send.")] = None,
-    family: Annotated[int | None, typer.Option(help="Only IPv4 (4) or IPv6 (6).")] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Only udp, tcp, sctp, or a protocol number.")
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="Only from or to this port.")] = None,
-    address: Annotated[str | None, typer.Option(help="Only from or to this address.")] = None,
+    ] = MAX_UNACCOUNTED,
     by: Annotated[
         str | None,
-        typer.Option(help="Also by groups of packets: cpu, queue, context or protocol."),
+        typer.Option(
+            help="Also show groups of packets, by cpu, queue, context or protocol.",
+            autocompletion=lambda: ["cpu", "queue", "context", "protocol"],
+        ),
     ] = None,
-    late: Annotated[
-        str | None,
-        typer.Option(help="Record packets whole that take at least so long, such as 250us."),
-    ] = None,
-    run: Annotated[
-        int | None, typer.Option(help="With --late: only if so many in a row are late.")
-    ] = None,
-    late_max: Annotated[
-        int | None, typer.Option(help="With --late: record no more than these [1000].")
-    ] = None,
-    late_rate: Annotated[
-        int | None,
-        typer.Option(help="With --late: record no more in a second; 0: any number [100]."),
-    ] = None,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="With --late: freeze the ftrace buffer at the first.")
-    ] = False,
-    max_unaccounted: Annotated[
-        float, typer.Option(min=0, max=100, help="Per cent of packets that may be unaccounted for.")
-    ] = MAX_UNACCOUNTED,
-    load: Annotated[
-        str, typer.Option(help="Guest: udp, tcp or sctp, then 6 for IPv6, then -forward.")
-    ] = "udp",
-    packets: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Guest: packets or messages to send.")
-    ] = 100_000,
-    rate: Annotated[
-        int, typer.Option(min=0, help="Guest: a second; 0: as fast as the sender can.")
-    ] = 10_000,
-    flows: Annotated[
-        int, typer.Option(min=1, max=1000, help="Guest: source ports of UDP, in turn.")
-    ] = 1,
-    flavour: Annotated[str, typer.Option(help="Guest: the kernel's flavour.")] = "stock",
-    patches: Annotated[
-        bool, typer.Option("--patches/--no-patches", help="Guest: with our kernel series or not.")
-    ] = True,
     hist: Annotated[bool, typer.Option("--hist", help="Also print the histograms.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the probe's document, and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
     cost_: Annotated[
         bool,
         typer.Option(
             "--cost/--no-cost",
-            help="Say what the probe itself costs; a guest's kernel is measured for it, once.",
+            help="Print what the probe itself costs. skblab measures it once for a guest's kernel.",
+        ),
+    ] = True,
+    source: Annotated[
+        str,
+        typer.Option(
+            help="What to read: samples or histograms of the patched kernel (histograms cost "
+            "least and cover all packets), hooks, or auto: samples if there are any, else hooks.",
+            autocompletion=lambda: ["auto", "samples", "histograms", "hooks"],
+            rich_help_panel=SOURCE,
+        ),
+    ] = "auto",
+    backend: Annotated[
+        str,
+        typer.Option(
+            help="bpf, or the scripts of bpftrace or stap, which are slower and have no filters.",
+            autocompletion=lambda: [request_of.BPF, *scripts.BACKENDS],
+            rich_help_panel=SOURCE,
+        ),
+    ] = request_of.BPF,
+    kprobes: Annotated[
+        bool,
+        typer.Option(
+            "--kprobes", help="Hook by kprobe, even where fentry works.", rich_help_panel=SOURCE
+        ),
+    ] = False,
+    room: Annotated[
+        int | None,
+        typer.Option(
+            help="For hooks: room for so many packets at a time. Default: 65536.",
+            rich_help_panel=SOURCE,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Only packets that this device received, and its polls.", rich_help_panel=ONLY
+        ),
+    ] = None,
+    netns: Annotated[
+        str | None,
+        typer.Option(
+            help="Only packets that entered in this network namespace.", rich_help_panel=ONLY
+        ),
+    ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(
+            help="Only receive, forward or send.",
+            autocompletion=lambda: ["receive", "forward", "send"],
+            rich_help_panel=ONLY,
+        ),
+    ] = None,
+    family: Annotated[
+        int | None, typer.Option(help="Only IPv4 (4) or IPv6 (6).", rich_help_panel=ONLY)
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="Only udp, tcp, sctp, or a protocol number.", rich_help_panel=ONLY),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Only from or to this port.", rich_help_panel=ONLY)
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Only from or to this address.", rich_help_panel=ONLY)
+    ] = None,
+    late: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Record packets whose path time is at least this, such as 250us.",
+            rich_help_panel=LATE,
+        ),
+    ] = None,
+    run: Annotated[
+        int | None,
+        typer.Option(help="With --late: only if so many in a row are late.", rich_help_panel=LATE),
+    ] = None,
+    late_max: Annotated[
+        int | None,
+        typer.Option(
+            help="With --late: record no more than these. Default: 1000.", rich_help_panel=LATE
+        ),
+    ] = None,
+    late_rate: Annotated[
+        int | None,
+        typer.Option(
+            help="With --late: record no more a second; 0: any number. Default: 100.",
+            rich_help_panel=LATE,
+        ),
+    ] = None,
+    stop: Annotated[
+        bool,
+        typer.Option(
+            "--stop",
+            help="With --late: freeze the ftrace buffer at the first late packet.",
+            rich_help_panel=LATE,
+        ),
+    ] = False,
+    load: Annotated[
+        str,
+        typer.Option(
+            help="udp, tcp or sctp; 6 after it for IPv6; then -forward: udp, tcp6-forward.",
+            rich_help_panel=OURS,
+        ),
+    ] = "udp",
+    packets: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            help="Send so many packets or messages.",
+            rich_help_panel=OURS,
+        ),
+    ] = 100_000,
+    rate: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Send so many a second; 0: as fast as the sender can.",
+            rich_help_panel=OURS,
+        ),
+    ] = 10_000,
+    flows: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Send UDP from so many source ports in turn.",
+            rich_help_panel=OURS,
+        ),
+    ] = 1,
+    flavour: Annotated[
+        str,
+        typer.Option(
+            help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.",
+            autocompletion=lambda: list(kernel.FLAVOURS),
+            rich_help_panel=OURS,
+        ),
+    ] = "stock",
+    patches: Annotated[
+        bool,
+        typer.Option(
+            "--patches/--no-patches",
+            help="With or without the kernel series.",
+            rich_help_panel=OURS,
         ),
     ] = True,
 ) -> None:
-    """Where does the time of packets go, layer by layer?
+    """Show where the time of packets goes, layer by layer.
 
-    Times every packet that this machine (or --on another) receives, forwards or sends, from the
-    driver to the program or back to a driver. A kernel with the skblab patches measures by itself;
-    on others, from 5.15 on, the probe hooks its functions. Leaves `results/layers-<time>/`.
+    It times every packet that this machine (or `--on` another) receives, forwards or sends:
+    from the driver to the program, or back to a driver. A kernel with the skblab patches
+    measures by itself. On other kernels, from 5.15 on, the probe hooks the kernel's functions.
+    It writes `results/layers-<time>/`.
 
-    Exit status 1: more packets are unaccounted for than --max-unaccounted allows.
+    Exit status 1: more packets are unaccounted for than `--max-unaccounted` allows.
+
+    Example: `skblab probe layers --seconds 10`
     """
     targets.check(on, ssh_config)
     if hist and as_json:
@@ -216,22 +322,42 @@ def layers(
 
 @probe.command("study")
 def study_(
-    file: Annotated[Path, typer.Argument(help="Such as runners/studies/murshed-2016.toml.")],
+    file: Annotated[
+        Path, typer.Argument(help="The study's file, such as runners/studies/murshed-2016.toml.")
+    ],
     max_unaccounted: Annotated[
-        float, typer.Option(min=0, max=100, help="Per cent of packets that may be unaccounted for.")
+        float,
+        typer.Option(
+            min=0, max=100, help="How many packets may be unaccounted for, in per cent of all."
+        ),
     ] = MAX_UNACCOUNTED,
+    as_json: AsJson = False,
 ) -> None:
-    """Run a published study's experiments again, and set our figures beside its own.
+    """Run a published study's experiments again, and print our figures beside its own.
 
-    Each experiment times known packets in one interval by a script of SystemTap, in a guest. Leaves
-    `results/study-<time>/`, with every packet's time in logs/.
+    Each experiment times known packets in one interval, by a script of SystemTap in a guest. It
+    writes `results/study-<time>/`, with the time of every packet in logs/.
 
     Exit status 1: an experiment does not account for its packets.
+
+    Example: `skblab probe study runners/studies/murshed-2016.toml`
     """
     experiment, published = study.read(file)
     reporter = Reporter()
     root = labroot.ensure(reporter)
     folder, found, where = study.recorded(experiment, file, root, max_unaccounted, reporter)
+    if as_json:
+        echo(
+            Study(
+                name=experiment.name,
+                where=where,
+                folder=str(folder.path),
+                differs=experiment.differs,
+                ours=tuple(found),
+                published=published,
+            )
+        )
+        return
     console = printer()
     title = f"{experiment.name}: ours ({where}) and published, µs"
     console.print(study_table.table(title, found, published))
@@ -243,37 +369,42 @@ def study_(
 @probe.command("verify")
 def verify_(
     packets: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="Packets or messages in each case.")
+        int,
+        typer.Option(min=1, max=10_000_000, help="Send so many packets or messages in each case."),
     ] = PACKETS,
     rate: Annotated[
-        int, typer.Option(min=0, help="A second; 0: as fast as the sender can.")
+        int, typer.Option(min=0, help="Send so many a second; 0: as fast as the sender can.")
     ] = RATE,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only cases with this load, such as tcp6-forward, or this one case, such as "
+            help="Run only cases with this load, such as tcp6-forward, or this one case, such as "
             "'udp, NAPI threads'; may be repeated."
         ),
     ] = None,
     backend: Annotated[
-        list[str] | None, typer.Option(help="Only this back end; may be repeated.")
+        list[str] | None, typer.Option(help="Run only this back end; may be repeated.")
     ] = None,
     medians_: Annotated[
         bool,
         typer.Option(
             "--medians/--no-medians",
-            help="Also compare the layers' medians, in instructions, with what each adds itself.",
+            help="Also compare the medians of layers, in instructions.",
         ),
     ] = True,
     flavour: FlavourName = "stock",
+    as_json: AsJson = False,
 ) -> None:
-    """Are the probes right? Counts known packets with every back end, to the packet.
+    """Check the probes: count known packets with every back end, to the packet.
 
-    UDP, TCP and SCTP, IPv4 and IPv6, received and forwarded, polled in softirqs and in NAPI
-    threads, in guests of ours with and without the kernel series. Then UDP in exact mode, where
-    the medians have to agree within the instructions that the back ends add.
+    skblab sends UDP, TCP and SCTP over IPv4 and IPv6, received and forwarded, polled in
+    softirqs and in NAPI threads, in guests with and without the kernel series. Then it times
+    UDP in exact mode, where the medians must agree within the instructions that the back ends
+    add.
 
     Exit status 1: a count or a median does not agree.
+
+    Example: `skblab probe verify --only udp --no-medians`
     """
     wanted = cases_of(only or [])
     names = [one.name for one in BACKENDS]
@@ -283,25 +414,67 @@ def verify_(
     chosen = [one for one in BACKENDS if not backend or one.name in backend]
     reporter = Reporter()
     root = labroot.ensure(reporter)
-    console = printer()
-    wrong = []
+    # Tables are printed as they come: the next kernel takes minutes.
+    console = Console(quiet=True) if as_json else printer()
+    counted: list[CountedCase] = []
+    of_kernels: list[KernelMedians] = []
+    wrong: list[str] = []
     for patched in (True, False):
         some = [backend for backend in chosen if backend.patched == patched]
         request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
         if some:
             found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
             console.print(verify.counts_table(found))
+            counted += [_counted(one, patched=patched) for one in found]
             wrong += [f"{one.backend}, {one.case}" for one in found if one.complaints]
         some = comparable(chosen, patched=patched)
         if medians_ and len(some) > 1:
             built = kernel.ensure(request, root, reporter)
             measured = medians.measure(built, some, root, reporter)
             console.print(verify.medians_table(built.release, measured))
+            of_kernels.append(_medians(built.release, measured))
             said = medians.complaints(measured)
             console.print(*said, sep="\n")
             wrong += said
+    if as_json:
+        echo(
+            Verified(
+                good=not wrong,
+                counts=tuple(counted),
+                medians=tuple(of_kernels),
+                wrong=tuple(wrong),
+            )
+        )
     if wrong:
         raise SkblabError(f"{len(wrong)} do not agree: {'; '.join(wrong[:3])}")
+
+
+def _counted(verdict: Verdict, *, patched: bool) -> CountedCase:
+    return CountedCase(
+        patched=patched,
+        backend=verdict.backend,
+        case=str(verdict.case),
+        packets=verdict.packets,
+        complaints=verdict.complaints,
+        missed=verdict.missed,
+        missed_before=verdict.before,
+    )
+
+
+def _medians(release: str, measured: Sequence[Measured]) -> KernelMedians:
+    return KernelMedians(
+        kernel=release,
+        layers=tuple(
+            LayerMedian(
+                layer=str(agreed.layer),
+                backends={one.backend: one.medians[agreed.layer] for one in measured},
+                low=agreed.low,
+                high=agreed.high,
+            )
+            for agreed in agreements(measured)
+        ),
+        own_work={one.backend: dict(one.cost) for one in measured},
+    )
 
 
 def _refuse(context: typer.Context, names: Sequence[str], why: str) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from skblab.commands.options import FlavourName, Patches
+from skblab.commands.documents import Soak
+from skblab.commands.options import AsJson, FlavourName, Patches, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.errors import GuestError
@@ -38,16 +38,22 @@ MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096}
 def soak(
     flavour: FlavourName = "debug",
     seconds: Annotated[
-        int, typer.Option(min=10, max=86400, help="How long to load and stir, in guest seconds.")
+        int,
+        typer.Option(min=10, max=86400, help="How long the load lasts, in seconds of the guest."),
     ] = 240,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the plan; the same plan again.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the plan: the same seed makes the same plan.")
+    ] = 1,
     patches: Patches = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Load a guest with all kinds of packets while everything is switched, and look for trouble.
+    """Load a guest with all kinds of traffic while its settings change, and look for faults.
 
-    Good is: no kernel warning, no leak, no device or reference left, packets of every kind in
-    every phase, also while allocations are made to fail. Exit status 1 if not.
+    A good soak has no kernel warning and no memory leak, leaves no device and no reference, and
+    delivers packets of every kind in every phase, even while allocations are made to fail. Exit
+    status 1: this one is not good.
+
+    Example: `skblab soak --flavour stock --seconds 60`
     """
     reporter = Reporter()
     chosen = kernel.flavour(flavour)
@@ -68,16 +74,17 @@ def soak(
         raise SkblabError(f"trouble: {error}") from error
     wrong = verdict.complaints(result, said, patches)
     if as_json:
-        document = {
-            "kernel": built.release,
-            "seed": seed,
-            "seconds": seconds,
-            "good": not wrong,
-            "complaints": wrong,
-            "console": str(log),
-            "result": result.model_dump(mode="json"),
-        }
-        typer.echo(json.dumps(document, indent=1))
+        echo(
+            Soak(
+                kernel=built.release,
+                seed=seed,
+                seconds=seconds,
+                good=not wrong,
+                complaints=tuple(wrong),
+                console=str(log),
+                result=result,
+            )
+        )
     else:
         show(result, wrong, log)
     if wrong:

@@ -9,20 +9,28 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from skblab.commands.options import FlavourName, Patches
+from skblab.commands.options import AsJson, FlavourName, Patches, echo
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep import hostmachines, session
 from skblab.sweep.measure.exact import PACKETS
 from skblab.sweep.plan import Plan
-from skblab.sweep.request import Request, unfinished
+from skblab.sweep.request import SHIPPED, Request, unfinished
 from skblab.testbeds import KINDS, NETNS
-from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.load import load
-from skblab_analysis.report import findings, terminal
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.load import Run, load
+from skblab_analysis.report import findings, summary, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
+
+# Where its help has what is measured, and where.
+MEASURE, TESTBED = "Measure", "Testbed"
+
+
+def shipped() -> list[str]:
+    """Return the names of experiments that come with skblab."""
+    return sorted(file.stem for file in SHIPPED.glob("*.toml"))
 
 
 def _is_testbed(name: str) -> str:
@@ -33,26 +41,37 @@ def _is_testbed(name: str) -> str:
 
 def sweep(
     file: Annotated[
-        str, typer.Argument(help="An experiment file, or the name of one that comes with skblab.")
+        str,
+        typer.Argument(
+            help="An experiment file, or the name of one that comes with skblab.",
+            autocompletion=shipped,
+        ),
     ],
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Count instructions per packet of every setting, in a guest."),
+        typer.Option(
+            "--exact",
+            help="Count instructions per packet of every setting, in a guest.",
+            rich_help_panel=MEASURE,
+        ),
     ] = False,
     packets: Annotated[
         int | None,
         typer.Option(
             min=1000,
             max=10_000_000,
-            help=f"Packets of each trial, with --exact (default {PACKETS}).",
+            help=f"With --exact: packets of each trial. Default: {PACKETS}.",
             show_default=False,
+            rich_help_panel=MEASURE,
         ),
     ] = None,
     testbed: Annotated[
         str,
         typer.Option(
-            metavar=f"<{'|'.join(KINDS)}>",
+            metavar="|".join(KINDS),
             callback=_is_testbed,
+            autocompletion=lambda: list(KINDS),
+            rich_help_panel=TESTBED,
             help=" ".join(f"{kind.name}: {kind.sentence}" for kind in KINDS.values()),
         ),
     ] = NETNS.name,
@@ -60,24 +79,32 @@ def sweep(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Which machines, reached by ssh, and which of their ports are joined how: see "
-            "docs/sweep.md. For --testbed hosts.",
+            help="With --testbed hosts: the file that names your machines and their ports.",
             show_default=False,
+            rich_help_panel=TESTBED,
         ),
     ] = None,
     flavour: FlavourName = "stock",
     patches: Patches = True,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only print the plan, how long it takes, and all commands."),
+        typer.Option(
+            "--dry-run", help="Print the plan, its time and all commands; measure nothing."
+        ),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Compare settings: what does each cost?
+    """Compare settings: what each costs a packet.
 
-    One file says which settings, which traffic, what is measured and how often. Every setting is
-    read back before and after each trial, and the baseline runs twice under two names: what differs
-    between these is the suite's own error.
+    An experiment file says which settings, which traffic, what is measured and how often.
+    skblab reads every setting back before and after each trial. It runs the baseline twice
+    under two names: the difference between these two is skblab's own error. It writes
+    `results/<name>-<time>/` and prints the path of the report.
+
+    Example: `skblab sweep demo --exact`
     """
+    if dry_run and as_json:
+        raise UsageError("--json with --dry-run: a plan has no figures; leave one out")
     request = Request(file, exact, packets, testbed, hosts, flavour, patches)
     if dry_run:
         for line in request.dry_run():
@@ -86,20 +113,22 @@ def sweep(
     plan, folder = request.begin()
     reporter = Reporter()
     with session.alone(folder.path, reporter):
-        _run(plan, folder, reporter, resumed=False)
+        _run(plan, folder, reporter, resumed=False, as_json=as_json)
 
 
 def resume(
-    run: Annotated[
-        Path, typer.Argument(help="The folder of a sweep that did not come to its end.")
-    ],
+    run: Annotated[Path, typer.Argument(help="The run folder of a sweep that did not finish.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Go on with a sweep that was stopped, killed or broke: the trials that it lacks."""
+    """Finish a sweep that was stopped: run the trials that are missing.
+
+    Example: `skblab resume results/demo-20260131-120000`
+    """
     reporter = Reporter()
     with session.alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.
         plan, folder = unfinished(run)
-        _run(plan, folder, reporter, resumed=True)
+        _run(plan, folder, reporter, resumed=True, as_json=as_json)
 
 
 def cleanup(
@@ -108,14 +137,16 @@ def cleanup(
         typer.Option(
             "--forget",
             metavar="ROUTER",
-            help="If this router cannot be reached, forget what was left there.",
+            help="Forget what was left on this router, which cannot be reached any more.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Put back what sweeps that were killed left on hosts, and give back their ports.
+    """Restore the hosts of sweeps that were killed, and release their ports.
 
-    The next sweep on the same hosts does it, too. Guests leave nothing that needs it.
+    The next sweep on the same hosts does it, too. Guests need no clean-up.
+
+    Example: `skblab cleanup`
     """
     count = hostmachines.put_back_all(Reporter(), gone)
     typer.echo(
@@ -123,13 +154,32 @@ def cleanup(
     )
 
 
-def _run(plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) -> None:
+def _run(
+    plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool, as_json: bool
+) -> None:
     """Measure what the run in a folder lacks, and show what it has."""
     root = labroot.ensure(reporter)
     session.run(plan, folder, root, reporter, findings.best, resumed=resumed)
     page = build_report(folder.path, gnuplot(root))
-    run, console = load(folder.path), printer()
-    for table in terminal.of_run(folder.path):
+    run = load(folder.path)
+    if as_json:
+        echo(summary.of_run(folder.path, page))
+    else:
+        _show(run, page)
+    if spoiled := [heard for heard in run.complaints() if heard.spoils]:
+        first = spoiled[0]
+        raise SkblabError(
+            f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
+            f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
+        )
+    if all(row.state == "invalid" for row in run.trials):
+        raise SkblabError("no trial was good: nothing can be said of any setting")
+
+
+def _show(run: Run, page: Path) -> None:
+    """Print what a run found."""
+    console = printer()
+    for table in terminal.of_run(run.folder):
         console.print(table)
         console.print()
     skipped = {row.setting: row.reason for row in run.trials if row.reason}
@@ -139,11 +189,3 @@ def _run(plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) ->
         command = best.command if "\n" not in best.command else "a script, in the report"
         console.print(escape(f"To set {best.setting}: {command}"), soft_wrap=True)
     console.print(f"Report: {page}", soft_wrap=True)
-    if spoiled := [heard for heard in run.complaints() if heard.spoils]:
-        first = spoiled[0]
-        raise SkblabError(
-            f"kernels complained in {len(spoiled)} trials, which are invalid: {first.where}: "
-            f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
-        )
-    if all(row.state == "invalid" for row in run.trials):
-        raise SkblabError("no trial was good: nothing can be said of any setting")

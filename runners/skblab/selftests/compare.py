@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
@@ -137,8 +135,24 @@ def _both(
         return first.result(), second.result()
 
 
-def run(names: Sequence[str], flavour: kernel.Flavour, reporter: Reporter, as_json: bool) -> int:
-    """Compare the two kernels by these tests; print the verdict and return the exit status."""
+@dataclass(frozen=True)
+class Compared:
+    """What the two kernels said, and what differs.
+
+    `pairs` has by test the results of each run, unpatched and patched; `unsteady` tests differed
+    once and not always. `logs` has what they printed; `uncompiled` were not compiled here.
+    """
+
+    names: Sequence[str]
+    pairs: Mapping[str, Sequence[tuple[Results, Results]]]
+    found: Sequence[Difference]
+    unsteady: Sequence[str]
+    logs: Path
+    uncompiled: Sequence[str]
+
+
+def run(names: Sequence[str], flavour: kernel.Flavour, reporter: Reporter) -> Compared:
+    """Compare the two kernels by these tests."""
     root = labroot.ensure(reporter)
     origin = sources.find(None, root)
     folder = tree.ensure(origin, None, root, reporter)
@@ -165,21 +179,12 @@ def run(names: Sequence[str], flavour: kernel.Flavour, reporter: Reporter, as_js
                 pairs[name].append((results(one[name]), results(two[name])))
     found = [difference for name in names for difference in steady(name, pairs[name])]
     unsteady = [name for name in names if len(pairs[name]) > 1 and not steady(name, pairs[name])]
-    if as_json:
-        typer.echo(json.dumps(_document(names, pairs, found, unsteady), indent=1))
-    else:
-        _show(names, pairs, found, unsteady, logs, folder)
-    return 1 if found else 0
+    return Compared(names, pairs, found, unsteady, logs, folder.uncompiled)
 
 
-def _show(
-    names: Sequence[str],
-    pairs: Mapping[str, Sequence[tuple[Results, Results]]],
-    found: Sequence[Difference],
-    unsteady: Sequence[str],
-    logs: Path,
-    folder: tree.Tree,
-) -> None:
+def show(both: Compared) -> None:
+    """Print the results of each test, then what differs."""
+    names, pairs, found, unsteady = both.names, both.pairs, both.found, both.unsteady
     console = Console(highlight=False, soft_wrap=True)
     kinds = ("pass", "fail", "skip")
     console.print(f"{'test':36}{'whole':>10}" + "".join(f"{kind:>7}" for kind in kinds))
@@ -198,25 +203,9 @@ def _show(
         )
     if unsteady:
         console.print(f"unsteady, not by the patches: {', '.join(unsteady)}")
-    if folder.uncompiled:
-        console.print(f"not compiled here: {', '.join(folder.uncompiled)}")
+    if both.uncompiled:
+        console.print(f"not compiled here: {', '.join(both.uncompiled)}")
     total = sum(len(pairs[name][0][0]) for name in names)
     console.print(
-        f"{len(names)} tests, {total} results, {len(found)} differ; what they printed: {logs}"
+        f"{len(names)} tests, {total} results, {len(found)} differ; what they printed: {both.logs}"
     )
-
-
-def _document(
-    names: Sequence[str],
-    pairs: Mapping[str, Sequence[tuple[Results, Results]]],
-    found: Sequence[Difference],
-    unsteady: Sequence[str],
-) -> dict[str, object]:
-    return {
-        "same": not found,
-        "differences": [vars(difference) for difference in found],
-        "unsteady": list(unsteady),
-        "tests": {
-            name: {"unpatched": pairs[name][-1][0], "patched": pairs[name][-1][1]} for name in names
-        },
-    }

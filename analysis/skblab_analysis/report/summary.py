@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""All figures of a run as one document, for scripts: what the terminal's tables show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skblab_analysis.formats.summary import Complaint, Reason, SummaryDocument, Trials
+from skblab_analysis.load import Run, load
+from skblab_analysis.measures import VIEWS
+from skblab_analysis.report import findings
+
+
+def of_run(folder: Path, page: Path | None = None) -> SummaryDocument:
+    """Return the figures of a run folder; RecordError when it is broken."""
+    run = load(folder)
+    document = run.document
+    good = sum(trial.state == "good" for trial in run.trials)
+    return SummaryDocument(
+        folder=str(folder.resolve()),
+        report=None if page is None else str(page.resolve()),
+        name=document.name,
+        state=document.state,
+        reason=document.reason,
+        synthetic=document.synthetic,
+        baseline=document.plan.baseline,
+        headline=findings.headline(run),
+        findings=tuple(findings.sentences(run)),
+        unseen=tuple(findings.unseen(run)),
+        trials=Trials(good=good, invalid=len(run.trials) - good),
+        reasons=_reasons(run),
+        figures=tuple(figure for view in VIEWS for figure in view.figures(run)),
+        unaccounted={str(ledger.trial): ledger.share for ledger in document.ledgers},
+        commands=document.commands,
+        complaints=tuple(
+            Complaint(where=told.where, lines=tuple(str(line) for line in told.lines))
+            for told in run.complaints()
+        ),
+    )
+
+
+def _reasons(run: Run) -> tuple[Reason, ...]:
+    said = {trial.setting: trial.reason for trial in run.trials if trial.reason}
+    return tuple(Reason(setting=setting, reason=reason) for setting, reason in said.items())

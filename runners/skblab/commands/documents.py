@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What commands print by `--json`: one document each, whose schema is in results-schema/.
+
+Documents that are stored as well are in `skblab_analysis.formats`, and those of other rooms are
+theirs; here are those that are printed only. `PRINTED` lists all by command, and `WITHOUT` says why
+the other commands have none.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, RootModel
+
+from skblab.doctor.checks import Check
+from skblab.lab.kernel import debian, model, package, patchcheck
+from skblab.soak.verdict import SoakResult
+from skblab_analysis.formats.bench import BenchDocument
+from skblab_analysis.formats.functions import FunctionsDocument
+from skblab_analysis.formats.pathlat import PathlatDocument
+from skblab_analysis.formats.scripts import ScriptsDocument
+from skblab_analysis.formats.study import Figures
+from skblab_analysis.formats.summary import SummaryDocument
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Doctor(_Part):
+    """What this machine can do; `ready` if nothing is missing."""
+
+    schema_name: Literal["skblab.doctor/1"] = "skblab.doctor/1"
+    ready: bool
+    checks: tuple[Check, ...]
+
+
+class BuiltKernel(model.Record):
+    """A kernel in the cache: where its parts are, and its record."""
+
+    path: str
+    image: str
+    vmlinux: str
+    build_dir: str
+
+    @classmethod
+    def of(cls, built: model.Kernel) -> BuiltKernel:
+        """Return what is printed of a kernel."""
+        return cls(
+            path=str(built.path),
+            image=str(built.image),
+            vmlinux=str(built.vmlinux),
+            build_dir=str(built.build_dir),
+            **built.record.model_dump(),
+        )
+
+
+class BuiltKernels(RootModel[tuple[BuiltKernel, ...]]):
+    """All kernels in the cache, the newest first."""
+
+
+class MadePackages(package.Record):
+    """Packages of a kernel: the folder that they were put in, and their record."""
+
+    output: str
+
+
+class ConfigDifferences(debian.Comparison):
+    """Our configuration beside Debian's."""
+
+    schema_name: Literal["skblab.config-diff/1"] = "skblab.config-diff/1"
+
+
+class CheckedPatch(patchcheck.PatchResult):
+    """All checks of one patch."""
+
+    schema_name: Literal["skblab.checked-patch/1"] = "skblab.checked-patch/1"
+
+
+class CheckedPatches(RootModel[tuple[CheckedPatch, ...]]):
+    """All checks of all patches, in the order of the series."""
+
+
+class Case(_Part):
+    """A case of a selftest."""
+
+    name: str
+    result: str
+    comment: str
+
+
+class Selftest(_Part):
+    """A selftest: its verdict and why, wall time in seconds, the file of all it printed."""
+
+    test: str
+    verdict: Literal["pass", "fail", "skip"]
+    why: str
+    seconds: float
+    log: str
+    cases: tuple[Case, ...]
+
+
+class Selftests(_Part):
+    """The series' selftests on one kernel; `passed` if none failed."""
+
+    schema_name: Literal["skblab.kselftest/1"] = "skblab.kselftest/1"
+    kernel: str
+    flavour: model.Flavour
+    passed: bool
+    tests: tuple[Selftest, ...]
+
+
+class Differing(_Part):
+    """A result of a selftest that the patches change; an empty name is the test as a whole."""
+
+    test: str
+    name: str
+    unpatched: str
+    patched: str
+
+
+class BothSides(_Part):
+    """What a selftest said on either kernel: results by the name of each sub-test."""
+
+    unpatched: dict[str, str]
+    patched: dict[str, str]
+
+
+class ComparedSelftests(_Part):
+    """The kernel's own selftests, unpatched and patched; `unsteady` ones differ by themselves."""
+
+    schema_name: Literal["skblab.kselftest-compare/1"] = "skblab.kselftest-compare/1"
+    same: bool
+    differences: tuple[Differing, ...]
+    unsteady: tuple[str, ...]
+    tests: dict[str, BothSides]
+
+
+class Soak(_Part):
+    """A soak: `good` without complaints; `console` is the file of the guest's console."""
+
+    schema_name: Literal["skblab.soak/1"] = "skblab.soak/1"
+    kernel: str
+    seed: int
+    seconds: int
+    good: bool
+    complaints: tuple[str, ...]
+    console: str
+    result: SoakResult
+
+
+class CountedCase(_Part):
+    """Known packets counted by one back end; without complaints all were counted.
+
+    `missed` events are those that the back end itself says it missed, `missed_before` those of
+    earlier tries.
+    """
+
+    patched: bool
+    backend: str
+    case: str
+    packets: int
+    complaints: tuple[str, ...]
+    missed: int
+    missed_before: tuple[int, ...]
+
+
+class LayerMedian(_Part):
+    """The median of a layer by back end, in instructions: the bucket it is in, low and high.
+
+    `low` and `high` are what remains as true of it; low > high: they contradict each other.
+    """
+
+    layer: str
+    backends: dict[str, tuple[int, int]]
+    low: float
+    high: int
+
+
+class KernelMedians(_Part):
+    """Medians on one kernel, and what each back end adds to a packet by path, in instructions."""
+
+    kernel: str
+    layers: tuple[LayerMedian, ...]
+    own_work: dict[str, dict[str, float]]
+
+
+class Verified(_Part):
+    """Whether the probes are right; `wrong` names each count and median that does not agree."""
+
+    schema_name: Literal["skblab.verify/1"] = "skblab.verify/1"
+    good: bool
+    counts: tuple[CountedCase, ...]
+    medians: tuple[KernelMedians, ...]
+    wrong: tuple[str, ...]
+
+
+class Study(_Part):
+    """A published study beside our own run of it, times in µs; `published` is by experiment."""
+
+    schema_name: Literal["skblab.study/1"] = "skblab.study/1"
+    name: str
+    where: str
+    folder: str
+    differs: str
+    ours: tuple[Figures, ...]
+    published: dict[str, Figures]
+
+
+class Summaries(RootModel[tuple[SummaryDocument, ...]]):
+    """The figures of several runs, in the order given."""
+
+
+# By command, what `--json` prints: the name of its schema in results-schema/, and the model.
+PRINTED: dict[str, dict[str, type[BaseModel]]] = {
+    "doctor": {"doctor": Doctor},
+    "demo": {"summary": SummaryDocument},
+    "report": {"summaries": Summaries},
+    "kselftest": {"kselftest": Selftests, "kselftest-compare": ComparedSelftests},
+    "soak": {"soak": Soak},
+    "sweep": {"summary": SummaryDocument},
+    "resume": {"summary": SummaryDocument},
+    "kernel build": {"built-kernel": BuiltKernel},
+    "kernel package": {"made-packages": MadePackages},
+    "kernel list": {"built-kernels": BuiltKernels},
+    "kernel config-diff": {"config-diff": ConfigDifferences},
+    "kernel patches-check": {"checked-patches": CheckedPatches},
+    "bench patch": {"bench": BenchDocument},
+    "bench functions": {"functions": FunctionsDocument},
+    "probe layers": {"pathlat": PathlatDocument, "scripts": ScriptsDocument},
+    "probe study": {"study": Study},
+    "probe verify": {"verify": Verified},
+}
+# Schemas that skblab_analysis.schemas writes, since their documents are stored as well.
+STORED = frozenset(("summary", "bench", "functions", "pathlat", "scripts"))
+# Commands that print no figures, and what they print.
+WITHOUT = {
+    "lab-root": "a path",
+    "boot": "what its command prints",
+    "cleanup": "how many testbeds it put back",
+}

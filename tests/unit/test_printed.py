@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`--json`: every command that prints figures has it, and prints one document by its schema."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import pytest
+import schema_checks
+import searches
+import synthetic_run
+import test_cpu
+import test_latency
+import test_layering
+from test_probe_medians import measured
+from test_soak import _report
+
+from conftest import TREE, Skblab
+from skblab.commands.documents import PRINTED, STORED, WITHOUT
+from skblab.commands.kselftest import compared, document
+from skblab.demo.run import Demo
+from skblab.doctor import checks
+from skblab.lab import kernel, labroot, tools
+from skblab.lab.drawing import NoGnuplotError
+from skblab.lab.kernel import debian, package, patchcheck, registry
+from skblab.lab.kernel import source as sources
+from skblab.lab.kernel.model import Kernel, PatchRecord, Record
+from skblab.manual import schemas
+from skblab.manual.walk import Described, commands
+from skblab.probe import study
+from skblab.probe.verify import counts, medians
+from skblab.probe.verify.counts import Verdict
+from skblab.probe.verify.plan import Backend
+from skblab.probe.verify.plan import Case as CountedCase
+from skblab.selftests import compare, tree
+from skblab.selftests.guestrun import Outcome
+from skblab.selftests.ktap import Case, Result
+from skblab.soak import verdict
+from skblab_analysis.exact.summary import of as exact_of
+from skblab_analysis.formats.bench import BenchDocument, Row
+from skblab_analysis.formats.functions import Function, FunctionsDocument
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.formats.summary import Figure
+from skblab_analysis.load import load
+from skblab_analysis.report import summary, terminal
+from skblab_analysis.runfolder import RunFolder
+
+EXAMPLE = TREE / "results-schema/example"
+EVERYTHING = [one for one in commands() if not one.group]
+Json = dict[str, Any]
+
+
+def named(one: Described) -> str:
+    return " ".join(one.words)
+
+
+def test_every_command_is_listed_once() -> None:
+    """A new command says in commands/documents.py what it prints, or why it has no figures."""
+    assert sorted(map(named, EVERYTHING)) == sorted([*PRINTED, *WITHOUT])
+    assert all(WITHOUT.values())
+
+
+@pytest.mark.parametrize("one", EVERYTHING, ids=named)
+def test_json_is_an_option_of_those_with_figures(one: Described) -> None:
+    options = {name for parameter in one.command.params for name in parameter.opts}
+    assert ("--json" in options) == (named(one) in PRINTED)
+
+
+def test_schemas_are_current() -> None:
+    made = schemas.documents()
+    printed = {name for found in PRINTED.values() for name in found}
+    assert made.keys() == {f"{name}.schema.json" for name in printed - STORED}
+    for name, text in made.items():
+        assert (schema_checks.FOLDER / name).read_text() == text, f"{name}: type make schemas"
+    for name in printed:
+        schema_checks.schema(name)
+
+
+def test_each_document_says_which_it_is() -> None:
+    """Also those of a list: each of its elements does."""
+    for found in PRINTED.values():
+        for name in found:
+            text = (schema_checks.FOLDER / f"{name}.schema.json").read_text()
+            assert '"schema_name": {' in text or '"schema": {' in text, name
+
+
+def check(
+    done: subprocess.CompletedProcess[str], command: str, name: str = "", status: int = 0
+) -> Any:  # noqa: ANN401 (a list or an object)
+    """Return the one document on standard output, which is as the schema wants it."""
+    assert done.returncode == status, done.stderr
+    found = json.loads(done.stdout)
+    names = [name] if name else list(PRINTED[command])
+    assert len(names) == 1
+    schema_checks.schema(names[0]).validate(found)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lab root and no kernel is made."""
+    monkeypatch.setattr(labroot, "ensure", lambda *_: SimpleNamespace())
+    monkeypatch.setattr(kernel, "ensure", lambda *_: built())
+
+
+def record() -> Record:
+    return Record(
+        key="k",
+        release="6.12-skblab",
+        flavour="stock",
+        patched=True,
+        series="v6.12",
+        patches=(PatchRecord(name="1.patch", sha256="0"),),
+        source="/source",
+        source_version="6.12",
+        source_digest="d",
+        toolchain={"gcc": "14"},
+        fragments=("base",),
+        config_sha256="c",
+        image_sha256="i",
+        made="2026-01-01T00:00:00Z",
+        seconds=9.5,
+        output_lines=3,
+    )
+
+
+def built() -> Kernel:
+    made = Kernel(Path("/kernels/k"), "k")
+    # As if it had been read.
+    vars(made)["record"] = record()
+    return made
+
+
+def test_doctor(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [checks.Check(name="disk", status="missing", found="1 GiB", means="too little")]
+    monkeypatch.setattr(checks, "run_all", lambda: found)
+    assert check(skblab_here("doctor", "--json"), "doctor", status=1)["ready"] is False
+    assert "Not ready" in skblab_here("doctor").stdout
+
+
+def test_kernels(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skblab.commands.kernel.ensure", lambda *_: built())
+    monkeypatch.setattr(registry, "kernels", lambda: [built()])
+    one = check(skblab_here("kernel", "build", "--json"), "kernel build")
+    assert (one["image"], one["release"]) == ("/kernels/k/bzImage", "6.12-skblab")
+    assert check(skblab_here("kernel", "list", "--json"), "kernel list") == [one]
+
+
+def test_packages(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made = package.Record(
+        key="k",
+        release="r",
+        version="1",
+        flavour="stock",
+        source="/source",
+        source_version="6.12",
+        series=None,
+        patches=(),
+        fragments=(),
+        config=None,
+        cleared=(),
+        changed=(),
+        otherwise=(),
+        files=(package.PackageFile(name="a.deb", size_bytes=1, sha256="0"),),
+        seconds=1.0,
+    )
+    packages = SimpleNamespace(record=made, export=lambda output: [output / "a.deb"])
+    monkeypatch.setattr(package, "ensure", lambda *_: packages)
+    words = ("kernel", "package", "--output", str(tmp_path))
+    found = check(skblab_here(*words, "--json"), "kernel package")
+    assert found["output"] == str(tmp_path)
+
+
+def test_config_diff(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    difference = debian.Difference(option="X", debian="y", ours="n", reason="")
+    found = debian.Comparison(
+        flavour="stock", compared=9, built_in=1, differences=(difference,), stale=()
+    )
+    monkeypatch.setattr(debian, "compare", lambda *_: found)
+    done = skblab_here("kernel", "config-diff", "--json")
+    assert check(done, "kernel config-diff", status=1)["compared"] == 9
+
+
+def test_patches_check(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = patchcheck.Outcome(verdict="failed", found=("line 1",))
+    found = patchcheck.PatchResult(
+        patch="1.patch", key="k", outcomes={"apply": outcome}, seconds=1.0
+    )
+    monkeypatch.setattr(patchcheck, "check", lambda *_: [found])
+    done = skblab_here("kernel", "patches-check", "--json")
+    [one] = check(done, "kernel patches-check", status=1)
+    assert one["outcomes"]["apply"]["found"] == ["line 1"]
+
+
+OUTCOME = Outcome(
+    test="net/x.sh",
+    verdict="fail",
+    why="a case failed",
+    cases=(Case("one", Result.FAIL, "why"),),
+    seconds=1.25,
+    log=Path("/log"),
+)
+
+
+def test_selftests(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "skblab.commands.kselftest"
+    monkeypatch.setattr(f"{module}._series", lambda _: None)
+    monkeypatch.setattr(f"{module}.run_all", lambda *_: [OUTCOME])
+    monkeypatch.setattr(f"{module}.booter", lambda *_: None)
+    monkeypatch.setattr(tree, "added", lambda _: ["net/x.sh"])
+    monkeypatch.setattr(tree, "ensure", lambda *_: None)
+    monkeypatch.setattr(sources, "find", lambda *_: None)
+    done = skblab_here("kselftest", "--json")
+    found = check(done, "kselftest", "kselftest", status=1)
+    assert found["passed"] is False and found["tests"][0]["cases"][0]["name"] == "one"
+    assert found == document(built(), [OUTCOME]).model_dump(mode="json")
+    refused = skblab_here("kselftest", "--list", "--json")
+    assert refused.returncode == 2 and "--json with --list" in refused.stderr
+
+
+def test_compared_selftests(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = ({"": "status 0", "a": "pass"}, {"": "status 0", "a": "fail"})
+    [name, *_] = compare.tests()
+    both = compare.Compared(
+        names=[name],
+        pairs={name: [sides]},
+        found=compare.differences(name, *sides),
+        unsteady=[],
+        logs=Path("/logs"),
+        uncompiled=[],
+    )
+    monkeypatch.setattr(compare, "run", lambda *_: both)
+    done = skblab_here("kselftest", "--compare", name, "--json")
+    found = check(done, "kselftest", "kselftest-compare", status=1)
+    assert found["differences"][0]["patched"] == "fail"
+    assert found == compared(both).model_dump(mode="json")
+    assert "1 differ" in skblab_here("kselftest", "--compare", name).stdout
+
+
+def test_soak(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result = verdict.parse("progress\n" + json.dumps(_report()))
+    monkeypatch.setattr("skblab.commands.soak.run", lambda *_: (result, ["WARNING: it"]))
+    monkeypatch.setattr(sources, "find", lambda *_: None)
+    monkeypatch.setattr(tree, "ensure", lambda *_: None)
+    done = skblab_here("soak", "--no-patches", "--json", env={"SKBLAB_CACHE": str(tmp_path)})
+    found = check(done, "soak", status=1)
+    assert found["complaints"] and found["result"]["calm"]["sent"] == 500
+
+
+def test_verify(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = [measured("a", 100, 1600, 320, 1920), measured("b", 2000, 3200, 640, 3840)]
+
+    def counted(
+        _: object, lab: object, backends: list[Backend], cases: list[CountedCase], *more: object
+    ) -> list[Verdict]:
+        wrong = ("9 of 10",)
+        return [Verdict(cases[0], backend.name, 10, wrong, 1, (2,)) for backend in backends]
+
+    monkeypatch.setattr(counts, "of_all", counted)
+    monkeypatch.setattr(medians, "measure", lambda *_: one)
+    found = check(skblab_here("probe", "verify", "--json"), "probe verify", status=1)
+    assert found["wrong"] and found["counts"][0]["missed_before"] == [2]
+    assert found["medians"][0]["layers"][0]["backends"]["a"] == [1600, 1700]
+    assert "Known packets" in skblab_here("probe", "verify").stdout
+
+
+def test_study(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = TREE / "runners/studies/murshed-2016.toml"
+    ours = list(study.read(file)[1].values())
+    folder = SimpleNamespace(path=Path("/results/study"))
+    monkeypatch.setattr(study, "recorded", lambda *_: (folder, ours, "kernel r, tcg"))
+    words = ("probe", "study", str(file))
+    found = check(skblab_here(*words, "--json"), "probe study")
+    assert len(found["ours"]) == len(found["published"]) == len(ours)
+    assert "What differs" in skblab_here(*words).stdout
+
+
+def timed(results: Path) -> Path:
+    """A made-up sweep of latency and layers, with a setting that is the baseline."""
+    plan = Plan(experiment="timed", seed=1, baseline="baseline")
+    folder = RunFolder.create(results, "timed", plan, synthetic=True)
+    usual = [1000] * (len(test_layering.POINTS) - 1)
+    for block in range(3):
+        for name in ("baseline", "other"):
+            values = test_latency.latencies(40_000 + 500 * block)
+            folder.record(test_latency.trial(name, block, values))
+            probed = test_layering.document(usual)
+            folder.record_probe(probed, 0.1, of=test_layering.of(name, block))
+    return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
+
+
+def runs(folder: Path) -> dict[str, Path]:
+    """Runs of all kinds: a real demo's, and made-up ones."""
+    example = folder / "example"
+    shutil.copytree(EXAMPLE, example)
+    tested = list(searches.tested(90_000.0, 200_000.0))
+    return {
+        "example": example,
+        "searched": searches.finished_run(folder / "searched", tested=tested),
+        "timed": timed(folder / "timed"),
+        "worked": test_cpu.sweep(folder / "worked").folder,
+        "synthetic": synthetic_run.finished_run(folder / "synthetic"),
+    }
+
+
+def test_figures_of_runs(tmp_path: Path) -> None:
+    measures = set()
+    for name, folder in runs(tmp_path).items():
+        found = json.loads(summary.of_run(folder).model_dump_json(by_alias=True))
+        schema_checks.schema("summary").validate(found)
+        assert found["figures"] and found["headline"], name
+        assert terminal.of_run(folder)
+        measures |= {figure["measure"] for figure in found["figures"]}
+    assert measures == set(get_args(Figure.model_fields["measure"].annotation))
+
+
+def test_settings_are_compared(tmp_path: Path) -> None:
+    """Of each measure that compares: what is compared, and by what."""
+    compared = {
+        (figure.measure, figure.figure)
+        for folder in runs(tmp_path).values()
+        for figure in summary.of_run(folder).figures
+        if figure.difference is not None
+    }
+    assert compared == {
+        *(("exact", "path"), ("exact", "path and tester"), ("throughput", "throughput")),
+        *(("latency", "p99"), ("latency", "late"), ("latency", "lost")),
+        *(("cpu", "busy"), ("layers", "mean")),
+    }
+
+
+def test_a_share_is_of_the_path_alone(tmp_path: Path) -> None:
+    folder = runs(tmp_path)["example"]
+    [exact] = exact_of(load(folder))
+    path = exact.path(exact.baseline)
+    assert path is not None and path < exact.baseline.mean
+    change = exact.differences[-1]
+    [figure] = [
+        figure
+        for figure in summary.of_run(folder).figures
+        if (figure.measure, figure.figure, figure.setting) == ("exact", "path", change.setting)
+    ]
+    assert figure.difference is not None and figure.difference.share is not None
+    assert figure.difference.effect == change.difference.effect
+    assert figure.difference.share == pytest.approx(change.difference.effect / path)
+
+
+def test_a_rate_differs_in_packets_a_second(tmp_path: Path) -> None:
+    found = summary.of_run(searches.finished_run(tmp_path)).figures
+    rates = [figure for figure in found if figure.measure == "throughput" and figure.difference]
+    assert rates
+    for figure in rates:
+        assert figure.difference is not None and figure.difference.share is not None
+        [base] = [
+            one.value
+            for one in found
+            if (one.figure, one.part, one.traffic) == (figure.figure, figure.part, figure.traffic)
+            and one.setting == "baseline"
+        ]
+        assert base is not None and figure.value is not None
+        # Of geometric means, and the figures are arithmetic ones.
+        assert figure.difference.effect == pytest.approx(figure.value - base, abs=0.02 * base)
+        share = figure.difference.effect / figure.difference.share
+        assert share == pytest.approx(base, rel=0.02)
+        if figure.difference.low is not None and figure.difference.high is not None:
+            assert figure.difference.low <= figure.difference.effect <= figure.difference.high
+
+
+def test_report(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def none() -> None:
+        raise NoGnuplotError("no gnuplot")
+
+    monkeypatch.setattr("skblab.commands.report.find_gnuplot", none)
+    folders = [str(folder) for folder in runs(tmp_path).values()]
+    found = check(skblab_here("report", *folders, "--json"), "report")
+    assert [one["folder"] for one in found] == folders
+    assert all(Path(one["report"]).is_file() for one in found)
+
+
+def no_report(folder: Path, *_: object) -> Path:
+    return folder / "report/index.html"
+
+
+def test_sweep_and_resume(
+    skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a finished run: what it prints, and nothing else on standard output."""
+    folder = SimpleNamespace(path=searches.finished_run(tmp_path))
+    module = "skblab.commands.sweep"
+    monkeypatch.setattr(f"{module}.Request.begin", lambda _: (None, folder))
+    monkeypatch.setattr(f"{module}.unfinished", lambda _: (None, folder))
+    monkeypatch.setattr(f"{module}.session.run", lambda *_, **__: None)
+    monkeypatch.setattr(f"{module}.gnuplot", lambda _: None)
+    monkeypatch.setattr(f"{module}.build_report", no_report)
+    found = check(skblab_here("sweep", "demo", "--json"), "sweep")
+    again = check(skblab_here("resume", str(folder.path), "--json"), "resume")
+    assert found == again and found["figures"]
+    assert "Report: " in skblab_here("sweep", "demo").stdout
+    refused = skblab_here("sweep", "demo", "--dry-run", "--json")
+    assert refused.returncode == 2 and "--json with --dry-run" in refused.stderr
+
+
+def test_demo(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = SimpleNamespace(path=runs(tmp_path)["example"])
+    monkeypatch.setattr(Demo, "begin", lambda _: folder)
+    monkeypatch.setattr(Demo, "run", lambda *_: None)
+    monkeypatch.setattr(tools, "ensure", lambda *_: None)
+    monkeypatch.setattr("skblab.commands.demo.gnuplot", lambda _: None)
+    monkeypatch.setattr("skblab.commands.demo.build_report", no_report)
+    found = check(skblab_here("demo", "--json"), "demo")
+    assert {figure["measure"] for figure in found["figures"]} == {"exact", "layers"}
+    assert "Where the time went" in skblab_here("demo").stdout
+
+
+def test_layers(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(synthetic_run.pathlat(200))
+    timed = SimpleNamespace(text=text, document=None, folder=None, target=None)
+    monkeypatch.setattr("skblab.commands.probe.Asked.run", lambda *_: timed)
+    done = skblab_here("probe", "layers", "--json", "--no-cost", "--seconds", "1")
+    check(done, "probe layers", "pathlat")
+
+
+ROW = Row(name="on", title="on", group="patch", kernel="6.12-skblab", refused="it lost packets")
+FOLDER = SimpleNamespace(path=Path("/results/bench"))
+
+
+def test_bench_patch(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = BenchDocument(
+        again="again", baseline="off", packets=500, repeats=1, rows=(ROW,), trials=()
+    )
+    run = SimpleNamespace(recorded=lambda _: (FOLDER, found), no_pairs="")
+    monkeypatch.setattr("skblab.commands.bench.Run", lambda *_: run)
+    done = skblab_here("bench", "patch", "--rows", "off,on", "--json")
+    assert check(done, "bench patch", status=1)["rows"][0]["name"] == "on"
+    assert "row on is refused" in done.stderr
+
+
+def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = FunctionsDocument(
+        again="again",
+        case="forward",
+        family=4,
+        a=ROW,
+        b=ROW,
+        clock={"a": 1.0, "b": 2.0},
+        functions=(Function(name="ip_rcv", a=1.0, b=2.0),),
+        runs=(),
+    )
+    run = SimpleNamespace(recorded=lambda: (FOLDER, found))
+    monkeypatch.setattr("skblab.commands.bench_functions.Comparison", lambda *_: run)
+    done = skblab_here("bench", "functions", "--row", "on", "--against", "off", "--json")
+    assert check(done, "bench functions")["functions"][0]["b"] == 2.0
+
+
+def example(one: Described) -> list[str]:
+    """Return the words of a command's example, which is there once."""
+    [said] = [text for text in one.paragraphs if text.startswith("Example: ")]
+    [command] = [said.removeprefix("Example: ").removeprefix("`").removesuffix("`")]
+    first, *words = shlex.split(command)
+    assert first == "skblab" and "`" not in command
+    return words
+
+
+@pytest.mark.parametrize("one", list(commands()), ids=lambda one: one.name)
+def test_every_example_is_good_usage(one: Described) -> None:
+    """Taken apart as the command line is, callbacks and checks of values included; not run."""
+    words = example(one)
+    assert words[: len(one.words)] == list(one.words)
+    group, context = one.command, one.context
+    rest = words[len(one.words) :]
+    while one.group and rest:
+        name, *rest = rest
+        group = group.get_command(context, name)  # type: ignore[attr-defined]
+        assert group is not None
+        if not hasattr(group, "commands"):
+            break
+    group.make_context("skblab", list(rest), parent=context)
+
+
+@pytest.mark.parametrize("one", EVERYTHING, ids=named)
+def test_bad_usage_is_one_line(one: Described, skblab_here: Skblab) -> None:
+    done = skblab_here(*one.words, "--no-such-option")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "--no-such-option" in line
+    assert line.endswith(f"see: {one.name} --help")
