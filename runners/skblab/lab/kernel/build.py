@@ -122,7 +122,14 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
             "free some space or set SKBLAB_CACHE to a larger disk"
         )
     start = time.monotonic()
-    tree = source.ensure_tree(wanted.source, wanted.series, labroot, reporter)
+    with source.tree(wanted.source, wanted.series, labroot, reporter) as tree:
+        _compile(wanted, tree, part, labroot, reporter, start)
+
+
+def _compile(
+    wanted: Plan, tree: Path, part: Path, labroot: LabRoot, reporter: Reporter, start: float
+) -> None:
+    """Build the kernel of a tree into `part`; the build began at `start` (monotonic seconds)."""
     output = part / "output"
     output.mkdir()
     logs = paths.cache() / "logs"
