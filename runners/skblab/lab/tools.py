@@ -20,7 +20,7 @@ BPF_PROGRAMS = ("pathlat", "pktsink")
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, the probes checked against `built`."""
-    rust, bpf = _rust_key(labroot), _bpf_key(labroot)
+    rust, bpf = rust_key(labroot), bpf_key(labroot)
 
     def gather(folder: Path) -> None:
         (folder / "bin").mkdir()
@@ -34,24 +34,31 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
             what="checking the probe against the kernel",
         )
 
-    return store.ensure("tools", store.digest([rust, bpf, built.key]), reporter, gather)
+    return store.ensure("tools", key(labroot, built.key), reporter, gather)
 
 
 def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
     """Return a folder with the probe, for whatever kernel."""
-    return _bpf(labroot, _bpf_key(labroot), reporter)
+    return _bpf(labroot, bpf_key(labroot), reporter)
 
 
 def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
     """Return a folder with the traffic tools, for whatever kernel."""
-    return _rust(labroot, _rust_key(labroot), reporter)
+    return _rust(labroot, rust_key(labroot), reporter)
 
 
-def _rust_key(labroot: LabRoot) -> str:
+def key(labroot: LabRoot, kernel_key: str) -> str:
+    """Return the key of the tools for a kernel."""
+    return store.digest([rust_key(labroot), bpf_key(labroot), kernel_key])
+
+
+def rust_key(labroot: LabRoot) -> str:
+    """Return the key of the traffic tools."""
     return store.digest(["rust", labroot.key, *contents(RUST)])
 
 
-def _bpf_key(labroot: LabRoot) -> str:
+def bpf_key(labroot: LabRoot) -> str:
+    """Return the key of the probes."""
     return store.digest(["bpf", labroot.key, *contents(BPF)])
 
 
