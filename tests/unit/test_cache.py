@@ -375,6 +375,14 @@ def test_every_kind_is_known() -> None:
     assert found <= KINDS.keys()
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/lab.md"])
+def test_pages_say_the_same_figures(page: str) -> None:
+    text = (TREE / page).read_text()
+    assert f"{sizes.NEED_GIB} GiB of disk" in text
+    assert set(re.findall(r"(\d+) GiB of disk", text)) == {str(sizes.NEED_GIB)}
+    assert f"{sizes.BOUND_GIB:.0f} GiB" in text
+
+
 def test_killed_while_pruning(home: Home) -> None:
     """What a removal leaves that is killed is no entry, and the next command clears it away."""
     home.put("kernels", "old")
