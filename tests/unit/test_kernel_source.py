@@ -34,7 +34,7 @@ class CopyingRoot(LabRoot):
     # What the user does while files are copied.
     meanwhile = staticmethod(lambda: None)
 
-    def run(self, argv: Sequence[str], *, binds: Sequence[Bind] = (), **_: object) -> str:  # type: ignore[override]
+    def run(self, argv: Sequence[str], *, binds: Sequence[Bind] = (), **_: object) -> str:
         places = {bind.inside: bind.source for bind in binds}
         if argv[0] != "rsync":
             assert argv[0] == "make"
