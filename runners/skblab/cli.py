@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typer._click import Command, Context
 
 from skblab import __version__
-from skblab.lab import paths
+from skblab.lab import paths, store
 from skblab_analysis.base.errors import (
     EXIT_NO,
     LONGEST,
@@ -50,6 +50,7 @@ COMMANDS = {
     "resume": "skblab.commands.sweep:resume",
     "cleanup": "skblab.commands.sweep:cleanup",
     "kernel": "skblab.commands.kernel:kernel",
+    "cache": "skblab.commands.cache:cache",
     "bench": "skblab.commands.bench_functions:bench",
     "probe": "skblab.commands.probe:probe",
     "lint": "skblab.commands.develop:lint",
@@ -57,6 +58,8 @@ COMMANDS = {
     "native-tests": "skblab.commands.develop:native_tests",
     "fuzz": "skblab.commands.fuzz:fuzz",
 }
+# From here on, the exit status is that of a signal.
+FIRST_SIGNAL = 128
 HIDDEN = {"lint", "format", "native-tests", "fuzz"}
 
 
@@ -151,9 +154,31 @@ def main() -> None:
     warnings.simplefilter("always", SkblabWarning)
     warnings.showwarning = _warn
     status = guarded()
+    if store.added and status < FIRST_SIGNAL:
+        status = _bounded(status)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     sys.exit(status)
+
+
+def _bounded(status: int) -> int:
+    """Keep the bound of the cache, to which the command has added; return the command's status.
+
+    Only now: a command that measures has its results, and all that it uses is known.
+    """
+    from skblab.lab.cache import keep
+    from skblab.lab.reporter import Reporter
+
+    try:
+        keep.keep_bound(Reporter())
+    except SkblabError as error:
+        _complain(f"the cache's bound: {error}", error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"the cache's bound: {where}{error.strerror}", EXIT_NO)
+    except Stopped as stopped:
+        return _complain("stopped; what was finished is kept", stopped.exit_code)
+    return status
 
 
 def _warn(

@@ -70,8 +70,8 @@ def project(tmp_path: Path, lab: LabRoot) -> Path:
     series.mkdir(parents=True)
     shutil.copytree(TREE / "kconfig", top / "kconfig")
     reporter = Reporter(quiet=True)
-    plain = source.ensure_tree(source.find(None, lab), None, lab, reporter)
-    text = (plain / FILE).read_text()
+    with source.tree(source.find(None, lab), None, lab, reporter) as plain:
+        text = (plain / FILE).read_text()
     for number, (subject, (added, _)) in enumerate(PATCHES.items(), 1):
         after = f"{text}\n{added}"
         lines = (text.splitlines(keepends=True), after.splitlines(keepends=True))

@@ -157,15 +157,26 @@ def test_memory(machine: Machine, free: float, enough: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "free", "enough"),
-    [(True, 3, True), (True, 2.9, False), (False, 12, True), (False, 11.9, False)],
+    ("there", "free", "enough"),
+    [
+        (0, 12, True),
+        (0, 11.9, False),
+        (7, 5, True),
+        (7, 4.9, False),
+        (11, 4, True),
+        (11, 3.9, False),
+    ],
 )
-def test_disk(machine: Machine, made: bool, free: float, enough: bool) -> None:
-    machine.root = machine.root if made else None
+def test_disk(machine: Machine, there: float, free: float, enough: bool) -> None:
+    machine.patch.setattr(checks, "taken", lambda: int(there * GIB))
     machine.free(disk=free, memory=32)
     check = said(0 if enough else 1)["disk"]
-    assert check["found"] == f"{free:.1f} GiB free at {machine.folder}/cache"
-    assert check["means"].startswith(f"{3 if made else 12} GiB are needed")
+    assert (
+        check["found"]
+        == f"{free:.1f} GiB free at {machine.folder}/cache, which has {there:.1f} GiB"
+    )
+    assert check["means"].startswith("12 GiB are needed in all, 4 of them free for builds")
+    assert "below 20.0 GiB (SKBLAB_CACHE_GIB)" in check["means"]
     assert check["status"] == ("good" if enough else "missing")
     assert ("SKBLAB_CACHE" in check["mend"]) == (not enough)
 

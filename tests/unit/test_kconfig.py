@@ -141,7 +141,6 @@ def test_kernel_refuses_an_option(
     tmp_path: Path, lab: LabRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through the kernel's own Kconfig: pktgen cannot be had without networking."""
-    tree = source.ensure_tree(source.find(None, lab), None, lab, Reporter())
     project = tmp_path / "project"
     for name in ("kconfig", "patches"):
         (project / name).mkdir(parents=True)
@@ -150,7 +149,10 @@ def test_kernel_refuses_an_option(
     output = tmp_path / "output"
     output.mkdir()
     monkeypatch.setenv("SKBLAB_TREE", str(project))
-    with pytest.raises(SkblabError) as caught:
+    with (
+        source.tree(source.find(None, lab), None, lab, Reporter()) as tree,
+        pytest.raises(SkblabError) as caught,
+    ):
         config.merge(Request(patches=False).fragments, tree, output, lab, tmp_path / "log")
     told = str(caught.value)
     assert "CONFIG_NET_PKTGEN of base.config:2: wanted y, got n;" in told

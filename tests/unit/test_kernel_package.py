@@ -221,17 +221,17 @@ def test_export_to_what_is_no_folder(tmp_path: Path) -> None:
 def test_debians_configuration_takes_our_options(lab: LabRoot, tmp_path: Path) -> None:
     reporter = Reporter(quiet=True)
     origin = source.find(None, lab)
-    tree = source.ensure_tree(origin, source.series_for(origin), lab, reporter)
     packed = lab.path / "usr/src/linux-config-6.12/config.amd64_none_amd64.xz"
     file = tmp_path / "config-6.12-amd64"
     keys = 'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/debian-uefi-certs.pem"'
     theirs = lzma.decompress(packed.read_bytes()).decode()
     file.write_text(theirs.replace('CONFIG_SYSTEM_TRUSTED_KEYS=""', "") + keys + "\n")
     given = ownconfig.read(file)
-    text, cleared = given.buildable(tree, lab.versions)
     output = tmp_path / "output"
     output.mkdir()
-    config.merge(["skblab"], tree, output, lab, tmp_path / "log", own=text)
+    with source.tree(origin, source.series_for(origin), lab, reporter) as tree:
+        text, cleared = given.buildable(tree, lab.versions)
+        config.merge(["skblab"], tree, output, lab, tmp_path / "log", own=text)
     result = config.parse((output / ".config").read_text())
     asked = config.wanted([config.fragment("skblab")])
     ours, theirs_ = given.contrast(result, asked, cleared)

@@ -14,6 +14,9 @@ import psutil
 from pydantic import BaseModel, ConfigDict
 
 from skblab.lab import kvm, paths
+from skblab.lab.cache import sizes
+from skblab.lab.cache.entries import taken
+from skblab.lab.kernel.build import MIN_FREE_GIB
 from skblab.lab.labroot import root as labroot
 
 Status = Literal["good", "limited", "missing"]
@@ -31,10 +34,8 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 MSR = Path("/dev/cpu/0/msr")
 CPUINFO = Path("/proc/cpuinfo")
-NEED_GIB = 12
-WARM_NEED_GIB = 3
 NEED_MEMORY_GIB = 4
-GIB = 2**30
+GIB = sizes.GIB
 
 
 class Check(BaseModel):
@@ -215,15 +216,18 @@ def _kvm() -> Check:
 
 def _disk() -> Check:
     cache = paths.cache()
-    free = shutil.disk_usage(cache).free / GIB
-    need = WARM_NEED_GIB if labroot.existing() else NEED_GIB
-    enough = free >= need
+    free, there = shutil.disk_usage(cache).free / GIB, taken() / GIB
+    # What is in the cache already needs no more room; a build does.
+    enough = free >= max(sizes.NEED_GIB - there, MIN_FREE_GIB)
     return Check(
         name="disk",
         status="good" if enough else "missing",
-        found=f"{free:.1f} GiB free at {cache}",
-        means=f"{need} GiB are needed for lab root, kernel trees and compiler cache",
-        mend="" if enough else "free some space or set SKBLAB_CACHE to a larger disk",
+        found=f"{free:.1f} GiB free at {cache}, which has {there:.1f} GiB",
+        means=f"{sizes.NEED_GIB} GiB are needed in all, {MIN_FREE_GIB} of them free for builds; "
+        f"the cache keeps itself below {sizes.words(sizes.bound())} ({sizes.VARIABLE})",
+        mend=""
+        if enough
+        else "skblab cache prune, free some space, or set SKBLAB_CACHE to a larger disk",
     )
 
 

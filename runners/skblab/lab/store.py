@@ -2,7 +2,8 @@
 """The content-keyed cache: `<cache>/<kind>/<key>/`, made whole or not at all.
 
 An entry is built beside its final place and renamed when finished, under a lock, so an
-interrupted build (error, Ctrl-C, kill -9, full disk) never leaves half an entry behind.
+interrupted build (error, Ctrl-C, kill -9, full disk) never leaves half an entry behind. It is
+renamed again before it is removed, so an interrupted removal does not either.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from stat import S_ISDIR
 
-from skblab.lab import paths
+from skblab.lab import paths, uses
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError
 
 KEY_LENGTH = 16
 # How long a killed build's last processes may take to go.
 DYING_SECONDS = 5
+# What st_blocks counts in, whatever the file system (stat(2)).
+BLOCK = 512
+# What these end with is no entry: one that is being built, and one that is being removed.
+PART, GONE = ".part", ".gone"
+# Kind and key of what this process has added.
+added: set[tuple[str, str]] = set()
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -46,19 +55,20 @@ def locked(name: str, reporter: Reporter, doing: str = "") -> Iterator[None]:
 
     The lock is the kernel's (flock), so it goes when its holder dies, however it dies.
     """
-    with _lock_file(name).open("w") as handle:
+    with _lock_file(name).open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             reporter.say(f"waiting for another skblab {doing or f'that is making {name}'}")
             fcntl.flock(handle, fcntl.LOCK_EX)
+        os.utime(handle.fileno())
         yield
 
 
 @contextlib.contextmanager
 def held(name: str) -> Iterator[bool]:
     """Hold the cache lock `name` if nobody else does; yields whether it is held."""
-    with _lock_file(name).open("w") as handle:
+    with _lock_file(name).open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -67,49 +77,132 @@ def held(name: str) -> Iterator[bool]:
             yield True
 
 
+def lock_time(name: str) -> float:
+    """Return when `locked(name)` began last, in seconds since 1970; 0 if it never did."""
+    file = _lock_file(name)
+    return file.stat().st_mtime if file.exists() else 0
+
+
 def _lock_file(name: str) -> Path:
     folder = paths.cache() / "locks"
     folder.mkdir(exist_ok=True)
     return folder / name
 
 
+def entries(kind: str) -> list[Path]:
+    """Return the finished entries of a kind, and the files beside them, by name."""
+    folder = paths.cache_place() / kind
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix not in (PART, GONE))
+
+
 def ensure(kind: str, key: str, reporter: Reporter, build: Callable[[Path], None]) -> Path:
     """Return the entry `kind/key`, calling `build(folder)` to fill it when it is not there.
 
     `build` gets an empty folder; raise from it to give up. Raises SkblabError with the free
-    space named when the disk is full.
+    space named when the disk is full. The entry is in use until this process ends.
     """
     final = entry(kind, key)
+    with _full_disk_said(final):
+        # Before we look: what nobody uses may go at any moment.
+        uses.hold(kind, key)
     if final.is_dir():
         return final
     with locked(f"{kind}-{key}", reporter):
         if final.is_dir():
             return final
-        part = final.with_name(f"{key}.part")
-        try:
+        part = final.with_name(f"{key}{PART}")
+        with filling(part):
             remove(part)
-            _sweep(final.parent)
+            sweep(kind)
             part.mkdir(parents=True)
             build(part)
             part.rename(final)
-        except OSError as error:
-            remove(part, quiet=True)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise full_disk(final) from error
-            raise
-        except BaseException:
-            remove(part, quiet=True)
-            raise
+            note_added(kind, key)
     return final
 
 
-def _sweep(kind: Path) -> None:
-    """Remove what builds that were killed left of any entry of this kind."""
-    for part in kind.glob("*.part"):
-        with held(f"{kind.name}-{part.stem}") as free:
+def note_added(kind: str, key: str) -> None:
+    """Note that this process has made an entry, or more of one, and how large it is now."""
+    uses.note_size(kind, key, disk_bytes(entry(kind, key)))
+    added.add((kind, key))
+
+
+@contextlib.contextmanager
+def filling(folder: Path) -> Iterator[None]:
+    """Remove `folder` if what fills it gives up; a full disk becomes a SkblabError."""
+    try:
+        with _full_disk_said(folder):
+            yield
+    except BaseException:
+        remove(folder, quiet=True)
+        raise
+
+
+@contextlib.contextmanager
+def _full_disk_said(where: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise full_disk(where) from error
+        raise
+
+
+def sweep(kind: str) -> None:
+    """Remove what builds and removals that were killed left of any entry of this kind."""
+    folder = paths.cache() / kind
+    for part in folder.glob(f"*{PART}"):
+        with held(f"{kind}-{part.stem}") as free:
             # Whoever builds it now holds the lock.
             if free:
                 remove(part)
+    for gone in folder.glob(f"*{GONE}"):
+        # Somebody else may be at it, too.
+        remove(gone, quiet=True)
+
+
+def discard(kind: str, key: str) -> bool:
+    """Remove an entry if nobody uses it; return whether it is gone now."""
+    with uses.nobody(kind, key) as free:
+        if not free:
+            return False
+        gone = put_away(entry(kind, key))
+        uses.forget(kind, key)
+    remove(gone, quiet=True)
+    return True
+
+
+def put_away(path: Path) -> Path:
+    """Give a file or folder of the cache, if it is there, a name that is no entry's; return it."""
+    gone = path.with_name(f"{path.name}.{os.getpid()}{GONE}")
+    remove(gone, quiet=True)
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(gone)
+    return gone
+
+
+def disk_bytes(path: Path) -> int:
+    """Return how much of the disk a file or folder takes, in bytes; hard links count once."""
+    total, linked = 0, set[int]()
+    for stat in _stats(path):
+        if stat.st_nlink > 1 and not S_ISDIR(stat.st_mode):
+            if stat.st_ino in linked:
+                continue
+            linked.add(stat.st_ino)
+        total += stat.st_blocks * BLOCK
+    return total
+
+
+def _stats(path: Path) -> Iterator[os.stat_result]:
+    """Yield the stat of all that is there; what goes meanwhile is left out."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        yield path.lstat()
+    for folder, names, files in os.walk(path):
+        for name in (*names, *files):
+            with contextlib.suppress(FileNotFoundError):
+                yield os.lstat(f"{folder}/{name}")
 
 
 def full_disk(where: Path) -> SkblabError:
@@ -120,15 +213,18 @@ def full_disk(where: Path) -> SkblabError:
     free = shutil.disk_usage(folder).free / 2**20
     return SkblabError(
         f"the disk is full: {free:.0f} MiB free at {folder}; "
-        "free some space or set SKBLAB_CACHE to a larger disk, then run the command again"
+        "free some space (skblab cache prune) or set SKBLAB_CACHE to a larger disk, then run the "
+        "command again"
     )
 
 
 def remove(folder: Path, *, quiet: bool = False) -> None:
-    """Remove `folder` if it exists; refuse while anything is mounted below it.
+    """Remove `folder` (or a file) if it exists; refuse while anything is mounted below it.
 
     `quiet`: after a build was killed. What it ran may write there until it has died, too.
     """
+    if folder.is_file() or folder.is_symlink():
+        folder.unlink(missing_ok=True)
     if not folder.exists():
         return
     with Path("/proc/self/mounts").open() as mounts:

@@ -20,7 +20,6 @@ BPF_PROGRAMS = ("pathlat", "pktsink")
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, the probes checked against `built`."""
-    key = store.digest([_rust_key(labroot), _bpf_key(labroot), built.key])
 
     def gather(folder: Path) -> None:
         (folder / "bin").mkdir()
@@ -34,14 +33,21 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
             what="checking the probe against the kernel",
         )
 
-    return store.ensure("tools", key, reporter, gather)
+    return store.ensure("tools", key(labroot, built.key), reporter, gather)
 
 
-def _rust_key(labroot: LabRoot) -> str:
+def key(labroot: LabRoot, kernel_key: str) -> str:
+    """Return the key of the tools for a kernel."""
+    return store.digest([rust_key(labroot), bpf_key(labroot), kernel_key])
+
+
+def rust_key(labroot: LabRoot) -> str:
+    """Return the key of the traffic tools."""
     return store.digest(["rust", labroot.key, *contents(RUST)])
 
 
-def _bpf_key(labroot: LabRoot) -> str:
+def bpf_key(labroot: LabRoot) -> str:
+    """Return the key of the probes."""
     return store.digest(["bpf", labroot.key, *contents(BPF)])
 
 
@@ -60,7 +66,7 @@ def contents(sources: Sequence[str]) -> Iterator[str | bytes]:
 
 def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
     """Return a folder with the traffic tools, for whatever kernel."""
-    key = _rust_key(labroot)
+    key = rust_key(labroot)
 
     def build(folder: Path) -> None:
         reporter.say("compiling the traffic tools")
@@ -89,7 +95,7 @@ def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
 
 def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
     """Return a folder with the probe, for whatever kernel."""
-    key = _bpf_key(labroot)
+    key = bpf_key(labroot)
 
     def build(folder: Path) -> None:
         reporter.say("compiling the probes")

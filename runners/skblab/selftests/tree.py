@@ -72,12 +72,11 @@ def ensure(
     origin: source.Source, series: Series | None, labroot: LabRoot, reporter: Reporter
 ) -> Tree:
     """Return the selftests of a source with a series applied (or without), made if needed."""
-    tree = source.ensure_tree(origin, series, labroot, reporter)
-    key = store.digest([RECIPE, labroot.key, tree.name])
+    key = store.digest([RECIPE, labroot.key, source.tree_key(origin, series)])
 
     def build(folder: Path) -> None:
         reporter.say("compiling the kernel's networking selftests")
-        with reporter.step("selftests"):
+        with source.tree(origin, series, labroot, reporter) as tree, reporter.step("selftests"):
             _build(tree, folder, labroot, key)
 
     return Tree(store.ensure(KIND, key, reporter, build))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skblab.lab import paths, store
+from skblab.lab.cache import sizes
 from skblab.lab.kernel import config, registry, source
 from skblab.lab.kernel.model import RECORD, Flavour, Kernel, Record, Request
 from skblab.lab.kernel.series import Series
@@ -34,7 +35,7 @@ REPRODUCIBLE = {
     "KBUILD_BUILD_VERSION": "1",
 }
 # Depend mode spares a second run of the preprocessor on each miss.
-CCACHE = {"CCACHE_DIR": "/skblab/ccache", "CCACHE_MAXSIZE": "8G", "CCACHE_DEPEND": "1"}
+CCACHE = {"CCACHE_DIR": "/skblab/ccache", "CCACHE_DEPEND": "1"}
 COMPILERS = ("CC=/skblab/build/.cc", "HOSTCC=/skblab/build/.cc")
 # What a source takes in by .incbin the cache does not know. kbuild names the source last.
 CACHED_COMPILER = """#!/bin/sh
@@ -122,7 +123,14 @@ def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> No
             "free some space or set SKBLAB_CACHE to a larger disk"
         )
     start = time.monotonic()
-    tree = source.ensure_tree(wanted.source, wanted.series, labroot, reporter)
+    with source.tree(wanted.source, wanted.series, labroot, reporter) as tree:
+        _compile(wanted, tree, part, labroot, reporter, start)
+
+
+def _compile(
+    wanted: Plan, tree: Path, part: Path, labroot: LabRoot, reporter: Reporter, start: float
+) -> None:
+    """Build the kernel of a tree into `part`; the build began at `start` (monotonic seconds)."""
     output = part / "output"
     output.mkdir()
     logs = paths.cache() / "logs"
@@ -182,7 +190,13 @@ class Make:
                     Bind(compiler_cache, "ccache", writable=True),
                     *self.binds,
                 ],
-                env={**REPRODUCIBLE, **CCACHE, **self._sharing(), **self.env},
+                env={
+                    **REPRODUCIBLE,
+                    **CCACHE,
+                    "CCACHE_MAXSIZE": sizes.ccache_limit(),
+                    **self._sharing(),
+                    **self.env,
+                },
                 what=what,
                 log=self.log,
                 on_line=on_line,

@@ -96,9 +96,11 @@ class Comparison(BaseModel):
 def compare(flavour: Flavour, labroot: LabRoot, reporter: Reporter) -> Comparison:
     """Compare the unpatched kernel's configuration of `flavour` with Debian's."""
     theirs = debian(flavour, labroot)
-    tree = source.ensure_tree(source.find(None, labroot), None, labroot, reporter)
     request = Request(flavour=flavour, patches=False)
-    with tempfile.TemporaryDirectory(prefix="skblab-config-") as folder:
+    with (
+        source.tree(source.find(None, labroot), None, labroot, reporter) as tree,
+        tempfile.TemporaryDirectory(prefix="skblab-config-") as folder,
+    ):
         output = Path(folder)
         log = paths.cache() / "logs" / f"config-diff-{flavour}.log"
         config.merge(request.fragments, tree, output, labroot, log)

@@ -178,7 +178,21 @@ def _build(
 ) -> None:
     start = time.monotonic()
     _require_space(part, FREE_GIB)
-    tree = source.ensure_tree(wanted.source, wanted.series, labroot, reporter)
+    with source.tree(wanted.source, wanted.series, labroot, reporter) as tree:
+        _make_packages(request, wanted, key, tree, part, labroot, reporter, start)
+
+
+def _make_packages(
+    request: PackageRequest,
+    wanted: build.Plan,
+    key: str,
+    tree: Path,
+    part: Path,
+    labroot: LabRoot,
+    reporter: Reporter,
+    start: float,
+) -> None:
+    """Make the packages of a tree in `part`; the build began at `start` (monotonic seconds)."""
     output, beside = part / "output", part / "beside"
     output.mkdir()
     beside.mkdir()

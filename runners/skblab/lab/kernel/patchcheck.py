@@ -248,9 +248,9 @@ class _Run:
     # The unpatched tree: what it says already.
 
     def _plain(self, patches: Sequence[Path]) -> None:
-        plain = source.ensure_tree(self.plan.source, None, self.labroot, self.reporter)
         self.tree.mkdir()
-        source.link_copy(plain, self.tree)
+        with source.tree(self.plan.source, None, self.labroot, self.reporter) as plain:
+            source.link_copy(plain, self.tree)
         files = sorted({file for patch in patches for file in _touched(patch)})
         self.known = {"kernel-doc": self._kernel_doc(files)}
         if self.depth == "text":

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from skblab.lab import paths
+from skblab.lab import store
 from skblab.lab.kernel.model import Flavour, Kernel, Record
 
 KIND = "kernels"
@@ -11,14 +11,7 @@ KIND = "kernels"
 
 def kernels() -> list[Kernel]:
     """Return the finished kernels, the newest first; SkblabError for a damaged one."""
-    folder = paths.cache() / KIND
-    if not folder.is_dir():
-        return []
-    found = [
-        Kernel(entry, entry.name)
-        for entry in folder.iterdir()
-        if entry.is_dir() and entry.suffix != ".part"
-    ]
+    found = [Kernel(entry, entry.name) for entry in store.entries(KIND) if entry.is_dir()]
     return sorted(found, key=lambda kernel: kernel.record.made, reverse=True)
 
 

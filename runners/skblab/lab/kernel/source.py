@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel source trees: Debian's tarball or a folder of the user's, unpacked once, then patched.
+"""Kernel source trees: Debian's tarball or a folder of the user's, copied, then patched.
 
-Trees in the cache are only ever read: builds put their output elsewhere.
+The cache has one entry for each origin: `plain/` is the source as it was when it was asked for
+last, and beside it is a folder for each series that was applied to it. So an edit of a user's tree
+costs no other copy: only the files that changed are copied. Builds only read trees. While a build
+reads one, nobody brings its origin to another content.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -13,11 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab.lab import paths, store
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skblab.lab import paths, store, uses
 from skblab.lab.kernel import series as quilt
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
+from skblab_analysis.base import disk
 from skblab_analysis.base.errors import UsageError
 
 KIND = "sources"
@@ -25,6 +32,10 @@ KIND = "sources"
 RECIPE = "1"
 DEBIAN_PACKAGE = "linux-source-6.12"
 DEBIAN_TARBALL = f"usr/src/{DEBIAN_PACKAGE}.tar.xz"
+# In an entry: the source itself, and what it is. The rest are trees with a series applied.
+PLAIN, STATE = "plain", "origin.json"
+# A patched tree is links to the plain one, and its folders: some 25 MB. So many stay of an origin.
+KEPT_PATCHED = 4
 # What a user's tree may hold beside sources; a private copy is made without it.
 NOT_SOURCE = (".git", ".svn", "*.o", "*.ko", "*.a", "*.cmd", "*.o.d", "*.rej", "*.orig")
 _NOT_SOURCE_ENDS = tuple(pattern[1:] for pattern in NOT_SOURCE if pattern.startswith("*"))
@@ -42,6 +53,22 @@ class Source:
     def line(self) -> str:
         """The stable line it belongs to, e.g. 6.12."""
         return ".".join(self.version.split(".")[:2])
+
+    @property
+    def origin(self) -> str:
+        """The key of where it comes from, which stays the same when its content changes."""
+        debian = self.place.is_file()
+        return store.digest(["origin", RECIPE, DEBIAN_PACKAGE if debian else str(self.place)])
+
+
+class State(BaseModel):
+    """`origin.json`: whose copy `plain/` is. It is there only while that copy is whole."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    place: Path
+    version: str
+    digest: str
 
 
 def find(wanted: Path | None, labroot: LabRoot) -> Source:
@@ -117,29 +144,111 @@ def series_for(source: Source, alternative: Path | None = None) -> Series:
     )
 
 
-def ensure_tree(
-    source: Source, series: Series | None, labroot: LabRoot, reporter: Reporter
-) -> Path:
-    """Return the cached tree of `source` with `series` applied, making it if needed."""
-    plain = store.ensure(
-        KIND,
-        store.digest([RECIPE, source.digest]),
-        reporter,
-        lambda folder: _unpack(source, folder, labroot, reporter),
-    )
-    if series is None:
-        return plain
-    records = series.records()
-    key = store.digest(
+def tree_key(source: Source, series: Series | None) -> str:
+    """Return what names the content of a tree: its source, and the patches applied to it."""
+    records = series.records() if series else ()
+    return store.digest(
         [RECIPE, source.digest, *(f"{record.name} {record.sha256}" for record in records)]
     )
 
-    def patched(folder: Path) -> None:
-        with reporter.step("patching"):
-            link_copy(plain, folder)
-            quilt.apply(series, folder, quilt.patch_in(labroot), source.version)
 
-    return store.ensure(KIND, key, reporter, patched)
+@contextlib.contextmanager
+def tree(
+    source: Source, series: Series | None, labroot: LabRoot, reporter: Reporter
+) -> Iterator[Path]:
+    """Have the tree of `source`, with `series` applied, for the length of a `with` block.
+
+    It is made or brought up to date first if needed; nobody changes it within the block. Raises
+    UsageError when the source changes while it is copied.
+    """
+    place = store.entry(KIND, source.origin)
+    _drop_old(place, source)
+    while True:
+        with uses.using(KIND, source.origin):
+            if state(place) == _state(source):
+                yield _patched(place, source, series, labroot, reporter)
+                return
+        doing = f"that builds another version of {source.place}"
+        with uses.alone(KIND, source.origin, reporter, doing):
+            if state(place) != _state(source):
+                _bring(place, source, labroot, reporter)
+
+
+def state(place: Path) -> State | None:
+    """Return what the plain tree in an entry is; None if there is none, or not a whole one."""
+    with contextlib.suppress(OSError, ValidationError):
+        return State.model_validate_json((place / STATE).read_bytes())
+    return None
+
+
+def _state(source: Source) -> State:
+    return State(place=source.place, version=source.version, digest=source.digest)
+
+
+def _bring(place: Path, source: Source, labroot: LabRoot, reporter: Reporter) -> None:
+    """Make the plain tree that of `source`; nobody may use the entry meanwhile."""
+    _require_unchanged(source)
+    with store.filling(place):
+        (place / STATE).unlink(missing_ok=True)
+        plain = place / PLAIN
+        for other in place.glob("*"):
+            # A tarball is unpacked anew; of a user's tree, what did not change stays.
+            if other != plain or source.place.is_file():
+                store.remove(other)
+        plain.mkdir(parents=True, exist_ok=True)
+        _unpack(source, plain, labroot, reporter)
+        _require_unchanged(source)
+        disk.write_whole(place / STATE, _state(source).model_dump_json(indent=1) + "\n")
+        store.note_added(KIND, source.origin)
+
+
+def _require_unchanged(source: Source) -> None:
+    """Raise UsageError if a folder is not what it was: its copy would have the name of another."""
+    if not source.place.is_file() and _folder(source.place).digest != source.digest:
+        raise UsageError(
+            f"{source.place} was changed before its copy was whole; run the command again when "
+            "nothing writes there"
+        )
+
+
+def _patched(
+    place: Path, source: Source, series: Series | None, labroot: LabRoot, reporter: Reporter
+) -> Path:
+    """Return the plain tree, or that with `series` applied, which is made if it is not there."""
+    plain = place / PLAIN
+    if series is None:
+        return plain
+    key = tree_key(source, series)
+    made = place / key
+    with store.locked(f"{KIND}-{source.origin}-{key}", reporter):
+        if not made.is_dir():
+            part = place / f"{key}{store.PART}"
+            with store.filling(part), reporter.step("patching"):
+                store.remove(part)
+                part.mkdir()
+                link_copy(plain, part)
+                quilt.apply(series, part, quilt.patch_in(labroot), source.version)
+                part.rename(made)
+                store.note_added(KIND, source.origin)
+    os.utime(made)
+    return made
+
+
+def _drop_old(place: Path, source: Source) -> None:
+    """Keep the KEPT_PATCHED patched trees that were used last, unless somebody builds."""
+    with uses.nobody(KIND, source.origin) as free:
+        if not free:
+            return
+        patched = [path for path in place.glob("*") if path.is_dir() and path.name != PLAIN]
+        whole = [path for path in patched if path.suffix not in (store.PART, store.GONE)]
+        whole.sort(key=lambda path: path.stat().st_mtime)
+        old = [store.put_away(path) for path in whole[:-KEPT_PATCHED]]
+        # What was killed has left the others.
+        left = [path for path in patched if path not in whole]
+        for gone in (*old, *left):
+            store.remove(gone)
+        if old or left:
+            uses.note_size(KIND, source.origin, store.disk_bytes(place))
 
 
 def link_copy(plain: Path, folder: Path) -> None:
@@ -156,9 +265,9 @@ def link_copy(plain: Path, folder: Path) -> None:
 def _unpack(source: Source, folder: Path, labroot: LabRoot, reporter: Reporter) -> None:
     out = Bind(folder, "out", writable=True)
     log = paths.cache() / "logs" / f"source-{source.digest}.log"
-    reporter.say(f"unpacking Linux {source.version} from {source.place}")
     with reporter.step("kernel source"):
         if source.place.is_file():
+            reporter.say(f"unpacking Linux {source.version} from {source.place}")
             labroot.run(
                 ["tar", "-C", out.inside, "--strip-components=1", "-xf", f"/{DEBIAN_TARBALL}"],
                 binds=[out],
@@ -166,9 +275,13 @@ def _unpack(source: Source, folder: Path, labroot: LabRoot, reporter: Reporter) 
                 log=log,
             )
             return
+        reporter.say(f"copying Linux {source.version} from {source.place}")
         skip = [f"--exclude={pattern}" for pattern in NOT_SOURCE]
+        # What rsync takes for unchanged is what the digest does: size and time to the nanosecond.
+        # It writes a new file and renames it, so no tree with links to the old one sees that.
+        same = ("--archive", "--delete", "--delete-excluded", "--modify-window=-1")
         labroot.run(
-            ["rsync", "--archive", *skip, "/skblab/src/", f"{out.inside}/"],
+            ["rsync", *same, *skip, "/skblab/src/", f"{out.inside}/"],
             binds=[out, Bind(source.place, "src")],
             what=f"copying {source.place}",
             log=log,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from skblab.lab import kernel, paths, store
+from skblab.lab import kernel, paths, store, uses
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
@@ -46,6 +46,7 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
     module = f"skblab_{plain.replace('-', '_')}.ko"
     sources = paths.tree() / FOLDER
     tapset = sorted((sources / "tapset").iterdir())
+    uses.hold(CACHE, built.key)
     cache = paths.cache() / CACHE / built.key
     cache.mkdir(parents=True, exist_ok=True)
 

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The `skblab cache` commands: what the cache holds, and removing what nobody needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from pydantic import BaseModel, ConfigDict
+from rich.markup import escape
+from rich.table import Table
+
+from skblab.lab import paths
+from skblab.lab.cache import choice, keep, sizes
+from skblab.lab.cache.entries import Entry, total
+from skblab.lab.cache.kinds import KERNELS, PACKAGES, ROOTS, SOURCES, Goes
+from skblab.lab.reporter import printer
+from skblab_analysis.base.errors import UsageError
+
+cache = typer.Typer(
+    help="List what the cache holds, and remove what is not needed any more.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+# Of these kinds each entry has a row of its own; the others are many and small.
+SHOWN_EACH = (ROOTS, KERNELS, SOURCES, PACKAGES)
+NEEDED = {True: "yes", False: "no", None: "?"}
+
+
+class Row(BaseModel):
+    """One entry: `used` last at that time (UTC); `needed` is null where skblab cannot tell."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    key: str
+    name: str
+    path: Path
+    bytes: int
+    used: datetime
+    in_use: bool
+    needed: bool | None
+
+
+class Listing(BaseModel):
+    """What `skblab cache list --json` prints; sizes in bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_name: Literal["skblab.cache/1"] = "skblab.cache/1"
+    cache: Path
+    bytes: int
+    bound_bytes: int
+    entries: tuple[Row, ...]
+
+
+class Pruned(BaseModel):
+    """What `skblab cache prune --json` prints; with `dry_run`, nothing is removed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_name: Literal["skblab.cache-prune/1"] = "skblab.cache-prune/1"
+    dry_run: bool
+    bytes: int
+    removed: tuple[Row, ...]
+
+
+@cache.command("list")
+def list_entries(as_json: AsJson = False) -> None:
+    """List what the cache holds: size, last use, and whether this checkout needs it."""
+    bound, found = sizes.bound(), keep.look()
+    if as_json:
+        listing = Listing(
+            cache=paths.cache(),
+            bytes=total(found),
+            bound_bytes=bound,
+            entries=tuple(_rows(found)),
+        )
+        typer.echo(listing.model_dump_json(indent=1))
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("kind", "size", "last used", "needed", "key"):
+        table.add_column(title, no_wrap=True, justify="right" if title == "size" else "left")
+    table.add_column("what", overflow="fold")
+    for kind, some in groupby(found, key=lambda entry: entry.kind):
+        for cells in _cells(kind, list(some)):
+            table.add_row(*cells)
+    printer().print(table)
+    typer.echo(
+        f"{sizes.words(total(found))} of at most {sizes.words(bound)} ({sizes.VARIABLE}), "
+        f"at {paths.cache()}"
+    )
+
+
+@cache.command()
+def prune(
+    older_than: Annotated[
+        float | None,
+        typer.Option(metavar="DAYS", min=0, help="Remove what was not used for so many days."),
+    ] = None,
+    keeping: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep", metavar="WORD", help="Keep this kind, this key, or names with this word."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what this checkout does not need; it is built again when it is.
+
+    With --older-than, also what other checkouts may need, logs and stored results, but only if it
+    was not used for so long. What is in use, was used in the last ten minutes, is needed by this
+    checkout, or puts settings back on hosts always stays.
+    """
+    _require_words(keeping or [])
+    chosen = choice.unwanted(keep.look(), time.time(), older_than, keeping or [])
+    gone = chosen if dry_run else keep.remove(chosen)
+    if as_json:
+        pruned = Pruned(dry_run=dry_run, bytes=total(gone), removed=tuple(_rows(gone)))
+        typer.echo(pruned.model_dump_json(indent=1))
+        return
+    for entry in gone:
+        typer.echo(f"{entry.kind}/{entry.key}  {sizes.words(entry.size)}  {entry.name}")
+    if gone:
+        typer.echo(f"{'would remove' if dry_run else 'removed'}: {keep.summary(gone)}")
+    else:
+        typer.echo("nothing to remove: what is there is needed, in use, or newer")
+
+
+def _require_words(words: Iterable[str]) -> None:
+    # It would be in every name.
+    if any(not word.strip() for word in words):
+        raise UsageError("--keep '': expected a kind, a key or a word of a name")
+
+
+def _rows(entries: Iterable[Entry]) -> list[Row]:
+    return [
+        Row(
+            kind=entry.kind,
+            key=entry.key,
+            name=entry.name,
+            path=entry.path,
+            bytes=entry.size,
+            used=datetime.fromtimestamp(entry.used, UTC),
+            in_use=entry.busy,
+            needed=entry.needed,
+        )
+        for entry in entries
+    ]
+
+
+def _cells(kind: str, entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+    """Return the rows of a kind: one for each entry, or one for all."""
+    if kind in SHOWN_EACH or len(entries) == 1:
+        newest = sorted(entries, key=lambda entry: entry.used, reverse=True)
+        return [
+            (
+                kind,
+                sizes.words(entry.size),
+                _when(entry),
+                _need(entry.busy, entry.needed, entry.goes),
+                escape(entry.key),
+                escape(entry.name),
+            )
+            for entry in newest
+        ]
+    busy = any(entry.busy for entry in entries)
+    needs = {entry.needed for entry in entries}
+    last = max(entries, key=lambda entry: entry.used)
+    needed = True if True in needs else False if needs == {False} else None
+    state, size = _need(busy, needed, last.goes), sizes.words(total(entries))
+    name = last.name.partition(":")[0]
+    return [(kind, size, _when(last), state, "", f"{len(entries)} × {name}")]
+
+
+def _need(busy: bool, needed: bool | None, goes: Goes) -> str:
+    return "in use" if busy else "stays" if goes == "never" else NEEDED[needed]
+
+
+def _when(entry: Entry) -> str:
+    return f"{datetime.fromtimestamp(entry.used, UTC):%Y-%m-%d %H:%M}"
