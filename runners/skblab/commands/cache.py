@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
-from pydantic import BaseModel, ConfigDict
 from rich.markup import escape
 from rich.table import Table
 
+from skblab.commands.documents import CacheEntry, CacheListing, CachePruned
+from skblab.commands.options import AsJson
 from skblab.lab import paths
 from skblab.lab.cache import choice, keep, sizes
 from skblab.lab.cache.entries import Entry, total
@@ -23,61 +23,26 @@ from skblab.lab.reporter import printer
 from skblab_analysis.base.errors import UsageError
 
 cache = typer.Typer(
-    help="List what the cache holds, and remove what is not needed any more.",
+    help="List what the cache holds, and remove what is not needed any more.\n\n"
+    "Example: `skblab cache list`",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 # Of these kinds each entry has a row of its own; the others are many and small.
 SHOWN_EACH = (ROOTS, KERNELS, SOURCES, PACKAGES)
 NEEDED = {True: "yes", False: "no", None: "?"}
 
 
-class Row(BaseModel):
-    """One entry: `used` last at that time (UTC); `needed` is null where skblab cannot tell."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: str
-    key: str
-    name: str
-    path: Path
-    bytes: int
-    used: datetime
-    in_use: bool
-    needed: bool | None
-
-
-class Listing(BaseModel):
-    """What `skblab cache list --json` prints; sizes in bytes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_name: Literal["skblab.cache/1"] = "skblab.cache/1"
-    cache: Path
-    bytes: int
-    bound_bytes: int
-    entries: tuple[Row, ...]
-
-
-class Pruned(BaseModel):
-    """What `skblab cache prune --json` prints; with `dry_run`, nothing is removed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_name: Literal["skblab.cache-prune/1"] = "skblab.cache-prune/1"
-    dry_run: bool
-    bytes: int
-    removed: tuple[Row, ...]
-
-
 @cache.command("list")
 def list_entries(as_json: AsJson = False) -> None:
-    """List what the cache holds: size, last use, and whether this checkout needs it."""
+    """List what the cache holds: size, last use, and whether this checkout needs it.
+
+    Example: `skblab cache list`
+    """
     bound, found = sizes.bound(), keep.look()
     if as_json:
-        listing = Listing(
+        listing = CacheListing(
             cache=paths.cache(),
             bytes=total(found),
             bound_bytes=bound,
@@ -121,12 +86,14 @@ def prune(
     With --older-than, also what other checkouts may need, logs and stored results, but only if it
     was not used for so long. What is in use, was used in the last ten minutes, is needed by this
     checkout, or puts settings back on hosts always stays.
+
+    Example: `skblab cache prune --older-than 7 --dry-run`
     """
     _require_words(keeping or [])
     chosen = choice.unwanted(keep.look(), time.time(), older_than, keeping or [])
     gone = chosen if dry_run else keep.remove(chosen)
     if as_json:
-        pruned = Pruned(dry_run=dry_run, bytes=total(gone), removed=tuple(_rows(gone)))
+        pruned = CachePruned(dry_run=dry_run, bytes=total(gone), removed=tuple(_rows(gone)))
         typer.echo(pruned.model_dump_json(indent=1))
         return
     for entry in gone:
@@ -143,9 +110,9 @@ def _require_words(words: Iterable[str]) -> None:
         raise UsageError("--keep '': expected a kind, a key or a word of a name")
 
 
-def _rows(entries: Iterable[Entry]) -> list[Row]:
+def _rows(entries: Iterable[Entry]) -> list[CacheEntry]:
     return [
-        Row(
+        CacheEntry(
             kind=entry.kind,
             key=entry.key,
             name=entry.name,

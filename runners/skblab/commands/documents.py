@@ -8,6 +8,8 @@ the other commands have none.
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, RootModel
@@ -211,6 +213,38 @@ class Summaries(RootModel[tuple[SummaryDocument, ...]]):
     """The figures of several runs, in the order given."""
 
 
+class CacheEntry(_Part):
+    """One entry: `used` last at that time (UTC); `needed` is null where skblab cannot tell."""
+
+    kind: str
+    key: str
+    name: str
+    path: Path
+    bytes: int
+    used: datetime
+    in_use: bool
+    needed: bool | None
+
+
+class CacheListing(_Part):
+    """What `skblab cache list --json` prints; sizes in bytes."""
+
+    schema_name: Literal["skblab.cache/1"] = "skblab.cache/1"
+    cache: Path
+    bytes: int
+    bound_bytes: int
+    entries: tuple[CacheEntry, ...]
+
+
+class CachePruned(_Part):
+    """What `skblab cache prune --json` prints; with `dry_run`, nothing is removed."""
+
+    schema_name: Literal["skblab.cache-prune/1"] = "skblab.cache-prune/1"
+    dry_run: bool
+    bytes: int
+    removed: tuple[CacheEntry, ...]
+
+
 # By command, what `--json` prints: the name of its schema in results-schema/, and the model.
 PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "doctor": {"doctor": Doctor},
@@ -220,6 +254,8 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "soak": {"soak": Soak},
     "sweep": {"summary": SummaryDocument},
     "resume": {"summary": SummaryDocument},
+    "cache list": {"cache": CacheListing},
+    "cache prune": {"cache-prune": CachePruned},
     "kernel build": {"built-kernel": BuiltKernel},
     "kernel package": {"made-packages": MadePackages},
     "kernel list": {"built-kernels": BuiltKernels},
