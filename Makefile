@@ -33,7 +33,7 @@ kernel: setup ## build the patched stock kernel (cached)
 	@$(SKBLAB) kernel build
 
 .PHONY: package
-package: setup ## Debian packages of the patched kernel for a real machine (docs/install.md)
+package: setup ## Debian packages of the patched kernel: docs/howto/install-the-kernel.md
 	@$(SKBLAB) kernel package $(PACKAGE_ARGS)
 
 .PHONY: patches-check
@@ -120,7 +120,7 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 	@$(SKBLAB) format
 
 .PHONY: schemas
-schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
+schemas: dev ## write results-schema/ and the pages of docs/reference/ anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
 	@$(VENV)/bin/python -m skblab.knobs.page

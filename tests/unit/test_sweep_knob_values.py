@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skblab import knobs
 from skblab.knobs import registry
 from skblab.knobs.base import UNABLE, Unable
-from skblab.knobs.page import page
+from skblab.knobs.page import FILE, page
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab import paths
@@ -268,4 +268,4 @@ def test_no_knob_is_lost_without_a_word(
 
 
 def test_the_page_of_knobs_is_of_now() -> None:
-    assert (paths.tree() / "docs" / "knobs.md").read_text() == page(), "make schemas"
+    assert (paths.tree() / FILE).read_text() == page(), "make schemas"

@@ -75,7 +75,7 @@ def package(
     jobs: Annotated[int | None, typer.Option(help="Compilers at once (default: CPUs).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make Debian packages of the patched kernel for a real machine (docs/install.md)."""
+    """Make Debian packages of the patched kernel: docs/howto/install-the-kernel.md."""
     reporter = Reporter()
     request = packages.PackageRequest(
         kernel=Request(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/knobs.md, made of the knobs themselves (make schemas)."""
+"""docs/reference/knobs.md, made of the knobs themselves (make schemas)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from skblab.knobs.base import Knob
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
 
+FILE = "docs/reference/knobs.md"
+
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Made by `make schemas` from runners/skblab/knobs/: change it there. -->
 # Knobs
 
-What an experiment file of [`skblab sweep`](sweep.md) can set. Each is read before it is set, and
+What an experiment file of [`skblab sweep`](../explain/sweep.md) can set. Each is read before it is set, and
 before and after each trial, and put back at the end, whatever happens. What a machine cannot do
 is said, and skipped.
 
@@ -41,4 +43,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    (paths.tree() / "docs" / "knobs.md").write_text(page())
+    (paths.tree() / FILE).write_text(page())
