@@ -123,7 +123,8 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 schemas: dev ## write results-schema/ and the pages of docs/reference/ anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
-	@$(VENV)/bin/python -m skblab.knobs.page
+	@$(VENV)/bin/python -m skblab_analysis.columns_page
+	@$(VENV)/bin/python -m skblab.pages
 
 .PHONY: golden
 golden: dev ## write the golden files of the tests anew; look at what changed, then commit it

@@ -25,7 +25,7 @@ bench = typer.Typer(
 @bench.command("patch")
 def patch(
     rows: Annotated[
-        str, typer.Option(help="Only these rows, apart by commas; see docs/explain/cost.md.")
+        str, typer.Option(help="Only these rows, apart by commas; see docs/reference/bench.md.")
     ] = "",
     packets: Annotated[
         int, typer.Option(min=500, max=100_000, help="Packets per counted trial.")

@@ -61,7 +61,7 @@ def sweep(
         typer.Option(
             metavar="FILE",
             help="Which machines, reached by ssh, and which of their ports are joined how: see "
-            "docs/explain/sweep.md. For --testbed hosts.",
+            "docs/reference/hosts.md. For --testbed hosts.",
             show_default=False,
         ),
     ] = None,
