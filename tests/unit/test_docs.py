@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The pages: their links lead somewhere."""
+"""The pages: their links lead somewhere, all are reached, and none is too long to be read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import pytest
 from skblab.lab import paths
 
 TREE = paths.tree()
+# Five screens.
+LONGEST, WIDTH = 250, 110
+FORMATS = "results-schema"
 _FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.DOTALL | re.MULTILINE)
 _CODE_BLOCK = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]+`")
@@ -58,6 +61,20 @@ def links(page: Path) -> Iterator[tuple[Path, str]]:
             yield ((page.parent / name).resolve() if name else page), anchor
 
 
+def reached(begin: set[Path]) -> set[Path]:
+    """Return some pages, and those that a link on one of them leads to."""
+    return begin | {target for page in begin for target, _ in links(page) if target.suffix == ".md"}
+
+
+def screen_lines(page: Path) -> int:
+    """Return how many lines of a screen a page takes, whose long lines go on in the next."""
+    return sum(max(1, -(-len(line) // WIDTH)) for line in page.read_text().splitlines())
+
+
+# Pages for readers; a table of all columns is looked into, not read.
+READ = tuple(page for page in pages() if page.name != "columns.md" or page.parent.name != FORMATS)
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(TREE)))
 def test_each_link_leads_somewhere(page: Path) -> None:
     broken = [
@@ -77,3 +94,27 @@ def test_a_link_and_a_heading_are_found(tmp_path: Path) -> None:
     )
     assert anchors(page) == {"the-page-once", "off", "off-1"}
     assert list(links(page)) == [(tmp_path / "other.md", "b"), (page, "off-1")]
+
+
+def test_no_page_is_longer_than_five_screens() -> None:
+    long = {str(page.relative_to(TREE)): screen_lines(page) for page in READ}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST} == {}
+
+
+def test_the_front_page_is_short() -> None:
+    assert len((TREE / "README.md").read_text().splitlines()) <= 100
+
+
+def test_each_page_is_two_clicks_from_the_front_page() -> None:
+    one = reached({TREE / "README.md"})
+    assert [str(page.relative_to(TREE)) for page in READ if page not in reached(one)] == []
+    assert TREE / "docs" / "README.md" in one
+
+
+def test_each_page_begins_with_its_answer() -> None:
+    """Behind the title comes a paragraph: no list, no table, no command."""
+    for page in READ:
+        text = re.sub(r"<!--.*?-->\n", "", page.read_text())
+        title, _, rest = text.partition("\n\n")
+        assert title.startswith("# "), page
+        assert re.match(r"[*`\w]", rest), f"{page}: {rest[:40]!r}"
