@@ -34,7 +34,7 @@ measures and how often. This one takes two minutes:
     least = 2                  # blocks, in fresh boots
     most = 2
     END
-    ./skblab sweep my-settings.toml --dry-run
+    ./skblab sweep my-settings.toml --exact --packets 5000 --dry-run
     ./skblab sweep my-settings.toml --exact --packets 5000
 
 skblab checks the file before it starts and names the line of each error. Then it checks what
