@@ -23,16 +23,22 @@ _CODE_BLOCK = re.compile(r"^(?: {4}|\t).*$", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"\]\(\s*(?P<target>[^)\s]+)\s*\)")
 _HEADING = re.compile(r"^#{1,6} +(?P<text>.+?) *#*$", re.MULTILINE)
+_NAMED = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 _ELSEWHERE = re.compile(r"[a-z]+:")
+
+
+def files(*patterns: str) -> tuple[Path, ...]:
+    """Return files of the project, as git knows them or would."""
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = subprocess.run(words, cwd=TREE, capture_output=True, text=True, check=True)
+    found = [TREE / name for name in sorted(set(listed.stdout.split("\0"))) if name]
+    return tuple(file for file in found if file.is_file())
 
 
 @cache
 def pages() -> tuple[Path, ...]:
-    """Return all pages of the project, as git knows them or would."""
-    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
-    listed = subprocess.run(words, cwd=TREE, capture_output=True, text=True, check=True)
-    found = [TREE / name for name in sorted(set(listed.stdout.split()))]
-    return tuple(page for page in found if page.is_file())
+    """Return all pages."""
+    return files("*.md")
 
 
 def prose(text: str) -> str:
@@ -83,6 +89,16 @@ def test_each_link_leads_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target))
     ]
     assert broken == []
+
+
+def test_each_page_that_a_file_names_is_there() -> None:
+    lost = set()
+    for file in files():
+        text = file.read_bytes().decode(errors="replace")
+        for match in _NAMED.finditer(text):
+            if not (TREE / match[0]).is_file():
+                lost.add(f"{file.relative_to(TREE)}: {match[0]}")
+    assert lost == set()
 
 
 def test_a_link_and_a_heading_are_found(tmp_path: Path) -> None:
