@@ -2,7 +2,7 @@
 """Reading a run folder: everything a report needs, checked.
 
 What is computed of it is each measure's: `summary.of(run)` of exact, throughput, rfc2544, latency,
-layers and work.
+layers, cpu and work.
 """
 
 from __future__ import annotations

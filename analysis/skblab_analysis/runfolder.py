@@ -42,8 +42,6 @@ from skblab_analysis.base.checked import (
 )
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.rows import Numbered
-from skblab_analysis.exact.rows import ExactTrial
-from skblab_analysis.exact.summary import ExactSummary, summarise
 from skblab_analysis.formats import heard, scripts
 from skblab_analysis.formats.heard import Heard
 from skblab_analysis.formats.journal import Event, Journal
@@ -175,13 +173,13 @@ class RunFolder:
             if of is not None:
                 of.check(document, max_unaccounted)
         except SkblabError as refusal:
-            self._refused([row], refusal)
+            self._refused(row, refusal)
             raise
         if ledger.exchange is not None and ends is not None:
             row = _over(row, ledger.exchange.delivered, **_sent(ledger.exchange, *ends))
         else:
             row = _over(row, ledger.ended)
-        self._append([row], _rows(series.from_document(trial, unit, document)), ledgers=[ledger])
+        self._append(row, _rows(series.from_document(trial, unit, document)), ledger)
         self.journal("recorded", trials=[trial], clock=clock)
         return ledger
 
@@ -206,11 +204,11 @@ class RunFolder:
             try:
                 refuse(found, max_unaccounted)
             except SkblabError as refusal:
-                self._refused([row], refusal)
+                self._refused(row, refusal)
                 raise
             napi = [] if ledgers else [series.of_napi(trial, "ns", one) for one in polls]
             layers = scripts.series(trial, "ns", document)
-            self._append([_over(row, found.ended)], _rows([*napi, *layers]), ledgers=[found])
+            self._append(_over(row, found.ended), _rows([*napi, *layers]), found)
             self.journal("recorded", trials=[trial], clock="wall")
             ledgers.append(found)
         return ledgers
@@ -224,23 +222,10 @@ class RunFolder:
         try:
             refuse(found, max_unaccounted)
         except SkblabError as refusal:
-            self._refused([row], refusal)
+            self._refused(row, refusal)
             raise
-        self._append([_over(row, found.ended)], (), ledgers=[found])
+        self._append(_over(row, found.ended), ledger=found)
         self.journal("recorded", trials=[found.trial], clock="wall")
-
-    def record_exact(self, trials: Sequence[ExactTrial]) -> ExactSummary:
-        """Record counted trials; returns the summary over all exact trials of the run."""
-        rows = [trial.row(number) for number, trial in enumerate(trials, self._trials)]
-        before = [ExactTrial.of_row(row) for row in self.again(TrialRow) if row.counted]
-        try:
-            summary = summarise([*before, *trials], self._document.plan.baseline)
-        except RefusedError as refusal:
-            self._refused(rows, refusal)
-            raise
-        self._append(rows)
-        self.journal("recorded", trials=[row.trial for row in rows], clock="exact")
-        return summary
 
     def record(self, measured: Measured) -> None:
         """Record a trial; RefusedError or RecordError, and invalid, if its numbers cannot be.
@@ -255,12 +240,12 @@ class RunFolder:
             rows = list(measured.rows(number))
         except ValidationError as error:
             refusal = RecordError(f"what was measured is not as expected: {faults(error)}")
-            self._refused([row], refusal)
+            self._refused(row, refusal)
             raise refusal from error
         except RefusedError as refusal:
-            self._refused([row], refusal)
+            self._refused(row, refusal)
             raise
-        self._append([row], rows)
+        self._append(row, rows)
         self.journal("recorded", trials=[number], clock=row.clock)
 
     def known(self, found: Iterable[Known]) -> None:
@@ -311,7 +296,7 @@ class RunFolder:
             "rate": rate,
         }
         invalid = parse(TrialRow, row, "an invalid trial").invalid(reason)
-        self._append([invalid])
+        self._append(invalid)
         self.journal("invalid", trials=[invalid.trial], reason=reason)
 
     def finish(
@@ -370,16 +355,13 @@ class RunFolder:
             }
         )
 
-    def _refused(self, rows: Sequence[TrialRow], refusal: Exception) -> None:
-        """Keep trials as invalid, with what was refused."""
-        self._append([row.invalid(str(refusal)) for row in rows])
-        self.journal("refused", trials=[row.trial for row in rows], reason=str(refusal))
+    def _refused(self, row: TrialRow, refusal: Exception) -> None:
+        """Keep a trial as invalid, with what was refused."""
+        self._append(row.invalid(str(refusal)))
+        self.journal("refused", trials=[row.trial], reason=str(refusal))
 
     def _append(
-        self,
-        trials: Sequence[TrialRow],
-        rows: Iterable[Numbered] = (),
-        ledgers: Sequence[Ledger] = (),
+        self, trial: TrialRow, rows: Iterable[Numbered] = (), ledger: Ledger | None = None
     ) -> None:
         """Write a record, whole or not at all.
 
@@ -388,20 +370,17 @@ class RunFolder:
         complaints, self._heard = self._heard, []
         known, self._known = self._known, []
         reason = heard.reason(complaints) if complaints else ""
-        good = any(row.state == "good" for row in trials)
+        good = trial.state == "good"
         if complaints:
-            trials = [row.invalid(reason) for row in trials]
-            rows, ledgers = (), ()
-        first = trials[0].trial
-        every = [*trials, *rows, *(one.row(first) for one in known)]
-        tables.write_part(self.path, tables.part(every, ledgers))
-        self._trials += len(trials)
+            trial, rows, ledger = trial.invalid(reason), (), None
+        every = [trial, *rows, *(found.row(trial.trial) for found in known)]
+        tables.write_part(self.path, tables.part(every, [ledger] if ledger else []))
+        self._trials += 1
         for row in every:
             if type(row) in self._again:
                 self._again[type(row)].append(row)
         if complaints:
-            numbers = [row.trial for row in trials]
-            self.journal(heard.EVENT, **heard.data(complaints, numbers))
+            self.journal(heard.EVENT, **heard.data(complaints, [trial.trial]))
             if good:
                 raise RefusedError(f"invalid, for a kernel complained during the trial: {reason}")
 

@@ -22,11 +22,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 import skblab_analysis
 from skblab_analysis.base import disk
-from skblab_analysis.base.checked import RecordError, read
+from skblab_analysis.base.checked import Closed, RecordError, read
 from skblab_analysis.base.errors import one_line
 from skblab_analysis.base.rows import Numbered, Table
 from skblab_analysis.base.whole import Whole
@@ -51,18 +51,14 @@ TABLES = tuple(_tables())
 TRIALS = TABLES[0]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PartTable(_Part):
+class PartTable(Closed):
     """A record's rows of one table."""
 
     version: Whole = Field(description="version of the table")
     columns: dict[str, list[Any]] = Field(description="values by column: columns.json says which")
 
 
-class Part(_Part):
+class Part(Closed):
     """The whole of a file in `parts/`: one record."""
 
     schema_: Literal["skblab.part/1", "skblab.part/2"] = Field(

@@ -68,10 +68,4 @@ static inline __u64 loglinear_lower(__u32 index)
 	return (__u64)(LOGLINEAR_SUB + index % LOGLINEAR_SUB) << s;
 }
 
-/* Number of values in a bucket. */
-static inline __u64 loglinear_width(__u32 index)
-{
-	return loglinear_lower(index + 1) - loglinear_lower(index);
-}
-
 #endif /* SKBLAB_LOGLINEAR_H */

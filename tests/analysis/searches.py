@@ -156,7 +156,8 @@ def finished_run(
     folder = RunFolder.create(results, "settings", plan(), synthetic=True)
     for one in searches() if made is None else made:
         folder.record(Benchmarked(one, tuple(tested)))
-    folder.journal("enough", blocks=3, reason="every interval is within 5.00% of its mean")
+    reason = "the scatter of rates and delays between blocks is within 5.00% of their means"
+    folder.journal("enough", blocks=3, reason=reason)
     return folder.finish(
         synthetic_run.environment(),
         {"searching": 812.4},

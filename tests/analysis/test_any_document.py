@@ -163,7 +163,7 @@ def test_a_trial_is_recorded_or_void(
         document if plain else json.dumps(document) for document in (layers, sent, got)
     )
     ledger = value_or_line(lambda: folder.record_probe(pathlat, said=(sender, receiver)))
-    folder.record_exact(synthetic_run.exact_trials())
+    synthetic_run.record_all(folder, synthetic_run.exact_trials())
     run = load(folder.path)
     assert len(run.trials) == 1 + len(synthetic_run.exact_trials())
     assert run.trials[0].state == ("invalid" if ledger is None else "good")

@@ -55,7 +55,6 @@ RECORDS: dict[str, Callable[[RunFolder], object]] = {
     "wall": wall,
     "probe": lambda folder: folder.record_probe(synthetic_run.pathlat(PACKETS), 1.0),
     "ledger": a_ledger,
-    "exact": lambda folder: folder.record_exact(synthetic_run.exact_trials()),
     "counted": lambda folder: folder.record(synthetic_run.exact_trials()[0]),
     "search": lambda folder: folder.record(search("rp_filter=1", 0, 1000.0)),
 }
@@ -131,7 +130,7 @@ def test_page_and_terminal_show_it(folder: RunFolder) -> None:
     folder.heard([WARNING])
     with pytest.raises(RefusedError):
         wall(folder)
-    folder.record_exact(synthetic_run.exact_trials())
+    synthetic_run.record_all(folder, synthetic_run.exact_trials())
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert (
         f"Trial 0 is invalid and in no figure: kernel warning (router): {WARNING.line}" in page.text

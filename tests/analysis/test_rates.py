@@ -17,6 +17,7 @@ from test_tables import text
 from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base import words
+from skblab_analysis.base.pictures import MUTED
 from skblab_analysis.load import load
 from skblab_analysis.report import findings, pictures
 from skblab_analysis.report.page import build_report
@@ -64,7 +65,8 @@ def test_what_was_found_is_said(tmp_path: Path) -> None:
         ">/sys/class/net/r0/threaded'",
         "False alarms in throughput, the baseline compared with itself: 0 of 1. About one "
         "comparison in twenty gives one.",
-        "It ended after 3 blocks: every interval is within 5.00% of its mean.",
+        "It ended after 3 blocks: the scatter of rates and delays between blocks is within 5.00% "
+        "of their means.",
     ]
 
 
@@ -112,9 +114,51 @@ def test_limits_that_are_not_the_devices_are_said(tmp_path: Path) -> None:
         "IPv4, 64 bytes, 1 flow: of 2 settings 1 had the tester for their limit, and not the "
         "router alone: these rates are what both carry together, and the router by itself may "
         "carry more.",
-        "IPv4, 64 bytes, 1 flow: with none no load at all was good in some block.",
+        "IPv4, 64 bytes, 1 flow: with none no load was good in any block.",
     ):
         assert sentence in found
+
+
+def test_a_setting_without_a_good_load_in_some_block_is_called_no_better(tmp_path: Path) -> None:
+    made = [*searches.searches(), searches.search("NAPI threads", 3, None)]
+    path = searches.finished_run(tmp_path, made)
+    found = said(path)
+    assert found[0] == "baseline forwards 80 800 packets/s (strict, IPv4, 64 bytes, 1 flow)"
+    assert (
+        "IPv4, 64 bytes, 1 flow: with NAPI threads a load was good in 3 of 4 blocks: its rate is "
+        "of these blocks, and whether it differs is not known."
+    ) in found
+    assert "No setting was significantly faster than baseline." in found
+    # It is neither called significant nor, for nothing is known of it, not significant.
+    assert not any("NAPI threads" in sentence for sentence in found if "ignificant" in sentence)
+    assert not any("NAPI threads +" in sentence for sentence in found)
+    table = text(*of_run(path)).replace(words.FIXED_SPACE, " ")
+    [row, *_] = [line for line in table.splitlines() if line.strip().startswith("NAPI threads")]
+    assert "in brackets: not significant, or not known" in table
+    assert "(+5.0 %)" in row and "3 of 4" in row and "no load" in row
+    [summary] = throughput_summary.of(load(path))
+    shown = picture(summary)
+    assert "NAPI threads, strict: 84 833 ±1 831 packets/s in 3 of 4 blocks, (+5.0" in (
+        shown.description
+    )
+    [drawn] = [line for line in shown.data.splitlines() if line.startswith('"NAPI threads"')]
+    assert f" {MUTED} " in drawn and '"84 833 (3 of 4 blocks)"' in drawn
+
+
+def test_nothing_differs_from_a_baseline_without_a_good_load_in_some_block(tmp_path: Path) -> None:
+    made = [*searches.searches(), searches.search("baseline", 3, None)]
+    found = said(searches.finished_run(tmp_path, made))
+    assert found[0] == (
+        "baseline forwards 80 800 packets/s (strict, in 3 of 4 blocks, IPv4, 64 bytes, 1 flow)"
+    )
+    assert (
+        "IPv4, 64 bytes, 1 flow: with baseline a load was good in 3 of 4 blocks: its rate is of "
+        "these blocks, and whether other settings differ from it is not known."
+    ) in found
+    # Strict and NDR may be of different blocks, and what the baseline differs from itself counts
+    # no more than what another does.
+    for words_of_a_result in ("ignificant", "below NDR", "Against baseline", "False alarms"):
+        assert not any(words_of_a_result in sentence for sentence in found)
 
 
 def test_nothing_that_any_load_passes_with_has_a_page(tmp_path: Path) -> None:

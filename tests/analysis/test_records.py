@@ -92,13 +92,8 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
         assert sorted(one.histogram.buckets.items()) == [tuple(pair) for pair in layer["buckets"]]
         assert one.histogram.total == layer["sum"]
     assert exact_trials(run) == synthetic_run.exact_trials()
-    assert [event.event for event in run.journal] == [
-        "created",
-        "attempt",
-        "recorded",
-        "recorded",
-        "finished",
-    ]
+    recordings = ["recorded"] * len(run.trials)
+    assert [event.event for event in run.journal] == ["created", "attempt", *recordings, "finished"]
     assert {path.name for path in (run.folder / "logs").iterdir()} == {
         "pathlat-0.json",
         "sender-0.json",
@@ -492,17 +487,17 @@ def test_a_stray_packet_at_the_sink_is_let_through() -> None:
 
 def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
     with pytest.raises(RefusedError, match="no exact trial has the baseline"):
-        folder.record_exact(_trials("rp_filter=1", 1000, 1000))
+        summarise(_trials("rp_filter=1", 1000, 1000), "rp_filter=0")
     (tester,) = [trial.model_copy(update={"part": "tester"}) for trial in _trials("none", 1000)]
     with pytest.raises(RefusedError, match="no exact trial holds the whole path"):
-        folder.record_exact([tester])
+        summarise([tester])
     with pytest.raises(RefusedError, match="no less than the whole path's 1000"):
-        folder.record_exact([*_trials("rp_filter=0", 1000), tester])
+        summarise([*_trials("rp_filter=0", 1000), tester])
     for packets in (99, 101):
         (odd,) = [trial.model_copy(update={"delivered": packets}) for trial in _trials("a", 1000)]
         with pytest.raises(RefusedError, match=f"the sink counted {packets} packets of 100 sent"):
-            folder.record_exact([odd])
-    assert {row.state for row in load(folder.path).trials} == {"invalid"}
+            folder.record(odd)
+    assert [row.state for row in load(folder.path).trials] == ["invalid"] * 2
 
 
 def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:
@@ -520,12 +515,12 @@ def test_torn_journal_line_is_cut_and_a_run_goes_on(folder: RunFolder) -> None:
 
 
 def test_a_record_that_was_cut_off_is_not_there(folder: RunFolder) -> None:
-    folder.record_exact(synthetic_run.exact_trials())
+    folder.record(synthetic_run.exact_trials()[0])
     [part] = (folder.path / "parts").iterdir()
     part.rename(part.with_name(f".{part.name}.1.part"))
     assert load(folder.path).trials == ()
     again = RunFolder.open(folder.path)
-    again.record_exact(_trials("rp_filter=0", 1000, 1000))
+    synthetic_run.record_all(again, _trials("rp_filter=0", 1000, 1000))
     assert len(load(folder.path).trials) == 2
     again.finish(synthetic_run.environment(), {})
     assert not (folder.path / "parts").exists()
@@ -544,12 +539,12 @@ def test_tables_cut_off_at_any_file_lose_nothing(
     whole, ends = disk.write_whole, 0
     for allowed in range(100):
         folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(), synthetic=True)
-        folder.record_exact(_trials("rp_filter=0", 1000))
+        synthetic_run.record_all(folder, _trials("rp_filter=0", 1000))
         RunFolder.open(folder.path).fail("of which the tables have a trial")
         folder = RunFolder.open(folder.path)
         documents = (synthetic_run.pathlat(300), synthetic_run.sender(300))
         folder.record_probe(documents[0], said=(documents[1], synthetic_run.receiver(300)))
-        folder.record_exact(_trials("rp_filter=1", 1000))
+        synthetic_run.record_all(folder, _trials("rp_filter=1", 1000))
         before, left = recorded(folder.path), iter(range(allowed))
 
         def write(path: Path, data: str | bytes, left: Iterator[int] = left) -> None:
@@ -565,7 +560,7 @@ def test_tables_cut_off_at_any_file_lose_nothing(
         monkeypatch.undo()
         assert recorded(folder.path) == before
         again = RunFolder.open(folder.path)
-        again.record_exact(_trials("rp_filter=1", 1000))
+        synthetic_run.record_all(again, _trials("rp_filter=1", 1000))
         again.finish(synthetic_run.environment(), {})
         assert load(folder.path).trials[:-1] == before[0]
         assert not (folder.path / "parts").exists()
@@ -575,8 +570,8 @@ def test_tables_cut_off_at_any_file_lose_nothing(
 
 
 def test_parts_that_are_in_the_tables_are_not_read_again(folder: RunFolder) -> None:
-    folder.record_exact(_trials("rp_filter=0", 1000, 1000))
-    folder.record_exact(_trials("rp_filter=1", 1000))
+    synthetic_run.record_all(folder, _trials("rp_filter=0", 1000, 1000))
+    synthetic_run.record_all(folder, _trials("rp_filter=1", 1000))
     before = recorded(folder.path)
     left = {part: part.read_bytes() for part in (folder.path / "parts").iterdir()}
     folder.finish(synthetic_run.environment(), {})
@@ -584,12 +579,12 @@ def test_parts_that_are_in_the_tables_are_not_read_again(folder: RunFolder) -> N
         part.parent.mkdir(exist_ok=True)
         part.write_bytes(content)
         assert recorded(folder.path) == before
-    assert sorted(part.name for part in left) == ["00000000.json", "00000002.json"]
+    assert sorted(part.name for part in left) == ["00000000.json", "00000001.json", "00000002.json"]
 
 
 def test_a_part_that_is_missing_or_torn_is_named(folder: RunFolder) -> None:
     for _ in range(3):
-        folder.record_exact(_trials("rp_filter=0", 1000))
+        synthetic_run.record_all(folder, _trials("rp_filter=0", 1000))
     first, second, _ = sorted((folder.path / "parts").iterdir())
     content = second.read_bytes()
     second.write_bytes(content[: len(content) // 2])
@@ -620,7 +615,7 @@ def test_failed_run_says_why(folder: RunFolder) -> None:
 def test_a_full_disk_hides_nothing_of_what_stopped_a_run(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder.record_exact(synthetic_run.exact_trials())
+    synthetic_run.record_all(folder, synthetic_run.exact_trials())
     whole = disk.write_whole
 
     def full(path: Path, data: str | bytes) -> None:
@@ -702,14 +697,14 @@ def test_a_line_of_the_journal_is_on_the_disk_before_anything_else_is_done(
 def test_full_disk_keeps_what_was_recorded(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder.record_exact(synthetic_run.exact_trials())
+    synthetic_run.record_all(folder, synthetic_run.exact_trials())
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SkblabError, match="the disk is full"):
-        folder.record_exact(synthetic_run.exact_trials())
+        synthetic_run.record_all(folder, synthetic_run.exact_trials())
     monkeypatch.undo()
     assert exact_trials(load(folder.path)) == synthetic_run.exact_trials()
     assert not list(folder.path.rglob("*.part"))
@@ -718,7 +713,7 @@ def test_full_disk_keeps_what_was_recorded(
 def write_for_ever(folder: RunFolder) -> None:
     while True:
         folder.journal("attempt")
-        folder.record_exact(synthetic_run.exact_trials())
+        synthetic_run.record_all(folder, synthetic_run.exact_trials())
         folder.fail("and goes on")
 
 
@@ -727,12 +722,12 @@ def test_killed_writer_leaves_a_readable_folder(tmp_path: Path) -> None:
     for _ in range(8):
         folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(), synthetic=True)
         job = partial(write_for_ever, folder)
-        folder.record_exact(synthetic_run.exact_trials())
+        synthetic_run.record_all(folder, synthetic_run.exact_trials())
         assert killed_after(rng.randrange(80), rng.uniform(1e-6, 2e-3), job)
         run = load(folder.path)
         assert len(run.trials) == run.document.trials >= each
         lengths.add(len(run.trials))
-        RunFolder.open(folder.path).record_exact(synthetic_run.exact_trials())
+        synthetic_run.record_all(RunFolder.open(folder.path), synthetic_run.exact_trials())
         assert len(load(folder.path).trials) == len(run.trials) + each
     # Kills came before and after more was recorded.
     assert len(lengths) > 2
@@ -754,7 +749,7 @@ def test_what_makes_no_row_is_one_clear_line(folder: RunFolder) -> None:
 
 
 def test_what_a_newer_skblab_has_written_is_never_compacted_away(folder: RunFolder) -> None:
-    folder.record_exact(_trials("rp_filter=0", 1000))
+    synthetic_run.record_all(folder, _trials("rp_filter=0", 1000))
     [part] = (folder.path / "parts").iterdir()
     written = json.loads(part.read_text())
     columns = written["tables"]["trials"]["columns"]

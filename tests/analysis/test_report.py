@@ -18,7 +18,7 @@ from skblab.lab.drawing import gnuplot
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.histogram import Histogram
-from skblab_analysis.base.pictures import Curve, distribution
+from skblab_analysis.base.pictures import COLOURS, MUTED, Curve, distribution
 from skblab_analysis.exact.picture import picture as exact_picture
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
@@ -160,9 +160,36 @@ def test_the_exact_picture_has_what_was_counted() -> None:
         for boot in range(2)
     ]
     _, first, second = exact_picture(summarise(trials)).data.splitlines()
-    # Tester, whole, and what it differs from the first.
-    assert first == '"baseline" 4.000 10.000 0.000 "10.0" "baseline"'
-    assert second.startswith('"more" 4.000 13.000 3.000 "13.0" "+3.0 (+')
+    # Tester, whole, what it differs from the first, and the colour of that.
+    assert first == f'"baseline" 4.000 10.000 0.000 {MUTED} "10.0" "baseline"'
+    assert second == f'"more" 4.000 13.000 3.000 {COLOURS[1]} "13.0" "+3.0 (+30.0\u00a0%)"'
+
+
+def test_the_exact_picture_tells_which_differences_are_not_significant() -> None:
+    costs = {
+        "baseline": (100, 101),
+        "less": (60, 61),
+        "noisy": (100, 120),
+        "once": (130,),
+    }
+    trials = [
+        ExactTrial(setting=name, block=boot, packets=10, delivered=10, instructions=10 * cost)
+        for name, boots in costs.items()
+        for boot, cost in enumerate(boots)
+    ]
+    drawn = exact_picture(summarise(trials))
+    found = {}
+    for line in drawn.data.splitlines()[1:]:
+        setting, _, _, difference, colour, rest = line.split(" ", 5)
+        found[setting] = difference, int(colour), rest.split('" "')[1].replace("\u00a0", " ")
+    assert found['"less"'] == ("-40.000", COLOURS[2], '−40.0 (−39.8 %)"')
+    assert found['"noisy"'] == ("9.500", MUTED, '(+9.5, +9.5 %)"')
+    assert found['"once"'] == ("29.500", MUTED, '(+29.5, +29.4 %)"')
+    assert drawn.description.endswith(
+        "less differs from baseline by −40.0; "
+        "noisy differs from baseline by +9.5 (not significant); "
+        "once differs from baseline by +29.5 (of one boot: not known whether it differs)."
+    )
 
 
 def test_page_comes_from_the_folder_alone(tmp_path: Path) -> None:
@@ -194,7 +221,7 @@ def test_refused_trial_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
             synthetic_run.pathlat(200),
             said=(synthetic_run.sender(300), synthetic_run.receiver(200)),
         )
-    folder.record_exact(synthetic_run.exact_trials())
+    synthetic_run.record_all(folder, synthetic_run.exact_trials())
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert "Trial 0 is invalid and in no figure: the ledger does not close" in page.text
     assert "rp_filter=1 costs 350" in page.text

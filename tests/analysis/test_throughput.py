@@ -106,13 +106,17 @@ def test_a_setting_without_a_good_load_has_no_rate(tmp_path: Path) -> None:
     assert widest(by_setting(run.rows(FoundRow))) is None
 
 
-def test_a_setting_that_carries_nothing_in_some_block_is_not_the_best(tmp_path: Path) -> None:
+def test_a_setting_that_carries_nothing_in_some_block_is_not_significant(tmp_path: Path) -> None:
     threads = searches.search("NAPI threads", 3, None, judgement="no good load")
     path = searches.finished_run(tmp_path, [*searches.searches(), threads])
     strict = goal(path)
     change = strict.change("NAPI threads")
-    assert change is not None and change.difference.significant
+    assert change is not None
+    assert (change.difference.significant, change.difference.why) == (None, "some blocks")
+    assert change.difference.effect == pytest.approx(0.04992, abs=1e-5)
     assert strict.best is None
+    others = {other.setting: other.difference.significant for other in strict.changes}
+    assert others["netfilter: 100 rules in FORWARD"] is True
     limits = {row.setting: row.limit for row in rows(strict)}
     assert limits["NAPI threads"] == "no load"
     assert limits["baseline"] == "device"

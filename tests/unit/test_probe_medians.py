@@ -56,13 +56,3 @@ def test_samples_meet_the_quickest_hooks() -> None:
     assert comparable([], patched=True) == []
     names = [one.name for one in comparable(BACKENDS, patched=False)]
     assert names == ["hooks by fentry", "hooks by kprobe", "bpftrace hooks", "stap hooks"]
-
-
-def test_all_that_run_on_one_kernel_meet_there() -> None:
-    names = [backend.name for backend in BACKENDS if backend.name != "histograms"]
-    found = comparable(BACKENDS, patched=True, patches=True)
-    assert [backend.name for backend in found] == names
-    hooks = [backend for backend in BACKENDS if not backend.patched]
-    assert comparable(hooks, patched=True, patches=True) == hooks
-    assert comparable(hooks, patched=False, patches=False) == hooks
-    assert comparable(hooks, patched=False, patches=True) == []

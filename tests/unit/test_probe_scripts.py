@@ -16,7 +16,7 @@ from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
-from skblab.probe.verify.plan import BACKENDS, on_kernels, rounds
+from skblab.probe.verify.plan import BACKENDS, rounds
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.ledger import refuse
@@ -269,17 +269,6 @@ def test_back_ends_by_kprobes_are_verified_alone() -> None:
         ["hooks by kprobe"],
         ["stap hooks"],
     ]
-
-
-def test_back_ends_count_on_their_own_kernel_or_all_on_one() -> None:
-    each = on_kernels(BACKENDS, None)
-    assert [len(backends) for backends in each.values()] == [4, 4]
-    assert all(backend.patched == patched for patched in each for backend in each[patched])
-    assert on_kernels(BACKENDS, True) == {True: list(BACKENDS)}
-    hooks = [backend for backend in BACKENDS if not backend.patched]
-    assert on_kernels(hooks, False) == {False: hooks}
-    with pytest.raises(UsageError, match="--no-patches: samples, histograms, bpftrace samples, s"):
-        on_kernels(BACKENDS, False)
 
 
 def of_samples(*more: ScriptDocument, **forward: object) -> ScriptsDocument:

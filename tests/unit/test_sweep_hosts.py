@@ -319,6 +319,25 @@ def test_a_router_that_is_gone_for_good_can_be_forgotten(
     assert not place.exists()
 
 
+def test_a_router_whose_ssh_configuration_is_gone_can_be_forgotten(
+    file: hostsfile.HostsFile, tmp_path: Path
+) -> None:
+    config = tmp_path / "ways"
+    config.touch()
+    place = left_on(file.model_copy(update={"ssh_config": str(config)}))
+    config.unlink()
+    call = CliRunner().invoke
+    refused = call(app, ["cleanup"])
+    assert isinstance(refused.exception, SkblabError)
+    said = str(refused.exception)
+    assert f"{config}: no such file; mend it there; if root@router is gone for good: " in said
+    forgotten = call(app, said.rpartition("skblab ")[2].split())
+    assert forgotten.exit_code == 0
+    assert "forgotten: what a killed run left on root@router (" in forgotten.output
+    assert not place.exists()
+    assert call(app, ["cleanup"]).exit_code == 0
+
+
 def test_a_run_killed_before_it_took_anything_left_nothing(file: hostsfile.HostsFile) -> None:
     place = left_on(file, "this boot")
     (place / "undo.jsonl").unlink()

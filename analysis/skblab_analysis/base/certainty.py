@@ -8,8 +8,9 @@ blocks there could be. A difference is significant if its interval does not hold
 On the wall clock a difference is taken block by block first, so that what a whole block has in
 common cancels. Boots that count instructions have next to nothing in common, and are few: there
 the two settings are two samples, with Welch's degrees of freedom (B. L. Welch, Biometrika 34,
-1947), for one setting may well repeat worse than another. Rates and times differ by factors: their
-interval is that of the logarithm.
+1947), for one setting may well repeat worse than another. Where one has fewer boots, because some
+failed, the degrees of freedom are its own, the fewest that Welch's can be. Rates and times differ
+by factors: their interval is that of the logarithm.
 
 No interval is narrower than the resolution, which is what a figure may be off by however well
 blocks agree: the width of a search or of a histogram's bucket, the clock's unit, a count's chance.
@@ -37,9 +38,9 @@ AGAIN = "baseline again"
 # Figures by block, and those that are a count of how many.
 Sample = Mapping[int, float]
 Counts = Mapping[int, tuple[int, int]]
-# Of a difference that is not significant: of one block nothing is known; or what decides is the
-# resolution, wider than the scatter of the blocks, or that scatter.
-Why = Literal["one block", "resolution", "scatter"]
+# Of a difference that is not significant: of one block, or of only those blocks that have a figure,
+# nothing is known; or what decides is the resolution, wider than the blocks' scatter, or that.
+Why = Literal["one block", "some blocks", "resolution", "scatter"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,9 @@ class Difference:
     `detectable` is the smallest detectable difference: a true one so great is significant in 80 %
     of such runs. It is greater than half of the interval, which a true one so great exceeds in half
     of them (L. A. Currie, Analytical Chemistry 40, 1968).
+
+    `partial`: either was measured in further blocks and had no figure there. Blocks that have one
+    are the better ones, and their interval is not that of all blocks there could be.
     """
 
     effect: float
@@ -95,6 +99,7 @@ class Difference:
     detectable: float | None
     blocks: int
     relative: bool = False
+    partial: bool = False
 
     @property
     def margin(self) -> float | None:
@@ -113,8 +118,10 @@ class Difference:
 
     @property
     def significant(self) -> bool | None:
-        """Whether it is significant; None of a single block, of which it is not known."""
-        return None if self.low is None or self.high is None else not self.low <= 0 <= self.high
+        """Whether it is significant; None of one block or if `partial`: it is not known."""
+        if self.partial or self.low is None or self.high is None:
+            return None
+        return not self.low <= 0 <= self.high
 
     @property
     def why(self) -> Why | None:
@@ -123,6 +130,8 @@ class Difference:
             return None
         if self.noise is None:
             return "one block"
+        if self.partial:
+            return "some blocks"
         return "resolution" if self.resolution > self.noise else "scatter"
 
     @property
@@ -255,12 +264,15 @@ def _logarithms(sample: Sample) -> Sample:
 
 
 def _standard_error(samples: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """Return that of a sum or difference of means, and Welch's degrees of freedom."""
+    """Return that of a sum or difference of means, and its degrees of freedom.
+
+    They are Welch's, or those of the smaller sample: of two figures that scatter more than many
+    others, their scatter is hardly known, and Welch's would alarm twice as often as promised.
+    """
     parts = [(variance(values) / len(values), len(values) - 1) for values in samples]
     whole = sum(part for part, _ in parts)
-    # Of two samples without any scatter: those of the smaller one.
     freedom = min(own for _, own in parts) + 0.0
-    if whole:
+    if whole and len({own for _, own in parts}) == 1:
         freedom = whole**2 / sum(part**2 / own for part, own in parts)
     return math.sqrt(whole), freedom
 

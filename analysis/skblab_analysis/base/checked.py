@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The two ways records say no, and how a validation failure becomes one line."""
+"""Documents, the two ways records say no, and how such a failure becomes one line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
 Model = TypeVar("Model", bound=BaseModel)
 
 SHOWN_FAULTS = 3
+
+
+class Closed(BaseModel):
+    """Part of a document: it never changes, and a field that is not known is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class RecordError(UsageError):

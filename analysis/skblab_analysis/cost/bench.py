@@ -18,7 +18,7 @@ A row is refused unless each point was seen exactly once for every packet sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Literal
@@ -95,9 +95,6 @@ class Ratio:
     difference: Difference
     off_kpps: float
     on_kpps: float
-
-
-Cells = Mapping[tuple[str, Part, Family], Cell]
 
 
 def cells(trials: Sequence[Trial]) -> dict[tuple[str, Part, Family], Cell]:

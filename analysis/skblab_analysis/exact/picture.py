@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The picture of instructions per packet by setting."""
+"""The picture of instructions per packet by setting.
+
+A difference that is not significant, or of which that is not known, is muted and in brackets.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from skblab_analysis.base.pictures import Picture, linear, quoted, ticks
+from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.pictures import COLOURS, MUTED, Picture, linear, quoted, ticks
 from skblab_analysis.base.words import number, share, signed
 from skblab_analysis.exact.summary import ExactSummary
+
+# What a setting costs.
+MORE, LESS = COLOURS[1], COLOURS[2]
+# Said of a difference of one block.
+UNKNOWN = " (of one boot: not known whether it differs)"
+# What is said of a difference that is significant, is not, or of which it is not known.
+DOUBTS = {True: "", False: " (not significant)", None: UNKNOWN}
 
 
 def picture(exact: ExactSummary, suffix: str = "") -> Picture:
@@ -21,12 +32,10 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
         tester = exact.tester(cost)
         difference = differences.get(cost.setting)
         value = difference.effect if difference else 0.0
-        words = "baseline"
-        if difference:
-            words = f"{signed(value, 1)} ({share(difference.share, 1, sign=True)})"
+        words = _words(difference) if difference else "baseline"
         lines.append(
             f"{quoted(cost.setting)} {tester.mean if tester else 0.0:.3f} {cost.mean:.3f} "
-            f"{value:.3f} "
+            f"{value:.3f} {_colour(difference)} "
             f"{quoted(number(cost.mean, 1))} {quoted(words)}\n"
         )
     values = [change.difference.effect for change in exact.differences]
@@ -47,8 +56,19 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
             "diff_max": high * 1.05,
             "diff_ticks": ticks(linear(low, high), ""),
         },
-        data="# setting tester whole difference text text\n" + "".join(lines),
+        data="# setting tester whole difference colour text text\n" + "".join(lines),
     )
+
+
+def _words(difference: Difference) -> str:
+    effect, part = signed(difference.effect, 1), share(difference.share, 1, sign=True)
+    return f"{effect} ({part})" if difference.significant else f"({effect}, {part})"
+
+
+def _colour(difference: Difference | None) -> int:
+    if difference is None or not difference.significant:
+        return MUTED
+    return MORE if difference.effect > 0 else LESS
 
 
 def _in_words(exact: ExactSummary) -> str:
@@ -57,7 +77,7 @@ def _in_words(exact: ExactSummary) -> str:
     ]
     parts += [
         f"{change.setting} differs from {exact.baseline.setting} by "
-        f"{signed(change.difference.effect, 1)}"
+        f"{signed(change.difference.effect, 1)}{DOUBTS[change.difference.significant]}"
         for change in exact.differences
     ]
     return "; ".join(parts) + "."

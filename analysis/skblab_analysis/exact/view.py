@@ -13,13 +13,10 @@ from skblab_analysis.base.certainty import AGAIN, Change, Difference, false_alar
 from skblab_analysis.base.differences import alarms_text
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
-from skblab_analysis.exact.picture import picture
+from skblab_analysis.exact.picture import UNKNOWN, picture
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
-
-# Said of a difference of one block.
-UNKNOWN = " (of one boot: not known whether it differs)"
 
 
 def exact_table(exact: ExactSummary) -> Table:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.run import Environment, Timing
 
@@ -19,11 +20,7 @@ RowName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_
 Group = Literal["patch", "tool", "napi", "alternative"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Trial(_Part):
+class Trial(Closed):
     """One counted run of packets."""
 
     row: RowName = Field(description="the row it belongs to")
@@ -41,7 +38,7 @@ class Trial(_Part):
         return self.instructions / self.packets
 
 
-class Proof(_Part):
+class Proof(Closed):
     """That a row's reader did its work: packets it saw at each point, and how many it had to."""
 
     row: RowName
@@ -61,7 +58,7 @@ class Proof(_Part):
         ]
 
 
-class Row(_Part):
+class Row(Closed):
     """One row of the table."""
 
     name: RowName
@@ -75,7 +72,7 @@ class Row(_Part):
     refused: str = Field(default="", description="why the row has no figures; empty: it has")
 
 
-class WallPair(_Part):
+class WallPair(Closed):
     """Forwarding throughput in wall time, off and on, one after the other."""
 
     family: Family
@@ -85,7 +82,7 @@ class WallPair(_Part):
     on_kpps: float = Field(gt=0, description="thousand packets per second, stamps on")
 
 
-class BenchDocument(_Part):
+class BenchDocument(Closed):
     """The whole of `bench.json`."""
 
     schema_: Literal["skblab.bench/1"] = Field(default="skblab.bench/1", alias="schema")

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeInt,
     StringConstraints,
@@ -19,7 +17,7 @@ from pydantic import (
 )
 
 from skblab_analysis.base import textfile, tomlfile
-from skblab_analysis.base.checked import RecordError, parse
+from skblab_analysis.base.checked import Closed, RecordError, parse
 
 FILE = Path(__file__).resolve().parents[3] / "probes" / "catalogue.toml"
 # The oldest kernel that hooks without `since` are for.
@@ -47,11 +45,7 @@ def version(text: str) -> tuple[int, int]:
         raise RecordError(f"{text!r} is no kernel version; expected such as 6.12") from error
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Argument(_Part):
+class Argument(Closed):
     """Which argument of a function or tracepoint is the packet (or the NAPI instance)."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*$")] = Field(
@@ -67,7 +61,7 @@ class Argument(_Part):
         return self
 
 
-class Instead(_Part):
+class Instead(Closed):
     """Where kprobes see a point for which they are no good at the hook's own place."""
 
     at: Annotated[str, StringConstraints(pattern=r"^entry:[a-z0-9_]+$")] = Field(
@@ -76,7 +70,7 @@ class Instead(_Part):
     skb: Argument = Field(description="the packet")
 
 
-class Hook(_Part):
+class Hook(Closed):
     """A place in the kernel where a probe can see a point."""
 
     at: Annotated[
@@ -136,7 +130,7 @@ class Hook(_Part):
         )
 
 
-class Point(_Part):
+class Point(Closed):
     """A point that packets pass, and the layer (the interval) that ends there."""
 
     name: Name
@@ -156,7 +150,7 @@ class Point(_Part):
         return self
 
 
-class PathOfPoints(_Part):
+class PathOfPoints(Closed):
     """A way through the stack."""
 
     name: Name
@@ -165,7 +159,7 @@ class PathOfPoints(_Part):
     usual_end: Name = Field(description="how it ends if all is well")
 
 
-class End(_Part):
+class End(Closed):
     """Where a packet ends, so that the next one at its address is not taken for it."""
 
     name: Name
@@ -173,7 +167,7 @@ class End(_Part):
     hooks: tuple[Hook, ...] = Field(min_length=1)
 
 
-class Catalogue(_Part):
+class Catalogue(Closed):
     """Every path, every point, every hook."""
 
     document: Literal["skblab.catalogue/1"] = Field(alias="schema")

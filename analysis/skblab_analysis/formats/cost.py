@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from skblab_analysis.base.certainty import Difference, difference
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.whole import Positive
 from skblab_analysis.formats.bench import PARTS, BenchDocument, Family, Part
 from skblab_analysis.formats.pathlat import Source
@@ -22,11 +23,7 @@ FAMILY: Family = 4
 FILE = "cost.json"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Probe(_Part):
+class Probe(Closed):
     """A probe whose cost is the same on one kernel: without filters, without late packets."""
 
     backend: Literal["bpf", "bpftrace", "stap"]
@@ -48,7 +45,7 @@ class Probe(_Part):
         return f"scripts of {self.backend} on {self.source}"
 
 
-class ExactCost(_Part):
+class ExactCost(Closed):
     """Instructions per packet that the probe adds, as rows of the benchmark on one kernel."""
 
     schema_: Literal["skblab.cost-exact/1"] = Field(default="skblab.cost-exact/1", alias="schema")
@@ -92,7 +89,7 @@ class ExactCost(_Part):
         return with_ - without
 
 
-class Pair(_Part):
+class Pair(Closed):
     """Two runs of the same load as fast as it goes, one after the other."""
 
     first: Literal["without", "with"] = Field(description="which of the two ran first")
@@ -100,7 +97,7 @@ class Pair(_Part):
     with_probe: float = Field(gt=0, description="packets or messages that arrived per second")
 
 
-class WallCost(_Part):
+class WallCost(Closed):
     """The throughput that the probe leaves, on the wall clock of one machine."""
 
     schema_: Literal["skblab.cost-wall/1"] = Field(default="skblab.cost-wall/1", alias="schema")
@@ -121,7 +118,7 @@ class WallCost(_Part):
         return found
 
 
-class CostDocument(_Part):
+class CostDocument(Closed):
     """The whole of `cost.json`: what is known of the cost of a run's probe."""
 
     schema_: Literal["skblab.cost/1"] = Field(default="skblab.cost/1", alias="schema")

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.checked import Closed, RefusedError
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.bench import Family, Part, Row, RowName
 from skblab_analysis.formats.run import Environment, Timing
@@ -31,11 +31,7 @@ CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
 AGREEMENT = 0.001
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Run(_Part):
+class Run(Closed):
     """One run of packets in one part of the work."""
 
     row: RowName = Field(description="the row it belongs to")
@@ -47,7 +43,7 @@ class Run(_Part):
     counted: Positive = Field(description="guest instructions by the counts of all functions")
 
 
-class Function(_Part):
+class Function(Closed):
     """What one function executes for a packet in either row."""
 
     name: str
@@ -60,7 +56,7 @@ class Function(_Part):
         return self.b - self.a
 
 
-class FunctionsDocument(_Part):
+class FunctionsDocument(Closed):
     """The whole of `functions.json`."""
 
     schema_: Literal["skblab.functions/1"] = Field(default="skblab.functions/1", alias="schema")

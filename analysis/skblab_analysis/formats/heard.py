@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt, PositiveInt
+from pydantic import Field, JsonValue, NonNegativeInt, PositiveInt
 
-from skblab_analysis.base.checked import parse
+from skblab_analysis.base.checked import Closed, parse
 
 EVENT = "kernel"
 # A kernel that warns of every packet has said it by then.
@@ -40,11 +40,7 @@ class Heard:
         return f"kernel {self.kind} ({self.machine}): {self.line}"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Line(_Model):
+class Line(Closed):
     """A line, and how often it came."""
 
     machine: str
@@ -58,7 +54,7 @@ class Line(_Model):
         return f"{Heard(self.machine, self.kind, self.line)}{times}"
 
 
-class Complaint(_Model):
+class Complaint(Closed):
     """What kernels complained of in one trial, or outside of any."""
 
     trials: tuple[NonNegativeInt, ...]

@@ -22,9 +22,9 @@ unaccounted for.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
-from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.checked import Closed, RefusedError
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.pathlat import (
     Hooks,
@@ -45,11 +45,7 @@ from skblab_analysis.layers.rows import Unit
 MAX_UNACCOUNTED = 0.1
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PointCount(_Part):
+class PointCount(Closed):
     """One point of a path: packets that had it stamped, and those that had not."""
 
     point: Name
@@ -57,7 +53,7 @@ class PointCount(_Part):
     not_seen: Whole
 
 
-class Exchange(_Part):
+class Exchange(Closed):
     """What sender and receiver say, in packets, and what the probe saw of these."""
 
     sent: Whole = Field(description="packets handed to the kernel")
@@ -126,7 +122,7 @@ class Exchange(_Part):
         return self
 
 
-class Ledger(_Part):
+class Ledger(Closed):
     """Every figure in packets, or paths of packets: one that is forwarded has a path for itself."""
 
     trial: Whole = Field(description="number of the trial in the run")

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
+from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.whole import Count
 from skblab_analysis.formats.ledger import Ledger
 from skblab_analysis.formats.pathlat import LayerDistribution, Name, NapiDistribution, PathName
@@ -22,10 +23,8 @@ ScriptName = Literal["receive", "forward", "napi"]
 Tool = Literal["bpftrace", "stap"]
 
 
-class Begun(BaseModel):
+class Begun(Closed):
     """Packets that hooks saw begin, and what became of those that came to no whole path."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     begun: Count
     again: Count = Field(description="came in anew, by a virtual device")
@@ -35,10 +34,8 @@ class Begun(BaseModel):
     under_way: Count = Field(description="had no end yet when the script stopped")
 
 
-class ScriptDocument(BaseModel):
+class ScriptDocument(Closed):
     """One script's figures. Times in nanoseconds, in the buckets of `pathlat`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_: Literal["skblab.script/1", "skblab.script/2"] = Field(
         default="skblab.script/2", alias="schema"
@@ -76,10 +73,8 @@ class ScriptDocument(BaseModel):
         return self
 
 
-class ScriptsDocument(BaseModel):
+class ScriptsDocument(Closed):
     """All scripts that ran at the same time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_: Literal["skblab.scripts/1"] = Field(default="skblab.scripts/1", alias="schema")
     scripts: tuple[ScriptDocument, ...]

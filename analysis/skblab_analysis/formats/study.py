@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import NonNegativeFloat, NonNegativeInt, ValidationError
 
-from skblab_analysis.base.checked import RecordError, parse
+from skblab_analysis.base.checked import Closed, RecordError, parse
 from skblab_analysis.base.errors import understood
 from skblab_analysis.base.whole import MOST_COUNTED, whole
 from skblab_analysis.formats.ledger import Ledger
@@ -38,10 +38,8 @@ class Packet:
     bytes: int
 
 
-class Counts(BaseModel):
+class Counts(Closed):
     """What a script says at its end: packets, but for `merged_bytes`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     begun: NonNegativeInt
     ended: NonNegativeInt
@@ -130,10 +128,8 @@ def ledger(
     )
 
 
-class Figures(BaseModel):
+class Figures(Closed):
     """One experiment in a study's figures; None where the study gives none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     experiment: str
     average_us: NonNegativeFloat

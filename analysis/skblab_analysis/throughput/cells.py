@@ -37,6 +37,11 @@ class RateCells:
         """Whether the difference is not significant."""
         return self.difference.startswith("(")
 
+    @property
+    def in_blocks(self) -> str:
+        """In how many blocks a load was good, if not in all."""
+        return f"in {self.blocks} blocks" if " of " in self.blocks else ""
+
 
 def rows(goal: GoalSummary, space: str = " ") -> list[RateCells]:
     """Return a row for every setting, and last ones for the tester if it was searched."""
@@ -66,7 +71,7 @@ def _cells(rate: Rate, goal: GoalSummary, space: str) -> RateCells:
         half="" if found is None or found.half is None else f"±{number(found.half, 0, space)}",
         difference=difference,
         difference_half=difference_half,
-        blocks=str(len(rate.blocks) + rate.none),
+        blocks=rate.of_blocks,
         # Whatever limits it in the other blocks.
         limit=LIMITS["no good load" if rate.none else rate.judgement],
     )

@@ -41,6 +41,7 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             marks += [*(f"{100 * value:.3f}" for value in (found.share, *reach)), str(colour)]
             ends += [100 * end for end in reach]
         words = ABSENT if rate.interval is None else number(rate.interval.mean)
+        words += f" ({rate.of_blocks} blocks)" if rate.none else ""
         difference, half = difference_words(main, rate.setting)
         said = f"{difference} {half}".strip()
         lines.append(" ".join([quoted(rate.setting), *marks, quoted(words), f"{quoted(said)}\n"]))
@@ -81,6 +82,7 @@ def _in_words(summary: ThroughputSummary) -> str:
     for goal in summary.goals:
         for row in rows(goal):
             figures = f"{row.rate} {row.half}".strip()
+            packets = f"packets/s {row.in_blocks}".strip()
             against = f", {row.difference} {row.difference_half}".rstrip(", ")
-            parts.append(f"{row.setting}, {goal.goal}: {figures} packets/s{against}")
+            parts.append(f"{row.setting}, {goal.goal}: {figures} {packets}{against}")
     return "; ".join(parts) + "."

@@ -5,13 +5,15 @@ A search is draft-ietf-bmwg-mlrsearch's. Its figure is the conditional throughpu
 second: what arrives at the greatest load that is good by a goal. Each block has one of each
 setting. Figures are compared within a goal and a traffic only. A search is sure to its width, and
 no better, however well blocks agree: that is the resolution of rates and of their differences.
+A setting that has no good load in some block has the rate of its other blocks, and whether that
+differs is not known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 
 from skblab_analysis.base import certainty
@@ -44,6 +46,12 @@ class Rate:
     interval: Interval | None
     judgement: Judgement | None
 
+    @property
+    def of_blocks(self) -> str:
+        """In how many of its blocks a load was good: "3", or "2 of 3"."""
+        good = len(self.blocks)
+        return f"{good} of {good + self.none}" if self.none else str(good)
+
 
 @dataclass(frozen=True)
 class GoalSummary:
@@ -71,17 +79,13 @@ class GoalSummary:
 
     @property
     def best(self) -> Change | None:
-        """The setting with which most passes, if that is significantly more than with the baseline.
-
-        One with which no load was good in some block is none, however good its other blocks are.
-        """
+        """The setting with which most passes, significantly more than with the baseline."""
         better = [
             change
             for change in self.changes
             if change.difference.significant
             and change.difference.effect > 0
             and change.setting != AGAIN
-            if (rate := self.rate(change.setting)) is not None and not rate.none
         ]
         return max(better, key=lambda change: change.difference.share, default=None)
 
@@ -153,7 +157,8 @@ def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
         for rate in rates[1:]:
             difference = compare(rates[0].blocks, rate.blocks, width)
             if difference is not None:
-                changes.append(Change(rate.setting, difference))
+                partial = bool(rates[0].none or rate.none)
+                changes.append(Change(rate.setting, replace(difference, partial=partial)))
     return GoalSummary(
         goal=first.goal,
         loss_ratio=first.loss_ratio,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rates of settings: the rows of their tables, the page's section, and the sentences about them.
 
-A difference in brackets is not significant.
+A difference in brackets is not significant, or whether it is is not known.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from skblab_analysis.throughput.picture import picture
 from skblab_analysis.throughput.rows import FoundRow
 from skblab_analysis.throughput.summary import (
     GoalSummary,
+    Rate,
     ThroughputSummary,
     false_alarms,
     of,
@@ -59,6 +60,8 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
     table.caption = f"good: {goal_words(goal)}"
     if any(row.doubtful for row in made):
         table.caption += "; in brackets: not significant"
+    if any(change.difference.significant is None for change in goal.changes):
+        table.caption += ", or not known"
     return table
 
 
@@ -123,7 +126,7 @@ def headline(found: Sequence[ThroughputSummary]) -> str | None:
         rate = summary.main.rates[0]
         if rate.interval is not None:
             said = f"{rate.setting} forwards {spaced(rate.interval.mean)} packets/s"
-            return f"{said} ({summary.main.goal}, {summary.traffic})"
+            return f"{said} ({_by(summary.main, rate)}, {summary.traffic})"
     return None
 
 
@@ -152,17 +155,13 @@ def unseen(run: Run) -> list[str]:
                 "for their limit, and not the router alone: these rates are what both carry "
                 "together, and the router by itself may carry more."
             )
-        single = [rate.setting for rate in goal.rates if len(rate.blocks) == 1]
+        single = [rate.setting for rate in goal.rates if len(rate.blocks) == 1 and not rate.none]
         if single:
             said.append(
                 f"{summary.traffic}: {joined(single)} {_has(single)} a figure of one block only: "
                 "how sure it is, and whether it differs, is not known."
             )
-        none = [rate.setting for rate in goal.rates if rate.none]
-        if none:
-            said.append(
-                f"{summary.traffic}: with {joined(none)} no load at all was good in some block."
-            )
+        said += [f"{summary.traffic}: {sentence}" for sentence in _without_load(goal)]
     wide = [row for row in run.rows(FoundRow) if row.outcome == "regular" and not row.reached]
     if wide:
         said.append(f"{len(wide)} searches ended wider than was asked.")
@@ -177,7 +176,7 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
         return
     first = known[0].setting
     rates = [
-        f"{spaced(rate.interval.mean)} ({goal.goal})"
+        f"{spaced(rate.interval.mean)} ({_by(goal, rate)})"
         for goal in summary.goals
         if (rate := goal.rate(first)) is not None and rate.interval is not None
     ]
@@ -197,11 +196,35 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
         yield f"No setting was significantly faster than {goal.baseline}."
 
 
+def _by(goal: GoalSummary, rate: Rate) -> str:
+    """Return by which goal a rate is, and in how many blocks, if not in all."""
+    return f"{goal.goal}, in {rate.of_blocks} blocks" if rate.none else goal.goal
+
+
+def _without_load(goal: GoalSummary) -> Iterable[str]:
+    """Say of each setting that has no good load in some block what its figures are worth."""
+    for rate in goal.rates:
+        if not rate.none:
+            continue
+        if not rate.blocks:
+            yield f"with {rate.setting} no load was good in any block."
+            continue
+        known = "its rate is of these blocks"
+        if rate.setting == goal.baseline:
+            known += ", and whether other settings differ from it is not known"
+        elif goal.change(rate.setting) is not None:
+            known += ", and whether it differs is not known"
+        yield f"with {rate.setting} a load was good in {rate.of_blocks} blocks: {known}."
+
+
 def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
     """Say how far strict is below NDR: by losses that come in some trials and not in most."""
     by_name = {goal.goal: goal.rate(setting) for goal in summary.goals}
     strict, ndr = by_name.get("strict"), by_name.get("NDR")
     if strict is None or ndr is None or strict.interval is None or ndr.interval is None:
+        return
+    if strict.none or ndr.none:
+        # They are of different blocks.
         return
     gap = 1 - strict.interval.mean / ndr.interval.mean
     if gap > summary.main.width:

@@ -186,6 +186,4 @@ def older_head(row: Plain) -> Plain:
     return row | {"block": row["boot"], "boot_knobs": row["boot_knobs"] or ""}
 
 
-TABLES = (
-    Table(TrialRow, "trials", "one trial, good or invalid", version=2, older=_older, again=True),
-)
+TABLES = (Table(TrialRow, "trials", "one trial, good or invalid", version=2, older=_older),)

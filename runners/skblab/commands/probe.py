@@ -26,7 +26,7 @@ from skblab.probe.loads import Load, Traffic
 from skblab.probe.request import Request
 from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
-from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable, on_kernels
+from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
@@ -265,15 +265,6 @@ def verify_(
             help="Also compare the layers' medians, in instructions, with what each adds itself.",
         ),
     ] = True,
-    patches: Annotated[
-        bool | None,
-        typer.Option(
-            "--patches/--no-patches",
-            help="All on one kernel, with our series or without it. Default: hooks on the one "
-            "without it.",
-            show_default=False,
-        ),
-    ] = None,
     flavour: FlavourName = "stock",
 ) -> None:
     """Are the probes right? Counts known packets with every back end, to the packet.
@@ -290,18 +281,18 @@ def verify_(
         if name not in names:
             raise UsageError(f"--backend {name}: expected {', '.join(names)}")
     chosen = [one for one in BACKENDS if not backend or one.name in backend]
-    by_kernel = on_kernels(chosen, patches)
     reporter = Reporter()
     root = labroot.ensure(reporter)
     console = printer()
     wrong = []
-    for patched, some in by_kernel.items():
+    for patched in (True, False):
+        some = [backend for backend in chosen if backend.patched == patched]
         request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
         if some:
             found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
             console.print(verify.counts_table(found))
             wrong += [f"{one.backend}, {one.case}" for one in found if one.complaints]
-        some = comparable(chosen, patched=patched, patches=patches)
+        some = comparable(chosen, patched=patched)
         if medians_ and len(some) > 1:
             built = kernel.ensure(request, root, reporter)
             measured = medians.measure(built, some, root, reporter)

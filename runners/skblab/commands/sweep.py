@@ -108,7 +108,7 @@ def cleanup(
         typer.Option(
             "--forget",
             metavar="ROUTER",
-            help="If this router does not answer, forget what was left there: it is gone for good.",
+            help="If this router cannot be reached, forget what was left there.",
             show_default=False,
         ),
     ] = None,

@@ -18,8 +18,6 @@ from skblab_analysis.base import tomlfile
 
 FILE = "docs/figures.toml"
 FOLDER = "docs"
-# Beside the pages of that folder.
-OTHERS = ("README.md", "patches/v6.12/0000-cover-letter")
 
 
 class _Part(BaseModel):

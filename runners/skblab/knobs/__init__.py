@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Knobs: every setting that a sweep can set, as scripts that read, set and put it back.
 
-base.py      what a knob is, and the machine that it sets something on
+base.py      what a knob is; values.py: the values that it takes
 sysctl.py    kernel parameters
 ethtool.py   what a NIC's driver sets: rings, queues, coalescing, offloads
 rss.py       which queues RSS spreads flows over, and its key
 irq.py       which CPUs the interrupts of queues go to
 sysfs.py     what a device's folder in /sys has: RPS, XPS, RFS, threaded NAPI
-napi.py      threads of NAPI instances one by one: mode, CPUs, priority
+napi.py      threads of NAPI instances one by one: mode, CPUs, priority; by napi_netlink.py
 qdisc.py     the queue before the driver
 link.py      MTU, VLAN
 netfilter.py rules
@@ -16,5 +16,5 @@ processor.py governor, SMT
 load.py      load beside packets
 boot.py      what only a boot sets: kernel, its arguments, SELinux
 applying.py  all of that set on a machine, read back, and put back
-registry.py  all of them, by name
+registry.py  all of them, by name; page.py: their page in docs/
 """

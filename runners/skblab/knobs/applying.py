@@ -2,7 +2,7 @@
 """Knobs applied to a machine, read back, and put back whatever happens.
 
 Before a knob is set, the script that undoes it is in the undo journal, flushed to disk. A run
-that ends undoes what it did, last first; what a killed one left, `undo` does later.
+that ends undoes what it did, last first; what a killed one left, `Undo.replay` undoes later.
 """
 
 from __future__ import annotations

@@ -20,31 +20,21 @@ BPF_PROGRAMS = ("pathlat", "pktsink")
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, the probes checked against `built`."""
-    rust, bpf = _rust_key(labroot), _bpf_key(labroot)
+    key = store.digest([_rust_key(labroot), _bpf_key(labroot), built.key])
 
     def gather(folder: Path) -> None:
         (folder / "bin").mkdir()
         for name in RUST_PROGRAMS:
-            shutil.copy2(_rust(labroot, rust, reporter) / name, folder / "bin" / name)
+            shutil.copy2(ensure_traffic(labroot, reporter) / name, folder / "bin" / name)
         for name in BPF_PROGRAMS:
-            shutil.copy2(_bpf(labroot, bpf, reporter) / name, folder / "bin" / name)
+            shutil.copy2(ensure_probe(labroot, reporter) / name, folder / "bin" / name)
         labroot.run(
             ["/skblab/tools/pathlat", "--check", "--btf", "/skblab/kernel/vmlinux"],
             binds=[Bind(folder / "bin", "tools"), Bind(built.path, "kernel")],
             what="checking the probe against the kernel",
         )
 
-    return store.ensure("tools", store.digest([rust, bpf, built.key]), reporter, gather)
-
-
-def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
-    """Return a folder with the probe, for whatever kernel."""
-    return _bpf(labroot, _bpf_key(labroot), reporter)
-
-
-def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
-    """Return a folder with the traffic tools, for whatever kernel."""
-    return _rust(labroot, _rust_key(labroot), reporter)
+    return store.ensure("tools", key, reporter, gather)
 
 
 def _rust_key(labroot: LabRoot) -> str:
@@ -68,7 +58,10 @@ def contents(sources: Sequence[str]) -> Iterator[str | bytes]:
             yield file.read_bytes()
 
 
-def _rust(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
+def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the traffic tools, for whatever kernel."""
+    key = _rust_key(labroot)
+
     def build(folder: Path) -> None:
         reporter.say("compiling the traffic tools")
         registry = paths.cache() / "develop" / "cargo"
@@ -94,7 +87,10 @@ def _rust(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
     return store.ensure("rust", key, reporter, build)
 
 
-def _bpf(labroot: LabRoot, key: str, reporter: Reporter) -> Path:
+def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with the probe, for whatever kernel."""
+    key = _bpf_key(labroot)
+
     def build(folder: Path) -> None:
         reporter.say("compiling the probes")
         with reporter.step("probes"):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A computer that we talk to: transports, devices, inventory, counters, its kernel log."""
+"""A computer that we talk to: transports, guests, devices, counters, its kernel log."""

@@ -22,7 +22,6 @@ from skblab.lab.reporter import Reporter
 from skblab.selftests import tree
 from skblab.selftests.guestrun import Outcome, booter, run_all
 from skblab.selftests.ktap import loose
-from skblab_analysis.base.errors import SkblabError
 
 LIST = "own-tests.toml"
 SECONDS = 90
@@ -221,13 +220,3 @@ def _document(
             name: {"unpatched": pairs[name][-1][0], "patched": pairs[name][-1][1]} for name in names
         },
     }
-
-
-def excluded() -> dict[str, str]:
-    """Return what is not compared, by name, with the reason of its class."""
-    text = resources.files(__package__).joinpath(LIST).read_text()
-    classes = tomllib.loads(text)["excluded"]
-    found = {name: group["reason"] for group in classes for name in group["names"]}
-    if twice := sorted(found.keys() & limits().keys()):
-        raise SkblabError(f"{LIST}: both compared and excluded: {', '.join(twice)}")
-    return found

@@ -80,7 +80,7 @@ class Repeats(_Part):
         Field(
             gt=0,
             lt=1,
-            description="half of each 95 % interval over its mean at which the sweep ends",
+            description="half of each interval (by the blocks' scatter) over its mean, to end at",
         ),
     ] = None
     budget_minutes: Annotated[

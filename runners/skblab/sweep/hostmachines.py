@@ -51,6 +51,10 @@ AGAIN_SECONDS = 5
 WAY, UNDO, ID, TAKEN, BOOT = "hosts.json", "undo.jsonl", "id", "taken", "boot"
 
 
+class NoWayError(UsageError):
+    """The way to a testbed that is remembered leads nowhere, such as an SSH configuration gone."""
+
+
 def _base() -> Path:
     return paths.cache() / "hosts"
 
@@ -80,12 +84,12 @@ def _holds(place: Path) -> bool:
 
 
 def remembered(file: Path) -> HostsFile:
-    """Return the machines that a run was on; UsageError if they cannot be reached that way now."""
+    """Return the machines that a run was on; NoWayError if they cannot be reached that way now."""
     try:
         return HostsFile.model_validate_json(file.read_bytes())
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{file}: {why}; mend it there") from error
+        raise NoWayError(f"{file}: {why}; mend it there") from error
 
 
 def router_of(place: Path) -> str:
@@ -115,17 +119,16 @@ def _give_back_tester(place: Path, file: HostsFile) -> None:
 
 
 def forget(place: Path) -> None:
-    """Forget a testbed whose router cannot be reached; what its tester has is given back."""
-    file = remembered(place / WAY)
-    with contextlib.suppress(TransportError):
-        _give_back_tester(place, file)
+    """Forget a testbed whose router cannot be reached; its tester gives ports back if it can be."""
+    with contextlib.suppress(TransportError, NoWayError):
+        _give_back_tester(place, remembered(place / WAY))
     shutil.rmtree(place, ignore_errors=True)
 
 
 def put_back_all(reporter: Reporter, gone: str | None = None) -> int:
     """Put back what killed runs left on all hosts; return on how many testbeds that was.
 
-    `gone` is a router that is forgotten if it does not answer. SkblabError if something cannot be
+    `gone` is a router that is forgotten if it cannot be reached. SkblabError if something cannot be
     put back, after all else was.
     """
     wrong, count, routers = [], 0, []
@@ -134,7 +137,7 @@ def put_back_all(reporter: Reporter, gone: str | None = None) -> int:
         try:
             put_back(place, reporter)
             count += 1
-        except TransportError as error:
+        except (TransportError, NoWayError) as error:
             why = one_line(str(error))
             if router == gone:
                 forget(place)
@@ -315,7 +318,7 @@ class HostMachines:
             if (place / BOOT).exists() and (place / BOOT).read_text() == booted:
                 try:
                     put_back(place, self.reporter)
-                except TransportError as error:
+                except (TransportError, NoWayError) as error:
                     raise UsageError(
                         f"a killed run left settings on {self.file.router.ssh}, which it reached "
                         f"as {place / WAY} says and no longer can be: {one_line(str(error))}; "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""All that a sweep can measure. A new measure is one package of `measure/`, and a line here."""
+"""All that a sweep can measure. A new one is a module or package of `measure/`, and a line here."""
 
 from __future__ import annotations
 

@@ -2,14 +2,13 @@
 """Kernels: from a source tree, our patch series and `kconfig/` to a bootable, cached image."""
 
 from skblab.lab.kernel.build import ensure
-from skblab.lab.kernel.model import FLAVOURS, Flavour, Kernel, Record, Request, flavour
+from skblab.lab.kernel.model import FLAVOURS, Flavour, Kernel, Request, flavour
 from skblab.lab.kernel.registry import kernels
 
 __all__ = [
     "FLAVOURS",
     "Flavour",
     "Kernel",
-    "Record",
     "Request",
     "ensure",
     "flavour",

@@ -20,7 +20,11 @@ RATE = 10_000
 
 @dataclass(frozen=True)
 class Backend:
-    """A way to measure, and the kernel it is for."""
+    """A way to measure, and the kernel it is for.
+
+    Samples and histograms need our series. Hooks count without it: bpftrace cannot attach its own
+    to a kernel with it, in which the compiler inlines __napi_poll().
+    """
 
     name: str
     patched: bool
@@ -46,24 +50,6 @@ BACKENDS = (
 )
 
 
-def on_kernels(chosen: Sequence[Backend], patches: bool | None) -> dict[bool, list[Backend]]:
-    """Return which back ends count on which kernel, by whether that is patched.
-
-    `patches`: all on one kernel; UsageError for what the one without our series cannot do.
-    """
-    if patches is None:
-        return {
-            patched: [backend for backend in chosen if backend.patched == patched]
-            for patched in (True, False)
-        }
-    if not patches and (samplers := [backend.name for backend in chosen if backend.patched]):
-        raise UsageError(
-            f"--no-patches: {', '.join(samplers)} read what only the patched kernel has; expected "
-            "those that hook, such as --backend 'hooks by fentry'"
-        )
-    return {patches: list(chosen)}
-
-
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     """Return what runs at once: all for our kernel, so that they can be compared, and fentry's.
 
@@ -76,18 +62,16 @@ def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     return [group for group in groups if group]
 
 
-def comparable(
-    backends: Sequence[Backend], *, patched: bool, patches: bool | None = None
-) -> list[Backend]:
-    """Return those whose medians are compared on such a kernel: what runs there, see `on_kernels`.
+def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
+    """Return those whose medians are compared on a kernel with our series, or without it.
 
     Our kernel's samples meet the hooks as well: the quickest of them, which blur the least. Its own
     histograms tell nothing of the whole path of what came through veth, and are compared with the
     samples to the packet.
     """
-    here = on_kernels(backends, patches).get(patched, [])
+    here = [backend for backend in backends if backend.patched == patched]
     found = [backend for backend in here if backend.request.source != HISTOGRAMS]
-    if patched and patches is None and found:
+    if patched and found:
         found += [backend for backend in backends if backend.name == "hooks by fentry"]
     return found
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-SECONDS = 60.0
 OVERLOAD = 1.1
 AFTER = 0.5
 REPEATS = 5
