@@ -70,15 +70,16 @@ def parse(words: tuple[str, ...], *, whole: bool = True) -> None:
 
     One that is not whole may lack arguments and subcommands.
     """
-    command: Command | None = get_command(app)
+    command: Command = get_command(app)
     context = _made(command, "skblab", list(words), None, whole=whole)
     path: list[str] = []
     while isinstance(command, TyperGroup):
         rest = [*context._protected_args, *context.args]
         if not rest:
             return
-        name, command, rest = command.resolve_command(context, rest)
-        assert command is not None
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command = found
         path.append(str(name))
         context = _made(command, str(name), rest, context, whole=whole)
     for parameter, value in context.params.items():

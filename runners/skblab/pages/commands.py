@@ -37,7 +37,8 @@ def pages() -> dict[str, str]:
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     top = group.make_context("skblab", [], resilient_parsing=True)
-    made, rows = {}, []
+    made: dict[str, str] = {}
+    rows: list[str] = []
     for name in sorted(group.list_commands(top)):
         command = group.get_command(top, name)
         if command is None or command.hidden:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from skblab.pages.keys import cell, table
 from skblab.sweep.experiment import Experiment, Repeats, Setting
 from skblab.sweep.measures import MEASURES, PARTS
@@ -71,6 +73,6 @@ def page() -> str:
     return "".join(parts)
 
 
-def _section(name: str, model: type[Experiment | Traffic | Needs | Setting | Repeats]) -> str:
+def _section(name: str, model: type[BaseModel]) -> str:
     sentence = (model.__doc__ or "").partition("\n\n")[0]
     return f"\n### `{name}`\n\n{cell(sentence)}\n\n{table(model)}"
