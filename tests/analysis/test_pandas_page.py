@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The page about pandas: its code runs as it stands, on the stored example, and prints what it says."""
+"""The page about pandas: its code runs as it stands, on the stored example, and prints that."""
 
 from __future__ import annotations
 
