@@ -37,6 +37,6 @@ def test_the_code_prints_what_the_page_says(
                 exec(block["text"], names)
                 out = capsys.readouterr().out
             elif not block["kind"]:
-                assert block["text"] == out
+                assert block["text"].rstrip("\n") == out.rstrip("\n")
                 printed += 1
     assert printed == 6
