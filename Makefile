@@ -43,7 +43,7 @@ uninstall: ## remove what make install put into PREFIX
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' sh runners/install.sh uninstall
 
 .PHONY: package
-package: setup ## Debian packages of the patched kernel for a real machine (docs/install.md)
+package: setup ## Debian packages of the patched kernel: docs/howto/install-the-kernel.md
 	@$(SKBLAB) kernel package $(PACKAGE_ARGS)
 
 .PHONY: patches-check
@@ -130,11 +130,12 @@ format: dev ## rewrite Python, Rust and C as the formatters want it
 	@$(SKBLAB) format
 
 .PHONY: schemas
-schemas: dev ## write results-schema/, docs/catalogue.md and docs/knobs.md anew
+schemas: dev ## write results-schema/ and the pages of docs/reference/ anew
 	@$(VENV)/bin/python -m skblab_analysis.schemas
 	@$(VENV)/bin/python -m skblab.manual.schemas
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
-	@$(VENV)/bin/python -m skblab.knobs.page
+	@$(VENV)/bin/python -m skblab_analysis.columns_page
+	@$(VENV)/bin/python -m skblab.pages
 
 .PHONY: golden
 golden: dev ## write the golden files of the tests anew; look at what changed, then commit it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Writes docs/catalogue.md from probes/catalogue.toml, so that they cannot drift apart.
+"""Writes docs/reference/catalogue.md from probes/catalogue.toml, so that they cannot drift apart.
 
 python -m skblab_analysis.catalogue_page            write
 """
@@ -19,7 +19,7 @@ from skblab_analysis.formats.catalogue import (
     load,
 )
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "catalogue.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "catalogue.md"
 
 HEAD = f"""<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Made from probes/catalogue.toml by `make schemas`; change that instead. -->

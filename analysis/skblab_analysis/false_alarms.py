@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How often does a setting that changes nothing come out significant? See docs/method.md.
+"""How often does a setting that changes nothing come out significant? See docs/explain/method.md.
 
     python -m skblab_analysis.false_alarms           # of figures that are drawn, with noise as ours
     python -m skblab_analysis.false_alarms RUN...    # of run folders: A/A, real ones

@@ -26,7 +26,8 @@ def test_both_figures_with_their_clocks() -> None:
     assert said == (
         "What the probe itself costs (hooks): +2 950 instructions per forwarded packet, +5 040 per "
         "received one (exact, IPv4, on this kernel); throughput of udp with it 0.93 of without "
-        "(wall, 95 % interval 0.88 to 0.98, 5 pairs, under emulation). docs/cost.md has the method."
+        "(wall, 95 % interval 0.88 to 0.98, 5 pairs, under emulation). "
+        "docs/explain/probe-cost.md has the method."
     )
 
 

@@ -107,7 +107,7 @@ def test_its_cost_is_counted_once_for_a_kernel(
     assert sentence(found) in " ".join(done.stdout.split())
     assert found.own
     assert found.exact is not None
-    # The benchmark's row hooks has 2 155 and 3 554 (docs/cost.md).
+    # The benchmark's row hooks has 2 155 and 3 554 (docs/explain/cost-of-tools.md).
     assert 1000 < found.exact.forward < 6000
     assert 1500 < found.exact.receive < 10_000
     assert found.wall is not None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The experiment `quick` for real, on all that it can be run on here.
 
-docs/sweep.md promises five minutes. What a run takes depends on what else the machine does, so the
-plan is held to them, and JUnit's XML has what the run took.
+Its page promises five minutes. What a run takes depends on what else the machine does, so the plan
+is held to them, and JUnit's XML has what the run took.
 """
 
 from __future__ import annotations

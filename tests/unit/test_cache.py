@@ -375,7 +375,7 @@ def test_every_kind_is_known() -> None:
     assert found <= KINDS.keys()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/lab.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/files.md"])
 def test_pages_say_the_same_figures(page: str) -> None:
     text = (TREE / page).read_text()
     assert f"{sizes.NEED_GIB} GiB of disk" in text

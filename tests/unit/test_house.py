@@ -13,7 +13,7 @@ ANALYSIS = TREE / "analysis" / "skblab_analysis"
 
 # From the top: a package imports itself and those of lower floors, never one of its own floor.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("__main__",),
+    ("__main__", "pages"),
     ("manual",),
     ("cli",),
     ("commands",),

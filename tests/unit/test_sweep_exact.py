@@ -352,9 +352,9 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
 
 
 def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:
-    page = (paths.tree() / "docs" / "sweep.md").read_text()
+    page = (paths.tree() / "docs" / "reference" / "experiments.md").read_text()
     page = page.partition("| experiment |")[2].partition("\n\n")[0]
-    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| [`")}
     files = {file.stem: read(file) for file in SHIPPED.glob("*.toml")}
     assert set(rows) == set(files)
     for name, found in files.items():

@@ -200,5 +200,5 @@ def test_random_destinations_reach_the_share_of_routes_that_is_said(
     assert (first, last + 1) == (min(heads) << shift, (max(heads) + 1) << shift)
     found = [ipaddress.ip_network(one) for one in routeset.prefixes(family, 20_000)]
     share = sum(first <= int(one.network_address) <= last for one in found) / len(found)
-    assert words in (paths.tree() / "docs" / "sweep.md").read_text()
+    assert words in (paths.tree() / "docs" / "explain" / "sweep.md").read_text()
     assert share == pytest.approx(int(words.split()[1]) / 100, abs=0.01)

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from skblab import knobs
 from skblab.knobs import registry
 from skblab.knobs.base import UNABLE, Unable
-from skblab.knobs.page import page
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
-from skblab.lab import paths
 from skblab.machine.device import Device, Machine
 from skblab.testbeds import NETNS
 
@@ -265,7 +263,3 @@ def test_no_knob_is_lost_without_a_word(
     with pytest.raises((TypeError, ValueError), match=f"^{name}: {why.format(name)}"):
         registry.families()
     del sys.modules[name]
-
-
-def test_the_page_of_knobs_is_of_now() -> None:
-    assert (paths.tree() / "docs" / "knobs.md").read_text() == page(), "make schemas"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Is this difference real? The one answer that everything here gives: see docs/method.md.
+"""Is this difference real? The one answer that everything here gives: see docs/explain/method.md.
 
 A block is a repeat of everything, in a fresh boot, and has one figure of each setting: what changes
 from boot to boot is in the intervals. They are Student's (1908), of 95 %, for the mean of all

@@ -9,7 +9,7 @@ from skblab_analysis.base.checked import read
 from skblab_analysis.base.words import number, signed
 from skblab_analysis.formats.cost import FILE, CostDocument, WallCost
 
-METHOD = "docs/cost.md has the method."
+METHOD = "docs/explain/probe-cost.md has the method."
 
 
 def load(folder: Path) -> CostDocument | None:

@@ -26,7 +26,12 @@ bench = typer.Typer(
 
 @bench.command("patch")
 def patch(
-    rows: Annotated[str, typer.Option(help="Run only these rows, with commas between them.")] = "",
+    rows: Annotated[
+        str,
+        typer.Option(
+            help="Run only these rows, with commas between them: see docs/reference/bench.md."
+        ),
+    ] = "",
     packets: Annotated[
         int,
         typer.Option(min=500, max=100_000, help="Packets of each trial that counts instructions."),

@@ -18,7 +18,7 @@ from skblab_analysis.formats import functions as figures
 
 @bench.command("functions")
 def functions(
-    row: Annotated[str, typer.Option(help="The row to look into, such as on.")],
+    row: Annotated[str, typer.Option(help="The row to look into: see docs/reference/bench.md.")],
     against: Annotated[str, typer.Option(help="The row to compare it with, such as off.")],
     case: Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")] = "forward",
     family: Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")] = 4,

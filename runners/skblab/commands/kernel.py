@@ -89,7 +89,8 @@ def package(
 ) -> None:
     """Make Debian packages of the patched kernel for a real machine.
 
-    skblab prints what it had to change in your configuration, and the packages.
+    skblab prints what it had to change in your configuration, and the packages:
+    docs/howto/install-the-kernel.md.
 
     Example: `skblab kernel package --output /tmp/packages`
     """

@@ -79,7 +79,8 @@ def sweep(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --testbed hosts: the file that names your machines and their ports.",
+            help="With --testbed hosts: the file that names your machines and their ports, see "
+            "docs/reference/hosts.md.",
             show_default=False,
             rich_help_panel=TESTBED,
         ),

@@ -177,7 +177,7 @@ def documents() -> list[str]:
     tree = paths.tree()
     return [
         "README.md",
-        *(f"{FOLDER}/{file.name}" for file in sorted((tree / FOLDER).glob("*.md"))),
+        *(str(file.relative_to(tree)) for file in sorted((tree / FOLDER).rglob("*.md"))),
     ]
 
 

@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/knobs.md, made of the knobs themselves (make schemas)."""
+"""docs/reference/knobs.md, made of the knobs themselves (make schemas)."""
 
 from __future__ import annotations
 
 from skblab.knobs.base import Knob
 from skblab.knobs.registry import KNOBS
-from skblab.lab import paths
+
+FILE = "docs/reference/knobs.md"
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Made by `make schemas` from runners/skblab/knobs/: change it there. -->
 # Knobs
 
-What an experiment file of [`skblab sweep`](sweep.md) can set. Each is read before it is set, and
-before and after each trial, and put back at the end, whatever happens. What a machine cannot do
-is said, and skipped.
+A knob is what an [experiment file](experiment.md) can set. skblab reads each knob before it sets
+it, reads it again before and after each trial, and puts it back at the end, whatever happens. A
+setting that a machine cannot have is skipped, with the reason.
 
-Those of a boot are set by booting the guest anew, with another kernel or other kernel arguments;
-settings that have the same share a boot. On a machine that cannot be booted they are only compared.
+    [baseline]
+    rp_filter = 0
+
+Knobs that need a boot are set by booting the guest anew, with another kernel or other kernel
+arguments; settings that have the same share a boot. skblab never reboots your hosts: there it
+only checks them.
 
 | knob | values | what it does | needs |
 | --- | --- | --- | --- |
@@ -38,7 +43,3 @@ def page() -> str:
         for knob in sorted(KNOBS.values(), key=lambda knob: knob.name)
     ]
     return HEAD + "".join(rows)
-
-
-if __name__ == "__main__":
-    (paths.tree() / "docs" / "knobs.md").write_text(page())

@@ -73,13 +73,23 @@ else:
 class Repeats(_Part):
     """How often: until the interval is narrow enough, or `most`, or the budget is spent."""
 
-    least: Annotated[int, Field(ge=1, le=1000)] = 3
-    most: Annotated[int, Field(ge=1, le=1000)] = 3
+    least: Annotated[int, Field(ge=1, le=1000, description="fewest blocks, in fresh boots")] = 3
+    most: Annotated[int, Field(ge=1, le=1000, description="most blocks")] = 3
     width: Annotated[
-        float | None, Field(gt=0, lt=1, description="half of the 95 % interval, of the mean")
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            description="half of each interval (by the blocks' scatter) over its mean, to end at",
+        ),
     ] = None
-    budget_minutes: Annotated[float | None, Field(gt=0)] = None
-    warm_up_seconds: Annotated[float, Field(ge=0, le=600)] = 2.0
+    budget_minutes: Annotated[
+        float | None,
+        Field(gt=0, description="no further block begins that would end later than this"),
+    ] = None
+    warm_up_seconds: Annotated[
+        float, Field(ge=0, le=600, description="traffic at the begin of each boot, not measured")
+    ] = 2.0
 
     @model_validator(mode="after")
     def _ordered(self) -> Repeats:
@@ -93,8 +103,11 @@ class Repeats(_Part):
 class Setting(_Part):
     """A named setting: the baseline, but for `knobs`."""
 
-    name: Annotated[RecordedName, Field(min_length=1, max_length=60)]
-    knobs: Annotated[Knobs, Field(min_length=1)]
+    name: Annotated[
+        RecordedName,
+        Field(min_length=1, max_length=60, description="name of the setting in all tables"),
+    ]
+    knobs: Annotated[Knobs, Field(min_length=1, description="knobs that differ from the baseline")]
 
     @field_validator("name")
     @classmethod
@@ -109,12 +122,12 @@ class Setting(_Part):
 class Experiment(_Part):
     """An experiment file."""
 
-    name: RunName
-    question: Annotated[str, Field(min_length=1)]
-    seed: Whole = 1
+    name: Annotated[RunName, Field(description="name of the run's folder: a-z, 0-9, _ and -")]
+    question: Annotated[str, Field(min_length=1, description="what the report answers")]
+    seed: Annotated[Whole, Field(description="of the random order of settings")] = 1
     needs: Needs = Needs()
     traffic: Traffic = Traffic()
-    baseline: Knobs = {}
+    baseline: Annotated[Knobs, Field(description="knobs of what others are compared with")] = {}
     setting: tuple[Setting, ...] = ()
     matrix: Annotated[
         dict[Name, Annotated[tuple[Value, ...], Field(min_length=1)]],

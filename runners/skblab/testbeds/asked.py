@@ -54,14 +54,21 @@ class Needs(_Part):
 class Traffic(_Part):
     """What is sent: every combination is measured."""
 
-    family: tuple[Literal[4, 6], ...] = (4,)
+    family: Annotated[tuple[Literal[4, 6], ...], Field(description="IPv4, IPv6")] = (4,)
     frame: Annotated[
-        tuple[Frame, ...], Field(min_length=1, description="bytes with checksum, or a mix")
+        tuple[Frame, ...],
+        Field(
+            min_length=1, description="bytes with Ethernet's checksum, as RFC 2544 counts; or a mix"
+        ),
     ] = (64,)
-    flows: Annotated[tuple[Flows, ...], Field(min_length=1)] = (1,)
+    flows: Annotated[
+        tuple[Flows, ...], Field(min_length=1, description="UDP source ports, in turn")
+    ] = (1,)
     destinations: Annotated[
         tuple[Destinations, ...],
-        Field(min_length=1, description="one address, or random ones as routes of the Internet's"),
+        Field(
+            min_length=1, description="one address, or random ones, as large tables of routes need"
+        ),
     ] = ("fixed",)
 
     @model_validator(mode="after")

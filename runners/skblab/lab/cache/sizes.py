@@ -10,7 +10,7 @@ from skblab_analysis.base.errors import UsageError
 
 GIB = 2**30
 # From an empty cache to all of our kernels: lab root 2, source 2, kernels 4, what a build
-# needs while it runs 4. README and docs/lab.md say the same; a test compares them.
+# needs while it runs 4. README and docs/reference/files.md say the same; a test compares them.
 NEED_GIB = 12
 # What the cache may take, if SKBLAB_CACHE_GIB says nothing else.
 BOUND_GIB = 20.0

@@ -165,8 +165,8 @@ class AtRates(Section):
     """Trials at given rates, in packets a second."""
 
     rates: Annotated[
-        tuple[Annotated[int, Field(ge=1, description="packets a second")], ...],
-        Field(min_length=1),
+        tuple[Annotated[int, Field(ge=1)], ...],
+        Field(min_length=1, description="offered loads, in packets a second"),
         EachOnce,
     ]
     seconds: float

@@ -37,7 +37,7 @@ Stat = Mapping[int, Sequence[int]]
 class Cpu(AtRates):
     """CPU time per packet at given rates."""
 
-    seconds: Annotated[float, Field(ge=1, le=3600)] = 10.0
+    seconds: Annotated[float, Field(ge=1, le=3600, description="how long each trial lasts")] = 10.0
 
 
 def parse(printed: str) -> Stat:

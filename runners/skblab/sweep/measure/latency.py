@@ -39,10 +39,13 @@ MOST_RUN = 1 << 20
 class Latency(AtRates):
     """One-way latency, loss and anomalies at given rates."""
 
-    seconds: Annotated[float, Field(gt=0, le=86400)] = 10.0
+    seconds: Annotated[float, Field(gt=0, le=86400, description="how long each trial lasts")] = 10.0
     late_us: Annotated[
         tuple[Annotated[float, Field(gt=0)], ...],
-        Field(max_length=MOST_LATE, description="RFC 8578: 250 and 750"),
+        Field(
+            max_length=MOST_LATE,
+            description="microseconds from which on a packet is late (RFC 8578: 250 and 750)",
+        ),
         EachOnce,
     ] = (250.0, 750.0)
     run: Annotated[

@@ -34,7 +34,7 @@ PATHLAT = Program("pathlat", "router")
 class Layers(AtRates):
     """The layer probe at given rates."""
 
-    seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    seconds: Annotated[float, Field(gt=0, le=3600, description="how long each trial lasts")] = 5.0
 
 
 def request(machine: Machine) -> Request:

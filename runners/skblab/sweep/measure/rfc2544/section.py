@@ -20,16 +20,33 @@ class Rfc2544(Section):
     back-to-back, whose longest burst that is tried takes `burst_seconds`.
     """
 
-    latency_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    latency_repeats: Annotated[int, Field(ge=1, le=1000)] = latency.REPEATS
-    frame_loss_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
+    latency_seconds: Annotated[
+        float | None, Field(gt=0, le=3600, description="26.2: length of each stream")
+    ] = None
+    latency_repeats: Annotated[int, Field(ge=1, le=1000, description="streams")] = latency.REPEATS
+    frame_loss_seconds: Annotated[
+        float | None, Field(gt=0, le=3600, description="26.3: length of each trial")
+    ] = None
     frame_loss_step: Annotated[
-        float, Field(ge=frame_loss.FINEST, le=frame_loss.COARSEST, description="of the most")
+        float,
+        Field(
+            ge=frame_loss.FINEST,
+            le=frame_loss.COARSEST,
+            description="step between loads, as a share of the highest one",
+        ),
     ] = frame_loss.COARSEST
-    burst_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    burst_repeats: Annotated[int, Field(ge=1, le=1000)] = back_to_back.REPEATS
-    recovery_seconds: Annotated[float | None, Field(gt=0, le=3600)] = None
-    recovery_repeats: Annotated[int, Field(ge=1, le=1000)] = recovery.REPEATS
+    burst_seconds: Annotated[
+        float | None,
+        Field(gt=0, le=3600, description="26.4, back-to-back: length of the longest burst"),
+    ] = None
+    burst_repeats: Annotated[int, Field(ge=1, le=1000, description="searches for a burst")] = (
+        back_to_back.REPEATS
+    )
+    recovery_seconds: Annotated[
+        float | None,
+        Field(gt=0, le=3600, description="26.5: length of the overload, and of what follows"),
+    ] = None
+    recovery_repeats: Annotated[int, Field(ge=1, le=1000, description="trials")] = recovery.REPEATS
 
     @property
     def times(self) -> bool:

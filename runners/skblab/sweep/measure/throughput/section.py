@@ -21,17 +21,28 @@ LEAST_PER_SECOND = 1.0
 class Throughput(Section):
     """A search for the highest rate (draft-ietf-bmwg-mlrsearch)."""
 
-    goals: Annotated[tuple[Literal["strict", "ndr", "pdr"], ...], Field(min_length=1)] = (
-        *("strict", "ndr", "pdr"),
+    goals: Annotated[
+        tuple[Literal["strict", "ndr", "pdr"], ...],
+        Field(
+            min_length=1,
+            description="strict: no trial loses a packet; ndr: half of them lose none; pdr: half "
+            "lose at most 0.5 %; the first one compares settings",
+        ),
+    ] = ("strict", "ndr", "pdr")
+    seconds: Annotated[float, Field(gt=0, le=3600, description="how long each trial lasts")] = (
+        SECONDS
     )
-    seconds: Annotated[float, Field(gt=0, le=3600, description="of each trial")] = SECONDS
-    width: Annotated[float, Field(ge=0.001, lt=1, description="of the result, relative")] = 0.02
+    width: Annotated[
+        float, Field(ge=0.001, lt=1, description="relative width at which a search ends")
+    ] = 0.02
     trials: Annotated[
-        int, Field(ge=1, le=1000, description="that decide on a load, unless fewer do")
+        int, Field(ge=1, le=1000, description="most trials that decide on a load")
     ] = TRIALS
     confirm_seconds: Annotated[
         float | None,
-        Field(gt=0, le=3600, description="a last trial at the strict rate; RFC 2544: 60"),
+        Field(
+            gt=0, le=3600, description="length of a last trial at the strict rate (RFC 2544: 60)"
+        ),
     ] = None
 
     @model_validator(mode="after")

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""docs/reference/hosts.md: the keys of a hosts file, and what is done to the hosts."""
+
+from __future__ import annotations
+
+from skblab.pages.keys import table
+from skblab.testbeds.hostsfile import HostsFile, Router, Tester
+
+FILE = "docs/reference/hosts.md"
+HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
+<!-- Made by `make schemas` from runners/skblab/: change runners/skblab/pages/hosts.py there. -->
+# The hosts file
+
+A hosts file says which two machines a sweep uses, and how their ports are cabled. skblab takes
+the ports for as long as the sweep lasts, gives them back, and never reboots your hosts.
+
+    [router]                          # the device under test
+    ssh = "root@router"               # as ssh takes it: its keys, known hosts and configuration
+    in = "enp3s0f0"                   # joined to the tester's generator
+    out = "enp3s0f1"                  # joined to the tester's sink
+
+    [tester]                          # generator and sink: one machine, so that both have one clock
+    ssh = "root@tester"
+    generator = "enp3s0f0"
+    sink = "enp3s0f1"
+    loop = ["enp4s0f0", "enp4s0f1"]   # optional: two more ports, joined to each other
+
+Save it as `lab.toml`. This prints the plan, its time, and every command that would run on your
+machines:
+
+    ./skblab sweep quick --testbed hosts --hosts lab.toml --dry-run
+"""
+NEEDS = """
+## What the machines need
+
+You log in to both machines as root without a password. Both have `ip`, `tc`, `ethtool`,
+`nsenter`, `flock` and `sysctl`. The tester's kernel has pktgen, and BTF if you measure latency.
+skblab installs nothing.
+
+Take ports that nothing else uses. skblab refuses a port that has an address, a route, a qdisc of
+its own, or a device upon it such as a VLAN, or that is part of a bridge: a change of namespace
+would take these.
+
+## What skblab does to them
+
+**Ports.** skblab moves the ports into network namespaces. Addresses, routes, sysctls and rules of
+the testbed are in there: the machine's own are neither in the way nor in danger. A shell on each
+machine has the ports. It gives them back when the sweep ends, also when that is killed or the
+connection breaks, by the names that they had, up or down as they were. Their entries in
+`net.ipv4` and `net.ipv6` (`conf` and `neigh`) are written back. If the shell itself was killed,
+the next one there gives the ports back, or `skblab cleanup`.
+
+**Settings.** The sweep puts back settings of a card, of interrupts and of the whole machine. If
+it is killed, `skblab cleanup` does it, or the next sweep on the same router: skblab writes what
+undoes a setting to its cache before it makes the setting. After a reboot of the router there is
+nothing to undo. `skblab cleanup --forget ROUTER` is for a router that cannot be reached any more.
+
+**Boot settings.** skblab never reboots your hosts: it only checks boot settings, such as isolated
+CPUs or another kernel. A setting that wants something else is skipped, and the report says so.
+
+**Before the first trial** skblab asks the router what it is. `run.json` has it: kernel,
+processor, microcode, governor, mitigations, NUMA nodes, and of each port driver, firmware, rings,
+queues, offloads, coalescing and RSS. A hundred packets tell whether the cables are where the file
+has them. A run that you resume has to find the same kernels and processors.
+
+**A broken connection.** skblab waits ten minutes for it and does the trial again. Only one sweep
+at a time has a machine; skblab tells the other one who has it.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [
+        HEAD,
+        "\n## Keys\n\nBefore the tables:\n\n",
+        table(HostsFile, without=("router", "tester")),
+        f"\n`[router]`, the device under test:\n\n{table(Router)}",
+        f"\n`[tester]`, generator and sink:\n\n{table(Tester)}",
+        NEEDS,
+    ]
+    return "".join(parts)
