@@ -162,7 +162,7 @@ def test_the_exact_picture_has_what_was_counted() -> None:
     _, first, second = exact_picture(summarise(trials)).data.splitlines()
     # Tester, whole, what it differs from the first, and the colour of that.
     assert first == f'"baseline" 4.000 10.000 0.000 {MUTED} "10.0" "baseline"'
-    assert second == f'"more" 4.000 13.000 3.000 {COLOURS[1]} "13.0" "+3.0 (+30.0\u00a0%)"'
+    assert second == f'"more" 4.000 13.000 3.000 {COLOURS[1]} "13.0" "+3.0 (+50.0\u00a0%)"'
 
 
 def test_the_exact_picture_tells_which_differences_are_not_significant() -> None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What a setting costs: instructions per packet of tester and path, and the difference it makes.
 #
-# Set above: data, name, rows, all_max, all_ticks, diff_min, diff_max, diff_ticks.
+# Set above: data, name, rows, all_max, all_ticks, diff_min, diff_max, diff_ticks, share_of (what the
+# percentages are of).
 # Columns of the data: 1 setting, 2 tester, 3 tester + path, 4 difference from the first row, 5 its
 # colour, 6 text for the whole, 7 text for the difference.
 
@@ -54,7 +55,7 @@ set xrange [diff_min:diff_max]
 set xtics (@diff_ticks)
 unset label 2
 unset label 3
-set label 1 "Difference, instructions per packet"
+set label 1 "Difference (% of ".share_of.")"
 plot data using 4:(y($0)):(0):4:(bar_low($0)):(bar_top($0)):5 \
        with boxxyerror lc rgb variable, \
      data using (diff_min):(text_y($0)):1 with labels left textcolor rgb muted, \

@@ -32,7 +32,7 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
         tester = exact.tester(cost)
         difference = differences.get(cost.setting)
         value = difference.effect if difference else 0.0
-        words = _words(difference) if difference else "baseline"
+        words = _words(difference, exact) if difference else "baseline"
         lines.append(
             f"{quoted(cost.setting)} {tester.mean if tester else 0.0:.3f} {cost.mean:.3f} "
             f"{value:.3f} {_colour(difference)} "
@@ -55,13 +55,14 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
             "diff_min": low * 1.05,
             "diff_max": high * 1.05,
             "diff_ticks": ticks(linear(low, high), ""),
+            "share_of": "the path" if exact.of_path else "path + tester",
         },
         data="# setting tester whole difference colour text text\n" + "".join(lines),
     )
 
 
-def _words(difference: Difference) -> str:
-    effect, part = signed(difference.effect, 1), share(difference.share, 1, sign=True)
+def _words(difference: Difference, exact: ExactSummary) -> str:
+    effect, part = signed(difference.effect, 1), share(exact.share(difference), 1, sign=True)
     return f"{effect} ({part})" if difference.significant else f"({effect}, {part})"
 
 
