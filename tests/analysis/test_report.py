@@ -224,7 +224,7 @@ def test_refused_trial_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     synthetic_run.record_all(folder, synthetic_run.exact_trials())
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert "Trial 0 is invalid and in no figure: the ledger does not close" in page.text
-    assert "rp_filter=1 costs 350" in page.text
+    assert "Biggest cost: rp_filter=1, +350" in page.text
     assert "This run has not ended" in page.text
 
 

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN, Change, Difference, false_alarms
+from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text
-from skblab_analysis.base.tables import titled
+from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
-from skblab_analysis.exact.picture import UNKNOWN, picture
+from skblab_analysis.exact.picture import picture
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
@@ -22,7 +24,7 @@ from skblab_analysis.view import Cells, Section, View, suffix
 NO_TESTER = "the tester was not measured: every figure and percentage includes it"
 
 
-def exact_table(exact: ExactSummary) -> Table:
+def exact_table(exact: ExactSummary, identical: Collection[str] = ()) -> Table:
     """Return instructions per packet by setting with the difference and the repeat spread."""
     what = f", {exact.traffic}" if exact.traffic else ""
     table = titled(f"Exact cost (instructions per packet{what})")
@@ -39,7 +41,7 @@ def exact_table(exact: ExactSummary) -> Table:
         if alone and cost is exact.testers[0]:
             table.add_section()
         table.add_row(
-            escape(cost.setting),
+            named(cost.setting, identical),
             *((str(cost.trials), str(cost.boots)) if counted else ()),
             *_figures(cost, exact, by_setting.get(cost.setting)),
             _spread(cost),
@@ -138,24 +140,33 @@ def _repeats(cost: Cost) -> tuple[str, ...]:
     return number(cost.spread, 1, NARROW_SPACE), str(cost.trials), str(cost.boots)
 
 
-def headline(run: Run) -> str | None:
-    """Return the largest significant difference, else the largest of one block, else that none is.
-
-    The baseline again is no finding.
-    """
-    changes = [
-        (change, exact)
+def compared(run: Run) -> list[Comparison]:
+    """Return what settings cost beyond the baseline, of each traffic."""
+    return [
+        Comparison(
+            measure="instructions",
+            figure="instructions",
+            unit="instructions/packet",
+            baseline=exact.baseline.setting,
+            changes=exact.differences,
+            wording=_wording(" of the path" if exact.of_path else " of path and tester"),
+            traffic=exact.traffic,
+            path=exact.whole if exact.of_path else None,
+        )
         for exact in of(run)
-        for change in exact.differences
-        if change.setting != AGAIN
     ]
-    for significant, doubt in ((True, ""), (None, UNKNOWN)):
-        found = [pair for pair in changes if pair[0].difference.significant is significant]
-        if found:
-            return _cost(*max(found, key=lambda pair: abs(pair[0].difference.effect))) + doubt
-    if changes:
-        return f"No setting differs significantly from {changes[0][1].baseline.setting}"
-    return None
+
+
+def _wording(whole: str) -> Wording:
+    return Wording(
+        what="instructions",
+        noun="instructions a packet",
+        better=("save", f"{{}}{whole}"),
+        worse=("cost", f"{{}}{whole}"),
+        best="Biggest saving",
+        worst="Biggest cost",
+        whole=whole,
+    )
 
 
 def _sentences(exact: ExactSummary) -> Iterator[str]:
@@ -222,9 +233,10 @@ def _unseen(exact: ExactSummary) -> Iterator[str]:
 
 
 VIEW = View(
-    tables=lambda run: [exact_table(exact) for exact in of(run)],
+    tables=lambda run: [exact_table(exact, run.identical) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
-    headline=headline,
+    headline=lambda run: told.headline(compared(run), doubt="one block: it may be chance"),
+    compared=compared,
     sentences=lambda run: _all_sentences(of(run)),
     unseen=lambda run: [sentence for exact in of(run) for sentence in _unseen(exact)],
 )
