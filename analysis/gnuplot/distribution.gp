@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # How times are distributed: the share that is done by a time, and how rare the slower ones are.
 #
-# Set above: data, name, series, titles, colours, heavy (the number of the series to
-# draw thick), from, to, ticks, rarest, rare_ticks, what.
+# Set above: data, name, series, titles, narrow_titles, colours, heavy (the number of the series to
+# draw thick), legend_columns, from, to, ticks, rarest, rare_ticks, what.
 # The data has one block a series, in order; columns: 1 time (a bucket's upper bound),
 # 2 share of values no larger, 3 share of values larger.
 
 head = 44
 panel = head + 300
 legend = 44 + 20 * series
-# In three columns, or the longest names would be cut.
-legend_rows = (series + 2) / 3
+legend_rows = (series + legend_columns - 1) / legend_columns
 wide_legend = 26 + 22 * legend_rows
 wide_height = panel + wide_legend
 narrow_height = 2 * panel + legend
@@ -51,7 +50,7 @@ set label 1 what." slower than this time"
 set key textcolor rgb ink samplen 2 spacing 1.2 left Left reverse maxrows (narrow ? series : legend_rows)
 set key at screen 60 / width, screen (narrow ? legend - 16.0 : wide_legend - 12.0) / height
 plot for [i = 1:series] data index i - 1 using 1:($3 > 0 ? $3 : NaN) with lines \
-       lc rgb colours[i] lw thick(i) title titles[i]
+       lc rgb colours[i] lw thick(i) title (narrow ? narrow_titles[i] : titles[i])
 
 unset multiplot
 EOD

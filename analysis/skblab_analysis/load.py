@@ -25,6 +25,7 @@ from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.rows import BUCKETS, SeriesRow, Unit
 from skblab_analysis.layers.series import Series
+from skblab_analysis.settings.identical import identical
 from skblab_analysis.settings.rows import SettingRow
 from skblab_analysis.trials.rows import Clock, OfRow, OfTrial, TrialRow
 
@@ -65,6 +66,11 @@ class Run:
     def settings(self) -> tuple[SettingRow, ...]:
         """What knobs were found to be in each trial; none in runs of older versions."""
         return self.rows(SettingRow)
+
+    @cached_property
+    def identical(self) -> frozenset[str]:
+        """The settings that are the baseline's own state, as far as knobs were read."""
+        return identical(self.settings, self.trials, self.document.plan.baseline)
 
     def ledgers(self, clock: Clock = "wall") -> list[Ledger]:
         """Return the ledgers of a clock, one for each trial that has one and is of no sweep.

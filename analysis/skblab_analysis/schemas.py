@@ -16,7 +16,8 @@ import typer
 from pydantic import BaseModel
 
 from skblab_analysis.base.disk import write_whole
-from skblab_analysis.base.rows import Table
+from skblab_analysis.base.rows import Stored
+from skblab_analysis.comparison.rows import DERIVED
 from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.catalogue import Catalogue
 from skblab_analysis.formats.cost import CostDocument
@@ -50,11 +51,15 @@ MODELS: dict[str, type[BaseModel]] = {
 }
 
 
+# Those that a run is recorded in, and those made of them.
+ALL: tuple[Stored, ...] = (*TABLES, *DERIVED)
+
+
 def documents() -> dict[str, str]:
     """Return every file of results-schema/ that is made here: name to text."""
     made = {f"{name}.schema.json": _schema(model) for name, model in MODELS.items()}
     made["columns.json"] = _json(
-        {"$comment": LICENCE, "tables": [_table_json(table) for table in TABLES]}
+        {"$comment": LICENCE, "tables": [_table_json(table) for table in ALL]}
     )
     made["columns.md"] = _markdown()
     return made
@@ -74,7 +79,7 @@ def _json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _table_json(table: Table) -> dict[str, object]:
+def _table_json(table: Stored) -> dict[str, object]:
     return {
         "file": f"{table.file}.parquet",
         "row": table.row,
@@ -100,7 +105,7 @@ def _markdown() -> str:
         "Unit and sentence are also in each file, as the field metadata `unit` and `about`; all",
         "units as the file's metadata `units`, a JSON object.",
     ]
-    for table in TABLES:
+    for table in ALL:
         lines += [
             "",
             f"## {table.file}.parquet",
@@ -120,7 +125,7 @@ def _markdown() -> str:
 
 def _fill(example: Path) -> None:
     """Write a table without rows for each that the stored example has not, if it is there."""
-    for table in TABLES if example.is_dir() else ():
+    for table in ALL if example.is_dir() else ():
         if not (file := example / f"{table.file}.parquet").exists():
             pq.write_table(table.schema.empty_table(), file, compression="zstd")
 

@@ -195,7 +195,7 @@ def write_table(folder: Path, table: Table, rows: pa.Table) -> None:
     """Write a table whole; a later one without rows only in the place of one that is there."""
     path = folder / f"{table.file}.parquet"
     if rows.num_rows or not table.later or path.exists():
-        _write(path, rows)
+        write(path, rows)
 
 
 def drop_parts(folder: Path) -> None:
@@ -206,7 +206,8 @@ def drop_parts(folder: Path) -> None:
             shutil.rmtree(parts)
 
 
-def _write(path: Path, rows: pa.Table) -> None:
+def write(path: Path, rows: pa.Table) -> None:
+    """Write a parquet file whole; SkblabError in one line when the disk says no."""
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression="zstd")
     disk.write(path, buffer.getvalue())

@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.table import Table
 
+from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
@@ -56,6 +57,8 @@ class View:
     tables     for a terminal of 80 columns
     sections   of the page
     headline   the finding in one sentence without its full stop, None without any
+    compared   what settings differ from the baseline: all that tables and pictures have of it
+    summary    what a summary has to say before that, in a sentence or two
     sentences  the findings
     unseen     what could not be seen, in sentences
     best       settings to advise, the best of each traffic
@@ -65,6 +68,8 @@ class View:
     tables: Callable[[Run], Sequence[Table]] = _none
     sections: Callable[[Run], Sequence[Section]] = _none
     headline: Callable[[Run], str | None] = _unsaid
+    compared: Callable[[Run], Sequence[Comparison]] = _none
+    summary: Callable[[Run], Sequence[str]] = _none
     sentences: Callable[[Run], Sequence[str]] = _none
     unseen: Callable[[Run], Sequence[str]] = _none
     best: Callable[[Run], Sequence[str]] = _none

@@ -116,7 +116,7 @@ def test_a_block_at_another_rate_is_in_no_comparison(tmp_path: Path) -> None:
     assert change is not None and change.difference.blocks == 1
     figures = by_setting(trials(run.rows(TimesRow), run.trials))
     assert list(map(len, figures)) == [2, 1]
-    assert "in some block of slow: this CPU time is in no comparison" in " ".join(
+    assert "in some block of slow. Such a block is in no comparison" in " ".join(
         findings.unseen(run)
     )
 
@@ -127,12 +127,15 @@ def test_table_page_and_findings(tmp_path: Path) -> None:
     assert "CPU time (ns per packet, IPv4, 1 000 packets/s)" in shown
     assert "401 000" in shown and "(+0.5" in shown
     assert findings.headline(run) == (
-        "a packet takes 24.9\u00a0% less CPU time with quick than with baseline "
-        "(IPv4, 1 000 packets/s)"
+        "quick saves 24.9\u00a0% of a packet’s CPU time; "
+        "slow costs 24.9\u00a0% more CPU time a packet"
     )
+    assert findings.summary(run)[0].startswith("Biggest saving: quick, −24.9\u00a0%")
+    [compared] = findings.compared(run)
+    assert (compared.measure, compared.rate, compared.unit) == ("cpu", 1000, "ns/packet")
     said = " ".join(findings.sentences(run))
     assert "with baseline a packet takes 401\u202fµs of CPU time, 301\u202fµs of it in" in said
-    assert "False alarms in CPU time, the baseline compared with itself: 0 of 1." in said
+    assert "False alarms in CPU time: 0 of 1 comparisons of the baseline with itself." in said
     page = page_checks.check(build_report(run.folder, fake_gnuplot))
-    assert "What CPU time a packet takes" in page.text
+    assert "CPU time of a packet: IPv4, 1 000 packets/s" in page.text
     assert findings.best(run) == ["quick"]

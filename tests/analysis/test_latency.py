@@ -220,14 +220,19 @@ def test_the_tables_and_the_findings(run: Run) -> None:
         "Latency (µs, IPv4, 64 bytes, 1 flow, 1 000 packets/s)",
         "tester alone",
         "Late packets (IPv4, 64 bytes, 1 flow, 1 000 packets/s)",
-        "an anomaly: 2 late packets in a row or more",
+        "anomaly: 2 or more late packets in a row",
     ):
         assert words in text
     said = " ".join(findings.sentences(run)).replace(NARROW_SPACE, " ").replace(FIXED_SPACE, " ")
     assert "with baseline half of the packets take less than" in said
     assert "Its 99th percentile against baseline: quick −" in said
-    assert "False alarms in latency, the baseline compared with itself: 0 of 1" in said
-    assert "quick has a 99th percentile" in findings.headline(run)
+    assert "False alarms in latency: 0 of 1 comparisons of the baseline with itself." in said
+    assert "quick lowers the 99th percentile by" in findings.headline(run)
+    percentile, late = findings.compared(run)
+    assert (percentile.figure, percentile.unit) == ("p99", "ns")
+    assert late.figure.startswith("late from 250 ") and late.wording is None
+    # All but the baseline are in both.
+    assert len(percentile.changes) == len(late.changes) == len(BASE) - 1
 
 
 def test_what_is_shown_is_what_was_measured(run: Run) -> None:
@@ -238,8 +243,9 @@ def test_what_is_shown_is_what_was_measured(run: Run) -> None:
     assert shown["quick"].difference.startswith("−49.3")
     assert delays.headline([found]) is not None
     headline = str(delays.headline([found])).replace(FIXED_SPACE, " ")
-    assert headline.startswith("quick has a 99th percentile 49.3 %")
-    assert "below that of baseline" in headline
+    assert headline == (
+        "slow raises the 99th percentile by 51.1 %; quick lowers the 99th percentile by 49.3 %"
+    )
     late = [one for one in cells.late_rows(found) if one.setting == "slow"]
     assert [(one.late, one.runs, one.in_runs, one.longest) for one in late] == [
         ("135", "3", "15", "5"),
@@ -259,14 +265,14 @@ def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:
     said = said.replace(FIXED_SPACE, " ")
     # A bucket's width, and blocks that agree to a hundredth of it.
     assert "Not significant: same. Smallest detectable difference: 6.2 %." in said
-    assert "More blocks would detect no less with same: that is the resolution." in said
+    assert "With same more blocks detect no less: that is the resolution." in said
 
 
 def test_the_report_has_all_of_it(run: Run) -> None:
     page = build_report(run.folder, fake_gnuplot).read_text()
     for words in (
-        "How long it takes: IPv4, 64 bytes, 1 flow, 1 000 packets/s",
-        "Late packets, and anomalies: 2 of them in a row or more",
+        "Latency: IPv4, 64 bytes, 1 flow, 1 000 packets/s",
+        "Late packets, and anomalies: 2 or more late packets in a row",
         "slow: jitter",
         "To set quick",
         "echo 1 &gt;/quick",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.table import Table
 from synthetic_run import pathlat
 
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
@@ -132,8 +133,9 @@ def test_a_run_of_the_probe_is_kept(tmp_path: Path) -> None:
     run = load(folder.path)
     assert run.document.ledgers == (found,)
     assert run.of_trial(0)
-    titles = [str(table.title) for table in terminal.of_run(folder.path)]
-    assert titles[-1] == "Ledger (paths of packets)"
+    last = terminal.of_run(folder.path)[-1]
+    assert isinstance(last, Table)
+    assert last.title == "Ledger (paths of packets)"
 
 
 def test_a_refused_run_is_void_and_keeps_the_document(tmp_path: Path) -> None:

@@ -39,6 +39,13 @@ def _all(path: Path) -> list[str]:
     return [findings.headline(run), *findings.sentences(run), *findings.unseen(run)]
 
 
+def in_short(path: Path) -> list[str]:
+    return [
+        one.replace(words.FIXED_SPACE, " ").replace(words.NARROW_SPACE, " ")
+        for one in findings.summary(load(path))
+    ]
+
+
 def test_golden_tables_of_rates_fit_eighty_columns(tmp_path: Path) -> None:
     shown = text(*of_run(searches.finished_run(tmp_path)))
     golden_files.check("rates.txt", shown)
@@ -53,20 +60,32 @@ def test_golden_page_of_rates(tmp_path: Path) -> None:
 
 def test_what_was_found_is_said(tmp_path: Path) -> None:
     assert said(searches.finished_run(tmp_path))[:8] == [
-        "NAPI threads forwards 5.0 % more packets than baseline (strict, IPv4, 64 bytes, 1 flow)",
+        "netfilter: 100 rules in FORWARD forwards 36.4 % fewer packets; NAPI threads forwards "
+        "5.0 % more packets",
         "IPv4, 64 bytes, 1 flow: baseline forwards 80 800 (strict), 82 416 (NDR) and 84 032 (PDR) "
         "packets/s.",
-        "Its strict rate is 2.0 % below NDR: between the two most trials lose nothing, and some "
-        "do, in rare stalls.",
+        "Its strict rate is 2.0 % below NDR: between the two, most trials lose nothing, and some "
+        "lose packets in rare stalls.",
         "Against baseline (strict): NAPI threads +5.0 % ±1.0 % and netfilter: 100 rules in FORWARD "
         "−36.4 % ±0.6 %.",
         "Not significant: rp_filter=1, strict. Smallest detectable difference: 2.6 %.",
         "To set NAPI threads on this testbed’s router: ip netns exec router sh -ec 'echo 1 "
         ">/sys/class/net/r0/threaded'",
-        "False alarms in throughput, the baseline compared with itself: 0 of 1. About one "
-        "comparison in twenty gives one.",
-        "It ended after 3 blocks: the scatter of rates and delays between blocks is within 5.00% "
-        "of their means.",
+        "False alarms in throughput: 0 of 1 comparisons of the baseline with itself. One in twenty "
+        "is usual.",
+        "The run ended after 3 blocks: the scatter of rates and delays between blocks is within "
+        "5.00% of their means.",
+    ]
+
+
+def test_the_summary_has_the_largest_gain_and_loss_and_what_is_not_significant(
+    tmp_path: Path,
+) -> None:
+    assert in_short(searches.finished_run(tmp_path)) == [
+        "Biggest loss: netfilter: 100 rules in FORWARD, −36.4 % ±0.6 % (strict).",
+        "Biggest gain: NAPI threads, +5.0 % ±1.0 % (strict).",
+        "1 of 3 settings forwards over 1 % fewer packets; 1 of 3 forwards over 1 % more packets.",
+        "Not significant: rp_filter=1, strict (smallest detectable difference 2.6 %).",
     ]
 
 
@@ -88,12 +107,12 @@ def test_a_single_block_tells_no_difference(tmp_path: Path) -> None:
     found = said(path)
     assert found[0] == "baseline forwards 1 000 packets/s (strict, IPv4, 64 bytes, 1 flow)"
     assert (
-        "IPv4, 64 bytes, 1 flow: baseline and other have a figure of one block only: how sure it "
-        "is, and whether it differs, is not known."
+        "IPv4, 64 bytes, 1 flow: baseline and other have a figure of one block only. Its interval, "
+        "and whether it differs, are not known."
     ) in found
     # Nothing is known, and nothing is said of it.
     assert not any("significant" in one for one in found)
-    assert not any("compared with itself" in one for one in found)
+    assert not any("with itself" in one for one in found)
     assert "(+10.0 %)" in text(*of_run(path)).replace(words.FIXED_SPACE, " ")
 
 
@@ -110,10 +129,9 @@ def test_limits_that_are_not_the_devices_are_said(tmp_path: Path) -> None:
     ]
     found = said(searches.finished_run(tmp_path, made))
     for sentence in (
-        "IPv4, 64 bytes, 1 flow: the tester was not searched alone: its ceiling is unknown.",
-        "IPv4, 64 bytes, 1 flow: of 2 settings 1 had the tester for their limit, and not the "
-        "router alone: these rates are what both carry together, and the router by itself may "
-        "carry more.",
+        "IPv4, 64 bytes, 1 flow: the tester was not measured alone: its own limit is not known.",
+        "IPv4, 64 bytes, 1 flow: the tester was the bottleneck with 1 of 2 settings. The router "
+        "may forward more than these rates.",
         "IPv4, 64 bytes, 1 flow: with none no load was good in any block.",
     ):
         assert sentence in found
@@ -123,10 +141,13 @@ def test_a_setting_without_a_good_load_in_some_block_is_called_no_better(tmp_pat
     made = [*searches.searches(), searches.search("NAPI threads", 3, None)]
     path = searches.finished_run(tmp_path, made)
     found = said(path)
-    assert found[0] == "baseline forwards 80 800 packets/s (strict, IPv4, 64 bytes, 1 flow)"
+    assert found[0] == "netfilter: 100 rules in FORWARD forwards 36.4 % fewer packets"
+    assert "Not known whether significant: NAPI threads (no good load in some block)." in in_short(
+        path
+    )
     assert (
-        "IPv4, 64 bytes, 1 flow: with NAPI threads a load was good in 3 of 4 blocks: its rate is "
-        "of these blocks, and whether it differs is not known."
+        "IPv4, 64 bytes, 1 flow: with NAPI threads a load was good in 3 of 4 blocks. Its rate is "
+        "of these blocks; whether it differs is not known."
     ) in found
     assert "No setting was significantly faster than baseline." in found
     # It is neither called significant nor, for nothing is known of it, not significant.
@@ -152,8 +173,8 @@ def test_nothing_differs_from_a_baseline_without_a_good_load_in_some_block(tmp_p
         "baseline forwards 80 800 packets/s (strict, in 3 of 4 blocks, IPv4, 64 bytes, 1 flow)"
     )
     assert (
-        "IPv4, 64 bytes, 1 flow: with baseline a load was good in 3 of 4 blocks: its rate is of "
-        "these blocks, and whether other settings differ from it is not known."
+        "IPv4, 64 bytes, 1 flow: with baseline a load was good in 3 of 4 blocks. Its rate is of "
+        "these blocks; whether other settings differ from it is not known."
     ) in found
     # Strict and NDR may be of different blocks, and what the baseline differs from itself counts
     # no more than what another does.
@@ -170,11 +191,11 @@ def test_nothing_that_any_load_passes_with_has_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seconds", "held", "words"),
     [
-        (60.0, True, "Of 1 strict rates 1 held in a trial of 60 s."),
+        (60.0, True, "1 of 1 strict rates held in a trial of 60 s."),
         (
             5.0,
             False,
-            "Of 1 strict rates 0 held in a trial of 5 s, which RFC 2544 wants to be 60 s.",
+            "0 of 1 strict rates held in a trial of 5 s; RFC 2544 asks for 60 s.",
         ),
     ],
 )
@@ -198,7 +219,7 @@ def test_each_traffic_has_its_tables_and_picture(tmp_path: Path) -> None:
     for one in searches.searches():
         made += [one, one.model_copy(update={"traffic": "IPv6, 128 bytes, 1 flow"})]
     path = searches.finished_run(tmp_path, made)
-    assert len(of_run(path)) == 6
+    assert len(of_run(path)) == 7
     page_checks.check(build_report(path, fake_gnuplot))
     assert (path / "report" / "throughput-2.svg").exists()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,13 @@ import pyarrow.parquet as pq
 import pytest
 import searches
 import synthetic_run
+from test_report import fake_gnuplot
 
 from skblab_analysis.base.rows import BY_ROW, Table
 from skblab_analysis.cpu.rows import Times, Worked
 from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.latency.rows import Arrivals
+from skblab_analysis.report.page import build_report
 from skblab_analysis.rfc2544.rows import Benchmarked
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
@@ -156,6 +161,38 @@ def test_a_run_loads(
 ) -> None:
     monkeypatch.chdir(ours)
     assert check(reader, ours, table)
+
+
+def pasted(folder: Path) -> list[str]:
+    """Return what the worked example of the README prints of a run's folder, line by line."""
+    found = re.search(
+        r"^    \.venv/bin/python - results-schema/example <<'END'\n(.*?)^    END\n",
+        (FOLDER / "README.md").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+    assert found is not None
+    done = subprocess.run(
+        [sys.executable, "-", str(folder)],
+        input=textwrap.dedent(found[1]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def test_the_worked_example_prints_what_the_readme_says() -> None:
+    _, _, rest = (FOLDER / "README.md").read_text().partition("\nIt prints\n\n")
+    said = rest.partition("\n\n`path_share`")[0]
+    assert pasted(FOLDER / "example") == [line[4:].rstrip() for line in said.splitlines()]
+
+
+def test_the_worked_example_takes_a_sweep(ours: Path) -> None:
+    build_report(ours, fake_gnuplot)
+    printed = pasted(ours)
+    # Of one block nothing is significant; what was set has its reading.
+    assert printed[0] == "Empty DataFrame"
+    assert printed[-1].split() == ["default", "rp_filter", "1", "1"]
 
 
 def test_units_are_those_of_the_tables() -> None:

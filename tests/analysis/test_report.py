@@ -161,8 +161,8 @@ def test_the_exact_picture_has_what_was_counted() -> None:
     ]
     _, first, second = exact_picture(summarise(trials)).data.splitlines()
     # Tester, whole, what it differs from the first, and the colour of that.
-    assert first == f'"baseline" 4.000 10.000 0.000 {MUTED} "10.0" "baseline"'
-    assert second == f'"more" 4.000 13.000 3.000 {COLOURS[1]} "13.0" "+3.0 (+30.0\u00a0%)"'
+    assert first == f'"baseline" 4.000 10.000 0.000 {MUTED} "10.0" "baseline" "baseline"'
+    assert second == f'"more" 4.000 13.000 3.000 {COLOURS[1]} "13.0" "+3.0 (+50.0\u00a0%)" "more"'
 
 
 def test_the_exact_picture_tells_which_differences_are_not_significant() -> None:
@@ -182,9 +182,9 @@ def test_the_exact_picture_tells_which_differences_are_not_significant() -> None
     for line in drawn.data.splitlines()[1:]:
         setting, _, _, difference, colour, rest = line.split(" ", 5)
         found[setting] = difference, int(colour), rest.split('" "')[1].replace("\u00a0", " ")
-    assert found['"less"'] == ("-40.000", COLOURS[2], '−40.0 (−39.8 %)"')
-    assert found['"noisy"'] == ("9.500", MUTED, '(+9.5, +9.5 %)"')
-    assert found['"once"'] == ("29.500", MUTED, '(+29.5, +29.4 %)"')
+    assert found['"less"'] == ("-40.000", COLOURS[2], "−40.0 (−39.8 %)")
+    assert found['"noisy"'] == ("9.500", MUTED, "(+9.5, +9.5 %)")
+    assert found['"once"'] == ("29.500", MUTED, "(+29.5, +29.4 %)")
     assert drawn.description.endswith(
         "less differs from baseline by −40.0; "
         "noisy differs from baseline by +9.5 (not significant); "
@@ -224,7 +224,7 @@ def test_refused_trial_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     synthetic_run.record_all(folder, synthetic_run.exact_trials())
     page = page_checks.check(build_report(folder.path, fake_gnuplot))
     assert "Trial 0 is invalid and in no figure: the ledger does not close" in page.text
-    assert "rp_filter=1 costs 350" in page.text
+    assert "Biggest cost: rp_filter=1, +350" in page.text
     assert "This run has not ended" in page.text
 
 

@@ -21,7 +21,6 @@ from skblab_analysis import schemas
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.formats.catalogue import FILE as CATALOGUE
 from skblab_analysis.load import load
-from skblab_analysis.tables import TABLES
 
 EXAMPLE = FOLDER / "example"
 OF_A_DEMO = {"run", "journal-event", "pathlat", "traffic-sender", "traffic-receiver"}
@@ -117,6 +116,6 @@ def test_shipped_example_validates_and_is_real() -> None:
 
 
 def test_shipped_example_has_the_columns_of_now() -> None:
-    for table in TABLES:
+    for table in schemas.ALL:
         found = pq.read_schema(EXAMPLE / f"{table.file}.parquet")
         assert found.equals(table.schema, check_metadata=True), f"make {table.file} anew"

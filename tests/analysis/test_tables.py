@@ -17,6 +17,7 @@ from skblab_analysis.exact.summary import summarise
 from skblab_analysis.exact.view import exact_table
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Part
 
 
 def text(*renderables: object, width: int = 80) -> str:
@@ -58,8 +59,38 @@ def test_spread_over_the_limit_and_what_is_not_significant_are_said() -> None:
         for boot in range(2)
     ]
     shown = text(exact_table(summarise(trials)))
-    assert "0.40 % > 0.10 %" in shown.replace(words.FIXED_SPACE, " ")
+    assert "4.0 > 1.0" in shown
     assert "not significant, the smallest detectable difference is 16.0" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("part", "column", "difference", "said"),
+    [
+        ("tester", "of path", "+50.0 %", False),
+        # The same setting, and nobody knows what the tester's part is.
+        ("whole", "of all", "+25.0 %", True),
+    ],
+)
+def test_a_percentage_is_of_the_path_and_else_says_what_it_is_of(
+    part: Part, column: str, difference: str, said: bool
+) -> None:
+    costs = {"baseline": 40, "more": 50, "tester": 20}
+    trials = [
+        ExactTrial(
+            setting=setting,
+            part=part if setting == "tester" else "whole",
+            block=boot,
+            packets=10,
+            delivered=10,
+            instructions=10 * cost,
+        )
+        for setting, cost in costs.items()
+        for boot in range(2)
+    ]
+    shown = " ".join(text(exact_table(summarise(trials))).replace(words.FIXED_SPACE, " ").split())
+    assert f"difference {column}" in shown
+    assert difference in shown
+    assert ("the tester was not measured" in shown) is said
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def test_the_report_names_no_measure() -> None:
 def test_a_further_view_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = View(
         headline=lambda run: "More",
+        summary=lambda run: ["In short.", "In a second.", "In a third."],
         sentences=lambda run: ["Said."],
         unseen=lambda run: ["Not seen."],
         best=lambda run: ["baseline"],
@@ -53,6 +54,11 @@ def test_a_further_view_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert findings.sentences(run)[-1] == "Said."
     assert "Not seen." in findings.unseen(run)
     assert findings.best(run)[-1] == "baseline"
-    assert terminal.of_run(run.folder) == []
+    [shown] = terminal.of_run(run.folder)
+    # No more than two lines that are of no comparison, and at most five of all.
+    assert str(shown) == "\n".join(f"• {line}" for line in findings.summary(run))
+    assert findings.summary(run)[:2] == ["In short.", "In a second."]
+    assert "In a third." not in findings.summary(run)
+    assert len(findings.summary(run)) <= findings.LINES
     monkeypatch.setattr(findings, "VIEWS", (more, *measures.VIEWS))
     assert findings.headline(run) == "More"

@@ -348,7 +348,7 @@ GOOD = "KTAP version 1\n1..1\nok 1 a\n"
 
 def test_a_table_has_no_markup(folder: RunFolder) -> None:
     folder.heard_apart(heard_of(_death("[red]BUG: x")), "before the trial")
-    [table] = terminal.of_run(folder.path)
+    [table] = terminal.complaint_tables(load(folder.path))
     assert list(table.columns[1].cells) == ["kernel oops (guest): \\[red]BUG: x"]
 
 

@@ -53,15 +53,14 @@ def not_significant(changes: Iterable[Change]) -> Iterator[str]:
     coarse = [(one, least) for one, least in found if one.difference.why == "resolution"]
     final = [one.setting for one, least in coarse if least <= NEAR * _resolution(one)]
     if final:
-        yield f"More blocks would detect no less with {joined(final)}: that is the resolution."
+        yield f"With {joined(final)} more blocks detect no less: that is the resolution."
     others: dict[str, list[str]] = {}
     for one, least in coarse:
         if least > NEAR * _resolution(one):
             others.setdefault(small_share(_resolution(one)), []).append(one.setting)
     for resolution, names in others.items():
         yield (
-            f"More blocks would detect no less than {resolution} with {joined(names)}: that is the "
-            "resolution."
+            f"With {joined(names)} more blocks detect no less than {resolution}, the resolution."
         )
 
 
@@ -82,6 +81,6 @@ def alarms_text(what: str, alarms: FalseAlarms) -> list[str]:
     if not alarms.comparisons:
         return []
     return [
-        f"False alarms in {what}, the baseline compared with itself: {alarms.alarms} of "
-        f"{alarms.comparisons}. About one comparison in twenty gives one."
+        f"False alarms in {what}: {alarms.alarms} of {alarms.comparisons} comparisons of the "
+        "baseline with itself. One in twenty is usual."
     ]

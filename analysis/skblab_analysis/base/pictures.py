@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skblab_analysis.base import labels
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.words import TIME_UNITS, number, quantity, slowest
@@ -22,6 +23,14 @@ TEMPLATES = Path(__file__).resolve().parents[2] / "gnuplot"
 INK = 0x1B1F24
 MUTED = 0x66707A
 COLOURS = (0x0B6E99, 0xD1600A, 0x2A8F57, 0xB5478A, 0x6B5FD3, 0x8A6D3B, 0x2FA8B8, 0xB8860B)
+
+# Pixels of a line that has names: beside the panel of differences, and above it on a phone.
+WIDE_PANEL = 478.0
+NARROW_PANEL = 352.0
+# Letters in a legend by its columns, which gnuplot makes as wide as their number; and pixels in the
+# only column of a narrow one.
+LEGENDS = {3: 16, 2: 28}
+NARROW_LEGEND = 285.0
 
 MISSING = "?"
 # A histogram's smallest time is 0, which a logarithmic axis cannot show.
@@ -57,6 +66,10 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
     `what` is what is counted, such as "Packets"; `unit` is that of the values. Every histogram
     holds a value.
     """
+    names = ["whole path" if curve.whole else curve.name for curve in curves]
+    longest = max(map(len, names))
+    columns = next((count for count, letters in LEGENDS.items() if longest <= letters), 2)
+    titles = labels.names(names, [LEGENDS[columns]] * len(names), len)
     heavy = [place for place, curve in enumerate(curves, 1) if curve.whole]
     histograms = [curve.histogram for curve in curves]
     low, high = decades(
@@ -74,7 +87,13 @@ def distribution(name: str, what: str, title: str, unit: str, curves: Sequence[C
         variables={
             "what": what,
             "series": len(curves),
-            "titles": ["whole path" if curve.whole else curve.name for curve in curves],
+            "titles": titles,
+            "narrow_titles": labels.names(
+                names,
+                [NARROW_LEGEND] * len(names),
+                lambda text: labels.width(text, labels.SVG_SIZE),
+            ),
+            "legend_columns": columns,
             "colours": _colours(curves),
             "heavy": heavy[0] if heavy else 0,
             "from": low,

@@ -85,20 +85,13 @@ Plain = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
-    """One parquet file of the run folder; what one row is.
+class Stored:
+    """A parquet file of the run folder; what one row is."""
 
-    `later`: it was not there from the beginning, and is not there without rows. `older` makes a row
-    of another version one of this; `again`: rows are asked for again while a run goes on.
-    """
-
-    model: type[Numbered]
+    model: type[Row]
     file: str
     row: str
-    later: bool = False
     version: int = 1
-    older: Callable[[Plain], Plain] | None = None
-    again: bool = False
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -142,9 +135,27 @@ class Table:
         }
         return pa.schema(fields, metadata=metadata)
 
-    def columns_of(self, rows: Sequence[Numbered]) -> dict[str, list[Any]]:
+    def columns_of(self, rows: Sequence[Row]) -> dict[str, list[Any]]:
         """Return rows of the model by column."""
         return {name: [getattr(row, name) for row in rows] for name in self.schema.names}
+
+    def arrow_of(self, rows: Sequence[Row]) -> pa.Table:
+        """Return rows of the model as they are written."""
+        return pa.Table.from_pydict(self.columns_of(rows), schema=self.schema)
+
+
+@dataclass(frozen=True)
+class Table(Stored):
+    """A parquet file of what was recorded, trial by trial.
+
+    `later`: it was not there from the beginning, and is not there without rows. `older` makes a row
+    of another version one of this; `again`: rows are asked for again while a run goes on.
+    """
+
+    model: type[Numbered]
+    later: bool = False
+    older: Callable[[Plain], Plain] | None = None
+    again: bool = False
 
     def arrow(self, values: Mapping[str, Sequence[Any]], version: int, where: str) -> pa.Table:
         """Return what was written as columns in a version; RecordError as of `now`."""

@@ -3,8 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rich import box
+from rich.markup import escape
 from rich.table import Table
+
+# Said of a setting that changes nothing.
+IDENTICAL = "identical to the baseline"
 
 
 def titled(title: str) -> Table:
@@ -19,3 +25,8 @@ def titled(title: str) -> Table:
         show_edge=False,
         caption_justify="left",
     )
+
+
+def named(setting: str, identical: Collection[str]) -> str:
+    """Return a setting's cell, marked if it is the baseline's own state."""
+    return escape(f"{setting} ({IDENTICAL})" if setting in identical else setting)

@@ -6,13 +6,14 @@ A difference in brackets is not significant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import (
     alarms_text,
     change_text,
@@ -21,7 +22,7 @@ from skblab_analysis.base.differences import (
     not_significant,
 )
 from skblab_analysis.base.offered import KEPT, behind
-from skblab_analysis.base.tables import titled
+from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import (
     ABSENT,
     FIXED_SPACE,
@@ -41,7 +42,7 @@ from skblab_analysis.view import Cells, Section, View, suffix
 SHOWN = ("busy", "softirq", "system")
 
 
-def tables(summary: CpuSummary) -> list[Table]:
+def tables(summary: CpuSummary, identical: Collection[str] = ()) -> list[Table]:
     """Return CPU time of a packet by setting at one rate."""
     table = titled(f"CPU time (ns per packet, {at_rate(summary)})")
     table.add_column("setting", overflow="fold")
@@ -50,7 +51,10 @@ def tables(summary: CpuSummary) -> list[Table]:
     table.add_column("CPUs busy", justify="right")
     for usage in summary.usages:
         table.add_row(
-            escape(usage.setting), *_times(usage), *_differs(usage, summary), _by_cpu(usage)
+            named(usage.setting, identical),
+            *_times(usage),
+            *_differs(usage, summary),
+            _by_cpu(usage),
         )
     if any(change.difference.significant is not True for change in summary.changes):
         table.caption = "in brackets: not significant"
@@ -106,18 +110,53 @@ def _by_cpu(usage: Usage) -> str:
 
 def headline(found: Sequence[CpuSummary]) -> str | None:
     """Return the finding in one sentence; None if there is none."""
-    best = [(summary, change) for summary in found if (change := summary.best) is not None]
-    if best:
-        summary, change = min(best, key=lambda pair: pair[1].difference.effect)
-        return (
-            f"a packet takes {share(-change.difference.effect)} less CPU time with "
-            f"{change.setting} than with {summary.baseline} ({at_rate(summary)})"
-        )
+    return told.headline(compared(found)) or next(_taken(found), None)
+
+
+def _taken(found: Sequence[CpuSummary]) -> Iterator[str]:
+    """Yield the CPU time of a packet with the first setting, of each traffic and rate."""
     for summary in found:
         first = summary.usages[0]
         time = quantity(first.per_packet(), "ns")
-        return f"a packet takes {time} of CPU time with {first.setting} ({at_rate(summary)})"
-    return None
+        yield f"a packet takes {time} of CPU time with {first.setting} ({at_rate(summary)})"
+
+
+def compared(found: Sequence[CpuSummary]) -> list[Comparison]:
+    """Return what CPU time differs from the baseline's, of each traffic and rate."""
+    return [
+        Comparison(
+            measure="cpu",
+            figure="busy",
+            unit="ns/packet",
+            baseline=summary.baseline,
+            changes=summary.changes,
+            wording=WORDING,
+            traffic=summary.traffic,
+            rate=summary.rate,
+        )
+        for summary in found
+        if summary.baseline is not None
+    ]
+
+
+WORDING = Wording(
+    what="CPU time",
+    noun="of a packet’s CPU time",
+    better=("save", "{} of a packet’s CPU time"),
+    worse=("cost", "{} more CPU time a packet"),
+    best="Biggest saving",
+    worst="Biggest cost",
+)
+
+
+def _summary(found: Sequence[CpuSummary]) -> list[str]:
+    """Return the CPU time of a packet, where no significance is known."""
+    unknown = [
+        summary
+        for summary in found
+        if all(change.difference.significant is None for change in summary.changes)
+    ]
+    return [f"{said}." for said in _taken(unknown)]
 
 
 def sentences(found: Sequence[CpuSummary]) -> list[str]:
@@ -149,12 +188,12 @@ def unseen(found: Sequence[CpuSummary]) -> list[str]:
         if slow:
             said.append(
                 f"{at_rate(summary)}: the generator sent over {share(KEPT, 0)} less than that in "
-                f"some block of {joined(slow)}: this CPU time is in no comparison."
+                f"some block of {joined(slow)}. Such a block is in no comparison."
             )
     if found:
         said.append(
-            "CPU time is all that the CPUs of the device under test did in a trial: what else ran "
-            "there is in it, and in one guest the generator, too."
+            "CPU time includes whatever else ran on the device under test in a trial; in one guest "
+            "also the generator."
         )
     return said
 
@@ -183,9 +222,11 @@ def _figures(summary: CpuSummary) -> Iterator[Figure]:
 
 VIEW = View(
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
-    tables=lambda run: [table for found in of(run) for table in tables(found)],
+    tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
+    compared=lambda run: compared(of(run)),
+    summary=lambda run: _summary(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
     best=_best,

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # What a setting costs: instructions per packet of tester and path, and the difference it makes.
 #
-# Set above: data, name, rows, all_max, all_ticks, diff_min, diff_max, diff_ticks.
+# Set above: data, name, rows, all_max, all_ticks, diff_min, diff_max, diff_ticks, share_of (what the
+# percentages are of).
 # Columns of the data: 1 setting, 2 tester, 3 tester + path, 4 difference from the first row, 5 its
-# colour, 6 text for the whole, 7 text for the difference.
+# colour, 6 text for the whole, 7 text for the difference, 8 setting where there is less room.
 
 tester = 0x8a949e
 path = 0x0b6e99
@@ -40,7 +41,7 @@ set label 2 "■ tester" at graph 1, 1 offset -8, 1 right textcolor rgb tester
 set label 3 "■ path" at graph 1, 1 offset 0, 1 right textcolor rgb path
 plot data using 2:(y($0)):(0):2:(bar_low($0)):(bar_top($0)) with boxxyerror lc rgb tester, \
      data using 3:(y($0)):2:3:(bar_low($0)):(bar_top($0)) with boxxyerror lc rgb path, \
-     data using (0):(text_y($0)):1 with labels left textcolor rgb ink, \
+     data using (0):(text_y($0)):(stringcolumn(narrow ? 8 : 1)) with labels left textcolor rgb ink, \
      data using (all_max):(text_y($0)):6 with labels right textcolor rgb ink
 
 if (narrow) {
@@ -54,10 +55,11 @@ set xrange [diff_min:diff_max]
 set xtics (@diff_ticks)
 unset label 2
 unset label 3
-set label 1 "Difference, instructions per packet"
+set label 1 "Difference (% of ".share_of.")"
 plot data using 4:(y($0)):(0):4:(bar_low($0)):(bar_top($0)):5 \
        with boxxyerror lc rgb variable, \
-     data using (diff_min):(text_y($0)):1 with labels left textcolor rgb muted, \
+     data using (diff_min):(text_y($0)):(narrow ? stringcolumn(8) : "") \
+         with labels left textcolor rgb muted, \
      data using (diff_max):(text_y($0)):7 with labels right textcolor rgb ink
 
 unset multiplot

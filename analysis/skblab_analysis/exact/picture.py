@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from skblab_analysis.base import labels
 from skblab_analysis.base.certainty import Difference
-from skblab_analysis.base.pictures import COLOURS, MUTED, Picture, linear, quoted, ticks
+from skblab_analysis.base.pictures import (
+    COLOURS,
+    MUTED,
+    NARROW_PANEL,
+    WIDE_PANEL,
+    Picture,
+    linear,
+    quoted,
+    ticks,
+)
 from skblab_analysis.base.words import number, share, signed
 from skblab_analysis.exact.summary import ExactSummary
 
@@ -27,16 +37,27 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
     `suffix` tells those of further traffic from the first.
     """
     differences = {change.setting: change.difference for change in exact.differences}
+    beside = [
+        (
+            number(cost.mean, 1),
+            _words(differences[cost.setting], exact) if cost.setting in differences else "baseline",
+        )
+        for cost in exact.costs
+    ]
+    settings = [cost.setting for cost in exact.costs]
+    means = [texts[:1] for texts in beside]
+    wide = labels.in_lines(settings, means, WIDE_PANEL, labels.PNG_SIZE)
+    # Below each other, and the names in both.
+    narrow = labels.in_lines(settings, beside, NARROW_PANEL, labels.SVG_SIZE)
     lines = []
-    for cost in exact.costs:
+    for cost, texts, *names in zip(exact.costs, beside, wide, narrow, strict=True):
         tester = exact.tester(cost)
         difference = differences.get(cost.setting)
         value = difference.effect if difference else 0.0
-        words = _words(difference) if difference else "baseline"
         lines.append(
-            f"{quoted(cost.setting)} {tester.mean if tester else 0.0:.3f} {cost.mean:.3f} "
+            f"{quoted(names[0])} {tester.mean if tester else 0.0:.3f} {cost.mean:.3f} "
             f"{value:.3f} {_colour(difference)} "
-            f"{quoted(number(cost.mean, 1))} {quoted(words)}\n"
+            f"{' '.join(map(quoted, (*texts, names[1])))}\n"
         )
     values = [change.difference.effect for change in exact.differences]
     low, high = min([0.0, *values]), max([0.0, *values])
@@ -55,13 +76,14 @@ def picture(exact: ExactSummary, suffix: str = "") -> Picture:
             "diff_min": low * 1.05,
             "diff_max": high * 1.05,
             "diff_ticks": ticks(linear(low, high), ""),
+            "share_of": "the path" if exact.of_path else "path + tester",
         },
-        data="# setting tester whole difference colour text text\n" + "".join(lines),
+        data="# setting tester whole difference colour text text setting\n" + "".join(lines),
     )
 
 
-def _words(difference: Difference) -> str:
-    effect, part = signed(difference.effect, 1), share(difference.share, 1, sign=True)
+def _words(difference: Difference, exact: ExactSummary) -> str:
+    effect, part = signed(difference.effect, 1), share(exact.share(difference), 1, sign=True)
     return f"{effect} ({part})" if difference.significant else f"({effect}, {part})"
 
 

@@ -4,12 +4,13 @@
 A trial counts the instructions of one run of packets. Part `whole` holds the tester (generator,
 links and sink) and the path under test; part `tester` is calibrated with nothing in between, so
 the path's own cost is whole - tester. Differences are taken between wholes: the tester cancels.
+In per cent a difference is of the baseline's path; of the whole, where no tester was measured.
 A setting that another boot has than the baseline, such as one of another kernel, has a tester of
 its own: there each is taken from its whole first.
 A trial whose packets did not all reach the sink is refused: a lost packet costs less. A few more
 than were sent (STRAY_LIMIT) are let through: a kernel announces its addresses by itself.
 
-Two trials of one setting should agree; their spread is (largest - smallest) / mean. A setting's
+Two trials of one setting should agree; their spread is largest - smallest. A setting's
 figure of a boot is the mean of its trials there, and boots are two samples: see base/certainty.py.
 """
 
@@ -24,7 +25,7 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.load import Run
 
-# The project's own promise for two boots of the same setting.
+# The project's own promise for two boots of the same setting, as a part of all that is counted.
 SPREAD_LIMIT = 0.001
 # What two boots of the same setting are apart, as a part of all that is counted.
 RESOLUTION = 0.0003
@@ -49,13 +50,18 @@ class Cost:
 
     @property
     def spread(self) -> float | None:
-        """(high - low) / mean; None when there is one trial only."""
-        return (self.high - self.low) / self.mean if self.trials > 1 else None
+        """Largest less smallest trial, in instructions; None when there is one trial only."""
+        return self.high - self.low if self.trials > 1 else None
+
+    @property
+    def limit(self) -> float:
+        """The greatest spread that trials of one setting should have, in instructions."""
+        return SPREAD_LIMIT * self.mean
 
     @property
     def repeats(self) -> bool | None:
-        """Whether the spread keeps SPREAD_LIMIT; None when there is one trial only."""
-        return None if self.spread is None else self.spread <= SPREAD_LIMIT
+        """Whether the spread keeps its limit; None when there is one trial only."""
+        return None if self.spread is None else self.spread <= self.limit
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,21 @@ class ExactSummary:
     def baseline(self) -> Cost:
         """The setting the others are compared with."""
         return self.costs[0]
+
+    @property
+    def whole(self) -> float:
+        """What shares are of: the baseline's path; path and tester where no tester was measured."""
+        path = self.path(self.baseline)
+        return self.baseline.mean if path is None else path
+
+    @property
+    def of_path(self) -> bool:
+        """Whether shares are of the path alone."""
+        return self.tester(self.baseline) is not None
+
+    def share(self, difference: Difference) -> float:
+        """Return a difference as a part of `whole`."""
+        return difference.effect / self.whole
 
     def path(self, cost: Cost) -> float | None:
         """The path's own instructions per packet; None without calibration."""

@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN, Change, Difference, false_alarms
+from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text
-from skblab_analysis.base.tables import titled
+from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
-from skblab_analysis.exact.picture import UNKNOWN, picture
+from skblab_analysis.exact.picture import picture
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
 from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
+# Said where a percentage is not of the path.
+NO_TESTER = "the tester was not measured: every figure and percentage includes it"
 
-def exact_table(exact: ExactSummary) -> Table:
+
+def exact_table(exact: ExactSummary, identical: Collection[str] = ()) -> Table:
     """Return instructions per packet by setting with the difference and the repeat spread."""
     what = f", {exact.traffic}" if exact.traffic else ""
     table = titled(f"Exact cost (instructions per packet{what})")
@@ -29,23 +34,21 @@ def exact_table(exact: ExactSummary) -> Table:
     each = {(cost.trials, cost.boots) for cost in costs}
     counted = ("trials", "boots") if len(each) > 1 else ()
     table.add_column("setting", overflow="fold")
-    for name in (*counted, "all", "path", "difference", "of all", "spread"):
+    for name in (*counted, *_columns(exact), "spread"):
         table.add_column(name, justify="right", no_wrap=True)
     by_setting = {change.setting: change.difference for change in exact.differences}
     for cost in costs:
-        difference = by_setting.get(cost.setting)
         alone = cost in exact.testers
         if alone and cost is exact.testers[0]:
             table.add_section()
         table.add_row(
-            escape(cost.setting),
+            named(cost.setting, identical),
             *((str(cost.trials), str(cost.boots)) if counted else ()),
-            number(cost.mean, 1),
-            "" if alone else number(exact.path(cost), 1),
-            *(_words(difference)[::2] if difference else ("" if alone else "baseline", "")),
+            *_figures(cost, exact, by_setting.get(cost.setting)),
             _spread(cost),
         )
     said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
+    said += [NO_TESTER] if not exact.of_path else []
     said += [
         f"{escape(change.setting)}: not significant, the smallest detectable difference is "
         f"{number(change.difference.detectable, 1)}"
@@ -58,17 +61,33 @@ def exact_table(exact: ExactSummary) -> Table:
     return table
 
 
-def _words(difference: Difference, space: str = " ") -> tuple[str, str, str]:
+def _columns(exact: ExactSummary) -> tuple[str, ...]:
+    """Return the names of `_figures`."""
+    if exact.of_path:
+        return "path", "difference", "of path", "with tester"
+    return "with tester", "difference", "of all"
+
+
+def _figures(cost: Cost, exact: ExactSummary, difference: Difference | None) -> tuple[str, ...]:
+    """Return a setting's figures; of a tester alone nothing but its own."""
+    mean = number(cost.mean, 1)
+    if cost in exact.testers:
+        return ("", "", "", mean) if exact.of_path else (mean, "", "")
+    compared = _words(difference, exact)[::2] if difference else ("baseline", "")
+    return (number(exact.path(cost), 1), *compared, mean) if exact.of_path else (mean, *compared)
+
+
+def _words(difference: Difference, exact: ExactSummary, space: str = " ") -> tuple[str, str, str]:
     """Return a difference, in brackets if not significant, half of its interval, and its share."""
     text = signed(difference.effect, 1, space)
     half = "" if difference.margin is None else f"±{number(difference.margin, 1, space)}"
     text = text if difference.significant else f"({text})"
-    return text, half, share(difference.share, 1, sign=True)
+    return text, half, share(exact.share(difference), 1, sign=True)
 
 
 def _spread(cost: Cost) -> str:
-    text = small_share(cost.spread)
-    return text if cost.repeats is not False else f"[red]{text} > {small_share(SPREAD_LIMIT)}[/red]"
+    text = number(cost.spread, 1)
+    return text if cost.repeats is not False else f"[red]{text} > {number(cost.limit, 1)}[/red]"
 
 
 @dataclass(frozen=True)
@@ -77,59 +96,78 @@ class Shown:
 
     suffix: str
     summary: ExactSummary
+    columns: tuple[str, ...]
     rows: tuple[Cells, ...]
     spread_limit: str
 
 
 def _section(exact: ExactSummary, place: int) -> Section:
     differences = {change.setting: change.difference for change in exact.differences}
+    of = ("of path", "path") if exact.of_path else ("of all",)
+    columns = ("difference", "95 %", *of, "with tester")
     rows = [_row(cost, exact, differences.get(cost.setting)) for cost in exact.costs]
     rows += [
         Cells(
             name=tester.setting,
             about="generator, links and sink with nothing in between",
-            figures=("", "", "", number(tester.mean, 1, NARROW_SPACE), "", *_repeats(tester)),
+            figures=(
+                *([""] * (len(columns) - 1)),
+                number(tester.mean, 1, NARROW_SPACE),
+                *_repeats(tester),
+            ),
         )
         for tester in exact.testers
     ]
-    shown = Shown(suffix(place), exact, tuple(rows), small_share(SPREAD_LIMIT))
+    shown = Shown(
+        suffix(place),
+        exact,
+        (*columns, "spread", "trials", "boots"),
+        tuple(rows),
+        small_share(SPREAD_LIMIT),
+    )
     return Section("exact/section.html.j2", shown, (picture(exact, suffix(place)),))
 
 
 def _row(cost: Cost, exact: ExactSummary, difference: Difference | None) -> Cells:
+    compared = _words(difference, exact, NARROW_SPACE) if difference else ("baseline", "", "")
+    path = (number(exact.path(cost), 1, NARROW_SPACE),) if exact.of_path else ()
     return Cells(
         name=cost.setting,
-        figures=(
-            *(_words(difference, NARROW_SPACE) if difference else ("baseline", "", "")),
-            number(cost.mean, 1, NARROW_SPACE),
-            number(exact.path(cost), 1, NARROW_SPACE),
-            *_repeats(cost),
-        ),
+        figures=(*compared, *path, number(cost.mean, 1, NARROW_SPACE), *_repeats(cost)),
     )
 
 
 def _repeats(cost: Cost) -> tuple[str, ...]:
-    return small_share(cost.spread), str(cost.trials), str(cost.boots)
+    return number(cost.spread, 1, NARROW_SPACE), str(cost.trials), str(cost.boots)
 
 
-def headline(run: Run) -> str | None:
-    """Return the largest significant difference, else the largest of one block, else that none is.
-
-    The baseline again is no finding.
-    """
-    changes = [
-        (change, exact)
+def compared(run: Run) -> list[Comparison]:
+    """Return what settings cost beyond the baseline, of each traffic."""
+    return [
+        Comparison(
+            measure="instructions",
+            figure="instructions",
+            unit="instructions/packet",
+            baseline=exact.baseline.setting,
+            changes=exact.differences,
+            wording=_wording(" of the path" if exact.of_path else " of path and tester"),
+            traffic=exact.traffic,
+            path=exact.whole if exact.of_path else None,
+        )
         for exact in of(run)
-        for change in exact.differences
-        if change.setting != AGAIN
     ]
-    for significant, doubt in ((True, ""), (None, UNKNOWN)):
-        found = [pair for pair in changes if pair[0].difference.significant is significant]
-        if found:
-            return _cost(*max(found, key=lambda pair: abs(pair[0].difference.effect))) + doubt
-    if changes:
-        return f"No setting differs significantly from {changes[0][1].baseline.setting}"
-    return None
+
+
+def _wording(whole: str) -> Wording:
+    return Wording(
+        what="instructions",
+        noun="instructions a packet",
+        better=("save", f"{{}}{whole}"),
+        worse=("cost", f"{{}}{whole}"),
+        best="Biggest saving",
+        worst="Biggest cost",
+        whole=whole,
+    )
 
 
 def _sentences(exact: ExactSummary) -> Iterator[str]:
@@ -145,17 +183,14 @@ def _sentences(exact: ExactSummary) -> Iterator[str]:
                 f"{', the resolution' if found.why == 'resolution' else ''}."
             )
             continue
-        against = f"{share(found.share, 1, sign=True)} on everything counted"
-        path = exact.path(exact.baseline)
-        if path is not None:
-            against += f", {share(found.effect / path, 1, sign=True)} on the path itself"
-        yield f"{_cost(change, exact)}: {against}."
+        whole = "the path" if exact.of_path else "path and tester together"
+        yield f"{_cost(change, exact)}: {share(exact.share(found), 1, sign=True)} of {whole}."
     spreads = [cost.spread for cost in exact.costs if cost.spread is not None]
     if spreads:
         boots = max(cost.boots for cost in exact.costs)
         yield (
-            f"Trials of one setting, over {boots} {'boot' if boots == 1 else 'boots'}, "
-            f"agree to {small_share(max(spreads))}."
+            f"Trials of one setting differ by {number(max(spreads), 1, NARROW_SPACE)} instructions "
+            f"a packet at most, over {boots} {'boot' if boots == 1 else 'boots'}."
         )
 
 
@@ -187,14 +222,14 @@ def _unseen(exact: ExactSummary) -> Iterator[str]:
         where = "every exact figure"
         if len(bare) < len(exact.costs):
             where = f"the exact figures of {joined(bare)}"
-        yield f"The tester was not calibrated alone: its cost is in {where}."
+        yield f"The tester was not measured alone: its cost is in {where}."
     for cost in exact.costs:
         if cost.repeats is None:
             yield f"{cost.setting} was counted once: how well it repeats is not known."
         elif not cost.repeats:
             yield (
-                f"{cost.setting} repeats only to {small_share(cost.spread)}, "
-                f"the limit is {small_share(SPREAD_LIMIT)}."
+                f"Trials of {cost.setting} differ by {number(cost.spread, 1, NARROW_SPACE)} "
+                f"instructions a packet, the limit is {number(cost.limit, 1, NARROW_SPACE)}."
             )
 
 
@@ -224,9 +259,10 @@ def _figures(exact: ExactSummary) -> Iterator[Figure]:
 
 VIEW = View(
     figures=lambda run: [figure for exact in of(run) for figure in _figures(exact)],
-    tables=lambda run: [exact_table(exact) for exact in of(run)],
+    tables=lambda run: [exact_table(exact, run.identical) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
-    headline=headline,
+    headline=lambda run: told.headline(compared(run), doubt="one block: it may be chance"),
+    compared=compared,
     sentences=lambda run: _all_sentences(of(run)),
     unseen=lambda run: [sentence for exact in of(run) for sentence in _unseen(exact)],
 )

@@ -7,18 +7,19 @@ A difference in brackets is not significant.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.certainty import Change as SettingChange
+from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
-from skblab_analysis.base.tables import titled
+from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
 from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
@@ -32,7 +33,7 @@ from skblab_analysis.latency.summary import (
 from skblab_analysis.view import Cells, Section, View, suffix
 
 
-def tables(summary: LatencySummary) -> list[Table]:
+def tables(summary: LatencySummary, identical: Collection[str] = ()) -> list[Table]:
     """Return times by setting at one rate, and what was late."""
     scaled = scale_of(summary)
     table = titled(f"Latency ({scaled.name}, {at_rate(summary)})")
@@ -44,25 +45,25 @@ def tables(summary: LatencySummary) -> list[Table]:
     for place, row in enumerate(made):
         figures = [*row.times[: len(names)], row.times[-1]]
         table.add_row(
-            escape(row.setting),
+            named(row.setting, identical),
             *(row.lost, *figures, row.difference, row.half),
             end_section=place == len(summary.delays) - 1,
         )
     if any(row.doubtful for row in made):
         table.caption = "in brackets: not significant"
-    return [table, _late_packets_table(summary)]
+    return [table, _late_packets_table(summary, identical)]
 
 
-def _late_packets_table(summary: LatencySummary) -> Table:
+def _late_packets_table(summary: LatencySummary, identical: Collection[str]) -> Table:
     table = titled(f"Late packets ({at_rate(summary)})")
     table.add_column("setting", overflow="fold")
     for name in ("from", "late", "of all", "anomalies", "longest", "per million"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in late_rows(summary):
         figures = (row.threshold, row.late, row.share, row.runs, row.longest, row.difference)
-        table.add_row(escape(row.setting), *figures)
+        table.add_row(named(row.setting, identical), *figures)
     table.caption = (
-        f"an anomaly: {_in_a_row(summary)} late packets in a row or more; per million: late ones "
+        f"anomaly: {_in_a_row(summary)} or more late packets in a row; per million: late packets "
         "more than with the baseline"
     )
     return table
@@ -146,25 +147,80 @@ def _picture(summary: LatencySummary, suffix: str) -> tuple[Picture, ...]:
 
 def headline(found: Sequence[LatencySummary]) -> str | None:
     """Return the finding in one sentence; None if there is none."""
-    best = [
-        (one.compared.share, summary, one)
-        for summary in found
-        if (one := summary.best) is not None and one.compared is not None
-    ]
-    if best:
-        lower, summary, change = min(best, key=lambda three: three[0])
-        return (
-            f"{change.setting} has a 99th percentile {share(-lower)} below that of "
-            f"{summary.baseline} ({at_rate(summary)})"
-        )
+    return told.headline(compared(found)) or next(_delays(found), None)
+
+
+def _delays(found: Sequence[LatencySummary]) -> Iterator[str]:
+    """Yield the first setting's 99th percentile, of each traffic and rate that has one."""
     for summary in found:
         middle = summary.delays[0].latency.quantile(COMPARED)
         if middle is not None:
-            return (
+            yield (
                 f"99 % of packets take less than {quantity(middle, 'ns')} with "
                 f"{summary.delays[0].setting} ({at_rate(summary)})"
             )
-    return None
+
+
+def compared(found: Sequence[LatencySummary]) -> list[Comparison]:
+    """Return what 99th percentiles and shares of late packets differ from the baseline."""
+    made = []
+    for summary in found:
+        if summary.baseline is None:
+            continue
+        compared = [(change.setting, change.compared) for change in summary.changes]
+        late = [(change.setting, change.late) for change in summary.changes]
+        made.append(_comparison(summary, "p99", "ns", compared, WORDING))
+        if lateness := summary.delays[0].lateness:
+            from_ns = quantity(lateness[0].threshold_ns, "ns", " ")
+            made.append(_comparison(summary, f"late from {from_ns}", "1", late, None))
+    return made
+
+
+def _comparison(
+    summary: LatencySummary,
+    figure: str,
+    unit: str,
+    found: Sequence[tuple[str, Difference | None]],
+    wording: Wording | None,
+) -> Comparison:
+    assert summary.baseline is not None
+    return Comparison(
+        measure="latency",
+        figure=figure,
+        unit=unit,
+        baseline=summary.baseline,
+        changes=tuple(
+            SettingChange(setting, difference)
+            for setting, difference in found
+            if difference is not None
+        ),
+        wording=wording,
+        traffic=summary.traffic,
+        rate=summary.rate,
+    )
+
+
+WORDING = Wording(
+    what="latency",
+    noun="",
+    better=("lower", "the 99th percentile by {}"),
+    worse=("raise", "the 99th percentile by {}"),
+    best="Biggest drop of the 99th percentile",
+    worst="Biggest rise of the 99th percentile",
+)
+
+
+def _summary(found: Sequence[LatencySummary]) -> list[str]:
+    """Return the baseline's 99th percentile, where no significance is known."""
+    unknown = [
+        summary
+        for summary in found
+        if all(
+            change.compared is None or change.compared.significant is None
+            for change in summary.changes
+        )
+    ]
+    return [f"{said}." for said in _delays(unknown)]
 
 
 def sentences(found: Sequence[LatencySummary]) -> list[str]:
@@ -185,7 +241,7 @@ def unseen(found: Sequence[LatencySummary]) -> list[str]:
         if slow:
             said.append(
                 f"{where}: the generator sent over {share(KEPT, 0)} less than that in some block "
-                f"of {joined(slow)}: these are times at a lower rate, and in no comparison."
+                f"of {joined(slow)}. Such a block is in no comparison."
             )
         single = [delay.setting for delay in summary.delays if len(delay.trials) == 1]
         if single:
@@ -286,9 +342,11 @@ def _figures(summary: LatencySummary) -> Iterator[Figure]:
 
 VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
-    tables=lambda run: [table for summary in of(run) for table in tables(summary)],
+    tables=lambda run: [table for one in of(run) for table in tables(one, run.identical)],
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
+    compared=lambda run: compared(of(run)),
+    summary=lambda run: _summary(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
     best=lambda run: [summary.best.setting for summary in of(run) if summary.best is not None],

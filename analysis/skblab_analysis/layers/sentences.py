@@ -34,6 +34,15 @@ def headline(run: Run) -> str | None:
     return f"A packet spends {share(part, int(part > 0.99))} of its time between {between}"
 
 
+def summary(run: Run) -> list[str]:
+    """Return how long packets took, and what became of them."""
+    for clock in CLOCKS:
+        exchange = run.exchange(clock)
+        if said := _whole(timed(run, clock))[:1]:
+            return [*said, *([_exchanged(exchange)] if exchange else [])]
+    return []
+
+
 def sentences(run: Run) -> list[str]:
     """Return the findings, one sentence or two each."""
     # The first clock of which it is known what was sent, else the first that has any.

@@ -228,6 +228,7 @@ VIEW = View(
     tables=tables,
     sections=_sections,
     headline=sentences.headline,
+    summary=sentences.summary,
     sentences=sentences.sentences,
     unseen=sentences.unseen,
 )

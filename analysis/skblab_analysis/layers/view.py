@@ -6,15 +6,15 @@ A difference in brackets is not significant. What one trial of the probe saw is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.markup import escape
 from rich.table import Table
 
-from skblab_analysis.base.certainty import AGAIN, Difference
+from skblab_analysis.base.certainty import AGAIN, Change, Difference
+from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.offered import behind
-from skblab_analysis.base.tables import titled
+from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, Scale, at_rate, joined, quantity, scale
 from skblab_analysis.formats.summary import Compared, Figure
 from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting, of
@@ -50,20 +50,40 @@ def rows(summary: LayeringSummary, space: str = " ") -> list[SettingCells]:
     return [_cells(one, summary, space) for one in summary.settings]
 
 
-def table(summary: LayeringSummary) -> Table:
+def table(summary: LayeringSummary, identical: Collection[str] = ()) -> Table:
     """Return the mean of each layer by setting, a row below it with what it differs."""
     made = titled(f"Layers ({scale_of(summary).name}, mean, {at_rate(summary)})")
     made.add_column("setting", overflow="fold")
     for name in names(summary):
         made.add_column(name, justify="right", overflow="fold")
     for row in rows(summary):
-        made.add_row(escape(row.setting), *row.means)
+        made.add_row(named(row.setting, identical), *row.means)
         if any(row.differences):
             made.add_row("", *row.differences, style="dim")
-    made.caption = (
-        "below each mean: what it differs from the baseline's; in brackets: not significant"
-    )
+    made.caption = "below each mean: its difference from the baseline; in brackets: not significant"
     return made
+
+
+def compared(found: Sequence[LayeringSummary]) -> list[Comparison]:
+    """Return what each layer's mean differs from the baseline's, of each traffic and rate."""
+    return [
+        Comparison(
+            measure="layers",
+            figure=name,
+            unit="ns",
+            baseline=summary.baseline,
+            changes=tuple(
+                Change(one.name, change)
+                for one in summary.settings
+                if (change := summary.change(one.name, name)) is not None
+            ),
+            traffic=summary.traffic,
+            rate=summary.rate,
+        )
+        for summary in found
+        if summary.baseline is not None
+        for name in names(summary)
+    ]
 
 
 @dataclass(frozen=True)
@@ -109,7 +129,7 @@ def unseen(found: Sequence[LayeringSummary]) -> list[str]:
         if slow:
             said.append(
                 f"{at_rate(summary)}: the generator did not keep that rate in some block of "
-                f"{joined(slow)}: its layers there are of a lower one, and in no comparison."
+                f"{joined(slow)}. Such a block is in no comparison."
             )
         single = [one.name for one in summary.settings if len(one.trials) == 1]
         if single:
@@ -118,7 +138,7 @@ def unseen(found: Sequence[LayeringSummary]) -> list[str]:
                 "they differ is not known."
             )
     if found:
-        said.append("The probe's own work is in every layer; in differences it cancels.")
+        said.append("Every layer includes the probe's own work, which cancels in differences.")
     return said
 
 
@@ -185,8 +205,9 @@ def _figures(summary: LayeringSummary) -> Iterator[Figure]:
 
 VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
-    tables=lambda run: [table(found) for found in of(run)],
+    tables=lambda run: [table(found, run.identical) for found in of(run)],
     sections=lambda run: [_section(found, place) for place, found in enumerate(of(run))],
+    compared=lambda run: compared(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
 )

@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+from skblab_analysis.base import told
+from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
 from skblab_analysis.view import commands
+
+# Lines of a summary, and how many of them tell of anything else than comparisons.
+LINES = 5
+PLAIN = 2
 
 
 def headline(run: Run) -> str:
@@ -14,8 +20,20 @@ def headline(run: Run) -> str:
     return next(found, "This run holds no result")
 
 
+def compared(run: Run) -> list[Comparison]:
+    """Return what settings differ from the baseline, of all measures."""
+    return [one for view in VIEWS for one in view.compared(run)]
+
+
+def summary(run: Run) -> list[str]:
+    """Return the findings in at most LINES sentences, the most important first."""
+    plain = [sentence for view in VIEWS for sentence in view.summary(run)]
+    nothing, others = told.lines(compared(run), run.identical)
+    return [*nothing, *plain[:PLAIN], *others][:LINES]
+
+
 def sentences(run: Run) -> list[str]:
-    """Return the findings, one sentence or two each."""
+    """Return all findings, one sentence or two each."""
     return [sentence for view in VIEWS for sentence in view.sentences(run)]
 
 
@@ -33,8 +51,15 @@ def unseen(run: Run) -> list[str]:
 
 
 def best(run: Run) -> list[str]:
-    """Return the best settings by any measure, each once."""
-    return list(dict.fromkeys(setting for view in VIEWS for setting in view.best(run)))
+    """Return the best settings by any measure of which something can be told, each once."""
+    return list(
+        dict.fromkeys(
+            setting
+            for view in VIEWS
+            if told.reliable(view.compared(run))
+            for setting in view.best(run)
+        )
+    )
 
 
 def advice(run: Run) -> list[tuple[str, tuple[str, ...]]]:

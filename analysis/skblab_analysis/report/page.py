@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The report of a run: report/index.html, made from the run folder alone.
+"""The report of a run: report/index.html and comparison.parquet, made from the run folder alone.
 
 One file that needs nothing else: style and pictures are inside, no script, no request. Links lead
 to the raw files of the run folder beside it.
@@ -13,10 +13,14 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from skblab_analysis import tables
 from skblab_analysis.base import disk, words
 from skblab_analysis.base.checked import RecordError
 from skblab_analysis.base.pictures import Picture
-from skblab_analysis.load import load
+from skblab_analysis.base.tables import IDENTICAL
+from skblab_analysis.comparison.rows import COMPARISON
+from skblab_analysis.comparison.rows import rows as comparison_rows
+from skblab_analysis.load import Run, load
 from skblab_analysis.measures import VIEWS
 from skblab_analysis.report import findings, pictures, svg
 from skblab_analysis.report.pictures import GnuplotRunner
@@ -36,7 +40,7 @@ class Drawn:
 
 
 def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
-    """Write report/index.html and its pictures into the run folder; returns the page's path.
+    """Write report/index.html, its pictures and comparison.parquet; returns the page's path.
 
     Without gnuplot pictures are written as scripts and data, and the page has links to these.
     Raises RecordError for a folder that is no whole run, and whatever `gnuplot` raises.
@@ -47,6 +51,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise RecordError(f"cannot make {folder}: {error.strerror}") from error
+    _write_comparison(run)
     sections = [section for view in VIEWS for section in view.sections(run)]
     page = (
         _environment()
@@ -54,7 +59,9 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
         .render(
             run=run.document,
             headline=findings.headline(run),
+            summary=findings.summary(run),
             findings=findings.sentences(run),
+            identical=dict.fromkeys(run.identical, IDENTICAL),
             unseen=findings.unseen(run),
             invalid=[row for row in run.trials if row.state == "invalid"],
             complaints=run.complaints(),
@@ -72,6 +79,17 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
     path = folder / "index.html"
     disk.write(path, page)
     return path
+
+
+def _write_comparison(run: Run) -> None:
+    """Write all differences as a table beside those that they are made of; none leave no file."""
+    rows = comparison_rows(findings.compared(run), run.identical)
+    path = run.folder / f"{COMPARISON.file}.parquet"
+    if rows:
+        tables.write(path, COMPARISON.arrow_of(rows))
+    else:
+        with disk.explained(path):
+            path.unlink(missing_ok=True)
 
 
 def _environment() -> jinja2.Environment:

@@ -67,7 +67,7 @@ def loads(summary: Rfc2544Summary) -> list[float]:
 
 
 def load_names(summary: Rfc2544Summary) -> list[str]:
-    """Return those loads in words: shares of what the tester carries."""
+    """Return those loads in words: shares of the tester's maximum."""
     return [share(load, 0) for load in loads(summary)]
 
 
@@ -112,7 +112,7 @@ def tables(summary: Rfc2544Summary) -> list[Table]:
     for title, names, cells in (
         (f"RFC 2544 ({summary.traffic})", COLUMNS, rows(summary)),
         (
-            f"Frame loss rate (%, by share of the tester's most, {summary.traffic})",
+            f"Frame loss rate (%, by share of the tester's maximum, {summary.traffic})",
             load_names(summary),
             loss_rows(summary),
         ),
@@ -171,7 +171,7 @@ def _cell(setting: OfSetting, test: Test, found: Mean | None, write: Callable[[f
     """Return a figure, and of how many repetitions it is, if not of all; or that there is none."""
     missing = setting.missing(test)
     if found is None:
-        return ABSENT if missing is None else "not told"
+        return ABSENT if missing is None else "missing"
     some = f" ({found.count} of {missing.of})" if missing else ""
     return f"{_text(found, write)}{some}"
 

@@ -5,7 +5,8 @@
 # diff_ticks.
 # Columns of the data: 1 setting, then for each goal its mean and the ends of its interval, then
 # difference from the baseline in per cent, the ends of its interval and its colour, text for the
-# first goal, text for the difference. "?" is a figure that is not there.
+# first goal, text for the difference, setting where there is less room. "?" is a figure that is not
+# there.
 
 row_height = 52
 head = 44
@@ -43,7 +44,8 @@ do for [goal = 1:goals] {
 plot for [goal = 1:goals] data using (column(3 * goal - 1)):(mark_y($0, goal)): \
          (column(3 * goal)):(column(3 * goal + 1)) \
          with xerrorbars pt 7 ps 0.7 lw 1.5 lc rgb colours[goal], \
-     data using (0):(text_y($0)):1 with labels left textcolor rgb ink, \
+     data using (0):(text_y($0)):(stringcolumn(narrow ? difference + 6 : 1)) \
+         with labels left textcolor rgb ink, \
      data using (rate_max):(text_y($0)):(stringcolumn(difference + 4)) \
          with labels right textcolor rgb ink
 
@@ -63,7 +65,7 @@ plot data using (0):(y($0) - 0.46):(0):(0.56) with vectors nohead lc rgb muted, 
      data using (column(difference)):(y($0) - 0.16):(column(difference + 1)): \
          (column(difference + 2)):(column(difference + 3)) \
          with xerrorbars pt 7 ps 0.7 lw 1.5 lc rgb variable, \
-     data using (diff_min):(text_y($0)):(narrow ? stringcolumn(1) : "") \
+     data using (diff_min):(text_y($0)):(narrow ? stringcolumn(difference + 6) : "") \
          with labels left textcolor rgb muted, \
      data using (diff_max):(text_y($0)):(stringcolumn(difference + 5)) \
          with labels right textcolor rgb ink

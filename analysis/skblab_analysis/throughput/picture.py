@@ -5,12 +5,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from skblab_analysis.base import labels
 from skblab_analysis.base.certainty import Interval
 from skblab_analysis.base.differences import MOST
-from skblab_analysis.base.pictures import COLOURS, MISSING, MUTED, Picture, linear, quoted, ticks
+from skblab_analysis.base.pictures import (
+    COLOURS,
+    MISSING,
+    MUTED,
+    NARROW_PANEL,
+    WIDE_PANEL,
+    Picture,
+    linear,
+    quoted,
+    ticks,
+)
 from skblab_analysis.base.words import ABSENT, number
 from skblab_analysis.throughput.cells import difference_words, rows
-from skblab_analysis.throughput.summary import ThroughputSummary
+from skblab_analysis.throughput.summary import GoalSummary, Rate, ThroughputSummary
 
 # Of what is forwarded with a setting.
 MORE, LESS = COLOURS[2], COLOURS[1]
@@ -23,7 +34,13 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
     """
     main = summary.main
     lines, tops, ends = [], [0.0], [0.0]
-    for rate in main.rates:
+    beside = [_beside(main, rate) for rate in main.rates]
+    settings = [rate.setting for rate in main.rates]
+    first = [texts[:1] for texts in beside]
+    wide = labels.in_lines(settings, first, WIDE_PANEL, labels.PNG_SIZE)
+    # Below each other, and the names in both.
+    narrow = labels.in_lines(settings, beside, NARROW_PANEL, labels.SVG_SIZE)
+    for rate, texts, *names in zip(main.rates, beside, wide, narrow, strict=True):
         marks = []
         for goal in summary.goals:
             by_goal = goal.rate(rate.setting)
@@ -40,11 +57,8 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             reach = (low, max(found.share, min(high, MOST)))
             marks += [*(f"{100 * value:.3f}" for value in (found.share, *reach)), str(colour)]
             ends += [100 * end for end in reach]
-        words = ABSENT if rate.interval is None else number(rate.interval.mean)
-        words += f" ({rate.of_blocks} blocks)" if rate.none else ""
-        difference, half = difference_words(main, rate.setting)
-        said = f"{difference} {half}".strip()
-        lines.append(" ".join([quoted(rate.setting), *marks, quoted(words), f"{quoted(said)}\n"]))
+        said = [quoted(text) for text in (*texts, names[1])]
+        lines.append(f"{' '.join([quoted(names[0]), *marks, *said])}\n")
     top, low, high = max(tops) or 1.0, min(ends), max(ends)
     if low == high:
         high = 1.0
@@ -64,9 +78,16 @@ def picture(summary: ThroughputSummary, suffix: str = "") -> Picture:
             "diff_max": high + 0.05 * (high - low),
             "diff_ticks": ticks(linear(low, high), "%"),
         },
-        data="# setting, mean low high of each goal and the difference, colour text text\n"
+        data="# setting, mean low high of each goal and the difference, colour text text setting\n"
         + "".join(lines),
     )
+
+
+def _beside(goal: GoalSummary, rate: Rate) -> tuple[str, str]:
+    """Return what stands in a setting's line beside its name: its rate, and what it differs."""
+    words = ABSENT if rate.interval is None else number(rate.interval.mean)
+    words += f" ({rate.of_blocks} blocks)" if rate.none else ""
+    return words, " ".join(difference_words(goal, rate.setting)).strip()
 
 
 def _whiskers(interval: Interval | None) -> list[str]:

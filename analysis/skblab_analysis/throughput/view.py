@@ -6,16 +6,17 @@ A difference in brackets is not significant, or whether it is is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
-from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN
+from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text, change_text, not_significant
-from skblab_analysis.base.tables import titled
+from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import (
     NARROW_SPACE,
@@ -43,10 +44,12 @@ FULL_SECONDS = 60.0
 
 
 def _tables(run: Run) -> list[Table]:
-    return [_rate_table(summary, goal) for summary in of(run) for goal in summary.goals]
+    return [
+        _rate_table(summary, goal, run.identical) for summary in of(run) for goal in summary.goals
+    ]
 
 
-def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
+def _rate_table(summary: ThroughputSummary, goal: GoalSummary, identical: Collection[str]) -> Table:
     table = titled(f"Throughput, {goal.goal} (packets/s, {summary.traffic})")
     table.add_column("setting", overflow="fold")
     for name in ("packets/s", "95 %", "difference", "95 %", "blocks", "limit"):
@@ -54,7 +57,7 @@ def _rate_table(summary: ThroughputSummary, goal: GoalSummary) -> Table:
     made = rows(goal)
     for place, row in enumerate(made):
         table.add_row(
-            escape(row.setting),
+            named(row.setting, identical),
             *(row.rate, row.half, row.difference, row.difference_half, row.blocks, row.limit),
             end_section=place == len(goal.rates) - 1,
         )
@@ -115,20 +118,58 @@ def goal_words(goal: GoalSummary) -> str:
     return f"{share(1 - goal.exceed_ratio, 0)} of all trials or more lost {lost}"
 
 
-def headline(found: Sequence[ThroughputSummary]) -> str | None:
+def headline(run: Run) -> str | None:
     """Return the finding in one sentence; None if there is none."""
-    best = [(summary, change) for summary in found if (change := summary.main.best) is not None]
-    if best:
-        summary, change = max(best, key=lambda pair: pair[1].difference.share)
-        more = share(change.difference.share)
-        against = f"{summary.main.baseline} ({summary.main.goal}, {summary.traffic})"
-        return f"{change.setting} forwards {more} more packets than {against}"
+    return told.headline(compared(run)) or next(_forwarded(of(run)), None)
+
+
+def _forwarded(found: Sequence[ThroughputSummary]) -> Iterator[str]:
+    """Yield what the first setting forwards, of each traffic in which it has a rate."""
     for summary in found:
         rate = summary.main.rates[0]
         if rate.interval is not None:
             said = f"{rate.setting} forwards {spaced(rate.interval.mean)} packets/s"
-            return f"{said} ({_by(summary.main, rate)}, {summary.traffic})"
-    return None
+            yield f"{said} ({_by(summary.main, rate)}, {summary.traffic})"
+
+
+def compared(run: Run) -> list[Comparison]:
+    """Return what settings forward beyond the baseline, of each traffic and goal."""
+    return [
+        Comparison(
+            measure="throughput",
+            figure=goal.goal,
+            unit="packets/s",
+            baseline=goal.baseline,
+            changes=goal.changes,
+            wording=_wording(goal.goal) if goal is summary.main else None,
+            traffic=summary.traffic,
+            more_is_better=True,
+        )
+        for summary in of(run)
+        for goal in summary.goals
+        if goal.baseline is not None
+    ]
+
+
+def _wording(goal: str) -> Wording:
+    return Wording(
+        what="throughput",
+        noun=f"({goal})",
+        better=("forward", "{} more packets"),
+        worse=("forward", "{} fewer packets"),
+        best="Biggest gain",
+        worst="Biggest loss",
+    )
+
+
+def _summary(run: Run) -> list[str]:
+    """Return what the baseline forwards, where no significance is known."""
+    found = [
+        summary
+        for summary in of(run)
+        if all(change.difference.significant is None for change in summary.main.changes)
+    ]
+    return [f"{said}." for said in _forwarded(found)]
 
 
 def sentences(run: Run) -> list[str]:
@@ -147,25 +188,24 @@ def unseen(run: Run) -> list[str]:
         goal = summary.main
         if not goal.testers:
             said.append(
-                f"{summary.traffic}: the tester was not searched alone: its ceiling is unknown."
+                f"{summary.traffic}: the tester was not measured alone: its own limit is not known."
             )
         limited = [rate for rate in goal.rates if rate.judgement == "tester"]
         if limited:
             said.append(
-                f"{summary.traffic}: of {len(goal.rates)} settings {len(limited)} had the tester "
-                "for their limit, and not the router alone: these rates are what both carry "
-                "together, and the router by itself may carry more."
+                f"{summary.traffic}: the tester was the bottleneck with {len(limited)} of "
+                f"{len(goal.rates)} settings. The router may forward more than these rates."
             )
         single = [rate.setting for rate in goal.rates if len(rate.blocks) == 1 and not rate.none]
         if single:
             said.append(
-                f"{summary.traffic}: {joined(single)} {_has(single)} a figure of one block only: "
-                "how sure it is, and whether it differs, is not known."
+                f"{summary.traffic}: {joined(single)} {_has(single)} a figure of one block only. "
+                "Its interval, and whether it differs, are not known."
             )
         said += [f"{summary.traffic}: {sentence}" for sentence in _without_load(goal)]
     wide = [row for row in run.rows(FoundRow) if row.outcome == "regular" and not row.reached]
     if wide:
-        said.append(f"{len(wide)} searches ended wider than was asked.")
+        said.append(f"{len(wide)} searches ended before their bounds were as near as asked.")
     return said
 
 
@@ -210,12 +250,12 @@ def _without_load(goal: GoalSummary) -> Iterable[str]:
         if not rate.blocks:
             yield f"with {rate.setting} no load was good in any block."
             continue
-        known = "its rate is of these blocks"
+        known = "Its rate is of these blocks"
         if rate.setting == goal.baseline:
-            known += ", and whether other settings differ from it is not known"
+            known += "; whether other settings differ from it is not known"
         elif goal.change(rate.setting) is not None:
-            known += ", and whether it differs is not known"
-        yield f"with {rate.setting} a load was good in {rate.of_blocks} blocks: {known}."
+            known += "; whether it differs is not known"
+        yield f"with {rate.setting} a load was good in {rate.of_blocks} blocks. {known}."
 
 
 def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
@@ -230,8 +270,8 @@ def _stalls(summary: ThroughputSummary, setting: str) -> Iterable[str]:
     gap = 1 - strict.interval.mean / ndr.interval.mean
     if gap > summary.main.width:
         yield (
-            f"Its strict rate is {share(gap)} below NDR: between the two most trials lose nothing, "
-            "and some do, in rare stalls."
+            f"Its strict rate is {share(gap)} below NDR: between the two, most trials lose "
+            "nothing, and some lose packets in rare stalls."
         )
 
 
@@ -239,7 +279,7 @@ def _to_set(setting: str, lines: Sequence[str]) -> str:
     plain = [line for line in lines if "\n" not in line]
     if lines and len(plain) == len(lines):
         return f"To set {setting} on this testbed’s router: {'; '.join(plain)}"
-    return f"Most is forwarded with {setting}."
+    return f"{setting} forwards most."
 
 
 def _confirmed(run: Run) -> list[str]:
@@ -248,8 +288,8 @@ def _confirmed(run: Run) -> list[str]:
         return []
     held = sum(bool(row.confirmed) for row in tried)
     seconds = min(row.confirm_seconds or 0.0 for row in tried)
-    said = f"Of {len(tried)} strict rates {held} held in a trial of {seconds:g} s"
-    short = f", which RFC 2544 wants to be {FULL_SECONDS:g} s" if seconds < FULL_SECONDS else ""
+    said = f"{held} of {len(tried)} strict rates held in a trial of {seconds:g} s"
+    short = f"; RFC 2544 asks for {FULL_SECONDS:g} s" if seconds < FULL_SECONDS else ""
     return [f"{said}{short}."]
 
 
@@ -262,7 +302,7 @@ class _Enough(BaseModel):
 
 def _ended(run: Run) -> list[str]:
     ends = [event.told(_Enough) for event in run.journal if event.event == "enough"]
-    return [f"It ended after {end.blocks} blocks: {end.reason}." for end in ends]
+    return [f"The run ended after {end.blocks} blocks: {end.reason}." for end in ends]
 
 
 def _has(names: Sequence[str]) -> str:
@@ -291,7 +331,9 @@ VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=_tables,
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
-    headline=lambda run: headline(of(run)),
+    headline=headline,
+    compared=compared,
+    summary=_summary,
     sentences=sentences,
     unseen=unseen,
     best=lambda run: [

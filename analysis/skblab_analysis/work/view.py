@@ -3,28 +3,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from skblab_analysis.base.words import FIXED_SPACE, quantity, spaced
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View
-from skblab_analysis.work.summary import ByCpu, Work, of
+from skblab_analysis.work.summary import ByCpu, of
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has: which CPUs had the work, and what was too much for them.
+
+    Two tables: one would be wider than a page.
+    """
+
+    cpus: list[Cells]
+    rest: list[Cells]
 
 
 def _sections(run: Run) -> list[Section]:
-    rows = [_row(work) for work in of(run)]
-    return [Section("work/section.html.j2", rows)] if rows else []
-
-
-def _row(work: Work) -> Cells:
-    return Cells(
-        name=work.setting,
-        figures=(
-            str(work.trials),
-            *map(_by_cpu, (work.interrupts, work.net_rx, work.processed)),
-            spaced(work.squeezed),
-            spaced(work.dropped),
-            *(quantity(ns, "ns") if ns else "" for ns in (work.napi_ns, work.ksoftirqd_ns)),
-        ),
+    works = of(run)
+    shown = Shown(
+        cpus=[
+            Cells(
+                name=work.setting,
+                figures=tuple(map(_by_cpu, (work.interrupts, work.net_rx, work.processed))),
+            )
+            for work in works
+        ],
+        rest=[
+            Cells(
+                name=work.setting,
+                figures=(
+                    str(work.trials),
+                    spaced(work.squeezed),
+                    spaced(work.dropped),
+                    *(quantity(ns, "ns") if ns else "" for ns in (work.napi_ns, work.ksoftirqd_ns)),
+                ),
+            )
+            for work in works
+        ],
     )
+    return [Section("work/section.html.j2", shown)] if works else []
 
 
 def _by_cpu(counts: ByCpu) -> str:

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The summary of a report: what comparisons tell, in a few lines, the largest effects first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from skblab_analysis.base.certainty import Difference
+from skblab_analysis.base.comparison import Comparison, Wording, significant
+from skblab_analysis.base.words import joined, share, small_share
+
+# Settings that differ by more than this part are counted.
+NOTABLE = 0.01
+# A baseline that differs from itself by as much hides whatever is no larger, significant or not.
+DOUBTFUL = 0.05
+# Fewer settings are not counted: each is named anyway.
+COUNTED = 3
+# Names in a line; of more it has their number.
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a setting differs by in one comparison."""
+
+    setting: str
+    difference: Difference
+    of: Comparison
+
+    @property
+    def gain(self) -> float:
+        """By which part it is better than the baseline."""
+        return self.of.gain(self.difference)
+
+
+def unreliable(found: Comparison) -> float | None:
+    """Return by which part the baseline differed from itself, if that hides what settings do.
+
+    None if it did not, or if a setting differs significantly and by more than that.
+    """
+    again = found.again
+    itself = abs(found.gain(again)) if again else 0.0
+    if again is None or itself < (NOTABLE if again.significant else DOUBTFUL):
+        return None
+    larger = any(abs(found.gain(change.difference)) > itself for change in significant(found))
+    return None if larger else itself
+
+
+def reliable(found: Sequence[Comparison]) -> bool:
+    """Return whether anything can be told of what is compared, or nothing is compared."""
+    compared = [one for one in found if one.wording is not None and one.others]
+    return not compared or any(unreliable(one) is None for one in compared)
+
+
+def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
+    """Return the largest gain and the largest loss in one line; None if nothing is known.
+
+    With `doubt`, what is said of it, also the largest of which no significance is known.
+    """
+    found = [one for one in found if one.wording is not None and one.others]
+    good = [one for one in found if unreliable(one) is None]
+    if found and not good:
+        return _nothing(found, "").rstrip(".")
+    if effects := _extremes(good):
+        return "; ".join(f"{one.setting} {one.of.phrase(one.difference)}" for one in effects)
+    known = [change.difference.significant for one in good for change in one.others]
+    if doubt and None in known and (unknown := _unknown(good)):
+        largest = max(unknown, key=lambda one: abs(one.gain))
+        return f"{largest.setting} {largest.of.phrase(largest.difference)} ({doubt})"
+    if known and None not in known:
+        return f"No setting differs significantly from {good[0].baseline}"
+    return None
+
+
+def lines(
+    found: Sequence[Comparison], identical: Collection[str] = ()
+) -> tuple[list[str], list[str]]:
+    """Return what nothing can be told of, then what is told, the largest effects first.
+
+    `identical` names the settings that are the baseline's own state.
+    """
+    by_measure: dict[str, list[Comparison]] = {}
+    for one in found:
+        if one.wording is not None and one.others:
+            by_measure.setdefault(one.measure, []).append(one)
+    several = len(by_measure) > 1
+    nothing, effects, rest = [], [], []
+    for ours in by_measure.values():
+        good = [one for one in ours if unreliable(one) is None]
+        if len(good) < len(ours):
+            nothing.append(_nothing(ours, _of(ours, several)))
+        if several:
+            effects += _in_one_line(good, len(ours) > 1)
+        else:
+            effects += [*_each(good, len(ours) > 1), *_counted(good)]
+        rest += [*_distrusted(good, several), *_not_significant(good, several)]
+    return nothing, [*effects, *rest, *_identical(identical)]
+
+
+def _of(found: Sequence[Comparison], several: bool) -> str:
+    wording = found[0].wording
+    return f" of {wording.what}" if several and wording else ""
+
+
+def _nothing(found: Sequence[Comparison], of: str) -> str:
+    """Say of what nothing can be told; some of the comparisons are unreliable."""
+    itself = {one.where: part for one in found if (part := unreliable(one)) is not None}
+    if len(itself) < len(found):
+        of += f" with {joined(list(itself))}"
+    most = max(itself.values())
+    said = share(most, 0 if most >= 0.1 else 1)
+    return f"Nothing can be told{of}: the baseline differed from itself by {said}."
+
+
+def _extremes(found: Sequence[Comparison]) -> list[Effect]:
+    """Return the largest significant gain and loss, the larger one first."""
+    effects = [
+        Effect(change.setting, change.difference, one)
+        for one in found
+        for change in significant(one)
+    ]
+    best = max(effects, key=lambda one: one.gain, default=None)
+    worst = min(effects, key=lambda one: one.gain, default=None)
+    kept = [best] if best is not None and best.gain > 0 else []
+    kept += [worst] if worst is not None and worst.gain < 0 else []
+    return sorted(kept, key=lambda one: -abs(one.gain))
+
+
+def _unknown(found: Sequence[Comparison]) -> list[Effect]:
+    return [
+        Effect(change.setting, change.difference, one)
+        for one in found
+        for change in one.others
+        if change.difference.significant is None
+    ]
+
+
+def _named(one: Effect, wording: Wording, several: bool) -> str:
+    first = wording.best if one.gain > 0 else wording.worst
+    at = f" ({one.of.where})" if several and one.of.where else ""
+    return f"{first}: {one.setting}, {one.of.amount(one.difference)}{at}"
+
+
+def _each(found: Sequence[Comparison], several: bool) -> list[str]:
+    """Return the largest gain and loss, a line each; of `several` traffics or rates with these."""
+    return [
+        f"{_named(one, one.of.wording, several)}."
+        for one in _extremes(found)
+        if one.of.wording is not None
+    ]
+
+
+def _in_one_line(found: Sequence[Comparison], several: bool) -> list[str]:
+    said = "; ".join(f"{line[0].lower()}{line[1:-1]}" for line in _each(found, several))
+    if not said:
+        return []
+    wording = found[0].wording
+    assert wording is not None
+    return [f"{wording.what[0].upper()}{wording.what[1:]}: {said}."]
+
+
+def _counted(found: Sequence[Comparison]) -> Iterator[str]:
+    """Yield how many settings are notably worse, and how many better."""
+    settings = {change.setting for one in found for change in one.others}
+    if len(settings) < COUNTED:
+        return
+    wording = found[0].wording
+    assert wording is not None
+    gains = [
+        (change.setting, one.gain(change.difference))
+        for one in found
+        for change in significant(one)
+    ]
+    parts: list[str] = []
+    for (verb, rest), sign in ((wording.worse, -1), (wording.better, 1)):
+        count = len({name for name, gain in gains if sign * gain > NOTABLE})
+        if count:
+            of = f"{count} of {len(settings)}{'' if parts else ' settings'}"
+            phrase = rest.format(f"over {share(NOTABLE, 0)}")
+            parts.append(f"{of} {_verb(verb, count)} {phrase}")
+    if parts:
+        yield f"{'; '.join(parts)}."
+
+
+def _verb(verb: str, count: int) -> str:
+    return f"{verb}s" if count == 1 else verb
+
+
+def _distrusted(found: Sequence[Comparison], several: bool) -> Iterator[str]:
+    """Yield that the baseline differed from itself, though some settings differ by more."""
+    itself = [
+        abs(one.gain(one.again)) for one in found if one.again is not None and one.again.significant
+    ]
+    if itself and max(itself) >= NOTABLE:
+        yield (
+            f"The baseline differed from itself by {share(max(itself))}{_of(found, several)}: "
+            "distrust differences that are not far greater."
+        )
+
+
+def _not_significant(found: Sequence[Comparison], several: bool) -> Iterator[str]:
+    """Yield in one line what is not significant, and in one of what that is not known."""
+    if not found:
+        return
+    settings = list(dict.fromkeys(change.setting for one in found for change in one.others))
+    told = {change.setting for one in found for change in significant(one)}
+    tested = {
+        change.setting: None
+        for one in found
+        for change in one.others
+        if change.difference.significant is False and change.setting not in told
+    }
+    least = [
+        part
+        for one in found
+        for change in one.others
+        if change.setting in tested
+        and change.difference.significant is False
+        and (part := one.detectable(change.difference)) is not None
+    ]
+    if tested and least:
+        smallest = small_share(min(least))
+        if small_share(max(least)) != smallest:
+            smallest += f" to {small_share(max(least))}"
+        wording = found[0].wording
+        whole = wording.whole if wording else ""
+        yield (
+            f"Not significant{_of(found, several)}: {_some(list(tested), len(settings))} "
+            f"(smallest detectable difference {smallest}{whole})."
+        )
+    unknown = [name for name in settings if name not in told and name not in tested]
+    if unknown:
+        whys = {
+            change.difference.why
+            for one in found
+            for change in one.others
+            if change.setting in unknown
+        }
+        why = "one block only" if "one block" in whys else "no good load in some block"
+        yield (
+            f"Not known whether significant{_of(found, several)}: "
+            f"{_some(unknown, len(settings))} ({why})."
+        )
+
+
+def _identical(names: Collection[str]) -> Iterator[str]:
+    if names:
+        verb = "is" if len(names) == 1 else "are"
+        said = joined(sorted(names)) if len(names) <= NAMED else f"{len(names)} settings"
+        yield f"{said} {verb} identical to the baseline."
+
+
+def _some(names: Sequence[str], of: int) -> str:
+    """Return names, or of many how many settings they are."""
+    return joined(list(names)) if len(names) <= NAMED else f"{len(names)} of {of} settings"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Which settings are the baseline's own state, by what was read of their knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import searches
+import synthetic_run
+
+from skblab_analysis.base.rows import LONGEST_TEXT
+from skblab_analysis.load import load
+from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.settings.identical import identical
+from skblab_analysis.settings.rows import ReadBack
+from skblab_analysis.trials.rows import TrialRow
+
+
+def read_back(value: str, before: str) -> ReadBack:
+    return ReadBack(knob="rp_filter", value=value, before=before, wanted=value, after=value)
+
+
+def sweep(results: Path, readings: Sequence[tuple[str, Sequence[ReadBack]]]) -> Path:
+    """Return a run of trials in this order, a block each time the baseline comes."""
+    folder = RunFolder.create(results, "settings", searches.plan(), synthetic=True)
+    block = -1
+    for number, (setting, found) in enumerate(readings):
+        block += setting == "baseline"
+        folder.known(found)
+        folder.record(searches.search(setting, max(block, 0), 80_000.0 + number))
+    return folder.finish(synthetic_run.environment(), {"searching": 1.0})
+
+
+def test_a_knob_that_the_baseline_does_not_set_is_as_it_was_before_anything_set_it(
+    tmp_path: Path,
+) -> None:
+    path = sweep(
+        tmp_path,
+        [
+            ("baseline", ()),
+            ("rp_filter=1", [read_back("1", "0")]),
+            ("rp_filter=0", [read_back("0", "1")]),
+        ],
+    )
+    assert load(path).identical == {"rp_filter=0"}
+
+
+def test_a_setting_is_identical_to_the_baseline_in_every_block_or_not(tmp_path: Path) -> None:
+    """What the baseline was read to be counts, and not what another setting left behind."""
+    path = sweep(
+        tmp_path,
+        [
+            ("baseline", [read_back("1", "0")]),
+            ("as left", [read_back("0", "0")]),
+            ("one", [read_back("1", "0")]),
+            ("two", [read_back("1", "1")]),
+            ("baseline", [read_back("2", "0")]),
+            ("one", [read_back("1", "2")]),
+            ("two", [read_back("2", "1")]),
+        ],
+    )
+    assert load(path).identical == {"two"}
+
+
+def test_a_run_without_readings_marks_nothing(tmp_path: Path) -> None:
+    assert load(searches.finished_run(tmp_path)).identical == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "boot", "state", "same"),
+    [
+        ("1", "", "good", True),
+        # Of another kernel, whatever its knobs are.
+        ("1", "kernel=rt", "good", False),
+        # It tells nothing of the setting.
+        ("1", "", "invalid", False),
+        # The end of what is longer is not stored.
+        ("1" * (LONGEST_TEXT - 1), "", "good", True),
+        ("1" * LONGEST_TEXT, "", "good", False),
+    ],
+)
+def test_only_what_is_known_to_be_alike_is_identical(
+    text: str, boot: str, state: str, same: bool
+) -> None:
+    trials = [
+        TrialRow(trial=0, clock="wall", setting="baseline"),
+        TrialRow.model_validate(
+            {"trial": 1, "clock": "wall", "setting": "other", "boot_knobs": boot, "state": state}
+        ),
+    ]
+    readings = [read_back(text, text).row(trial) for trial in range(2)]
+    assert identical(readings, trials, "baseline") == ({"other"} if same else set())
+    assert identical(readings, trials, None) == set()
