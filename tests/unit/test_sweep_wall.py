@@ -49,6 +49,7 @@ from skblab.sweep.planned import TESTER, Boot
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
 from skblab.sweep.session import CPUS
+from skblab.sweep.spent import spent
 from skblab.testbeds import NETNS, Offered, Sending
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.netns import Netns
@@ -437,11 +438,15 @@ def test_a_block_that_has_begun_comes_to_its_end(
 def test_a_budget_ends_what_would_go_beyond_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float, blocks: int
 ) -> None:
-    wanted = experiment(least=1, most=3, budget_minutes=minutes)
+    # The budget comes before `least`.
+    wanted = experiment(least=2, most=3, budget_minutes=minutes)
     run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
     assert {row.block for row in run.trials} == set(range(blocks))
     said = [event.model_dump()["reason"] for event in run.journal if event.event == "enough"]
-    assert said == ["another block would go beyond 0.0001 minutes"][: 1 if blocks < 3 else 0]
+    assert (
+        said
+        == ["another block would exceed repeats.budget_minutes = 0.0001"][: 1 if blocks < 3 else 0]
+    )
 
 
 def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
@@ -449,8 +454,8 @@ def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
     times = [("began", 0), ("load", 60), ("failed", 61)]
     times += [("resumed", 9000), ("began", 9000), ("load", 9010)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
-    assert timed.spent(events) == 71
-    assert timed.spent([]) == 0
+    assert spent(events) == 71
+    assert spent([]) == 0
 
 
 def test_time_until_boots_are_ready_is_not_spent() -> None:
@@ -459,7 +464,7 @@ def test_time_until_boots_are_ready_is_not_spent() -> None:
     # Killed, and resumed with kernels to build anew.
     times += [("resumed", 2000), ("began", 3000), ("load", 3005)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
-    assert timed.spent(events) == 15
+    assert spent(events) == 15
 
 
 def test_a_run_says_when_its_boots_were_ready(

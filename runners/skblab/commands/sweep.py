@@ -13,7 +13,7 @@ from skblab.commands.options import FlavourName, Patches
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
 from skblab.lab.reporter import Reporter, printer
-from skblab.sweep import hostmachines, session
+from skblab.sweep import budget, hostmachines, session
 from skblab.sweep.measure.exact import PACKETS
 from skblab.sweep.plan import Plan
 from skblab.sweep.request import Request, unfinished
@@ -85,6 +85,8 @@ def sweep(
         return
     plan, folder = request.begin()
     reporter = Reporter()
+    for sentence in budget.told(plan):
+        reporter.say(sentence)
     with session.alone(folder.path, reporter):
         _run(plan, folder, reporter, resumed=False)
 

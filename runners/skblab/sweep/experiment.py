@@ -71,7 +71,10 @@ else:
 
 
 class Repeats(_Part):
-    """How often: until the interval is narrow enough, or `most`, or the budget is spent."""
+    """How often: until the interval is narrow enough, or `most`, or the budget is spent.
+
+    The budget comes first: fewer blocks than `least` are measured if no more fit.
+    """
 
     least: Annotated[int, Field(ge=1, le=1000)] = 3
     most: Annotated[int, Field(ge=1, le=1000)] = 3
@@ -86,7 +89,10 @@ class Repeats(_Part):
         if self.most < self.least:
             raise ValueError(f"most is {self.most}, expected at least `least`, {self.least}")
         if self.most > self.least and self.width is None and self.budget_minutes is None:
-            raise ValueError("between least and most a width or a budget has to decide")
+            raise ValueError(
+                f"least is {self.least} and most is {self.most}: write width or budget_minutes, "
+                "which ends the sweep between them"
+            )
         return self
 
 

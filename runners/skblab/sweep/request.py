@@ -15,6 +15,7 @@ from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
+from skblab.sweep.budget import refusal, told
 from skblab.sweep.dryrun import commands
 from skblab.sweep.experiment import BASELINE, Experiment, faults
 from skblab.sweep.measure.exact import PACKETS, uncountable
@@ -27,6 +28,7 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.tomlfile import complaint
 from skblab_analysis.base.whole import Positive
+from skblab_analysis.base.words import rough_time
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.runfolder import RunFolder
 
@@ -96,8 +98,11 @@ class Request:
         yield (
             f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
             f"{len(plan.boots)} boots, {len(measurements)} trials, "
-            f"about {plan.seconds() / 60:.0f} min"
+            f"about {rough_time(plan.seconds())}"
         )
+        yield from told(plan)
+        if why := refusal(plan):
+            yield f"it cannot run: {why}"
         for wrong in unable(experiment, self.kind, exact=self.exact):
             yield f"in {self.kind.where} it cannot run: {wrong}"
         for boot in plan.boots:
@@ -111,10 +116,12 @@ class Request:
         yield from commands(plan, self.kind, packets, self.flavour, patches=self.patches)
 
     def begin(self) -> tuple[Plan, RunFolder]:
-        """Make the run's folder; UsageError if its testbed cannot do what the experiment asks."""
+        """Make the run's folder; UsageError if testbed or budget do not allow what it asks."""
         machines, plan = self.machines, self.plan()
         if wrong := unable(plan.experiment, self.kind, exact=self.exact):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
+        if why := refusal(plan):
+            raise UsageError(f"{self.file}: {why}")
         folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
         disk.write(folder.path / EXPERIMENT, _file(self.file).read_bytes())
         if machines is not None:
