@@ -220,7 +220,9 @@ def test_a_knob_that_there_is_not_and_a_value_that_is_wrong_have_their_lines(
     done = CliRunner().invoke(app, ["sweep", str(file), "--exact", "--dry-run"])
     assert isinstance(done.exception, UsageError)
     said = str(done.exception)
-    assert said.startswith(f"{file}:5: baseline.rp_filtre: no such knob; there are ")
+    assert said.startswith(
+        f"{file}:5: baseline.rp_filtre: no such knob; the nearest is `rp_filter`"
+    )
     assert "line 8: setting.0.knobs.rp_filter: 3: expected 0 or 1 or 2" in said
 
 

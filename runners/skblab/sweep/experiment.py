@@ -7,6 +7,7 @@ all combinations of `[matrix]`. Knobs of a `pair` go through their values togeth
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -25,19 +26,21 @@ from pydantic import (
     model_validator,
 )
 
+from skblab.knobs.naming import unknown
 from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Knobs, Name, Value, text
+from skblab.knobs.values import NAME, Knobs, Name, Value, text
 from skblab.sweep.measure.base import Sections
 from skblab.sweep.measures import MEASURES, PARTS, measures, parts
 from skblab.sweep.planned import TESTER
 from skblab.testbeds.asked import Needs, Traffic
-from skblab_analysis.base import tomlfile
+from skblab_analysis.base import textfile, tomlfile
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as RecordedName
 
 BASELINE = "baseline"
+_NAME = re.compile(NAME)
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 # Of one experiment, repeats included: at a second each they take eleven days.
 MOST_TRIALS = 1_000_000
@@ -227,7 +230,37 @@ def _recordable(name: str) -> None:
 
 def read(file: Path) -> Experiment:
     """Read an experiment file; UsageError says what is wrong in which line."""
-    return tomlfile.read(Experiment, file, "the experiment")
+    what = "the experiment"
+    raw = tomlfile.parse(textfile.read(file, what), f"{what} {file}")
+    # Before it is validated: a dotted name makes a table, of which nothing useful would be said.
+    if wrong := list(_misnamed(raw)):
+        raise tomlfile.complaint(file, wrong)
+    return tomlfile.read(Experiment, file, what)
+
+
+def _misnamed(raw: Mapping[str, object]) -> Iterator[tuple[tomlfile.Place, str]]:
+    """Yield where a TOML document names knobs as no knob is named, such as net.core.dev_weight."""
+    tables: list[tuple[tomlfile.Place, object]] = [
+        (("baseline",), raw.get("baseline")),
+        (("matrix",), raw.get("matrix")),
+    ]
+    settings = raw.get("setting")
+    for number, setting in enumerate(settings if isinstance(settings, list) else ()):
+        if isinstance(setting, dict):
+            tables.append((("setting", number, "knobs"), setting.get("knobs")))
+    for place, table in tables:
+        for path in _paths(table):
+            if len(path) > 1 or not _NAME.fullmatch(path[0]):
+                yield (*place, *path), unknown(".".join(path))
+
+
+def _paths(table: object) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each value in a table of tables."""
+    for name, value in table.items() if isinstance(table, dict) else ():
+        if isinstance(value, dict) and value:
+            yield from ((name, *path) for path in _paths(value))
+        else:
+            yield (name,)
 
 
 def knobs_of(experiment: Experiment, setting: Setting | None) -> Mapping[str, Value]:
@@ -240,7 +273,7 @@ def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]
     for place, name, value in _given(experiment):
         knob = KNOBS.get(name)
         if knob is None:
-            yield place, f"no such knob; there are {', '.join(sorted(KNOBS))}"
+            yield place, unknown(name)
             continue
         try:
             knob.check(value)
