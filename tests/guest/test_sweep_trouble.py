@@ -153,7 +153,7 @@ def test_a_device_that_is_unplugged(
     assert hosts.sh(f"cat {BUDGET}") == "300\n"
     hosts.sh(f"echo {device} >{driver}/bind")
     done = skblab("cleanup")
-    assert (done.returncode, done.stdout) == (0, "1 testbeds of hosts are as they were\n")
+    assert (done.returncode, done.stdout) == (0, "restored 1 testbed\n")
     assert hosts.state() == before
 
 
@@ -184,7 +184,7 @@ def test_a_host_that_dies_is_waited_for_until_one_is_stopped(
         assert "forgotten: what a killed run left on router" in done.stderr
         if dies == "tester":
             assert hosts.state_of(hosts.router) == before
-        assert "nothing was left" in skblab("cleanup").stdout
+        assert "nothing to restore" in skblab("cleanup").stdout
 
 
 def test_guests_that_are_killed_are_followed_by_others(experiment: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_hosts_file_is_said(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--testbed", "hosts"], "takes --hosts FILE"),
+        (["--testbed", "hosts"], "needs --hosts FILE"),
         (["--hosts", "lab.toml"], "is for --testbed hosts, and the testbed is netns"),
         (["--testbed", "hosts", "--hosts", "/nowhere.toml"], "cannot read the hosts file"),
         (["--testbed", "hosts", "--exact"], "--exact counts the instructions"),
@@ -95,7 +95,7 @@ def test_options_that_do_not_go_together_are_refused(options: list[str], said: s
 
 def test_a_dry_run_needs_no_host(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD)
-    call = ["sweep", "quick", "--testbed", "hosts", "--hosts", str(file), "--dry-run"]
+    call = ["sweep", "quick", "--testbed", "hosts", "--hosts", str(file), "--dry-run", "--scripts"]
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0
     assert "take_router" in done.output

@@ -744,7 +744,7 @@ def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     more = "".join(f"{name} = {value}\n" for name, value in RFC2544.items())
     file.write_text(f"{FILE.format(more='')}[measure.rfc2544]\n{more}")
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     for words in (
         "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --first 5000000 "
@@ -848,7 +848,7 @@ knobs = {{ rp_filter = 1 }}
 def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     file.write_text(FILE.format(more=""))
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0
     for words in (
         "1 settings beside the baseline, 3 boots, 12 trials, about ",
@@ -866,7 +866,7 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
 def test_a_dry_run_warms_up_only_if_a_run_does(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     file.write_text(FILE.format(more="") + "[repeats]\nwarm_up_seconds = 0\n")
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     assert "# warming up" not in done.stdout
     assert "count=2000 cpu=1  # fills the caches" in done.stdout
@@ -876,7 +876,7 @@ def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     text = FILE.format(more="").replace("throughput", "latency")
     file.write_text(f"{text}rates = [100]\nseconds = 2\n")
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     for words in (
         "    0: tester at 100/s, IPv4, 64 bytes, 1 flow",

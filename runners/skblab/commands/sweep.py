@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from skblab.commands.options import FlavourName, Patches
 from skblab.lab import labroot
@@ -17,8 +18,10 @@ from skblab.sweep import budget, hostmachines, session
 from skblab.sweep.measure.exact import PACKETS
 from skblab.sweep.plan import Plan
 from skblab.sweep.request import Request, unfinished
+from skblab.sweep.shipped import FIRST, shipped
 from skblab.testbeds import KINDS, NETNS
 from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.words import ABSENT, rough_time
 from skblab_analysis.load import load
 from skblab_analysis.report import findings, terminal
 from skblab_analysis.report.page import build_report
@@ -33,8 +36,13 @@ def _is_testbed(name: str) -> str:
 
 def sweep(
     file: Annotated[
-        str, typer.Argument(help="An experiment file, or the name of one that comes with skblab.")
-    ],
+        str | None,
+        typer.Argument(
+            help="An experiment file, or the name of one that comes with skblab. Without it: "
+            "the list of these.",
+            show_default=False,
+        ),
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option("--exact", help="Count instructions per packet of every setting, in a guest."),
@@ -60,8 +68,8 @@ def sweep(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Which machines, reached by ssh, and which of their ports are joined how: see "
-            "docs/sweep.md. For --testbed hosts.",
+            help="For --testbed hosts: the file that names your machines and their ports "
+            "(docs/sweep.md).",
             show_default=False,
         ),
     ] = None,
@@ -69,18 +77,36 @@ def sweep(
     patches: Patches = True,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only print the plan, how long it takes, and all commands."),
+        typer.Option(
+            "--dry-run", help="Only print the plan: how long it takes, and what sets each value."
+        ),
+    ] = False,
+    scripts: Annotated[
+        bool,
+        typer.Option(
+            "--scripts", help="With --dry-run: also the order, and every script that would run."
+        ),
+    ] = False,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="List the experiments that come with skblab, with their times."
+        ),
     ] = False,
 ) -> None:
     """Compare settings: what does each cost?
 
-    One file says which settings, which traffic, what is measured and how often. Every setting is
-    read back before and after each trial, and the baseline runs twice under two names: what differs
-    between these is the suite's own error.
+    An experiment file names the settings, the traffic, what to measure and how often. Without one,
+    the command lists the experiments that come with skblab. skblab reads each setting back before
+    and after each trial. It measures the baseline twice, under two names: the difference between
+    these is its own error.
     """
+    if file is None or listed:
+        _list()
+        return
     request = Request(file, exact, packets, testbed, hosts, flavour, patches)
-    if dry_run:
-        for line in request.dry_run():
+    if dry_run or scripts:
+        for line in request.dry_run(scripts=scripts):
             typer.echo(line)
         return
     plan, folder = request.begin()
@@ -91,12 +117,36 @@ def sweep(
         _run(plan, folder, reporter, resumed=False)
 
 
+def _list() -> None:
+    """Print the experiments that come with skblab."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("experiment", "question"):
+        table.add_column(title, overflow="fold")
+    for title in ("settings", "--exact", "wall clock"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("testbeds", overflow="fold")
+    for one in shipped():
+        table.add_row(
+            one.name,
+            one.question,
+            str(one.settings),
+            ABSENT if one.exact is None else rough_time(one.exact),
+            rough_time(one.timed),
+            " ".join(one.testbeds),
+        )
+    console = printer()
+    console.print(table)
+    console.print(
+        "\nTimes are estimates, without the kernel that the first run builds. Start with: "
+        f"./skblab sweep {FIRST} --exact",
+        soft_wrap=True,
+    )
+
+
 def resume(
-    run: Annotated[
-        Path, typer.Argument(help="The folder of a sweep that did not come to its end.")
-    ],
+    run: Annotated[Path, typer.Argument(help="The folder of a sweep that was stopped or killed.")],
 ) -> None:
-    """Go on with a sweep that was stopped, killed or broke: the trials that it lacks."""
+    """Finish a sweep that was stopped or killed: run the trials that are missing."""
     reporter = Reporter()
     with session.alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.
@@ -110,18 +160,20 @@ def cleanup(
         typer.Option(
             "--forget",
             metavar="ROUTER",
-            help="If this router cannot be reached, forget what was left there.",
+            help="Forget what is left on this router, if you cannot reach it any more.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Put back what sweeps that were killed left on hosts, and give back their ports.
+    """Undo what killed sweeps left on your hosts: restore settings, give ports back.
 
-    The next sweep on the same hosts does it, too. Guests leave nothing that needs it.
+    The next sweep on the same hosts does this, too. Sweeps in guests leave nothing behind.
     """
     count = hostmachines.put_back_all(Reporter(), gone)
     typer.echo(
-        f"{count} testbeds of hosts are as they were" if count else "nothing was left anywhere"
+        f"restored {count} testbed{'' if count == 1 else 's'}"
+        if count
+        else "nothing to restore: no killed sweep left anything on hosts"
     )
 
 
@@ -148,4 +200,4 @@ def _run(plan: Plan, folder: RunFolder, reporter: Reporter, *, resumed: bool) ->
             f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
         )
     if all(row.state == "invalid" for row in run.trials):
-        raise SkblabError("no trial was good: nothing can be said of any setting")
+        raise SkblabError("every trial is invalid, so there is no result: the report says why")

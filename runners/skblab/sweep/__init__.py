@@ -6,7 +6,7 @@ experiment.py    an experiment file
 measures.py      all that can be measured; measure/ has a package or module for each
 planned.py       boots, settings and measurements, of which a plan is made
 plan.py          what will be done, in which order; budget.py: how much of it fits: pure
-dryrun.py        its commands, without doing anything
+dryrun.py        its commands, without doing anything; shipped.py: the experiments of skblab
 session.py       a run from its plan to its end: what it needs is built, and all of it measured
 machines.py      where its testbeds come up: guests; hostmachines.py: real machines
 running.py       boots, settings and measurements, invalid and resumed ones: what all sweeps share

@@ -55,7 +55,10 @@ class _Measured(Sections):
     def _fits(self) -> _Measured:
         if not measures(self):
             *names, last = (measure.name for measure in MEASURES)
-            raise ValueError(f"measures nothing: expected {', '.join(names)} or {last}")
+            raise ValueError(
+                f"measures nothing: write [measure.{names[0]}], or one of {', '.join(names[1:])} "
+                f"or {last} instead"
+            )
         for fault in (fault for part in parts(self) for fault in part.faults(self)):
             raise ValueError(fault)
         return self
@@ -137,7 +140,8 @@ class Experiment(_Part):
         tuple[Annotated[Knobs, Field(min_length=1)], ...],
         Field(description="combinations of the matrix that are left out"),
     ] = ()
-    measure: Measured
+    # Without it only instructions can be counted, which no section asks for.
+    measure: Measured = Field(default_factory=Measured.model_construct)
     repeats: Repeats = Repeats()
 
     @model_validator(mode="after")
