@@ -164,7 +164,7 @@ class Running:
                     # Whatever a further testbed makes good has to be seen all the same.
                     why = one_line(str(death))
                     self.folder.journal("another", block=boot.block, boot=str(boot), reason=why)
-                self.reporter.say(f"{one_line(str(death))}; another one goes on")
+                self.reporter.say(f"{one_line(str(death))}; a new testbed continues")
 
     def _show(self, done: Update) -> None:
         with self._lock:
