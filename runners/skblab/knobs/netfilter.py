@@ -125,14 +125,14 @@ class Netfilter(Independent):
             tool, hook, of_set, count = found.groups()
             if tool == "iptables":
                 rule = "-s 192.0.2.X/32 -p udp --sport PORT -j DROP"
-                return f"iptables -A {hook.upper()} {rule}, {count} times"
+                return f"iptables -A {hook.upper()} {rule}, for PORT 1 to {count}"
             chain = f"chain {{ type filter hook {hook} priority 0; }}"
             if of_set:
                 return (
                     f"nft: set {{ type ipv4_addr . inet_service; }} of {count} elements; {chain}: "
                     "ip saddr . udp sport @SET drop"
                 )
-            return f"nft: {chain}: ip saddr 192.0.2.X udp sport PORT drop, {count} times"
+            return f"nft: {chain}: ip saddr 192.0.2.X udp sport PORT drop, for PORT 1 to {count}"
         return _IN_WORDS[str(value)]
 
 
