@@ -122,6 +122,25 @@ def test_that_no_setting_is_better_is_said_of_several_blocks(tmp_path: Path) -> 
     assert "No setting was significantly faster than baseline." in found
 
 
+def test_blocks_that_agree_have_the_width_of_the_search_for_an_interval(tmp_path: Path) -> None:
+    """In the table, on the page and in the picture: never ±0, for a search is no surer."""
+    rates = {"baseline": [100000.0, 100000.0], "near": [100900.0, 100900.0]}
+    path = searches.finished_run(tmp_path, list(searches.searches(rates)))
+    half = f"±{words.number(searches.WIDTH * 100000)}"
+    table = text(*of_run(path)).replace(words.FIXED_SPACE, " ")
+    # A row of each goal.
+    lines = [line.strip() for line in table.splitlines()]
+    [baseline, *_] = [line for line in lines if line.startswith("baseline ")]
+    [near, *_] = [line for line in lines if line.startswith("near ")]
+    assert half in baseline
+    assert "(+0.9 %)" in near
+    assert "±1.0 %" in near
+    page = build_report(path, fake_gnuplot).read_text()
+    for shown in (table, page, picture(throughput_summary.of(load(path))[0]).description):
+        assert re.search("±1.000", shown)
+        assert not re.search(r"±0(\.0+)?\b", shown)
+
+
 def test_limits_that_are_not_the_devices_are_said(tmp_path: Path) -> None:
     made = [
         searches.search("baseline", 0, 1000.0, judgement="tester"),

@@ -122,7 +122,7 @@ def test_a_resumed_sweep_has_each_trial_once(run_skblab: Skblab, resumed: tuple[
     assert facts["router routes of IPv6"] != "0"
     again = run_skblab("resume", str(run.folder))
     assert again.returncode == 2
-    assert "came to its end: nothing to resume" in again.stderr
+    assert "is finished: nothing to resume" in again.stderr
 
 
 @pytest.mark.slow

@@ -97,10 +97,10 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
     # Tests that were killed may have left another router of that name, which is gone.
     done = skblab("cleanup", "--forget", "router")
     assert done.returncode == 0, done.stderr
-    assert "put back on router: " in done.stderr
+    assert "of a killed sweep on router" in done.stderr
     assert hosts.state() == before
     assert list((paths.cache() / "hosts").iterdir()) == []
-    assert "nothing was left" in skblab("cleanup").stdout
+    assert "nothing to restore" in skblab("cleanup").stdout
     [folder] = results.iterdir()
     again = skblab("resume", str(folder), timeout=1800)
     assert again.returncode == 0, again.stdout + again.stderr

@@ -101,7 +101,7 @@ def test_a_connection_that_breaks_is_made_again(
     with set_on(hosts, experiment, tmp_path) as sweep:
         sweep.kill("ssh", "-M", "router")
         sweep.ends(0)
-        assert "another one goes on" in sweep.said()
+        assert "a new testbed continues" in sweep.said()
         trials = sweep.run().trials
     assert {(row.setting, row.state) for row in trials} == {
         (one, "good") for one in ("tester", "baseline", "baseline again", "NAPI threads")
@@ -153,7 +153,7 @@ def test_a_device_that_is_unplugged(
     assert hosts.sh(f"cat {BUDGET}") == "300\n"
     hosts.sh(f"echo {device} >{driver}/bind")
     done = skblab("cleanup")
-    assert (done.returncode, done.stdout) == (0, "1 testbeds of hosts are as they were\n")
+    assert (done.returncode, done.stdout) == (0, "restored 1 testbed\n")
     assert hosts.state() == before
 
 
@@ -181,10 +181,10 @@ def test_a_host_that_dies_is_waited_for_until_one_is_stopped(
         assert skblab("cleanup").returncode == 1
         done = skblab("cleanup", "--forget", "router")
         assert done.returncode == 0
-        assert "forgotten: what a killed run left on router" in done.stderr
+        assert "forgot what a killed sweep left on router" in done.stderr
         if dies == "tester":
             assert hosts.state_of(hosts.router) == before
-        assert "nothing was left" in skblab("cleanup").stdout
+        assert "nothing to restore" in skblab("cleanup").stdout
 
 
 def test_guests_that_are_killed_are_followed_by_others(experiment: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_guests_that_are_killed_are_followed_by_others(experiment: Path, tmp_pat
             os.kill(guest, signal.SIGKILL)
         sweep.ends(0)
         run = sweep.run()
-    assert "another one goes on" in sweep.said()
+    assert "a new testbed continues" in sweep.said()
     assert len(run.trials) == 4
     assert {row.state for row in run.trials} == {"good"}
 

@@ -98,7 +98,7 @@ def test_cpu_time_is_measured_at_each_rate_of_each_setting(
 def test_a_dry_run_says_what_is_read(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     file.write_text(FILE)
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     assert done.stdout.count("cat /proc/stat  # on the router") >= 2
     assert "count=200 gap=10000000 limit=2.5" in done.stdout

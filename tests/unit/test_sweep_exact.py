@@ -220,15 +220,20 @@ def test_a_knob_that_there_is_not_and_a_value_that_is_wrong_have_their_lines(
     done = CliRunner().invoke(app, ["sweep", str(file), "--exact", "--dry-run"])
     assert isinstance(done.exception, UsageError)
     said = str(done.exception)
-    assert said.startswith(f"{file}:5: baseline.rp_filtre: no such knob; there are ")
+    assert said.startswith(
+        f"{file}:5: baseline.rp_filtre: no such knob; the nearest is `rp_filter`"
+    )
     assert "line 8: setting.0.knobs.rp_filter: 3: expected 0 or 1 or 2" in said
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["router-settings", "--packets", "5000"], "--packets 5000 is of --exact trials"),
-        (["no-such", "--exact"], "no such file, and no experiment of skblab's; it has "),
+        (["router-settings", "--packets", "5000"], "--packets 5000 needs --exact"),
+        (
+            ["no-such", "--exact"],
+            "no such file, and no experiment of this name comes with skblab; ",
+        ),
         (["no/such.toml", "--exact"], "cannot read the experiment no/such.toml"),
     ],
 )
@@ -240,7 +245,9 @@ def test_bad_usage_is_one_line(options: list[str], words: str) -> None:
 
 def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
     udp = "family=4 size=60 flows=1"
-    done = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
+    done = CliRunner().invoke(
+        app, ["sweep", "router-settings", "--exact", "--dry-run", "--scripts"]
+    )
     assert done.exit_code == 0
     for words in (
         "15 settings beside the baseline, 2 boots, 36 trials, about ",
@@ -252,7 +259,9 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
         assert words in done.stdout
     # Each trial fills the caches for itself.
     assert "# warming up" not in done.stdout
-    again = CliRunner().invoke(app, ["sweep", "router-settings", "--exact", "--dry-run"])
+    again = CliRunner().invoke(
+        app, ["sweep", "router-settings", "--exact", "--dry-run", "--scripts"]
+    )
     assert again.stdout == done.stdout
 
 

@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_hosts_file_is_said(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--testbed", "hosts"], "takes --hosts FILE"),
+        (["--testbed", "hosts"], "needs --hosts FILE"),
         (["--hosts", "lab.toml"], "is for --testbed hosts, and the testbed is netns"),
         (["--testbed", "hosts", "--hosts", "/nowhere.toml"], "cannot read the hosts file"),
         (["--testbed", "hosts", "--exact"], "--exact counts the instructions"),
@@ -95,7 +95,7 @@ def test_options_that_do_not_go_together_are_refused(options: list[str], said: s
 
 def test_a_dry_run_needs_no_host(tmp_path: Path) -> None:
     file = write(tmp_path, GOOD)
-    call = ["sweep", "quick", "--testbed", "hosts", "--hosts", str(file), "--dry-run"]
+    call = ["sweep", "quick", "--testbed", "hosts", "--hosts", str(file), "--dry-run", "--scripts"]
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 0
     assert "take_router" in done.output
@@ -282,9 +282,12 @@ def test_another_router_of_that_name_that_is_gone_stops_nobody(
     other.reporter = Reporter()
     with other.alone():
         said = capsys.readouterr().err
-        assert "another root@router stays there, see skblab cleanup: no connection" in said
+        assert (
+            "another root@router, which stay there until you run skblab cleanup: no connection"
+            in said
+        )
         other._put_back_others("that boot")
-        with pytest.raises(UsageError, match=f"as {place}/hosts.json says and no longer can be"):
+        with pytest.raises(UsageError, match=f"any more as {place}/hosts.json has it: "):
             other._put_back_others("this boot")
     assert list(abandoned()) == [place]
 
@@ -333,7 +336,7 @@ def test_a_router_whose_ssh_configuration_is_gone_can_be_forgotten(
     assert f"{config}: no such file; mend it there; if root@router is gone for good: " in said
     forgotten = call(app, said.rpartition("skblab ")[2].split())
     assert forgotten.exit_code == 0
-    assert "forgotten: what a killed run left on root@router (" in forgotten.output
+    assert "forgot what a killed sweep left on root@router (" in forgotten.output
     assert not place.exists()
     assert call(app, ["cleanup"]).exit_code == 0
 

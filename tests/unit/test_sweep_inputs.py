@@ -44,7 +44,9 @@ def test_what_changed_meanwhile_is_named(tmp_path: Path) -> None:
     check(folder, found_with("aa", routes))
     # As it was.
     check(RunFolder.open(folder.path), found_with("aa", routes))
-    with pytest.raises(UsageError, match=r"kernel stock was aa when it began, and is bb; .* x$"):
+    with pytest.raises(
+        UsageError, match=r"kernel stock was aa when it began, and is bb now: .* x$"
+    ):
         check(folder, found_with("bb", routes))
     routes.write_text("203.0.113.0/24\n")
     with pytest.raises(UsageError, match=r"routes .*/table\.txt was \w+ when it began"):

@@ -214,7 +214,7 @@ def test_what_tracks_connections_takes_something_to_forget_them_with() -> None:
 
 @pytest.mark.parametrize("value", ["nft-forward 0", "nft 3", "iptables-input-set 3", "nat", 1])
 def test_rules_that_there_are_not(value: Value) -> None:
-    with pytest.raises(ValueError, match="expected none, conntrack"):
+    with pytest.raises(ValueError, match="expected 'none', 'conntrack'"):
         KNOBS["netfilter"].check(value)
 
 

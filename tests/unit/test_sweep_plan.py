@@ -100,7 +100,7 @@ def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
         ("flows = [1, 32]", "flows = [1, 0]", "few.toml:9: traffic.flows.1: Input should be great"),
         ("flows = [1, 32]", "family = [6]", "few.toml:8: traffic: frame 64: the least of IPv6"),
         ("[measure.throughput]", "[repeats]\nmost = 2", "repeats: most is 2, expected at least"),
-        ("[measure.throughput]", "[repeats]\nmost = 4", "a width or a budget has to decide"),
+        ("[measure.throughput]", "[repeats]\nmost = 4", "write width or budget_minutes"),
         ("[measure.latency]\nrates = [100, 1000]\n[measure.throughput]", "[measure]", "nothing"),
         ("rp_filter = [0, 2]", "rp_filter = []", "matrix.rp_filter: Tuple should have at least"),
         (

@@ -171,7 +171,7 @@ def test_the_router_has_queues_to_spread_and_cpus_for_them() -> None:
 def test_instructions_are_counted_in_one_guest_only() -> None:
     done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "virtio", "--exact"])
     assert isinstance(done.exception, UsageError)
-    assert "expected --testbed netns" in str(done.exception)
+    assert "use --testbed netns" in str(done.exception)
 
 
 def test_a_file_is_all_that_a_new_testbed_takes(

@@ -49,6 +49,7 @@ from skblab.sweep.planned import TESTER, Boot
 from skblab.sweep.progress import Progress
 from skblab.sweep.running import Running
 from skblab.sweep.session import CPUS
+from skblab.sweep.spent import spent
 from skblab.testbeds import NETNS, Offered, Sending
 from skblab.testbeds.asked import Stream
 from skblab.testbeds.netns import Netns
@@ -437,11 +438,15 @@ def test_a_block_that_has_begun_comes_to_its_end(
 def test_a_budget_ends_what_would_go_beyond_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float, blocks: int
 ) -> None:
-    wanted = experiment(least=1, most=3, budget_minutes=minutes)
+    # The budget comes before `least`.
+    wanted = experiment(least=2, most=3, budget_minutes=minutes)
     run = Sweep.begin(tmp_path, wanted).run(monkeypatch)
     assert {row.block for row in run.trials} == set(range(blocks))
     said = [event.model_dump()["reason"] for event in run.journal if event.event == "enough"]
-    assert said == ["another block would go beyond 0.0001 minutes"][: 1 if blocks < 3 else 0]
+    assert (
+        said
+        == ["another block would exceed repeats.budget_minutes = 0.0001"][: 1 if blocks < 3 else 0]
+    )
 
 
 def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
@@ -449,8 +454,8 @@ def test_time_between_a_stop_and_its_resumption_is_not_spent() -> None:
     times = [("began", 0), ("load", 60), ("failed", 61)]
     times += [("resumed", 9000), ("began", 9000), ("load", 9010)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
-    assert timed.spent(events) == 71
-    assert timed.spent([]) == 0
+    assert spent(events) == 71
+    assert spent([]) == 0
 
 
 def test_time_until_boots_are_ready_is_not_spent() -> None:
@@ -459,7 +464,7 @@ def test_time_until_boots_are_ready_is_not_spent() -> None:
     # Killed, and resumed with kernels to build anew.
     times += [("resumed", 2000), ("began", 3000), ("load", 3005)]
     events = [Event(at=start + timedelta(seconds=at), event=name) for name, at in times]
-    assert timed.spent(events) == 15
+    assert spent(events) == 15
 
 
 def test_a_run_says_when_its_boots_were_ready(
@@ -739,7 +744,7 @@ def test_a_dry_run_has_one_of_each_of_rfc2544s_tests(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     more = "".join(f"{name} = {value}\n" for name, value in RFC2544.items())
     file.write_text(f"{FILE.format(more='')}[measure.rfc2544]\n{more}")
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     for words in (
         "pktsink --device s0 --netns sink --stamp g0 --stamp-netns generator --first 5000000 "
@@ -843,7 +848,7 @@ knobs = {{ rp_filter = 1 }}
 def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     file.write_text(FILE.format(more=""))
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0
     for words in (
         "1 settings beside the baseline, 3 boots, 12 trials, about ",
@@ -861,7 +866,7 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
 def test_a_dry_run_warms_up_only_if_a_run_does(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     file.write_text(FILE.format(more="") + "[repeats]\nwarm_up_seconds = 0\n")
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     assert "# warming up" not in done.stdout
     assert "count=2000 cpu=1  # fills the caches" in done.stdout
@@ -871,7 +876,7 @@ def test_a_dry_run_has_what_times_packets(tmp_path: Path) -> None:
     file = tmp_path / "few.toml"
     text = FILE.format(more="").replace("throughput", "latency")
     file.write_text(f"{text}rates = [100]\nseconds = 2\n")
-    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run"])
+    done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0, done.exception
     for words in (
         "    0: tester at 100/s, IPv4, 64 bytes, 1 flow",

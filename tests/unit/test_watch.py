@@ -261,7 +261,7 @@ def test_the_demos_sweep_is_read_of_its_run(
     assert folder.document.plan.settings == ("baseline", "baseline again", "rp_filter=1")
     assert folder.document.plan.packets == 100
     # It is no sweep that could be resumed: its first trial would not be done again.
-    with pytest.raises(UsageError, match=r"run it anew: \./skblab demo --packets 100"):
+    with pytest.raises(UsageError, match=r"to run it again: \./skblab demo --packets 100"):
         unfinished(folder.path)
 
 

@@ -124,6 +124,16 @@ def seconds(value: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def rough_time(value: float) -> str:
+    """Return estimated seconds as a person would say them: 3 min, 2.5 h, 10 days."""
+    minutes = value / 60
+    if minutes < 100:
+        return f"{max(1.0, minutes):.0f} min"
+    if minutes < 48 * 60:
+        return f"{minutes / 60:.1f} h"
+    return f"{minutes / 60 / 24:.0f} days"
+
+
 def joined(parts: list[str]) -> str:
     """Return "a, b and c"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -233,7 +233,7 @@ def _unseen(exact: ExactSummary) -> Iterator[str]:
             )
 
 
-def _figures(exact: ExactSummary) -> Iterator[Figure]:
+def _data(exact: ExactSummary) -> Iterator[Figure]:
     """Yield what a packet costs on the path and tester together, then on the path alone."""
     baseline = exact.path(exact.baseline)
     compared = {
@@ -258,7 +258,7 @@ def _figures(exact: ExactSummary) -> Iterator[Figure]:
 
 
 VIEW = View(
-    figures=lambda run: [figure for exact in of(run) for figure in _figures(exact)],
+    figures=lambda run: [figure for exact in of(run) for figure in _data(exact)],
     tables=lambda run: [exact_table(exact, run.identical) for exact in of(run)],
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
     headline=lambda run: told.headline(compared(run), doubt="one block: it may be chance"),

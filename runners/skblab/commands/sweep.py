@@ -8,17 +8,20 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from skblab.commands.options import AsJson, FlavourName, Patches, echo
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
 from skblab.lab.reporter import Reporter, printer
-from skblab.sweep import hostmachines, session
+from skblab.sweep import budget, hostmachines, session
 from skblab.sweep.measure.exact import PACKETS
 from skblab.sweep.plan import Plan
 from skblab.sweep.request import SHIPPED, Request, unfinished
+from skblab.sweep.shipped import FIRST, shipped
 from skblab.testbeds import KINDS, NETNS
 from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.words import ABSENT, rough_time
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, summary, terminal
 from skblab_analysis.report.page import build_report
@@ -28,7 +31,7 @@ from skblab_analysis.runfolder import RunFolder
 MEASURE, TESTBED = "Measure", "Testbed"
 
 
-def shipped() -> list[str]:
+def names() -> list[str]:
     """Return the names of experiments that come with skblab."""
     return sorted(file.stem for file in SHIPPED.glob("*.toml"))
 
@@ -41,12 +44,14 @@ def _is_testbed(name: str) -> str:
 
 def sweep(
     file: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            help="An experiment file, or the name of one that comes with skblab.",
-            autocompletion=shipped,
+            help="An experiment file, or the name of one that comes with skblab. Without it: "
+            "the list of these.",
+            autocompletion=names,
+            show_default=False,
         ),
-    ],
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option(
@@ -90,7 +95,19 @@ def sweep(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Print the plan, its time and all commands; measure nothing."
+            "--dry-run", help="Only print the plan: how long it takes, and what sets each value."
+        ),
+    ] = False,
+    scripts: Annotated[
+        bool,
+        typer.Option(
+            "--scripts", help="With --dry-run: also the order, and every script that would run."
+        ),
+    ] = False,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="List the experiments that come with skblab, with their times."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -98,23 +115,57 @@ def sweep(
     """Compare settings: what each costs a packet.
 
     An experiment file says which settings, which traffic, what is measured and how often.
-    skblab reads every setting back before and after each trial. It runs the baseline twice
-    under two names: the difference between these two is skblab's own error. It writes
-    `results/<name>-<time>/` and prints the path of the report.
+    Without one, the command lists the experiments that come with skblab. skblab reads every
+    setting back before and after each trial. It runs the baseline twice under two names: the
+    difference between these two is skblab's own error. It writes `results/<name>-<time>/` and
+    prints the path of the report.
 
-    Example: `skblab sweep demo --exact`
+    Example: `skblab sweep first --exact`
     """
-    if dry_run and as_json:
-        raise UsageError("--json with --dry-run: a plan has no figures; leave one out")
+    if (dry_run or scripts or listed or file is None) and as_json:
+        raise UsageError(
+            "--json: expected an experiment to measure; a plan or a list has no figures"
+        )
+    if file is None or listed:
+        _list()
+        return
     request = Request(file, exact, packets, testbed, hosts, flavour, patches)
-    if dry_run:
-        for line in request.dry_run():
+    if dry_run or scripts:
+        for line in request.dry_run(scripts=scripts):
             typer.echo(line)
         return
     plan, folder = request.begin()
     reporter = Reporter()
+    for sentence in budget.told(plan):
+        reporter.say(sentence)
     with session.alone(folder.path, reporter):
         _run(plan, folder, reporter, resumed=False, as_json=as_json)
+
+
+def _list() -> None:
+    """Print the experiments that come with skblab."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("experiment", "question"):
+        table.add_column(title, overflow="fold")
+    for title in ("settings", "--exact", "wall clock"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("testbeds", overflow="fold")
+    for one in shipped():
+        table.add_row(
+            one.name,
+            one.question,
+            str(one.settings),
+            ABSENT if one.exact is None else rough_time(one.exact),
+            rough_time(one.timed),
+            " ".join(one.testbeds),
+        )
+    console = printer()
+    console.print(table)
+    console.print(
+        "\nTimes are estimates, without the kernel that the first run builds. Start with: "
+        f"./skblab sweep {FIRST} --exact",
+        soft_wrap=True,
+    )
 
 
 def resume(
@@ -143,15 +194,17 @@ def cleanup(
         ),
     ] = None,
 ) -> None:
-    """Restore the hosts of sweeps that were killed, and release their ports.
+    """Undo what killed sweeps left on your hosts: restore settings, give ports back.
 
-    The next sweep on the same hosts does it, too. Guests need no clean-up.
+    The next sweep on the same hosts does this, too. Sweeps in guests leave nothing behind.
 
     Example: `skblab cleanup`
     """
     count = hostmachines.put_back_all(Reporter(), gone)
     typer.echo(
-        f"{count} testbeds of hosts are as they were" if count else "nothing was left anywhere"
+        f"restored {count} testbed{'' if count == 1 else 's'}"
+        if count
+        else "nothing to restore: no killed sweep left anything on hosts"
     )
 
 
@@ -174,7 +227,7 @@ def _run(
             f"{first.lines[0]}{' …' if len(spoiled) > 1 else ''}"
         )
     if all(row.state == "invalid" for row in run.trials):
-        raise SkblabError("no trial was good: nothing can be said of any setting")
+        raise SkblabError("every trial is invalid, so there is no result: the report says why")
 
 
 def _show(run: Run, page: Path) -> None:

@@ -21,11 +21,27 @@ from skblab_analysis.base.errors import SkblabError
 UNABLE = "skblab-unable:"
 
 
+# In what sets a value by hand: each network device in turn.
+DEVICE = "DEVICE"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form that values of a knob have: a value that has it, and which others do, in words."""
+
+    example: Value
+    words: str = ""
+
+
 class Check(Protocol):
     """Which values a knob takes; `str` says it in words."""
 
     def __call__(self, value: Value) -> Value:
         """Return the value as it is used; ValueError says what is expected."""
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Every form that values have."""
 
 
 class Unable(SkblabError):
@@ -94,6 +110,12 @@ class Knob(Protocol):
     def restore(self, machine: Machine, state: str) -> str:
         """Return a script that makes it so: a state that was wanted, or one that was before."""
 
+    def by_hand(self, value: Value) -> str:
+        """Return what sets a value by hand, in terms of sysctl, nft, ip or ethtool.
+
+        Names in capitals stand for what a machine has: each DEVICE, QUEUE, IRQ or NAPI instance.
+        """
+
 
 class Independent(ABC):
     """What most knobs have: any value can be tried, and none depends on what was before."""
@@ -136,23 +158,34 @@ class Choice:
             return value
         raise ValueError(f"{value!r}: expected {self}")
 
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Each value is one."""
+        return [Form(value) for value in self.values]
+
     def __str__(self) -> str:
         """Return them in words."""
-        return " or ".join(map(_shown, self.values))
+        return " or ".join(map(shown, self.values))
 
 
 @dataclass(frozen=True)
 class Between:
-    """Whole numbers from `low` to `high`."""
+    """Whole numbers from `low` to `high`; `usual` is one that somebody may want."""
 
     low: int
     high: int
+    usual: int | None = None
 
     def __call__(self, value: Value) -> Value:
         """Return the value; ValueError if it is no such number."""
         if type(value) is int and self.low <= value <= self.high:
             return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """There is one."""
+        return [Form(self.high if self.usual is None else self.usual, str(self))]
 
     def __str__(self) -> str:
         """Return them in words."""
@@ -162,5 +195,6 @@ class Between:
 ON_OFF = Choice((False, True))
 
 
-def _shown(value: Value) -> str:
+def shown(value: Value) -> str:
+    """Return a value as messages quote it."""
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -86,6 +86,8 @@ class BootKnob(Independent):
     means: Callable[[Value], str] = text
     arguments: Callable[[Value], str] = _nothing
     first: Callable[[Value], str] = _nothing
+    # What sets it that is no argument of the kernel's, in words.
+    other: Callable[[Value], str] = _nothing
     needs: str = ""
     boot: bool = True
 
@@ -110,6 +112,12 @@ class BootKnob(Independent):
         """Return a script that fails: what `fits` has let through needs nothing."""
         return f"echo 'only a boot can make it {state}' >&2; exit 1"
 
+    def by_hand(self, value: Value) -> str:
+        """Return what to boot with."""
+        arguments = self.arguments(value)
+        said = [f"kernel argument {arguments}" if arguments else "", self.other(value)]
+        return "; ".join(filter(None, said)) or f"no {self.name}= among the kernel's arguments"
+
 
 def _cpu_argument(name: str) -> Callable[[Value], str]:
     return lambda value: "" if value == cpus.NONE else f"{name}={_list(value)}"
@@ -133,6 +141,7 @@ BOOTS: tuple[BootKnob, ...] = (
         Choice((STOCK, RT)),
         "uname -v",
         _flavour,
+        other=lambda value: f"a kernel with{'' if value == RT else 'out'} CONFIG_PREEMPT_RT",
     ),
     BootKnob(
         "patches",
@@ -140,6 +149,7 @@ BOOTS: tuple[BootKnob, ...] = (
         ON_OFF,
         "uname -r",
         _patched,
+        other=lambda value: f"a kernel with{'' if value else 'out'} the series in patches/",
     ),
     BootKnob(
         "preempt",
@@ -195,6 +205,9 @@ BOOTS: tuple[BootKnob, ...] = (
         _selinux("show"),
         arguments=_selinux_argument,
         first=lambda value: "" if value == "off" else _selinux(f"begin {value}"),
+        other=lambda value: {"permissive": "setenforce 0", "enforcing": "setenforce 1"}.get(
+            str(value), ""
+        ),
         needs="an SELinux policy there",
     ),
 )

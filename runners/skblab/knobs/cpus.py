@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from skblab.knobs.base import Form
 from skblab.knobs.values import Value
 
 NONE = "none"
@@ -53,6 +54,11 @@ class Cpus:
             parse(value)
             return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """None, or a list."""
+        return [Form(NONE), Form("0-2,7", "a list of CPUs")]
 
     def __str__(self) -> str:
         """Return them in words."""

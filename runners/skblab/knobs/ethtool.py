@@ -12,7 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Family, Independent, Unable, able
+from skblab.knobs.base import (
+    DEVICE,
+    ON_OFF,
+    UNABLE,
+    Between,
+    Check,
+    Family,
+    Independent,
+    Unable,
+    able,
+)
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 from skblab_analysis.base.errors import SkblabError
@@ -83,6 +93,13 @@ class Ethtool(Independent):
             for parameter, value in own.get(device.name, {}).items()
         )
 
+    def by_hand(self, value: Value) -> str:
+        """Return calls of ethtool."""
+        return "; ".join(
+            f"ethtool {self.change} {DEVICE} {parameter} {_word(value)}"
+            for parameter in self.parameters
+        )
+
 
 def printing(device: Device, option: str, *, text: bool = False) -> str:
     """Return a command that prints a document of a device, or that there is none."""
@@ -137,11 +154,11 @@ def _word(value: Value) -> str:
 
 _MANY = 1 << 31
 _RING, _CHANNELS, _COALESCING, _FEATURES = ("-g", "-G"), ("-l", "-L"), ("-c", "-C"), ("-k", "-K")
-_NUMBER = Between(0, _MANY - 1)
+_NUMBER = Between(0, _MANY - 1, 50)
 _ETHTOOLS = (
     *(
         Ethtool(
-            *(name, sentence, *_RING, {side: side}, Between(1, _MANY - 1)),
+            *(name, sentence, *_RING, {side: side}, Between(1, _MANY - 1, 512)),
             needs="a NIC with rings",
         )
         for name, side, sentence in (
@@ -154,7 +171,7 @@ _ETHTOOLS = (
         "Queues of the NIC, each with an interrupt of its own; RSS spreads flows over them.",
         *_CHANNELS,
         {"combined": "combined"},
-        Between(1, 4096),
+        Between(1, 4096, 2),
         text=True,
         needs="a NIC with several queues",
     ),

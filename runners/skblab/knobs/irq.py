@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
 from skblab.knobs import cpus
-from skblab.knobs.base import Check, Family, Unable, able
+from skblab.knobs.base import Check, Family, Form, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab_analysis.base.whole import whole
@@ -35,6 +35,11 @@ class Affinity:
         ):
             return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """One CPU, or a way to spread them."""
+        return [Form("all 0", "all to one CPU"), Form(SPREAD), Form(FAR), Form(BALANCED)]
 
     def __str__(self) -> str:
         """Return them in words."""
@@ -126,6 +131,19 @@ class IrqAffinity:
             f"place {irq} {line['cpus']}" for irq, line in found["irqs"].items() if line["cpus"]
         ]
         return _script(machine.devices[0], "\n".join(calls))
+
+    def by_hand(self, value: Value) -> str:
+        """Return what places interrupts, or what lets irqbalance do it."""
+        if value == BALANCED:
+            return "systemctl start irqbalance"
+        one = _ALL.fullmatch(str(value))
+        where = {
+            SPREAD: ", for each IRQ of a queue: the first one to CPU 0, the next to 1, …",
+            FAR: ", for each IRQ of a queue: CPUs of a NUMA node that is not the NIC's, in turn",
+        }
+        write = f"echo {one[1] if one else 'CPU'} >/proc/irq/IRQ/smp_affinity_list"
+        said = where.get(str(value), ", for each IRQ of a queue")
+        return f"systemctl stop irqbalance; {write}{said}"
 
 
 def _queues(irqs: dict[str, dict[str, str]]) -> Iterator[tuple[int, dict[str, str]]]:

@@ -8,7 +8,17 @@ import json
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Between, Check, Family, Independent, Unable, able, joined, parted
+from skblab.knobs.base import (
+    DEVICE,
+    Between,
+    Check,
+    Family,
+    Independent,
+    Unable,
+    able,
+    joined,
+    parted,
+)
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 from skblab_analysis.base.whole import whole
@@ -17,7 +27,7 @@ from skblab_analysis.base.whole import whole
 LEAST_MTU, MOST_MTU = 1280, 65535
 # rtm_protocol of the routes that VLANs get; those of routes.py have another.
 PROTOCOL = 84
-MTUS, IDS = Between(LEAST_MTU, MOST_MTU), Between(0, 4094)
+MTUS, IDS = Between(LEAST_MTU, MOST_MTU, 9000), Between(0, 4094, 7)
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,10 @@ class Mtu(Independent):
             script_inside(device.netns, f"ip link set dev {device.name} mtu {found[device.name]}")
             for device in machine.devices
         )
+
+    def by_hand(self, value: Value) -> str:
+        """Return a call of ip."""
+        return f"ip link set dev {DEVICE} mtu {value}"
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,15 @@ class Vlan(Independent):
                 ]
             scripts.append(_vlan(device, "\n".join(calls)))
         return "\n".join(scripts)
+
+    def by_hand(self, value: Value) -> str:
+        """Return calls of ip."""
+        if value == 0:
+            return "ip link delete VLAN"
+        return (
+            f"ip link add link {DEVICE} name VLAN type vlan id {value}; ip link set VLAN up; "
+            "ip route replace NEIGHBOUR dev VLAN"
+        )
 
 
 def _name(place: int) -> str:

@@ -14,7 +14,7 @@ from skblab.knobs.values import Value
 from skblab.machine.device import Machine
 from skblab_analysis.base.whole import whole
 
-PER_CENT = Between(0, 100)
+PER_CENT = Between(0, 100, 40)
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Load(Independent):
     def restore(self, machine: Machine, state: str) -> str:
         """End what runs, and start what the state has."""
         return _script("stop" if state == "0" else f"stop\nstart {state} {machine.cpus}")
+
+    def by_hand(self, value: Value) -> str:
+        """Return a call of stress-ng."""
+        return f"stress-ng --cpu CPUS --cpu-load {value} --timeout 0" if value else "no stress-ng"
 
 
 def _script(call: str) -> str:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from skblab.knobs import cpus
-from skblab.knobs.base import UNABLE, Check, Family, Unable, able
+from skblab.knobs.base import UNABLE, Check, Family, Form, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside
 
@@ -40,6 +40,7 @@ class Each:
 
     one: Callable[[str], bool]
     words: str
+    examples: tuple[str, ...]
 
     def __call__(self, value: Value) -> Value:
         """Return the value; ValueError if there is none like it."""
@@ -47,6 +48,12 @@ class Each:
         if several and all(isinstance(part, str) and self.one(part) for part in several):
             return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Those of one value, and a list."""
+        several = Form(self.examples[:2], "a list, for NAPI instances in turn")
+        return [*map(Form, self.examples), several]
 
     def __str__(self) -> str:
         """Return them in words."""
@@ -168,6 +175,26 @@ class Napi:
             if device.name in devices
         )
 
+    def by_hand(self, value: Value) -> str:
+        """Return calls of the kernel's tool for its netlink families."""
+        several = value if isinstance(value, tuple) else (value,)
+        calls = [self._asking(str(one)) for one in several]
+        return "; ".join(calls) + (", in turn" if len(calls) > 1 else "")
+
+    def _asking(self, one: str) -> str:
+        if one in (ALL, EACH):
+            words = '"cpus": "CPUS"'
+        else:
+            state = f"{one} 0" if one in POLICIES else one
+            parts = (part.partition("=") for part in self.asked(state).split(";"))
+            words = ", ".join(
+                f'"{name}": {number if name != "cpus" else json.dumps(number)}'
+                for name, _, number in parts
+            )
+        meant = {ALL: ", with all CPUs", EACH: ", the first one with CPU 0, the next with 1, …"}
+        call = f"ynl --family netdev --do napi-set --json '{{\"id\": NAPI, {words}}}'"
+        return call + meant.get(one, "")
+
 
 def _program(device: Device, words: list[str], after: str) -> str:
     """Return a call of napi_netlink.py in a device's namespace."""
@@ -183,7 +210,7 @@ _NAPIS = (
         "napi_threaded",
         "Which NAPI instances have a thread of their own, and which of these poll without pause "
         "(not with --exact).",
-        Each(lambda mode: mode in MODES, " or ".join(map(repr, MODES))),
+        Each(lambda mode: mode in MODES, " or ".join(map(repr, MODES)), MODES),
         _mode,
         _set_mode,
         f"{_PATCHED}, or Linux 6.17",
@@ -191,7 +218,11 @@ _NAPIS = (
     Napi(
         "napi_cpus",
         "CPUs that the thread of a NAPI instance may run on.",
-        Each(_is_cpus, f"'{ALL}', '{EACH}' (each its own), or CPUs such as '0-2,7'"),
+        Each(
+            _is_cpus,
+            f"'{ALL}', '{EACH}' (each its own), or CPUs such as '0-2,7'",
+            (ALL, EACH, "0-2,7"),
+        ),
         _cpus,
         _set_cpus,
         _PATCHED,
@@ -199,7 +230,11 @@ _NAPIS = (
     Napi(
         "napi_policy",
         "Scheduling of a NAPI instance's thread: real-time priority, or nice value.",
-        Each(_is_policy, "such as 'fifo 50', 'rr 1', 'other', 'other -5' or 'batch 10'"),
+        Each(
+            _is_policy,
+            "such as 'fifo 50', 'rr 1', 'other', 'other -5' or 'batch 10'",
+            ("fifo 50", "rr 1", "other", "other -5", "batch", "batch 10"),
+        ),
         _policy,
         _set_policy,
         _PATCHED,

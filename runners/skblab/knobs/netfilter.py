@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from skblab.knobs.base import Check, Family, Independent, Unable
+from skblab.knobs.base import DEVICE, Check, Family, Form, Independent, Unable
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -24,10 +25,22 @@ MOST = 65_535
 IPTABLES_MASQUERADE = "iptables-masquerade"
 PLAIN = {"conntrack": 2, "flowtable": 1, "masquerade": 1, IPTABLES_MASQUERADE: 1}
 EXPECTED = (
-    f"{NONE}, {', '.join(PLAIN)}, or such as 'nft-forward 1000', 'nft-input-set 1000', "
-    f"'iptables-forward 1000', with at most {MOST} rules"
+    f"'{NONE}', {', '.join(map(repr, PLAIN))}, or such as 'nft-forward 1000', "
+    f"'nft-forward-set 1000', 'iptables-forward 1000', with at most {MOST} rules"
 )
-_RULES = re.compile(r"(nft|iptables)-(forward|input)(-set)? ([1-9]\d*)")
+HOOKS = ("forward", "input")
+_RULES = re.compile(rf"(nft|iptables)-({'|'.join(HOOKS)})(-set)? ([1-9]\d*)")
+_FORWARD = "chain { type filter hook forward priority 0; }"
+# What is made for values that are words.
+_IN_WORDS = {
+    NONE: "no table, no chain",
+    "conntrack": f"nft: {_FORWARD}: ct state established,related accept; ct state new accept",
+    "flowtable": "nft: flowtable { hook ingress priority 0; devices = { DEVICE, … }; }; "
+    f"{_FORWARD}: meta l4proto {{ tcp, udp }} flow add @FLOWTABLE",
+    "masquerade": "nft: chain { type nat hook postrouting priority 100; }: "
+    f'oifname "{DEVICE}" masquerade',
+    IPTABLES_MASQUERADE: f"iptables -t nat -A POSTROUTING -o {DEVICE} -j MASQUERADE",
+}
 _TABLE = re.compile(r"^nft (\d+) (.+)$", re.MULTILINE)
 _FORGETS_NOTHING = "forgets nothing"
 _COMMENT = re.compile(r'-A SKBLAB .*--comment "([^",]+)[",]')
@@ -45,6 +58,18 @@ class Rules:
             if found and int(found[4]) <= MOST and not (found[1] == "iptables" and found[3]):
                 return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Nothing, so many rules or elements in either hook, or what tracks connections."""
+        rules, elements = f"N rules, at most {MOST}", f"a set of N elements, at most {MOST}"
+        return [
+            Form(NONE),
+            *(Form(f"nft-{hook} 1000", rules) for hook in HOOKS),
+            *(Form(f"nft-{hook}-set 1000", elements) for hook in HOOKS),
+            *(Form(f"iptables-{hook} 1000", rules) for hook in HOOKS),
+            *map(Form, PLAIN),
+        ]
 
     def __str__(self) -> str:
         """Return them in words."""
@@ -93,6 +118,22 @@ class Netfilter(Independent):
         """Take our rules away, and make those of the state."""
         value = state.rpartition(" ")[0]
         return _script(machine, f"clear\n{_make(machine, value)}")
+
+    def by_hand(self, value: Value) -> str:
+        """Return what is in nft's or iptables' table; the rules match none of the packets."""
+        if found := _RULES.fullmatch(str(value)):
+            tool, hook, of_set, count = found.groups()
+            if tool == "iptables":
+                rule = "-s 192.0.2.X/32 -p udp --sport PORT -j DROP"
+                return f"iptables -A {hook.upper()} {rule}, for PORT 1 to {count}"
+            chain = f"chain {{ type filter hook {hook} priority 0; }}"
+            if of_set:
+                return (
+                    f"nft: set {{ type ipv4_addr . inet_service; }} of {count} elements; {chain}: "
+                    "ip saddr . udp sport @SET drop"
+                )
+            return f"nft: {chain}: ip saddr 192.0.2.X udp sport PORT drop, for PORT 1 to {count}"
+        return _IN_WORDS[str(value)]
 
 
 def _make(machine: Machine, value: str) -> str:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from skblab.knobs.base import Knob
+from skblab.knobs.base import DEVICE, Knob
 from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import literal
 
 FILE = "docs/reference/knobs.md"
 
@@ -26,6 +27,15 @@ only checks them.
 | knob | values | what it does | needs |
 | --- | --- | --- | --- |
 """
+VALUES = f"""
+## Values, and what sets each by hand
+
+Each form that a value can have, with an example. Names in capitals stand for what a machine has:
+{DEVICE} is each network device of the router in turn.
+
+| knob | value | by hand |
+| --- | --- | --- |
+"""
 
 
 def _cell(text: object) -> str:
@@ -40,6 +50,21 @@ def page() -> str:
     """Return the page."""
     rows = [
         f"| `{knob.name}` | {_cell(knob.check)} | {knob.sentence} | {_needs(knob)} |\n"
-        for knob in sorted(KNOBS.values(), key=lambda knob: knob.name)
+        for knob in _knobs()
     ]
-    return HEAD + "".join(rows)
+    return HEAD + "".join(rows) + VALUES + "".join(map(_values, _knobs()))
+
+
+def _knobs() -> list[Knob]:
+    return sorted(KNOBS.values(), key=lambda knob: knob.name)
+
+
+def _values(knob: Knob) -> str:
+    """Return a row for each form of a knob's values."""
+    found = ""
+    for form in knob.check.forms:
+        value = literal(form.example)
+        words = f" ({form.words})" if form.words else ""
+        hand = _cell(knob.by_hand(form.example))
+        found += f"| `{knob.name}` | `{value}`{_cell(words)} | `{hand}` |\n"
+    return found

@@ -76,6 +76,11 @@ class Processor:
             f"echo {shlex.quote(word)} >{shlex.quote(f'{FOLDER}/{path}')}" for path, word in found
         )
 
+    def by_hand(self, value: Value) -> str:
+        """Return what writes the word."""
+        write = "| tee " if "*" in self.files else ">"
+        return f"echo {self.words[value]} {write}{FOLDER}/{self.files}"
+
 
 _GOVERNORS = ("performance", "powersave", "schedutil", "ondemand", "conservative")
 _PROCESSORS = (

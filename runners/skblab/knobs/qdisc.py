@@ -11,7 +11,17 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import Check, Choice, Family, Independent, Unable, able, joined, parted
+from skblab.knobs.base import (
+    DEVICE,
+    Check,
+    Choice,
+    Family,
+    Independent,
+    Unable,
+    able,
+    joined,
+    parted,
+)
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 
@@ -68,6 +78,12 @@ class Qdisc(Independent):
         """Take ours away, and set up what the state has instead of the default."""
         kinds = parted(state)
         return "\n".join(_set(device, kinds[device.name]) for device in machine.devices)
+
+    def by_hand(self, value: Value) -> str:
+        """Return a call of tc."""
+        if value == DEFAULT:
+            return f"tc qdisc del dev {DEVICE} root"
+        return f"tc qdisc replace dev {DEVICE} root {value}"
 
 
 def _show(name: str) -> str:

@@ -12,12 +12,13 @@ import ipaddress
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from skblab.knobs import link, routefile, routeset
-from skblab.knobs.base import UNABLE, Check, Family, Unable, able
+from skblab.knobs.base import DEVICE, UNABLE, Check, Family, Form, Unable, able
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 from skblab_analysis.base.errors import UsageError, one_line
@@ -43,6 +44,13 @@ class Tables:
             routefile.read(Path(value), self.family)
             return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """So many made routes, or those of a file."""
+        count = f"a whole number from 0 to {routeset.MOST[self.family]}"
+        file = "a file with a prefix on each line, or of `bgpdump -m`"
+        return [Form(1000, count), Form("table.txt", file)]
 
     def __str__(self) -> str:
         """Return them in words."""
@@ -130,6 +138,14 @@ class Routes:
         made = f"{source} <<'{_END}' | {load}\n{text}{_END}"
         head = self._script(machine, f"clear\nmark {shlex.quote(f'{value}:{count}')}")
         return f"{head}\n{made}"
+
+    def by_hand(self, value: Value) -> str:
+        """Return a call of ip for each route."""
+        if value == 0:
+            return f"ip -{self.family} route flush proto {PROTOCOL}"
+        add = f"ip -{self.family} route add PREFIX via NEXT dev {DEVICE} proto {PROTOCOL}"
+        whose = f"{value} made prefixes" if isinstance(value, int) else f"the prefixes of {value}"
+        return f"{add}, for {whose}"
 
     def _next(self, machine: Machine) -> str | None:
         """Return the address that all lead to."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skblab.knobs.base import Check, Family, Unable
+from skblab.knobs.base import DEVICE, Check, Family, Form, Unable
 from skblab.knobs.ethtool import command, documents, printing
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, inside, script_inside
@@ -38,6 +38,11 @@ class Tables:
             return value
         raise ValueError(f"{value!r}: expected {self}")
 
+    @property
+    def forms(self) -> Sequence[Form]:
+        """From the first queue on, or from another one."""
+        return [Form("equal 4", "the first N queues"), Form("equal 2 start 4", "N from queue M on")]
+
     def __str__(self) -> str:
         """Return them in words."""
         return "such as 'equal 4', the first four queues, or 'equal 2 start 4'"
@@ -51,6 +56,11 @@ class Keys:
         if isinstance(value, str) and (value == SYMMETRIC or _KEY.fullmatch(value)):
             return value
         raise ValueError(f"{value!r}: expected {self}")
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """A key by its name, or its bytes."""
+        return [Form(SYMMETRIC), Form("6d:5a:01:02", "bytes that are repeated")]
 
     def __str__(self) -> str:
         """Return them in words."""
@@ -174,6 +184,14 @@ class Rss:
         return "\n".join(
             _set(device, own[device.name]) for device in machine.devices if device.name in own
         )
+
+    def by_hand(self, value: Value) -> str:
+        """Return a call of ethtool."""
+        words = str(value)
+        if self.shown == KEY:
+            some = "6d:5a" if value == SYMMETRIC else words
+            words = f"hkey {some}:{some}:…, as long as the NIC's key"
+        return f"ethtool -X {DEVICE} {words}"
 
 
 _RSS = (

@@ -7,7 +7,17 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, Independent, able
+from skblab.knobs.base import (
+    DEVICE,
+    ON_OFF,
+    UNABLE,
+    Between,
+    Check,
+    Choice,
+    Family,
+    Independent,
+    able,
+)
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 
@@ -54,6 +64,12 @@ class Sysctl(Independent):
         lines = [f"echo {shlex.quote(match[2])} >{paths[match[1]]}" for match in words if match]
         return self._run(machine, "; ".join(lines))
 
+    def by_hand(self, value: Value) -> str:
+        """Return a call of sysctl."""
+        number = int(value) if isinstance(value, bool) else value
+        keys = (key.format(device=DEVICE).replace("/", ".") for key in self.keys)
+        return f"sysctl -w {' '.join(f'{key}={number}' for key in keys)}"
+
     def _paths(self, machine: Machine) -> list[tuple[str, str]]:
         found = []
         for key in self.keys:
@@ -84,36 +100,36 @@ _SYSCTLS = (
         ON_OFF,
     ),
     *(
-        Sysctl(name, sentence, (f"net/core/{key or name}",), Between(least, most), everywhere=True)
-        for name, key, least, most, sentence in (
+        Sysctl(name, sentence, (f"net/core/{key or name}",), check, everywhere=True)
+        for name, key, check, sentence in (
             (
-                *("netdev_budget", "", 1, _MANY - 1),
+                *("netdev_budget", "", Between(1, _MANY - 1, 600)),
                 "Packets that one softirq takes from all NAPI instances before it lets others run.",
             ),
             (
-                *("netdev_budget_usecs", "", 1, _MANY - 1),
+                *("netdev_budget_usecs", "", Between(1, _MANY - 1, 8000)),
                 "Microseconds that one softirq polls before it lets others run; two ticks of the "
                 "kernel's at least (8000 at 250 Hz).",
             ),
             (
-                *("dev_weight", "", 1, 65535),
+                *("dev_weight", "", Between(1, 65535, 128)),
                 "Packets that the backlog, where RPS puts them, is polled for at a time.",
             ),
             (
-                *("netdev_max_backlog", "", 1, _MANY - 1),
+                *("netdev_max_backlog", "", Between(1, _MANY - 1, 5000)),
                 "Packets that wait in a CPU's backlog, where RPS and veth without NAPI put them; "
                 "further ones are dropped.",
             ),
             (
-                *("busy_poll", "", 0, _MANY - 1),
+                *("busy_poll", "", Between(0, _MANY - 1, 50)),
                 "Microseconds that poll() and select() themselves look at the NIC's queue.",
             ),
             (
-                *("busy_read", "", 0, _MANY - 1),
+                *("busy_read", "", Between(0, _MANY - 1, 50)),
                 "Microseconds that a read of a socket itself looks at the NIC's queue.",
             ),
             (
-                *("rfs_entries", "rps_sock_flow_entries", 0, 1 << 29),
+                *("rfs_entries", "rps_sock_flow_entries", Between(0, 1 << 29, 32768)),
                 "Flows that receive flow steering remembers for the whole machine; 0: it is off.",
             ),
         )

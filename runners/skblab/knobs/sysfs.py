@@ -10,7 +10,18 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from skblab.knobs.base import ON_OFF, UNABLE, Between, Check, Choice, Family, able, joined, parted
+from skblab.knobs.base import (
+    DEVICE,
+    ON_OFF,
+    UNABLE,
+    Between,
+    Check,
+    Choice,
+    Family,
+    able,
+    joined,
+    parted,
+)
 from skblab.knobs.values import Value
 from skblab.machine.device import Device, Machine, script_inside
 
@@ -94,6 +105,19 @@ class Sysfs:
                 lines.append(script_inside(device.netns, writes))
         return "\n".join(lines)
 
+    def by_hand(self, value: Value) -> str:
+        """Return what writes the value; a mask of CPUs has a bit for each."""
+        folder = f"{CLASS}/{DEVICE}/{self.files}"
+        if self.cpus and value == "each":
+            file = folder.replace("*", "QUEUE")
+            return f"echo MASK >{file}, with the bit of CPU number QUEUE (1, 2, 4, 8, …)"
+        if self.cpus:
+            word = {"none": "0 ", "all": "MASK "}[str(value)]
+            every = ", with the bits of all CPUs" if value == "all" else ""
+            return f"echo {word}| tee {folder}{every}"
+        number = int(value) if isinstance(value, bool) else value
+        return f"echo {number} {'| tee ' if '*' in self.files else '>'}{folder}"
+
     def _grouped(self, value: str) -> str:
         """Return a mask with commas between words of 32 bits, as the kernel wants it."""
         if not self.cpus:
@@ -124,13 +148,13 @@ _SYSFS = (
         "gro_flush_timeout",
         "Nanoseconds after which a timer polls a NAPI instance whose interrupt is put off.",
         "gro_flush_timeout",
-        Between(0, 1_000_000_000),
+        Between(0, 1_000_000_000, 20_000),
     ),
     Sysfs(
         "napi_defer_hard_irqs",
         "Empty polls before a NAPI instance's interrupt is enabled again.",
         "napi_defer_hard_irqs",
-        Between(0, (1 << 31) - 1),
+        Between(0, (1 << 31) - 1, 2),
     ),
     Sysfs(
         "rps",
@@ -143,7 +167,7 @@ _SYSFS = (
         "rfs_flows",
         "Flows of a receive queue that are handed to the CPU of their reader.",
         "queues/rx-*/rps_flow_cnt",
-        Between(0, 1 << 29),
+        Between(0, 1 << 29, 4096),
     ),
     Sysfs(
         "xps",

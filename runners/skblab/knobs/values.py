@@ -8,8 +8,16 @@ from typing import Annotated
 from pydantic import Field
 
 Value = bool | int | float | str | tuple[int | str, ...]
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+NAME = r"^[a-z][a-z0-9_]*$"
+Name = Annotated[str, Field(pattern=NAME)]
 Knobs = dict[Name, Value]
+
+
+def literal(value: Value) -> str:
+    """Return a value as an experiment file has it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(literal, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
 def text(value: Value) -> str:

@@ -3,34 +3,35 @@
 
 from __future__ import annotations
 
-from skblab.lab import paths
 from skblab.pages.keys import cell
-from skblab.sweep.experiment import read
-from skblab.sweep.request import SHIPPED
-from skblab.testbeds import KINDS
+from skblab.sweep.shipped import shipped
+from skblab_analysis.base.words import ABSENT, rough_time
 
 FILE = "docs/reference/experiments.md"
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Made by `make schemas` from runners/experiments/: change it there. -->
 # Experiments that come with skblab
 
-Give `skblab sweep` one of these names instead of a file. `--dry-run` prints how long it takes,
-and what a testbed cannot do of it.
+Give `skblab sweep` one of these names instead of a file. `skblab sweep` alone prints this list.
+`--dry-run` prints the plan, and what a testbed cannot do of it.
 
+    ./skblab sweep first --exact      # three settings, in three minutes
     ./skblab sweep quick --dry-run
 
-| experiment | question | settings | testbeds |
-| --- | --- | --- | --- |
+Times are estimates, without the kernel that the first run builds.
+
+| experiment | question | settings | `--exact` | wall clock | testbeds |
+| --- | --- | --- | --- | --- | --- |
 """
 
 
 def page() -> str:
     """Return the page."""
     rows = []
-    for file in sorted(SHIPPED.glob("*.toml")):
-        experiment = read(file)
-        able = " ".join(f"`{kind.name}`" for kind in KINDS.values() if not kind.unable(experiment))
-        link = f"[`{file.stem}`](../../{file.relative_to(paths.tree())})"
-        settings = len(experiment.settings())
-        rows.append(f"| {link} | {cell(experiment.question)} | {settings} | {able} |\n")
+    for experiment in shipped():
+        able = " ".join(f"`{name}`" for name in experiment.testbeds)
+        link = f"[`{experiment.name}`](../../runners/experiments/{experiment.name}.toml)"
+        exact = ABSENT if experiment.exact is None else rough_time(experiment.exact)
+        cells = [link, cell(experiment.question), str(experiment.settings), exact]
+        rows.append(f"| {' | '.join([*cells, rough_time(experiment.timed), able])} |\n")
     return HEAD + "".join(rows)

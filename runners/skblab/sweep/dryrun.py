@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands of a plan as they would be sent, without anything that is sent."""
+"""A plan as its user reads it, and the scripts of it, without anything that is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from skblab.knobs.base import DEVICE
 from skblab.knobs.boot import STOCK, start
 from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Value
+from skblab.knobs.values import Value, literal
 from skblab.machine.device import Machine
+from skblab.sweep.experiment import BASELINE, knobs_of
 from skblab.sweep.measure.base import warming
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measures import parts
 from skblab.sweep.plan import Plan
+from skblab.sweep.planned import words
 from skblab.testbeds import Kind, Sending
 from skblab.testbeds.base import WARM_UP
 
@@ -45,6 +48,39 @@ def commands(
                 yield f"{kind.offering(fills, cpus)}  # fills the caches"
                 for part in (part for part in taking if part.joins(measurement)):
                     yield from part.commands(asked, measurement, kind, cpus)
+
+
+def overview(plan: Plan) -> Iterator[str]:
+    """Yield what is measured of which settings, and what sets each value by hand."""
+    experiment = plan.experiment
+    streams = [str(stream) for stream in experiment.traffic.each()]
+    names = [part.name for part in parts(experiment.measure, Exact() if plan.exact else None)]
+    yield f"\nMeasured: {', '.join(names)}; traffic: {'; '.join(streams)}"
+    yield "Settings, each in every block, in random order:"
+    yield f"  {BASELINE} (twice): {words(experiment.baseline) or 'nothing is set'}"
+    values: dict[tuple[str, str], str] = {}
+    for one in (None, *experiment.settings()):
+        if one is not None:
+            # A combination of the matrix is named after its values.
+            of_matrix = one not in experiment.setting
+            yield f"  {one.name}" if of_matrix else f"  {one.name}: {words(one.knobs)}"
+        for name, value in knobs_of(experiment, one).items():
+            values[name, literal(value)] = KNOBS[name].by_hand(value)
+    if values:
+        yield f"\nWhat sets each value by hand ({DEVICE}: each network device of the router):"
+    width = max((len(f"{name} = {value}") for name, value in values), default=0)
+    for (name, value), hand in values.items():
+        yield f"  {f'{name} = {value}':{width}}  {hand}"
+
+
+def order(plan: Plan) -> Iterator[str]:
+    """Yield the settings and measurements of each block, in their order."""
+    for boot in plan.boots:
+        yield f"\nblock {boot.block + 1}{f', {boot}' if boot.knobs else ''}"
+        for of_setting in boot.settings:
+            yield f"  {of_setting.setting}"
+            for measurement in of_setting.measurements:
+                yield f"    {measurement.number}: {measurement}"
 
 
 def setting(machine: Machine, knobs: Mapping[str, Value]) -> list[str]:

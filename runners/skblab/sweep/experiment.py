@@ -7,6 +7,7 @@ all combinations of `[matrix]`. Knobs of a `pair` go through their values togeth
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -25,19 +26,21 @@ from pydantic import (
     model_validator,
 )
 
+from skblab.knobs.naming import unknown
 from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Knobs, Name, Value, text
+from skblab.knobs.values import NAME, Knobs, Name, Value, text
 from skblab.sweep.measure.base import Sections
 from skblab.sweep.measures import MEASURES, PARTS, measures, parts
 from skblab.sweep.planned import TESTER
 from skblab.testbeds.asked import Needs, Traffic
-from skblab_analysis.base import tomlfile
+from skblab_analysis.base import textfile, tomlfile
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.formats.run import RunName
 from skblab_analysis.trials.rows import Setting as RecordedName
 
 BASELINE = "baseline"
+_NAME = re.compile(NAME)
 _RECORDED: TypeAdapter[str] = TypeAdapter(RecordedName)
 # Of one experiment, repeats included: at a second each they take eleven days.
 MOST_TRIALS = 1_000_000
@@ -52,7 +55,10 @@ class _Measured(Sections):
     def _fits(self) -> _Measured:
         if not measures(self):
             *names, last = (measure.name for measure in MEASURES)
-            raise ValueError(f"measures nothing: expected {', '.join(names)} or {last}")
+            raise ValueError(
+                f"measures nothing: write [measure.{names[0]}], or one of {', '.join(names[1:])} "
+                f"or {last} instead"
+            )
         for fault in (fault for part in parts(self) for fault in part.faults(self)):
             raise ValueError(fault)
         return self
@@ -71,7 +77,10 @@ else:
 
 
 class Repeats(_Part):
-    """How often: until the interval is narrow enough, or `most`, or the budget is spent."""
+    """How often: until the interval is narrow enough, or `most`, or the budget is spent.
+
+    The budget comes first: fewer blocks than `least` are measured if no more fit.
+    """
 
     least: Annotated[int, Field(ge=1, le=1000, description="fewest blocks, in fresh boots")] = 3
     most: Annotated[int, Field(ge=1, le=1000, description="most blocks")] = 3
@@ -96,7 +105,10 @@ class Repeats(_Part):
         if self.most < self.least:
             raise ValueError(f"most is {self.most}, expected at least `least`, {self.least}")
         if self.most > self.least and self.width is None and self.budget_minutes is None:
-            raise ValueError("between least and most a width or a budget has to decide")
+            raise ValueError(
+                f"least is {self.least} and most is {self.most}: write width or budget_minutes, "
+                "which ends the sweep between them"
+            )
         return self
 
 
@@ -141,7 +153,8 @@ class Experiment(_Part):
         tuple[Annotated[Knobs, Field(min_length=1)], ...],
         Field(description="combinations of the matrix that are left out"),
     ] = ()
-    measure: Measured
+    # Without it only instructions can be counted, which no section asks for.
+    measure: Measured = Field(default_factory=Measured.model_construct)
     repeats: Repeats = Repeats()
 
     @model_validator(mode="after")
@@ -234,7 +247,37 @@ def _recordable(name: str) -> None:
 
 def read(file: Path) -> Experiment:
     """Read an experiment file; UsageError says what is wrong in which line."""
-    return tomlfile.read(Experiment, file, "the experiment")
+    what = "the experiment"
+    raw = tomlfile.parse(textfile.read(file, what), f"{what} {file}")
+    # Before it is validated: a dotted name makes a table, of which nothing useful would be said.
+    if wrong := list(_misnamed(raw)):
+        raise tomlfile.complaint(file, wrong)
+    return tomlfile.read(Experiment, file, what)
+
+
+def _misnamed(raw: Mapping[str, object]) -> Iterator[tuple[tomlfile.Place, str]]:
+    """Yield where a TOML document names knobs as no knob is named, such as net.core.dev_weight."""
+    tables: list[tuple[tomlfile.Place, object]] = [
+        (("baseline",), raw.get("baseline")),
+        (("matrix",), raw.get("matrix")),
+    ]
+    settings = raw.get("setting")
+    for number, setting in enumerate(settings if isinstance(settings, list) else ()):
+        if isinstance(setting, dict):
+            tables.append((("setting", number, "knobs"), setting.get("knobs")))
+    for place, table in tables:
+        for path in _paths(table):
+            if len(path) > 1 or not _NAME.fullmatch(path[0]):
+                yield (*place, *path), unknown(".".join(path))
+
+
+def _paths(table: object) -> Iterator[tuple[str, ...]]:
+    """Yield the path of each value in a table of tables."""
+    for name, value in table.items() if isinstance(table, dict) else ():
+        if isinstance(value, dict) and value:
+            yield from ((name, *path) for path in _paths(value))
+        else:
+            yield (name,)
 
 
 def knobs_of(experiment: Experiment, setting: Setting | None) -> Mapping[str, Value]:
@@ -247,7 +290,7 @@ def faults(experiment: Experiment) -> Iterator[tuple[tuple[int | str, ...], str]
     for place, name, value in _given(experiment):
         knob = KNOBS.get(name)
         if knob is None:
-            yield place, f"no such knob; there are {', '.join(sorted(KNOBS))}"
+            yield place, unknown(name)
             continue
         try:
             knob.check(value)

@@ -141,7 +141,7 @@ def put_back_all(reporter: Reporter, gone: str | None = None) -> int:
             why = one_line(str(error))
             if router == gone:
                 forget(place)
-                reporter.say(f"forgotten: what a killed run left on {router} ({why})")
+                reporter.say(f"forgot what a killed sweep left on {router} ({why})")
             else:
                 mend = f"if {router} is gone for good: skblab cleanup --forget {router}"
                 wrong.append(f"{why}; {mend}")
@@ -166,7 +166,7 @@ def _replay(place: Path, file: HostsFile, router: Transport, reporter: Reporter)
         return
     if (place / BOOT).exists() and (place / BOOT).read_text() != _boot_of(router):
         undo.file.unlink()
-        reporter.say(f"{host} was booted since: {count} settings of a killed run went by it")
+        reporter.say(f"{host} has rebooted, which undid {count} settings of a killed sweep")
         return
     with router_taken(file, router, _who(place)):
         # What was set in a namespace that went needs another one to be undone in.
@@ -174,9 +174,10 @@ def _replay(place: Path, file: HostsFile, router: Transport, reporter: Reporter)
         router.script(script).check(f"laying out {host}")
         if wrong := undo.replay(router):
             raise SkblabError(
-                f"not put back on {host}: {'; '.join(wrong)}; the scripts are in {undo.file}"
+                f"could not restore {host}: {'; '.join(wrong)}; the scripts that do are in "
+                f"{undo.file}"
             )
-    reporter.say(f"put back on {host}: {count} settings of a run that broke off")
+    reporter.say(f"restored {count} settings of a killed sweep on {host}")
 
 
 def _boot_of(machine: Transport) -> str:
@@ -242,13 +243,13 @@ class HostMachines:
                     # Another way to that name may lead to another machine. If it is this one after
                     # all, `up` knows it by its boot.
                     self.reporter.say(
-                        f"what a killed run left on another {self.file.router.ssh} stays there, "
-                        f"see skblab cleanup: {one_line(str(error))}"
+                        f"a killed sweep left settings on another {self.file.router.ssh}, which "
+                        f"stay there until you run skblab cleanup: {one_line(str(error))}"
                     )
         with _lock(self.place) as free:
             if not free:
                 both = f"{self.file.router.ssh} and {self.file.tester.ssh}"
-                raise UsageError(f"another sweep has {both}; wait until it ends")
+                raise UsageError(f"another sweep has {both}: wait until it ends")
             self.place.mkdir(parents=True, exist_ok=True)
             disk.write_whole(self.place / WAY, self.file.model_dump_json(by_alias=True))
             try:
@@ -295,8 +296,8 @@ class HostMachines:
             testbed.watch.sources[name] = log = HostLog(transport)
             if not log.readable:
                 self.reporter.say(
-                    f"the {name} lets nobody read its kernel log (dmesg): its kernel's warnings "
-                    "are not looked for"
+                    f"the kernel log of the {name} cannot be read (dmesg): skblab does not see "
+                    "its warnings"
                 )
 
     @contextlib.contextmanager
@@ -320,9 +321,9 @@ class HostMachines:
                     put_back(place, self.reporter)
                 except (TransportError, NoWayError) as error:
                     raise UsageError(
-                        f"a killed run left settings on {self.file.router.ssh}, which it reached "
-                        f"as {place / WAY} says and no longer can be: {one_line(str(error))}; "
-                        "mend the way there, then run: skblab cleanup"
+                        f"a killed sweep left settings on {self.file.router.ssh}, which cannot be "
+                        f"reached any more as {place / WAY} has it: {one_line(str(error))}; make "
+                        "it reachable, then run: skblab cleanup"
                     ) from error
 
     def undo_of(self, boot: Boot) -> Path:

@@ -83,8 +83,8 @@ def check(folder: RunFolder, found: dict[str, str], event_name: str = EVENT) -> 
             if found.get(name) != before.get(name):
                 raise UsageError(
                     f"{folder.path}: {name} was {before.get(name, 'not there')} when it began, and "
-                    f"is {found.get(name, 'not there')}; expected the same, so that all its "
-                    f"figures are of one; run it anew: {folder.document.plan.again}"
+                    f"is {found.get(name, 'not there')} now: further trials could not be compared "
+                    f"with its first ones; to start again: {folder.document.plan.again}"
                 )
         return
     folder.journal(event_name, found={**found})

@@ -35,7 +35,7 @@ FIRST = frozenset(("throughput", "rfc2544", "latency", "layers"))
 
 @dataclass(frozen=True)
 class Plan:
-    """All boots of all blocks; those from block `least` on may not be needed."""
+    """All boots of all blocks; not all blocks may be needed, nor fit in the budget."""
 
     experiment: Experiment
     boots: tuple[Boot, ...]
@@ -66,8 +66,10 @@ class Plan:
         """Return about how long the first `blocks` take; None: all of them."""
         taking = parts(self.experiment.measure, Exact() if self.exact else None)
         found = 0.0
+        # Each exact trial fills the caches for itself.
+        warm_up = 0.0 if self.exact else self.experiment.repeats.warm_up_seconds
         for boot in (boot for boot in self.boots if blocks is None or boot.block < blocks):
-            found += BOOT_SECONDS + self.experiment.repeats.warm_up_seconds
+            found += BOOT_SECONDS + warm_up
             there: Mapping[str, Value] = {}
             for setting in boot.settings:
                 found += SETTING_SECONDS + sum(

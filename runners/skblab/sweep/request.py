@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,11 @@ from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
-from skblab.sweep.dryrun import commands
+from skblab.sweep.budget import refusal, told
+from skblab.sweep.dryrun import commands, order, overview
 from skblab.sweep.experiment import BASELINE, Experiment, faults
 from skblab.sweep.measure.exact import PACKETS, uncountable
+from skblab.sweep.measures import measures
 from skblab.sweep.plan import Plan
 from skblab.testbeds import HOSTS, KINDS, NETNS, Kind, hostsfile
 from skblab.testbeds.hostsfile import HostsFile
@@ -27,6 +30,7 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.tomlfile import complaint
 from skblab_analysis.base.whole import Positive
+from skblab_analysis.base.words import rough_time
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.runfolder import RunFolder
 
@@ -53,25 +57,25 @@ class Request:
     def __post_init__(self) -> None:
         if self.packets is not None and not self.exact:
             raise UsageError(
-                f"--packets {self.packets} is of --exact trials; others last "
+                f"--packets {self.packets} needs --exact; on the wall clock a trial lasts "
                 "measure.throughput.seconds"
             )
         if self.exact and not self.kind.exact:
             raise UsageError(
-                f"--exact counts the instructions of one CPU, and {self.testbed} has several; "
-                f"expected --testbed {NETNS.name}"
+                f"--exact counts the instructions of one CPU, and {self.testbed} has several: "
+                f"use --testbed {NETNS.name}"
             )
         if (self.kind is HOSTS) != (self.hosts is not None):
             raise UsageError(
-                "--testbed hosts takes --hosts FILE, which says which machines"
+                "--testbed hosts needs --hosts FILE, which names the machines"
                 if self.hosts is None
                 else f"--hosts {self.hosts} is for --testbed hosts, and the testbed is "
                 f"{self.testbed}"
             )
         if not self.kind.boots and (self.flavour != STOCK or not self.patches):
             raise UsageError(
-                "--flavour and --no-patches choose the kernel of guests; "
-                f"{self.testbed} have their own"
+                "--flavour and --no-patches choose the kernel of guests; skblab never changes "
+                "the kernel of your hosts"
             )
 
     @property
@@ -85,36 +89,63 @@ class Request:
         return None if self.hosts is None else hostsfile.read(self.hosts)
 
     def plan(self) -> Plan:
-        """Return the plan of its experiment file."""
-        return make_plan(read(self.file), exact=self.exact)
+        """Return the plan of its experiment file; UsageError if it does not say what to measure."""
+        found = read(self.file)
+        if not self.exact and not measures(found.measure):
+            raise UsageError(
+                f"{self.file}: it does not say what to measure on the wall clock: write "
+                "[measure.throughput], which searches the highest rate; or count instructions "
+                "with --exact"
+            )
+        return make_plan(found, exact=self.exact)
 
-    def dry_run(self) -> Iterator[str]:
-        """Yield the plan, how long it takes and all commands, line by line."""
+    @property
+    def typed(self) -> str:
+        """The command that asks for it."""
+        words = ["./skblab sweep", shlex.quote(self.file)]
+        words += ["--exact"] if self.exact else []
+        words += [] if self.packets is None else [f"--packets {self.packets}"]
+        words += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
+        words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
+        words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
+        words += [] if self.patches else ["--no-patches"]
+        return " ".join(words)
+
+    def dry_run(self, *, scripts: bool = False) -> Iterator[str]:
+        """Yield the plan, how long it takes and what it sets, line by line.
+
+        With `scripts`, the order of all measurements and every script that would be sent.
+        """
         _, plan = self.machines, self.plan()
         experiment, measurements = plan.experiment, list(plan.measurements())
         yield f"{experiment.name}: {experiment.question}"
         yield (
             f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
             f"{len(plan.boots)} boots, {len(measurements)} trials, "
-            f"about {plan.seconds() / 60:.0f} min"
+            f"about {rough_time(plan.seconds())}"
         )
+        yield from told(plan)
+        if why := refusal(plan):
+            yield f"it cannot run: {why}"
         for wrong in unable(experiment, self.kind, exact=self.exact):
             yield f"in {self.kind.where} it cannot run: {wrong}"
-        for boot in plan.boots:
-            yield f"\nblock {boot.block + 1}{f', {boot}' if boot.knobs else ''}"
-            for setting in boot.settings:
-                yield f"  {setting.setting}"
-                for measurement in setting.measurements:
-                    yield f"    {measurement.number}: {measurement}"
-        yield "\nCommands:"
+        if not scripts:
+            yield from overview(plan)
+            yield f"\nTo run it: {self.typed}"
+            yield f"Order and scripts: {self.typed} --dry-run --scripts"
+            return
+        yield from order(plan)
+        yield "\nScripts:"
         packets = self.packets or PACKETS
         yield from commands(plan, self.kind, packets, self.flavour, patches=self.patches)
 
     def begin(self) -> tuple[Plan, RunFolder]:
-        """Make the run's folder; UsageError if its testbed cannot do what the experiment asks."""
+        """Make the run's folder; UsageError if testbed or budget do not allow what it asks."""
         machines, plan = self.machines, self.plan()
         if wrong := unable(plan.experiment, self.kind, exact=self.exact):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
+        if why := refusal(plan):
+            raise UsageError(f"{self.file}: {why}")
         folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
         disk.write(folder.path / EXPERIMENT, _file(self.file).read_bytes())
         if machines is not None:
@@ -176,15 +207,18 @@ def unfinished(run: Path) -> tuple[Plan, RunFolder]:
     folder = RunFolder.open(run)
     record = folder.document.plan
     if folder.document.state == "finished":
-        raise UsageError(f"{run} came to its end: nothing to resume; again: {record.again}")
+        raise UsageError(f"{run} is finished: nothing to resume; to run it again: {record.again}")
     if not (run / EXPERIMENT).exists():
-        raise UsageError(f"{run} is no sweep (it has no {EXPERIMENT}): run it anew: {record.again}")
+        raise UsageError(
+            f"{run} is no sweep (it has no {EXPERIMENT}), and only sweeps can be resumed; to run "
+            f"it again: {record.again}"
+        )
     asked = Parameters.of(folder)
     plan = make_plan(read(str(run / EXPERIMENT)), exact=asked.clock == "exact")
     if plan.digest != asked.plan:
         raise UsageError(
-            f"{run}: its plan was {asked.plan}, and this skblab makes {plan.digest} "
-            f"of the same file; run it anew: {record.again}"
+            f"{run}: its plan was {asked.plan}, and this skblab makes another one, {plan.digest}, "
+            f"of the same file; to start again: {record.again}"
         )
     return plan, folder
 
@@ -216,5 +250,8 @@ def _file(file: str) -> Path:
     shipped = SHIPPED / f"{file}.toml"
     if not shipped.exists():
         names = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.toml")))
-        raise UsageError(f"{file}: no such file, and no experiment of skblab's; it has {names}")
+        raise UsageError(
+            f"{file}: no such file, and no experiment of this name comes with skblab; these do: "
+            f"{names}"
+        )
     return shipped

@@ -92,7 +92,10 @@ class Method(Protocol):
         """Return why a setting with these knobs cannot be measured so, in words; None if it can."""
 
     def enough(self, blocks: int) -> str | None:
-        """Return why no more than these blocks are needed; None if more are."""
+        """Return why these blocks, at least one, are enough; None if more are to be measured.
+
+        An experiment has `least` blocks of its own accord, and fewer if its budget is spent.
+        """
 
 
 @dataclass
@@ -161,7 +164,7 @@ class Running:
                     # Whatever a further testbed makes good has to be seen all the same.
                     why = one_line(str(death))
                     self.folder.journal("another", block=boot.block, boot=str(boot), reason=why)
-                self.reporter.say(f"{one_line(str(death))}; another one goes on")
+                self.reporter.say(f"{one_line(str(death))}; a new testbed continues")
 
     def _show(self, done: Update) -> None:
         with self._lock:
@@ -171,13 +174,14 @@ class Running:
         """Whether no block from this one on is needed. One that has begun comes to its end."""
         if self._enough:
             return True
-        if block < self.plan.experiment.repeats.least or self.progress.begun(block):
+        if block == 0 or self.progress.begun(block):
             return False
         why = self.method.enough(block)
         if why is None:
             return False
         self.folder.journal("enough", blocks=block, reason=why)
-        self.reporter.say(f"enough after {block} blocks: {why}")
+        most = self.plan.experiment.repeats.most
+        self.reporter.say(f"ends after {block} of {most} blocks: {why}")
         self._enough = True
         return True
 

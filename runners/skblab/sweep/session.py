@@ -87,7 +87,7 @@ def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -
     progress = Progress.read(folder.path)
     method: Method
     if plan.exact:
-        method = Counting(folder, reporter, asked.packets)
+        method = Counting(folder, reporter, asked.packets, plan.experiment.repeats.budget_minutes)
     else:
         needed = programs(plan.experiment.measure)
         shares = (Bind(tools.ensure_probe(root, reporter), "tools"),) if needed else ()

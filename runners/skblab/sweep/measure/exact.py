@@ -21,6 +21,7 @@ from skblab.sweep.best import BestSoFar
 from skblab.sweep.measure.base import Attempt, Measure, Section, Sections, fill_caches
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
+from skblab.sweep.spent import over_budget
 from skblab.testbeds import Kind, Sending, Testbed
 from skblab_analysis.base.checked import measured_well
 from skblab_analysis.exact.rows import ExactTrial
@@ -110,11 +111,12 @@ class Exact(Measure):
 
 @dataclass
 class Counting:
-    """The Method that counts: where it records, and the packets of each trial."""
+    """The Method that counts: where it records, the packets of each trial, and the budget."""
 
     folder: RunFolder
     reporter: Reporter
     packets: int
+    budget_minutes: float | None = None
     clock: Clock = "exact"
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
@@ -150,5 +152,5 @@ class Counting:
         return next(uncountable(knobs), None)
 
     def enough(self, blocks: int) -> str | None:
-        """Return None: all blocks are run, for they are few and quick."""
-        return None
+        """Return why there is no time for more blocks: only the budget ends what is so quick."""
+        return over_budget(self.folder.path, self.budget_minutes, blocks, self.at_once)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from skblab.knobs.boot import Start
@@ -18,9 +18,9 @@ from skblab.sweep.measure.base import Attempt, Measure, fill_caches, warming
 from skblab.sweep.measures import measures
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
+from skblab.sweep.spent import over_budget
 from skblab.testbeds import Testbed
 from skblab_analysis.base.certainty import widest
-from skblab_analysis.formats.journal import Event
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
@@ -75,30 +75,14 @@ class Timing:
     def enough(self, blocks: int) -> str | None:
         """Return why no more blocks are needed: intervals are narrow, or the budget is spent."""
         repeats = self.experiment.repeats
-        run = load(self.folder.path)
-        reached = widest(
-            figures for measure in self._measures.values() for figures in measure.by_block(run)
-        )
-        if repeats.width is not None and reached is not None and reached <= repeats.width:
-            return (
-                f"the scatter of rates and delays between blocks is within {repeats.width:.2%} of "
-                "their means"
+        if repeats.width is not None and blocks >= repeats.least:
+            run = load(self.folder.path)
+            reached = widest(
+                figures for measure in self._measures.values() for figures in measure.by_block(run)
             )
-        if repeats.budget_minutes is not None:
-            minutes = spent(run.journal) / 60
-            if minutes * (blocks + 1) / blocks > repeats.budget_minutes:
-                return f"another block would go beyond {repeats.budget_minutes:g} minutes"
-        return None
-
-
-def spent(journal: Iterable[Event]) -> float:
-    """Return the seconds that a run has taken, from when its boots were ready, until a stop."""
-    found, last = 0.0, None
-    for event in journal:
-        if event.event == "resumed":
-            # Until boots are ready again, which may need a kernel to be built.
-            last = None
-        elif last is not None or event.event == "began":
-            found += (event.at - (last or event.at)).total_seconds()
-            last = event.at
-    return found
+            if reached is not None and reached <= repeats.width:
+                return (
+                    f"the scatter of rates and delays between blocks is within "
+                    f"{repeats.width:.2%} of their means"
+                )
+        return over_budget(self.folder.path, repeats.budget_minutes, blocks)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How much of a plan fits in its budget, by the estimate: pure, known before the run.
+
+A block is measured as a whole or not at all, for a setting is compared with the baseline of its own
+block. The last blocks are cut first. While it runs, a sweep goes by the time that blocks really
+take (see spent.py): it may come to more blocks than the estimate, or to fewer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from skblab.sweep.plan import Plan
+from skblab_analysis.base.words import rough_time
+
+
+def fitting(plan: Plan) -> int:
+    """Return how many blocks fit in the budget; all without one, 0 if not even one does."""
+    repeats = plan.experiment.repeats
+    if repeats.budget_minutes is None:
+        return repeats.most
+    counts = range(1, repeats.most + 1)
+    return bisect_right(counts, 60 * repeats.budget_minutes, key=plan.seconds)
+
+
+def refusal(plan: Plan) -> str | None:
+    """Return why a plan is not begun, and what to change; None if a block fits in its budget."""
+    budget = plan.experiment.repeats.budget_minutes
+    if budget is None or fitting(plan):
+        return None
+    seconds = plan.seconds(1)
+    exact = "" if plan.exact else ", count instructions with --exact"
+    return (
+        f"one block takes about {rough_time(seconds)}, and repeats.budget_minutes = {budget:g}: "
+        f"ask for fewer settings, less traffic or shorter trials{exact}, or write "
+        f"budget_minutes = {-(-seconds // 60):.0f}"
+    )
+
+
+def told(plan: Plan) -> Iterator[str]:
+    """Yield when a sweep ends, and what of its plan is not measured then, in sentences."""
+    repeats, blocks = plan.experiment.repeats, fitting(plan)
+    if repeats.width is not None and not plan.exact and repeats.least < repeats.most:
+        yield (
+            f"It ends after {_blocks(repeats.least)} at the earliest (about "
+            f"{rough_time(plan.seconds(repeats.least))}), once the scatter between blocks is "
+            f"within {repeats.width:.2%} of each mean."
+        )
+    if repeats.budget_minutes is None or not blocks:
+        return
+    budget = f"the budget of {repeats.budget_minutes:g} min"
+    if blocks == repeats.most:
+        yield f"All of it fits in {budget}."
+        return
+    first = blocks + 1
+    cut = f"Block {first} is" if first == repeats.most else f"Blocks {first} to {repeats.most} are"
+    yield (
+        f"{blocks} of {_blocks(repeats.most)} fit in {budget} (about "
+        f"{rough_time(plan.seconds(blocks))}). {cut} not measured: skblab leaves out whole blocks, "
+        "the last ones first."
+    )
+    if blocks < repeats.least:
+        why = " With one block no difference is significant." if blocks == 1 else ""
+        yield f"That is fewer than repeats.least = {repeats.least}.{why}"
+
+
+def _blocks(count: int) -> str:
+    return f"{count} block{'' if count == 1 else 's'}"

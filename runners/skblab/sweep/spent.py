@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The time that a run has taken, and whether its budget has room for another block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from skblab_analysis.formats.journal import Event
+from skblab_analysis.load import load
+
+
+def over_budget(
+    folder: Path, budget_minutes: float | None, blocks: int, at_once: int = 1
+) -> str | None:
+    """Return why a run has no time for another block, in words; None if it has.
+
+    `blocks` of it have begun, `at_once` of them side by side.
+    """
+    if budget_minutes is None:
+        return None
+    minutes = spent(load(folder).journal) / 60
+    if minutes * (1 + at_once / blocks) <= budget_minutes:
+        return None
+    return f"another block would exceed repeats.budget_minutes = {budget_minutes:g}"
+
+
+def spent(journal: Iterable[Event]) -> float:
+    """Return the seconds that a run has taken, from when its boots were ready, until a stop."""
+    found, last = 0.0, None
+    for event in journal:
+        if event.event == "resumed":
+            # Until boots are ready again, which may need a kernel to be built.
+            last = None
+        elif last is not None or event.event == "began":
+            found += (event.at - (last or event.at)).total_seconds()
+            last = event.at
+    return found
