@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/reference/knobs.md: each form of each knob's values has a line that says what sets it by hand."""
+"""Each form of each knob's values has a line on the page that says what sets it by hand."""
 
 from __future__ import annotations
 
