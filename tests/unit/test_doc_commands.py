@@ -163,7 +163,7 @@ def test_every_command_line_of_every_page_parses() -> None:
     [
         ("./skblab swep quick", "No such command"),
         ("./skblab sweep quick --exactly", "No such option"),
-        ("./skblab sweep", "Missing argument"),
+        ("./skblab resume", "Missing argument"),
         ("./skblab sweep quikc --dry-run", "no such experiment"),
         ("./skblab sweep quick --packets 10", "greater than or equal to 1000"),
         ("./skblab sweep quick --flavour rtt", "expected one of"),

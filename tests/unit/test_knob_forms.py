@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skblab.knobs.page import page
+from skblab.knobs.page import values_page
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value, literal
 from skblab.sweep.experiment import knobs_of
@@ -78,7 +78,7 @@ def test_every_form_that_a_knob_takes_has_its_line(
         assert knob.check(form.example) == form.example
         [line] = [
             line
-            for line in page().splitlines()
+            for line in values_page().splitlines()
             if line.startswith(f"| `{name}` | `{literal(form.example)}`")
         ]
         assert knob.by_hand(form.example).replace("|", "\\|") in line

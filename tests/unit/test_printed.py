@@ -393,6 +393,7 @@ def test_sweep_and_resume(
     """Of a finished run: what it prints, and nothing else on standard output."""
     folder = SimpleNamespace(path=searches.finished_run(tmp_path))
     module = "skblab.commands.sweep"
+    monkeypatch.setattr(f"{module}.budget.told", lambda _: ())
     monkeypatch.setattr(f"{module}.Request.begin", lambda _: (None, folder))
     monkeypatch.setattr(f"{module}.unfinished", lambda _: (None, folder))
     monkeypatch.setattr(f"{module}.session.run", lambda *_, **__: None)
@@ -403,7 +404,7 @@ def test_sweep_and_resume(
     assert found == again and found["figures"]
     assert "Report: " in skblab_here("sweep", "demo").stdout
     refused = skblab_here("sweep", "demo", "--dry-run", "--json")
-    assert refused.returncode == 2 and "--json with --dry-run" in refused.stderr
+    assert refused.returncode == 2 and "--json: expected an experiment" in refused.stderr
 
 
 def test_demo(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

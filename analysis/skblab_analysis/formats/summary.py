@@ -19,7 +19,7 @@ class _Part(BaseModel):
 
 
 class Compared(_Part):
-    """What a figure differs from the baseline's; see docs/method.md."""
+    """What a figure differs from the baseline's; see docs/explain/method.md."""
 
     effect: float = Field(description="figure less the baseline's, in the figure's unit")
     share: float | None = Field(

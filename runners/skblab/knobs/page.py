@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/reference/knobs.md, made of the knobs themselves (make schemas)."""
+"""docs/reference/knobs.md and knob-values.md, made of the knobs themselves (make schemas)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import literal
 
 FILE = "docs/reference/knobs.md"
+VALUES_FILE = "docs/reference/knob-values.md"
 
 HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 <!-- Made by `make schemas` from runners/skblab/knobs/: change it there. -->
@@ -24,14 +25,20 @@ Knobs that need a boot are set by booting the guest anew, with another kernel or
 arguments; settings that have the same share a boot. skblab never reboots your hosts: there it
 only checks them.
 
+[Values](knob-values.md) has each form of each value, and what sets it by hand.
+
 | knob | values | what it does | needs |
 | --- | --- | --- | --- |
 """
-VALUES = f"""
-## Values, and what sets each by hand
+VALUES_HEAD = f"""<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
+<!-- Made by `make schemas` from runners/skblab/knobs/: change it there. -->
+# What sets a value by hand
 
-Each form that a value can have, with an example. Names in capitals stand for what a machine has:
-{DEVICE} is each network device of the router in turn.
+Each form that a value of a [knob](knobs.md) can have, with an example and the commands that set it.
+Names in capitals stand for what a machine has: {DEVICE} is each network device of the router in
+turn.
+
+    ./skblab sweep first --dry-run     # the same for the values of an experiment
 
 | knob | value | by hand |
 | --- | --- | --- |
@@ -47,12 +54,17 @@ def _needs(knob: Knob) -> str:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page of knobs."""
     rows = [
         f"| `{knob.name}` | {_cell(knob.check)} | {knob.sentence} | {_needs(knob)} |\n"
         for knob in _knobs()
     ]
-    return HEAD + "".join(rows) + VALUES + "".join(map(_values, _knobs()))
+    return HEAD + "".join(rows)
+
+
+def values_page() -> str:
+    """Return the page of values."""
+    return VALUES_HEAD + "".join(map(_values, _knobs()))
 
 
 def _knobs() -> list[Knob]:

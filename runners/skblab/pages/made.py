@@ -14,6 +14,7 @@ def pages() -> dict[str, str]:
     """Return the text of each page."""
     return {
         knobs.FILE: knobs.page(),
+        knobs.VALUES_FILE: knobs.values_page(),
         experiment.FILE: experiment.page(),
         experiments.FILE: experiments.page(),
         hosts.FILE: hosts.page(),
