@@ -35,6 +35,7 @@ measures and how often. This one takes two minutes:
     [repeats]
     least = 2                  # blocks, in fresh boots
     most = 2
+    budget_minutes = 60        # no block is begun that would end after this
     END
     ./skblab sweep my-settings.toml --exact --packets 5000 --dry-run
     ./skblab sweep my-settings.toml --exact --packets 5000
