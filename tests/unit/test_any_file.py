@@ -76,7 +76,7 @@ MEASURE = "\n[measure.throughput]\n"
         "matrix = " + "[" * DEEP,
         "a = " + "{a=" * DEEP,
         "a = " + "9" * 5000,
-        "[" + "a." * DEEP + "b]\nc = 1",
+        "[" + "a." * (DEEP // 4) + "b]\nc = 1",
         "name = 5\nquestion = '''\n[" + " " * 50_000 + "\n'''" + MEASURE,
         "[matrix]\n" + "".join(f"k{n} = {[*range(20)]}\n" for n in range(20)) + MEASURE,
         "[traffic]\nflows = [" + "1," * 9_000 + "]\nframe = [" + "64," * 9_000 + "]\n" + MEASURE,

@@ -43,7 +43,7 @@ def test_the_study_is_run_whole() -> None:
         (
             "packets = 10_000",
             "packet = 10_000",
-            ":1: packets: Field required; line 9: packet: Extra inputs",
+            ":1: packets: is missing: write it; line 9: packet: there is no such key",
         ),
         ("bytes = 100", "bytes = 9000", "bytes: Input should be less than or equal to 1400"),
         ('"udp", "tcp"', '"udp", "sctp"', "protocols.1: Input should be 'udp' or 'tcp'"),

@@ -87,6 +87,7 @@ def test_a_budget_without_room_for_a_block_is_refused(
         # A dry run says it below the plan.
         done = CliRunner().invoke(app, ["sweep", str(file), *exact, "--dry-run"])
         assert f"it cannot run: {said.removeprefix(f'{file}: ')}" in done.stdout
+        assert " for all blocks\n" in done.stdout
     assert not (tmp_path / "results").exists()
 
 

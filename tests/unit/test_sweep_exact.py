@@ -250,7 +250,7 @@ def test_a_dry_run_prints_plan_and_commands_and_does_nothing() -> None:
     )
     assert done.exit_code == 0
     for words in (
-        "15 settings beside the baseline, 2 boots, 36 trials, about ",
+        "15 settings beside the baseline, 2 boots, 36 measurements, about ",
         "ip netns exec router sh -ec 'echo 1 >/proc/sys/net/ipv4/conf/all/rp_filter; ",
         "ip netns exec router sh -ec 'echo 1 >/sys/class/net/r0/queues/rx-0/rps_cpus'",
         f"offer tester {udp} count=2000 cpu=0  # fills the caches\n"

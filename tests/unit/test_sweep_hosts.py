@@ -62,7 +62,7 @@ def test_a_hosts_file_is_read(tmp_path: Path) -> None:
         ('in = "eth1"', 'in = "-x"', ":3: router.in: '-x': expected the name of a network device"),
         ('in = "eth1"', 'in = ".."', ":3: router.in: '..': expected the name of a network device"),
         ('in = "eth1"', 'in = "e*"', ":3: router.in: 'e*': expected the name of a network device"),
-        ('in = "eth1"\n', "", ":1: router.in: Field required"),
+        ('in = "eth1"\n', "", ":1: router.in: is missing: write it"),
         ("[router]", 'ssh_config = "/nowhere"\n[router]', ":1: ssh_config: /nowhere: no such file"),
         ('sink = "eth2"', 'sink = "eth2"\nloop = ["eth3"]', "tester.loop"),
     ],

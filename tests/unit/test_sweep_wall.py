@@ -851,7 +851,7 @@ def test_a_dry_run_has_the_first_load_of_each_search(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["sweep", str(file), "--dry-run", "--scripts"])
     assert done.exit_code == 0
     for words in (
-        "1 settings beside the baseline, 3 boots, 12 trials, about ",
+        "1 setting beside the baseline, 3 boots, 12 measurements, about ",
         "    0: tester, IPv4, 64 bytes, 1 flow",
         f"# warming up\noffer whole {UDP} count=20000000 limit=2 cpu=1\n",
         f"offer tester {UDP} count=2000 cpu=1  # fills the caches\n",

@@ -67,10 +67,14 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     [
         ('title = "it"', "title = 3", "2: title: Input should be a valid string"),
         ("    2,\n", '    "x",\n', "6: first.values.1: Input should be a valid integer"),
-        ('name = "b"', "nam = 1", "11: parts.0.name: Field required; line 12: parts.0.nam: Extra"),
+        (
+            'name = "b"',
+            "nam = 1",
+            "11: parts.0.name: is missing: write it; line 12: parts.0.nam: there",
+        ),
         ("values = [3]", "values = [3.5]", "16: parts.1.values.0: Input should be a valid"),
-        ('[first]\nname = "a" # here', "[first]\nother = 1", "4: first.name: Field required"),
-        ('title = "it"', "", "1: title: Field required"),
+        ('[first]\nname = "a" # here', "[first]\nother = 1", "4: first.name: is missing: write it"),
+        ('title = "it"', "", "1: title: is missing: write it"),
     ],
 )
 def test_a_fault_has_its_line(tmp_path: Path, before: str, after: str, said: str) -> None:

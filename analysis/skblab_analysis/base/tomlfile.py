@@ -33,8 +33,14 @@ def read(model: type[Model], file: Path, what: str) -> Model:
         return model.model_validate(parse(text, f"{what} {file}"))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
-        said = [(fault["loc"], fault["msg"].removeprefix("Value error, ")) for fault in faults]
+        said = [(fault["loc"], _said(fault["type"], fault["msg"])) for fault in faults]
         raise _complaint(file, text, said) from error
+
+
+def _said(kind: str, message: str) -> str:
+    """Return what pydantic says of a fault in words of a file and its keys."""
+    own = {"missing": "is missing: write it", "extra_forbidden": "there is no such key"}
+    return own.get(kind, message.removeprefix("Value error, "))
 
 
 def parse(text: str, what: str) -> dict[str, Any]:

@@ -134,6 +134,11 @@ def rough_time(value: float) -> str:
     return f"{minutes / 60 / 24:.0f} days"
 
 
+def counted(count: int, what: str) -> str:
+    """Return "1 block" or "2 blocks"."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def joined(parts: list[str]) -> str:
     """Return "a, b and c"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

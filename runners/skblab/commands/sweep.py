@@ -21,7 +21,7 @@ from skblab.sweep.request import SHIPPED, Request, unfinished
 from skblab.sweep.shipped import FIRST, shipped
 from skblab.testbeds import KINDS, NETNS
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.base.words import ABSENT, rough_time
+from skblab_analysis.base.words import ABSENT, counted, rough_time
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, summary, terminal
 from skblab_analysis.report.page import build_report
@@ -202,7 +202,7 @@ def cleanup(
     """
     count = hostmachines.put_back_all(Reporter(), gone)
     typer.echo(
-        f"restored {count} testbed{'' if count == 1 else 's'}"
+        f"restored {counted(count, 'testbed')}"
         if count
         else "nothing to restore: no killed sweep left anything on hosts"
     )

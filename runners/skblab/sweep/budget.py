@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from skblab.sweep.plan import Plan
-from skblab_analysis.base.words import rough_time
+from skblab_analysis.base.words import counted, rough_time
 
 
 def fitting(plan: Plan) -> int:
@@ -43,7 +43,7 @@ def told(plan: Plan) -> Iterator[str]:
     repeats, blocks = plan.experiment.repeats, fitting(plan)
     if repeats.width is not None and not plan.exact and repeats.least < repeats.most:
         yield (
-            f"It ends after {_blocks(repeats.least)} at the earliest (about "
+            f"It ends after {counted(repeats.least, 'block')} at the earliest (about "
             f"{rough_time(plan.seconds(repeats.least))}), once the scatter between blocks is "
             f"within {repeats.width:.2%} of each mean."
         )
@@ -56,14 +56,10 @@ def told(plan: Plan) -> Iterator[str]:
     first = blocks + 1
     cut = f"Block {first} is" if first == repeats.most else f"Blocks {first} to {repeats.most} are"
     yield (
-        f"{blocks} of {_blocks(repeats.most)} fit in {budget} (about "
+        f"{blocks} of {counted(repeats.most, 'block')} fit in {budget} (about "
         f"{rough_time(plan.seconds(blocks))}). {cut} not measured: skblab leaves out whole blocks, "
         "the last ones first."
     )
     if blocks < repeats.least:
         why = " With one block no difference is significant." if blocks == 1 else ""
         yield f"That is fewer than repeats.least = {repeats.least}.{why}"
-
-
-def _blocks(count: int) -> str:
-    return f"{count} block{'' if count == 1 else 's'}"

@@ -125,9 +125,9 @@ class Setting(_Part):
     @classmethod
     def _not_ours(cls, name: str) -> str:
         if name in (BASELINE, AGAIN):
-            raise ValueError(f"{name!r} is the name of the baseline itself; expected another one")
+            raise ValueError(f"{name!r} is the baseline itself: choose another name")
         if name == TESTER:
-            raise ValueError(f"{name!r} is what is measured without a router; expected another one")
+            raise ValueError(f"{name!r} is the tester without a router: choose another name")
         return name
 
 
@@ -174,10 +174,10 @@ class Experiment(_Part):
                 raise ValueError(f"pair: {unknown[0]} is not in the matrix")
             lengths = {len(self.matrix[name]) for name in pair}
             if len(lengths) > 1:
-                raise ValueError(f"pair: {', '.join(pair)} have not as many values as each other")
+                raise ValueError(f"pair: {', '.join(pair)} need equally many values in the matrix")
         paired = [name for pair in self.pair for name in pair]
         if twice := {name for name in paired if paired.count(name) > 1}:
-            raise ValueError(f"pair: {min(twice)} is in two pairs")
+            raise ValueError(f"pair: {min(twice)} is in two pairs: a knob can be in one")
         for excluded in self.exclude:
             if unknown := [name for name in excluded if name not in self.matrix]:
                 raise ValueError(f"exclude: {unknown[0]} is not in the matrix")
@@ -241,7 +241,7 @@ def _recordable(name: str) -> None:
         [fault] = error.errors(include_url=False)
         raise ValueError(
             f"matrix: the combination {name!r} ({len(name)} characters) cannot be recorded by its "
-            f"name: {fault['msg']}; expected it as a [[setting]] with a name of its own"
+            f"name: {fault['msg']}; write it as a [[setting]] with a name of its own"
         ) from None
 
 

@@ -16,7 +16,7 @@ from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
-from skblab.sweep.budget import refusal, told
+from skblab.sweep.budget import fitting, refusal, told
 from skblab.sweep.dryrun import commands, order, overview
 from skblab.sweep.experiment import BASELINE, Experiment, faults
 from skblab.sweep.measure.exact import PACKETS, uncountable
@@ -30,7 +30,7 @@ from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.tomlfile import complaint
 from skblab_analysis.base.whole import Positive
-from skblab_analysis.base.words import rough_time
+from skblab_analysis.base.words import counted, rough_time
 from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.runfolder import RunFolder
 
@@ -118,11 +118,13 @@ class Request:
         """
         _, plan = self.machines, self.plan()
         experiment, measurements = plan.experiment, list(plan.measurements())
+        cut = fitting(plan) < experiment.repeats.most
         yield f"{experiment.name}: {experiment.question}"
         yield (
-            f"plan {plan.digest}: {len(experiment.settings())} settings beside the baseline, "
-            f"{len(plan.boots)} boots, {len(measurements)} trials, "
-            f"about {rough_time(plan.seconds())}"
+            f"plan {plan.digest}: {counted(len(experiment.settings()), 'setting')} beside the "
+            f"baseline, {counted(len(plan.boots), 'boot')}, "
+            f"{counted(len(measurements), 'measurement')}, "
+            f"about {rough_time(plan.seconds())}{' for all blocks' if cut else ''}"
         )
         yield from told(plan)
         if why := refusal(plan):

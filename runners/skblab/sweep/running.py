@@ -40,6 +40,7 @@ from skblab.sweep.progress import DEATHS, Key, Progress
 from skblab.testbeds import Testbed
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.words import counted
 from skblab_analysis.formats.heard import Heard, reason
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
@@ -181,7 +182,7 @@ class Running:
             return False
         self.folder.journal("enough", blocks=block, reason=why)
         most = self.plan.experiment.repeats.most
-        self.reporter.say(f"ends after {block} of {most} blocks: {why}")
+        self.reporter.say(f"the sweep ends after {block} of {counted(most, 'block')}: {why}")
         self._enough = True
         return True
 
