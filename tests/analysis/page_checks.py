@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
-VOID_TAGS = {"meta", "link", "br", "rect", "path", "circle", "use", "hr", "img", "polygon"}
+VOID_TAGS = {"meta", "link", "br", "rect", "path", "circle", "use", "hr", "img", "polygon", "wbr"}
 
 
 @dataclass

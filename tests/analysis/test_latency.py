@@ -268,6 +268,14 @@ def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:
     assert "With same more blocks detect no less: that is the resolution." in said
 
 
+def test_of_few_packets_the_headline_has_the_median(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    folder.record(trial("baseline", 0, latencies(40_000)[:100], lost=COUNT - 100))
+    run = load(folder.path)
+    assert findings.headline(run).startswith("50\u00a0% of packets take less than 40.")
+    assert findings.summary(run) == [f"{findings.headline(run)}."]
+
+
 def test_the_report_has_all_of_it(run: Run) -> None:
     page = build_report(run.folder, fake_gnuplot).read_text()
     for words in (

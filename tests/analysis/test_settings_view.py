@@ -48,6 +48,16 @@ def test_the_page_has_all_and_the_terminal_what_did_not_hold(tmp_path: Path, hel
     assert ("Settings that did not hold" in text(*of_run(path))) is not held
 
 
+def test_lines_of_the_page_break_in_paths_which_are_copied_as_they_are(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
+    state = "net/ipv4/rp=<1>"
+    folder.known([ReadBack(knob="rp", value="1", before="", wanted=state, after=state)])
+    folder.record(searches.search("baseline", 0, 1000.0))
+    path = build_report(folder.path, fake_gnuplot)
+    assert state in page_checks.check(path).text
+    assert "<td>net/<wbr>ipv4/<wbr>rp<wbr>=&lt;1&gt;</td>" in path.read_text()
+
+
 def test_a_run_without_readings_has_no_such_section(tmp_path: Path) -> None:
     page = build_report(searches.finished_run(tmp_path), fake_gnuplot)
     assert "What was set" not in page.read_text()

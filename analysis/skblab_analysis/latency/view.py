@@ -151,14 +151,17 @@ def headline(found: Sequence[LatencySummary]) -> str | None:
 
 
 def _delays(found: Sequence[LatencySummary]) -> Iterator[str]:
-    """Yield the first setting's 99th percentile, of each traffic and rate that has one."""
+    """Yield the first setting's 99th percentile, or median, of each traffic and rate."""
     for summary in found:
-        middle = summary.delays[0].latency.quantile(COMPARED)
-        if middle is not None:
-            yield (
-                f"99 % of packets take less than {quantity(middle, 'ns')} with "
-                f"{summary.delays[0].setting} ({at_rate(summary)})"
-            )
+        first = summary.delays[0]
+        for part in (COMPARED, 0.5):
+            latency = first.latency.quantile(part)
+            if latency is not None:
+                yield (
+                    f"{share(part, 0)} of packets take less than {quantity(latency, 'ns')} with "
+                    f"{first.setting} ({at_rate(summary)})"
+                )
+                break
 
 
 def compared(found: Sequence[LatencySummary]) -> list[Comparison]:

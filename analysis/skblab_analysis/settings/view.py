@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+import markupsafe
+from markupsafe import Markup
 from rich.markup import escape
 from rich.table import Table
 
@@ -62,6 +64,12 @@ def _short(text: str) -> str:
     return f"{line[:LONGEST].rstrip()} …" if cut else line
 
 
+def _breakable(text: str) -> Markup:
+    """Return a text whose lines may break in paths of files, which have no spaces."""
+    broken = markupsafe.escape(text).replace("/", Markup("/<wbr>"))
+    return broken.replace("=", Markup("<wbr>="))
+
+
 def _tables(run: Run) -> list[Table]:
     """Those that were not as wanted: a terminal has no room for the others."""
     readings = [reading for reading in of(run) if not reading.held]
@@ -80,7 +88,7 @@ def _sections(run: Run) -> list[Section]:
         Cells(
             name=reading.setting,
             about="" if reading.held else "not as wanted: such a trial is invalid",
-            figures=reading.cells,
+            figures=tuple(map(_breakable, reading.cells)),
             strong=not reading.held,
         )
         for reading in of(run)
