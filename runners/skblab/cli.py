@@ -42,6 +42,7 @@ COMMANDS = {
     "lab-root": "skblab.commands.lab_root:lab_root",
     "doctor": "skblab.commands.doctor:doctor",
     "boot": "skblab.commands.boot:boot",
+    "ssh": "skblab.commands.ssh:ssh",
     "demo": "skblab.commands.demo:demo",
     "report": "skblab.commands.report:report",
     "kselftest": "skblab.commands.kselftest:kselftest",

@@ -107,7 +107,7 @@ def test_what_pathlat_prints(text: str) -> None:
             for one in (*path.layers, path.path_time, path.since_entry):
                 check_distribution(one)
         for packet in document.late.packets if document.late else ():
-            assert packet.slowest[1] >= 0 and all(ns >= 0 for ns in packet.deeds.values())
+            assert packet.slowest[1] >= 0 and all(ns >= 0 for ns in packet.doings.values())
         found = of_probe(0, "ns", document)
         assert found.missing >= 0 and found.share >= 0
         refuse(found, 0.1)

@@ -14,8 +14,15 @@ from synthetic_run import pathlat
 
 from skblab_analysis.base.checked import RecordError, RefusedError, parse
 from skblab_analysis.formats.ledger import Ledger, of_probe, refuse
-from skblab_analysis.formats.pathlat import COUNTING, LateDocument, LatePacket, PathlatDocument
+from skblab_analysis.formats.pathlat import (
+    COUNTING,
+    Doer,
+    LateDocument,
+    LatePacket,
+    PathlatDocument,
+)
 from skblab_analysis.formats.run import Plan
+from skblab_analysis.layers import late as late_packets
 from skblab_analysis.layers import series, tables
 from skblab_analysis.load import load
 from skblab_analysis.report import terminal
@@ -197,10 +204,10 @@ def test_a_late_packet_names_its_layer_and_what_ran_meanwhile() -> None:
     packet = parse(LatePacket, json.dumps(late_packet()), "it")
     assert packet.slowest == ("wake", 300_000)
     # The hog began before the packet entered; only what was since counts, and it went on later.
-    assert packet.longest_deed == ("hog", 310_000 + 80_000)
+    assert packet.longest == (("hog", 9), 310_000 + 80_000)
     before = parse(LatePacket, json.dumps(late_packet(before_ns=350_000, cpu_did=[])), "it")
     assert before.slowest == ("before", 350_000)
-    assert before.longest_deed is None
+    assert before.longest is None
 
 
 def deed(before_end_ns: int, kind: str, comm: str = "", name: str = "") -> dict[str, Any]:
@@ -241,11 +248,24 @@ def deed(before_end_ns: int, kind: str, comm: str = "", name: str = "") -> dict[
 def test_what_is_interrupted_goes_on(cpu_did: list[dict[str, Any]], deeds: dict[str, int]) -> None:
     text = json.dumps(late_packet(since_entry_ns=3_000, cpu_did=cpu_did))
     packet = parse(LatePacket, text, "it")
-    assert packet.deeds == deeds
+    assert {doer.name: ns for doer, ns in packet.doings.items()} == deeds
     longest = max(deeds.values(), default=0)
-    assert (packet.longest_deed or ("", 0)) == next(
-        (one for one in deeds.items() if one[1] == longest), ("", 0)
-    )
+    assert ((packet.longest or (None, 0))[1]) == longest
+
+
+def test_a_task_is_known_by_its_process_id() -> None:
+    def doings(cpu_did: list[dict[str, Any]], **more: object) -> dict[Doer, int]:
+        text = json.dumps(late_packet(since_entry_ns=3_000, cpu_did=cpu_did, **more))
+        return parse(LatePacket, text, "it").doings
+
+    # Two of one name, one after the other.
+    two = [deed(3_000, "task", "reader"), deed(1_000, "task", "reader") | {"id": 7}]
+    assert doings(two) == {("reader", 1): 2_000, ("reader", 7): 1_000}
+    # No task came, so the one that is interrupted is the one at the end.
+    interrupted = [deed(2_000, "irq", "reader"), deed(1_900, "irq_end", "reader")]
+    assert doings(interrupted) == {("irq 1", None): 100, ("reader", 7): 1_900}
+    assert ("reader", None) in doings(interrupted, deeds_lost=True)
+    assert ("hog", None) in doings([deed(2_000, "irq_end", "hog")])
 
 
 def test_late_packets_in_a_table() -> None:
@@ -260,7 +280,7 @@ def test_late_packets_in_a_table() -> None:
         "tracing_stopped": False,
         "packets": [late_packet()],
     }
-    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    table = late_packets.table(parse(LateDocument, json.dumps(late), "it"))
     assert table.title == "Late packets (250 µs or more, 2 in a row)"
     assert table.row_count == 1
     assert table.caption == (
@@ -268,5 +288,42 @@ def test_late_packets_in_a_table() -> None:
         "1 before a run was long enough"
     )
     late |= {"packets_late": 1, "limited": 0, "lost": 0, "tracing_stopped": True}
-    table = tables.late_table(parse(LateDocument, json.dumps(late), "it"))
+    table = late_packets.table(parse(LateDocument, json.dumps(late), "it"))
     assert table.caption == "1 late in 1 runs: 1 recorded, tracing stopped at the first"
+
+
+def late_document(*packets: dict[str, Any]) -> LateDocument:
+    late = {"threshold_ns": 250_000, "in_a_row": 1, "packets_late": 9_000, "runs": 1, "lost": 0}
+    late |= {"recorded": len(packets), "limited": 0, "tracing_stopped": False}
+    return parse(LateDocument, json.dumps(late | {"packets": packets}), "it")
+
+
+def test_what_made_all_late_packets_late_is_said_first() -> None:
+    hog = late_packet()
+    reader = late_packet(cpu_did=[{"before_end_ns": 390_000, "kind": "task", "comm": "t", "id": 7}])
+    sender = late_packet(cpu_did=[{"before_end_ns": 390_000, "kind": "task", "comm": "t", "id": 5}])
+    early = late_packet(before_ns=390_000, cpu_did=[])
+    late = late_document(*[hog] * 1200, *[reader] * 300, *[sender] * 20, early)
+    assert late_packets.sentences(late, {5: "sender"}) == [
+        "1 520 of 1 521 recorded packets were late in wake, 1 in an earlier path.",
+        "What their CPU ran longest meanwhile: hog (PID 9) for 1 200, t (PID 7, reader) for 300, "
+        "t (PID 5, sender) for 20, what is not known for 1.",
+    ]
+    table = late_packets.table(late)
+    assert (table.title, table.row_count) == ("The 20 slowest (250 µs or more)", 20)
+    # Without the load of ours nobody knows who sent.
+    assert "t (PID 5) for 20" in late_packets.sentences(late)[1]
+
+
+def test_what_made_packets_late_is_said_path_by_path_and_not_at_all_without_any() -> None:
+    sent = late_packet(path="send", end="transmitted", context="softirq", pid=0, comm="swapper/1")
+    sent["cpu_did"] = [{"before_end_ns": 900_000, "kind": "task", "comm": "swapper/1", "id": 0}]
+    many = [late_packet(times={f"l{n}": 300_000}, path="receive") for n in range(5)]
+    layers, ran = late_packets.sentences(late_document(sent, sent, *many))
+    assert layers == (
+        "2 of 7 recorded packets were late in send's wake, 1 in receive's l0, 1 in receive's l1, "
+        "1 in receive's l2, 2 in others."
+    )
+    assert "idle for 2" in ran
+    assert late_packets.sentences(late_document()) == []
+    assert len(late_packets.sentences(late_document(late_packet(cpu_did=[])))) == 1

@@ -31,7 +31,7 @@ FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 FOR_ALL = frozenset(("base", "formats", "load", "runfolder"))
 FOR_COMMANDS = FOR_ALL | {"report"}
 OF_A_MEASURE = frozenset(("rows",))
-SHOWS = OF_A_MEASURE | {"series", "summary", "tables", "trial_view", "view"}
+SHOWS = OF_A_MEASURE | {"late", "series", "summary", "tables", "trial_view", "view"}
 
 
 def imported(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -8,7 +8,7 @@ reader reads a newer tool; a field that is missing or contradicts another is ref
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
     AliasChoices,
@@ -333,6 +333,13 @@ class Deed(ToolDocument):
         return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
 
 
+class Doer(NamedTuple):
+    """What a CPU was at: a task with its process id, if that is known, a softirq, an interrupt."""
+
+    name: str
+    pid: int | None = None
+
+
 class LatePacket(ToolDocument):
     """A packet recorded whole: `times` from the point before to each point, in ns.
 
@@ -376,29 +383,37 @@ class LatePacket(ToolDocument):
         return max(parts.items(), key=lambda part: part[1])
 
     @property
-    def deeds(self) -> dict[str, int]:
+    def doings(self) -> dict[Doer, int]:
         """What the CPU did since the packet entered, as far as is known, and its ns in all.
 
         What is interrupted goes on when the interruption ends.
         """
-        done: dict[str, int] = {}
-        task = softirq = irq = ""
+        done: dict[Doer, int] = {}
+        task: Doer | None = None
+        softirq = irq = ""
+        # The CPU turned to no task, so the one at the end is the one that it had all the time.
+        stayed = not any(deed.kind == "task" for deed in self.cpu_did) and not self.deeds_lost
         starts = [min(deed.before_end_ns, self.since_entry_ns) for deed in self.cpu_did]
         for deed, start, until in zip(self.cpu_did, starts, [*starts[1:], 0], strict=False):
-            task = deed.comm or task
+            if deed.kind == "task" and deed.comm:
+                task = Doer(deed.comm, deed.id)
+            elif deed.comm and (task is None or task.name != deed.comm):
+                known = stayed and deed.comm == self.comm
+                task = Doer(deed.comm, self.pid if known else None)
             if deed.kind in ("irq", "irq_end"):
                 irq = deed.words if deed.kind == "irq" else ""
             else:
                 irq = ""
                 softirq = deed.words if deed.kind == "softirq" else ""
-            if now := irq or softirq or task:
+            now = Doer(irq or softirq) if irq or softirq else task
+            if now is not None:
                 done[now] = done.get(now, 0) + start - until
         return done
 
     @property
-    def longest_deed(self) -> tuple[str, int] | None:
+    def longest(self) -> tuple[Doer, int] | None:
         """What the CPU did longest since the packet entered, and its ns in all."""
-        return max(self.deeds.items(), key=lambda deed: deed[1], default=None)
+        return max(self.doings.items(), key=lambda doing: doing[1], default=None)
 
 
 class LateDocument(ToolDocument):

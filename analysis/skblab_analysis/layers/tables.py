@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of one trial of the probe: layers, NAPI polls, the ledger, late packets.
+"""Tables of one trial of the probe: layers, NAPI polls, the ledger.
 
 Values stand in the trial's unit, named in the title; a dash is a percentile without enough samples
 (see base/histogram).
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.tables import titled
@@ -24,13 +23,11 @@ from skblab_analysis.base.words import (
     small_share,
 )
 from skblab_analysis.formats.ledger import Exchange, Ledger
-from skblab_analysis.formats.pathlat import GroupPath, LateDocument, PathlatDocument, PathName
+from skblab_analysis.formats.pathlat import GroupPath, PathlatDocument, PathName
 from skblab_analysis.layers.series import Series
 from skblab_analysis.layers.words import PATHS, label
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
-# Late packets that the table has.
-MOST_LATE = 20
 
 
 def of_series(found: Sequence[Series], document: PathlatDocument | None = None) -> list[Table]:
@@ -269,45 +266,3 @@ def lost_words(exchange: Exchange) -> str:
     if exchange.lost_elsewhere:
         parts.append(f"{number(exchange.lost_elsewhere)} before the first point")
     return ", ".join(parts)
-
-
-def late_table(late: LateDocument) -> Table:
-    """Return the slowest of the late packets: which layer made each late, and what its CPU did."""
-    slowest = sorted(late.packets, key=lambda packet: -packet.since_entry_ns)[:MOST_LATE]
-    ns = scale("ns", slowest[0].since_entry_ns if slowest else late.threshold_ns)
-    limit = scale("ns", late.threshold_ns)
-    row = f", {late.in_a_row} in a row" if late.in_a_row > 1 else ""
-    table = titled(f"Late packets ({limit.text(late.threshold_ns)} {limit.name} or more{row})")
-    table.add_column("path", no_wrap=True)
-    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
-    table.add_column("made late by", no_wrap=True)
-    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
-    table.add_column("CPU", justify="right", no_wrap=True)
-    table.add_column("which did longest", overflow="fold")
-    table.add_column(f"{ns.name}", justify="right", no_wrap=True)
-    for packet in slowest:
-        layer, took = packet.slowest
-        deed = packet.longest_deed
-        table.add_row(
-            packet.path,
-            ns.text(packet.since_entry_ns),
-            layer,
-            ns.text(took),
-            str(packet.cpu),
-            escape(deed[0]) if deed else "",
-            ns.text(deed[1]) if deed else "",
-        )
-    said = [
-        f"{number(late.packets_late)} late in {number(late.runs)} runs: {number(late.recorded)} "
-        "recorded"
-    ]
-    if late.limited:
-        said.append(f"{number(late.limited)} not, for there were enough")
-    if late.lost:
-        said.append(f"{number(late.lost)} not, for want of room")
-    if late.early_in_a_row:
-        said.append(f"{number(late.early_in_a_row)} before a run was long enough")
-    if late.tracing_stopped:
-        said.append("tracing stopped at the first")
-    table.caption = ", ".join(said)
-    return table

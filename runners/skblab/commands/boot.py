@@ -10,11 +10,15 @@ from typing import Annotated
 import typer
 
 from skblab.commands.options import FlavourName, Patches, Source
-from skblab.lab import kernel, labroot, paths
+from skblab.lab import kernel, labroot, paths, tools
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.labroot import Bind
+from skblab.lab.kernel import source as sources
+from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
+from skblab.machine import byhand
+from skblab.machine.byhand import ByHand
 from skblab.machine.guest import Guest
+from skblab.selftests import tree
 from skblab_analysis.base.errors import UsageError
 
 # Where its help has what makes the guest.
@@ -58,6 +62,15 @@ def boot(
             help="Show this folder in the guest as /skblab/out, writable.", rich_help_panel=GUEST
         ),
     ] = None,
+    selftests: Annotated[
+        bool | None,
+        typer.Option(
+            "--selftests/--no-selftests",
+            help="Have the kernel's networking selftests at /skblab/src; a shell on the patched "
+            "kernel has them. Compiled once, in a minute.",
+            rich_help_panel=GUEST,
+        ),
+    ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Keep the console log in this file.", rich_help_panel=GUEST)
     ] = None,
@@ -69,7 +82,8 @@ def boot(
 
     `-- COMMAND` runs that command and ends with its exit status. Without it you get a shell.
     The guest's file system is the lab root. What you write there is lost when the guest ends;
-    what you write to /skblab/out (`--share`) stays.
+    what you write to /skblab/out (`--share`) stays. A shell first says what is there. For a second
+    shell in the same guest, run `skblab ssh` in another terminal.
 
     Exit status 125: the guest died. One line says why.
 
@@ -90,13 +104,32 @@ def boot(
     request = kernel.Request(flavour=kernel.flavour(flavour), patches=patches, source=source)
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
-    shares = [Bind(paths.tree(), "tree")]
-    if share is not None:
-        shares.append(Bind(share.resolve(), "out", writable=True))
+    shares = [Bind(built.path, "kernel"), Bind(paths.tree(), "tree")]
+    shares.append(Bind(tools.programs(root, reporter), "tools"))
+    out = None if share is None else share.resolve()
+    if out is not None:
+        shares.append(Bind(out, "out", writable=True))
     interactive = not command and sys.stdin.isatty()
+    names: list[str] | None = None
+    if selftests or (selftests is None and interactive and patches):
+        folder, names = _selftests(request, root, reporter)
+        shares.append(Bind(folder, "src"))
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
-        status = guest.transport.attach(command or [], tty=interactive)
+        guest.transport.script(byhand.PREPARE).check("preparing the guest")
+        ByHand(spec, built.release, out, names).greet(guest.folder)
+        words = command or byhand.shell(tty=interactive)
+        status = guest.transport.attach(words, tty=interactive)
     # All of it, to the end of the guest.
     for warning in guest.console.findings:
         reporter.say(f"skblab: the guest's kernel warned: {warning.text}")
     raise typer.Exit(status)
+
+
+def _selftests(
+    request: kernel.Request, root: LabRoot, reporter: Reporter
+) -> tuple[Path, list[str]]:
+    """Return the folder of the selftests of a kernel's source, and the names of those we add."""
+    origin = sources.find(request.source, root)
+    series = sources.series_for(origin) if request.patches else None
+    folder = tree.ensure(origin, series, root, reporter)
+    return folder.path, [] if series is None else tree.added(series)

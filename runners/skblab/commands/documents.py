@@ -273,5 +273,6 @@ STORED = frozenset(("summary", "bench", "functions", "pathlat", "scripts"))
 WITHOUT = {
     "lab-root": "a path",
     "boot": "what its command prints",
+    "ssh": "what its command prints",
     "cleanup": "how many testbeds it put back",
 }

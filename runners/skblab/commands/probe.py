@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +43,7 @@ from skblab_analysis.cost.summary import sentence
 from skblab_analysis.formats.ledger import MAX_UNACCOUNTED
 from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.scripts import series as script_series
+from skblab_analysis.layers import late as late_packets
 from skblab_analysis.layers import series, tables, trial_view
 from skblab_analysis.load import load
 from skblab_analysis.report import study as study_table
@@ -310,7 +311,7 @@ def layers(
     if as_json:
         typer.echo(timed.text.strip())
     else:
-        _show(timed.folder, timed.document, hist)
+        _show(timed.folder, timed.document, hist, timed.roles)
     if cost_:
         # Last: it may take minutes, and the results are there already.
         probed = cost.probe_of(timed.document, kprobes)
@@ -525,7 +526,7 @@ def _tables(text: str) -> list[Table]:
     return tables.of_series(series.from_document(0, "ns", document), document)
 
 
-def _show(folder: RunFolder, document: Document, hist: bool) -> None:
+def _show(folder: RunFolder, document: Document, hist: bool, roles: Mapping[int, str]) -> None:
     console = printer()
     pathlat = document if isinstance(document, PathlatDocument) else None
     run = load(folder.path)
@@ -534,7 +535,7 @@ def _show(folder: RunFolder, document: Document, hist: bool) -> None:
         console.print()
     if isinstance(document, PathlatDocument):
         found = series.from_document(0, "ns", document)
-        _show_pathlat(console, document)
+        _show_pathlat(console, document, roles)
     else:
         found = [one for script in document.scripts for one in script_series(0, "ns", script)]
         if not any(script.path_time and script.path_time.count for script in document.scripts):
@@ -545,11 +546,13 @@ def _show(folder: RunFolder, document: Document, hist: bool) -> None:
     console.print(f"Results: {folder.path}", soft_wrap=True)
 
 
-def _show_pathlat(console: Console, document: PathlatDocument) -> None:
+def _show_pathlat(console: Console, document: PathlatDocument, roles: Mapping[int, str]) -> None:
     if document.groups_others:
         console.print(f"{number(document.groups_others)} packets are in none of the groups.")
     if document.late is not None:
-        console.print(tables.late_table(document.late))
+        for line in late_packets.sentences(document.late, roles):
+            console.print(escape(line))
+        console.print(late_packets.table(document.late, roles))
         console.print()
     if not any(path.ended for path in document.paths):
         console.print(f"No packet came to its end{_unwanted(document)}.")

@@ -22,11 +22,7 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, the probes checked against `built`."""
 
     def gather(folder: Path) -> None:
-        (folder / "bin").mkdir()
-        for name in RUST_PROGRAMS:
-            shutil.copy2(ensure_traffic(labroot, reporter) / name, folder / "bin" / name)
-        for name in BPF_PROGRAMS:
-            shutil.copy2(ensure_probe(labroot, reporter) / name, folder / "bin" / name)
+        _gather(folder, labroot, reporter)
         labroot.run(
             ["/skblab/tools/pathlat", "--check", "--btf", "/skblab/kernel/vmlinux"],
             binds=[Bind(folder / "bin", "tools"), Bind(built.path, "kernel")],
@@ -34,6 +30,20 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
         )
 
     return store.ensure("tools", key(labroot, built.key), reporter, gather)
+
+
+def programs(labroot: LabRoot, reporter: Reporter) -> Path:
+    """Return a folder with `bin/` holding every native tool, for whatever kernel."""
+    key = store.digest([rust_key(labroot), bpf_key(labroot)])
+    return store.ensure("tools", key, reporter, lambda folder: _gather(folder, labroot, reporter))
+
+
+def _gather(folder: Path, labroot: LabRoot, reporter: Reporter) -> None:
+    (folder / "bin").mkdir()
+    for name in RUST_PROGRAMS:
+        shutil.copy2(ensure_traffic(labroot, reporter) / name, folder / "bin" / name)
+    for name in BPF_PROGRAMS:
+        shutil.copy2(ensure_probe(labroot, reporter) / name, folder / "bin" / name)
 
 
 def key(labroot: LabRoot, kernel_key: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from skblab.lab import kvm, paths
-from skblab.lab.guest import eventlog
+from skblab.lab.guest import about, eventlog
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import GuestSpec, init_script
@@ -39,6 +39,8 @@ POWEROFF_SECONDS = 15
 # For an sshd to see that its client has gone, and to end.
 AGAIN_SECONDS = 60
 KEPT_LOGS = 50
+# Of the cache: a folder for each guest that runs.
+FOLDERS = "guests"
 
 # curve25519: the default post-quantum exchange takes an emulated CPU a second longer, and this
 # connection never leaves the machine. No grace time: a guest in exact mode that waits for the host
@@ -139,9 +141,10 @@ class Guest:
         run = Bind(folder, "run", writable=True)
         inside = [Bind(kernel.path, "kernel"), run]
         shared = [run, *shares]
+        about.note(folder, kernel.release, labroot.path)
         (folder / "init").write_text(init_script(shared))
         (folder / "sshd_config").write_text(SSHD_CONFIG)
-        sock = Bind(folder / "sock", "sock", writable=True)
+        sock = _sock(folder)
         sock.source.mkdir(mode=0o700)
         _make_keys(labroot, run)
         console = Console(folder / "console.log")
@@ -149,9 +152,11 @@ class Guest:
         # The guest sees the lab root itself, without the sandbox's /proc and /dev.
         root = Bind(labroot.path, "root")
         qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh")
+        # QEMU boots the kernel from the folder that the guest may see as well.
+        binds = [*inside, sock, root, *shares]
         where = [] if place is None else ["nsenter", f"--net={place}", "--"]
         process = subprocess.Popen(
-            [*where, *labroot.command(qemu, binds=[*inside, sock, root, *shares])],
+            [*where, *labroot.command(qemu, binds=list(dict.fromkeys(binds)))],
             stdin=subprocess.DEVNULL,
             stdout=(folder / "qemu.log").open("wb"),
             stderr=subprocess.STDOUT,
@@ -160,13 +165,7 @@ class Guest:
         )
         cls._running.add(process)
         eventlog.note(eventlog.STARTED, kernel.key)
-        transport = SshTransport(
-            options=_ssh_options(f"{sock.inside}/ssh"),
-            destination="root@guest",
-            wrap=lambda argv: labroot.command(
-                argv, binds=[run, sock], env={"TERM": os.environ.get("TERM", "dumb")}
-            ),
-        )
+        transport = transport_of(folder, labroot)
         guest = cls(spec, kernel, transport, console, folder, _process=process)
         transport.trouble = guest.trouble
         return guest
@@ -341,8 +340,25 @@ class Guest:
         eventlog.note(eventlog.ENDED, self.kernel.key, self.console.findings)
 
 
+def transport_of(folder: Path, labroot: LabRoot) -> SshTransport:
+    """Return the way into the guest of a folder; its connection may be one that is open already."""
+    sock = _sock(folder)
+    run = Bind(folder, "run", writable=True)
+    return SshTransport(
+        options=_ssh_options(f"{sock.inside}/ssh"),
+        destination="root@guest",
+        wrap=lambda argv: labroot.command(
+            argv, binds=[run, sock], env={"TERM": os.environ.get("TERM", "dumb")}
+        ),
+    )
+
+
+def _sock(folder: Path) -> Bind:
+    return Bind(folder / "sock", "sock", writable=True)
+
+
 def _make_folder() -> Path:
-    base = paths.cache() / "guests"
+    base = paths.cache() / FOLDERS
     base.mkdir(exist_ok=True)
     _sweep(base)
     folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=base))

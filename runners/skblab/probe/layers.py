@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,12 +46,16 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class Timed:
-    """A run that came to its end: its folder, the probe's document as text and read, its target."""
+    """A run that came to its end: its folder, the probe's document as text and read, its target.
+
+    `roles`: who sent and who read, by process id, where a load of ours was sent.
+    """
 
     folder: RunFolder
     text: str
     document: Document
     target: Target
+    roles: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,13 @@ class Asked:
             begins(folder, watch, **{target.name: target.kernel_log(reporter)})
             with recording(folder, lambda: known, reporter):
                 with watched(folder, watch, "wall"):
-                    document, _ = self._attend(probing, target, reporter, asked)
+                    document, sent = self._attend(probing, target, reporter, asked)
                 found = self._record(folder, document)
             folder.finish(known, reporter.timings)
         if said := watch.look():
             folder.heard_apart(said, "after the trial")
             reporter.say(f"after the trial: {reason(said)}")
-        return Timed(folder, document, found, target)
+        return Timed(folder, document, found, target, sent.roles if sent else {})
 
     def run_in(self, folder: RunFolder, root: LabRoot, reporter: Reporter) -> Environment:
         """Time known packets in a guest as a trial of another run; return what it depends on.

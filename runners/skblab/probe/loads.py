@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any, Literal
 
@@ -76,13 +76,14 @@ class Load:
 class Sent:
     """How many packets, or messages of a connection, were sent and came, and how many a second.
 
-    `documents`: what sender and receiver printed.
+    `documents`: what sender and receiver printed. `roles`: who they were, by process id.
     """
 
     sent: int
     received: int
     rate: float | None = None
     documents: tuple[str, str] | None = field(default=None, compare=False)
+    roles: Mapping[int, str] = field(default_factory=dict, compare=False)
 
 
 def topology(*, napi: bool = False) -> str:
@@ -117,7 +118,9 @@ def run(
     seconds = _seconds(count, rate)
     receiver, sender = _commands(load, count, rate, size or BYTES[load.protocol], flows)
     sent, received = traffic.exchange(transport, receiver, sender, seconds, meanwhile)
-    return told(sent.stdout, received.stdout)
+    who = ((sent.pid, "sender"), (received.pid, "reader"))
+    roles = {pid: role for pid, role in who if pid is not None}
+    return replace(told(sent.stdout, received.stdout), roles=roles)
 
 
 def _seconds(count: int, rate: int) -> int:

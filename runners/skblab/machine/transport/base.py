@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -17,11 +17,12 @@ class TransportError(SkblabError):
 
 @dataclass(frozen=True)
 class Done:
-    """A finished command: exit status and both output streams."""
+    """A finished command: exit status and both output streams; its process id, where known."""
 
     status: int
     stdout: str
     stderr: str
+    pid: int | None = field(default=None, compare=False)
 
     def check(self, what: str) -> Done:
         """Return self if the status is 0, else raise SkblabError naming `what`."""

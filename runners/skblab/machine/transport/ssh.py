@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skblab.machine.transport.base import Done, Running, TransportError
@@ -189,4 +189,4 @@ class _SshRunning(Background):
         """Return the finished command; SkblabError if it takes longer than `seconds`."""
         done = super().wait(seconds)
         self._transport.raise_if_gone(done.status)
-        return done
+        return replace(done, pid=self._pid)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The guests of this user that run, and a way into one beside that of the command that booted it.
+
+A guest has a folder in the cache while its command runs; `about.json` there says what it is. The
+way in is a further session of the connection that the command has open: no new handshake.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab.lab import paths
+from skblab.lab.guest import about
+from skblab.lab.guest.about import About
+from skblab.lab.labroot import LabRoot
+from skblab.machine.guest import FOLDERS, transport_of
+from skblab.machine.transport import SshTransport
+from skblab_analysis.base.errors import UsageError
+
+BOOT = "./skblab boot"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A guest that runs. `name` is that of its folder."""
+
+    name: str
+    folder: Path
+    about: About
+
+    def transport(self) -> SshTransport:
+        """Return a way into it, by the connection of the command that booted it."""
+        root = LabRoot(self.about.root, self.about.root.name)
+        made = transport_of(self.folder, root)
+        made.trouble = self.trouble
+        return made
+
+    def trouble(self) -> str | None:
+        """Return that the guest has ended, if it has."""
+        if self.folder.is_dir() and self.about.alive:
+            return None
+        return f"guest {self.name} has ended"
+
+
+def running() -> list[Running]:
+    """Return the guests of this user whose command runs, the oldest first."""
+    base = paths.cache_place() / FOLDERS
+    if not base.is_dir():
+        return []
+    found = []
+    for folder in base.iterdir():
+        try:
+            own = folder.stat().st_uid == os.geteuid()
+            known = about.read(folder) if own else None
+        except (FileNotFoundError, NotADirectoryError):
+            # It ended meanwhile, or is no folder of a guest.
+            continue
+        if known is not None and known.alive:
+            found.append(Running(folder.name, folder, known))
+    return sorted(found, key=lambda guest: (guest.about.started, guest.name))
+
+
+def choose(guests: Sequence[Running], name: str | None) -> Running:
+    """Return the guest of that name, of which the beginning is enough, or the only one.
+
+    Raises UsageError if none runs, none has the name, or more than one might be meant.
+    """
+    if not guests:
+        raise UsageError(f"no guest of yours runs; boot one in another terminal with: {BOOT}")
+    meant = [guest for guest in guests if name is None or guest.name.startswith(name)]
+    if len(meant) == 1:
+        return meant[0]
+    names = ", ".join(guest.name for guest in meant or guests)
+    if name is None:
+        raise UsageError(f"{len(guests)} guests run; choose one with --guest: {names}")
+    if meant:
+        raise UsageError(f"--guest {name}: more than one begins so: {names}")
+    raise UsageError(f"--guest {name}: no such guest runs; there are: {names}")
