@@ -15,8 +15,12 @@ import pytest
 
 from conftest import TREE, Skblab, emulators
 from skblab.lab.kernel import Kernel
+from skblab.machine import byhand
+from skblab.selftests import ktap
 
 pytestmark = pytest.mark.guest
+# For a selftest on a busy machine.
+SECONDS = 2400
 
 
 def _host_state() -> tuple[str, list[str], str, list[str]]:
@@ -41,8 +45,12 @@ def _nothing_stays_behind(stock: Kernel) -> Iterator[None]:
 
 
 def _start(*arguments: str) -> subprocess.Popen[str]:
+    return _run("boot", *arguments)
+
+
+def _run(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [str(TREE / "skblab"), "boot", *arguments],
+        [str(TREE / "skblab"), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -72,9 +80,13 @@ UP = ("--", "sh", "-c", "echo up; sleep 100")
 def test_all_that_a_command_needs_passes_through(
     skblab: Skblab, stock: Kernel, tmp_path: Path
 ) -> None:
-    script = """uname -r; nproc; ls -d /sys/devices/system/node/node? | wc -l; cat /proc/cmdline
+    script = """set -e
+        uname -r; nproc; ls -d /sys/devices/system/node/node? | wc -l; cat /proc/cmdline
         echo kept >/skblab/out/file; echo gone >/root/file
-        echo "out: $1"; echo err >&2; cat; exit 42"""
+        echo "out: $1"; echo err >&2; cat
+        test -e "/lib/modules/$(uname -r)/build/.config"
+        command -v skblab-traffic pktsink pathlat bpftrace stap perf trace-cmd ping iperf3 | wc -l
+        exit 42"""
     more = ("--cpus", "2", "--numa", "2", "--memory", "1024", "--append", "skblab.test=1")
     call = ("--share", str(tmp_path), "--", "sh", "-c", script, "sh", "a  'b' $c")
     done = skblab("boot", *more, *call, stdin="typed\n")
@@ -84,7 +96,7 @@ def test_all_that_a_command_needs_passes_through(
     assert re.fullmatch(r"6\.12\.\d+-skblab", release)
     assert (cpus, nodes) == ("2", "2")
     assert command_line.endswith("skblab.test=1")
-    assert rest == ["out: a  'b' $c", "typed"]
+    assert rest == ["out: a  'b' $c", "typed", "9"]
     assert done.stderr.endswith("err\n")
     assert (tmp_path / "file").read_text() == "kept\n"
 
@@ -122,6 +134,47 @@ def test_a_guest_that_is_killed_and_took_no_port_of_the_host() -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 125
     assert "the guest was killed" in err
+
+
+def test_a_second_shell_lasts_as_long_as_the_guest(skblab: Skblab, stock: Kernel) -> None:
+    process = _start(*UP)
+    _says_up(process)
+    name = str(process.pid)
+    listed = skblab("ssh", "--list", "--guest", name)
+    assert listed.returncode == 0, listed.stderr
+    assert f"{name}-" in listed.stdout and stock.release in listed.stdout
+    done = skblab(
+        "ssh", "--guest", name, "--", "sh", "-c", "uname -r; cat; exit 7", stdin="typed\n"
+    )
+    assert (done.returncode, done.stdout) == (7, f"{stock.release}\ntyped\n"), done.stderr
+    # The end of a second session is none of the guest's.
+    second = _run("ssh", "--guest", name, *UP)
+    _says_up(second)
+    process.terminate()
+    process.communicate(timeout=60)
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 125
+    assert err.startswith(f"skblab: guest {name}-") and err.endswith(" has ended\n")
+    assert f"{name}-" not in skblab("ssh", "--list").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS)
+def test_a_selftest_of_the_series_by_hand(skblab: Skblab) -> None:
+    test = f"cd {byhand.NET_SELFTESTS} && ./net_path_basic.py"
+    done = skblab("boot", "--selftests", "--", "sh", "-c", test, timeout=SECONDS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = ktap.parse(done.stdout)
+    assert report.count(ktap.Result.PASS) > 0 and report.count(ktap.Result.FAIL) == 0
+
+
+@pytest.mark.slow
+def test_systemtap_finds_what_the_kernel_was_built_from(skblab: Skblab) -> None:
+    # Up to the compiler, which takes an emulated CPU too long.
+    script = """stap -p2 -e 'probe kernel.function("ip_rcv").call { println("x") }'"""
+    done = skblab("boot", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "net/ipv4/ip_input.c" in done.stdout
 
 
 @pytest.mark.parametrize(

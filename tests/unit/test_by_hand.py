@@ -28,14 +28,14 @@ RELEASE = "6.12.117-skblab"
 
 
 def test_the_message_says_all_in_eight_lines() -> None:
-    text = ByHand(GuestSpec(), RELEASE, None, ["napi_threads.py"]).message()
+    text = ByHand(GuestSpec(), RELEASE, None, ["napi_sample.py"]).message()
     assert len(text.splitlines()) <= 8
     assert max(map(len, text.splitlines())) <= 80
     for words in (
         f"Linux {RELEASE}, 2 CPUs, 2048 MiB, emulated",
         "skblab-traffic",
         "/skblab/tree/probes/{bpftrace,systemtap}",
-        "cd /skblab/src/tools/testing/selftests/net && ./napi_threads.py",
+        "cd /skblab/src/tools/testing/selftests/net && ./napi_sample.py",
         "/lib/modules/$(uname -r)/build",
         "--share DIR",
         "./skblab ssh",
@@ -107,7 +107,8 @@ class Booted:
 @pytest.fixture
 def booted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Booted:
     guest = Booted(tmp_path)
-    built = SimpleNamespace(path=Path("/kernels/key"), release=RELEASE)
+    built = SimpleNamespace(path=Path("/kernels/key"), key="key", release=RELEASE)
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
     monkeypatch.setattr(Guest, "boot", guest.boot)
     monkeypatch.setattr(labroot, "ensure", lambda _: None)
     monkeypatch.setattr(kernel, "ensure", lambda *_: built)
@@ -162,6 +163,16 @@ def test_a_shell_on_the_patched_kernel_has_the_selftests(
     assert booted.attached == [(byhand.shell(tty=terminal), terminal)]
     said = (booted.folder / byhand.MESSAGE).read_text()
     assert ("./net_path_basic.py" in said) == (folder == "/src/the series")
+
+
+def test_what_systemtap_knows_of_the_kernel_is_there_to_read(
+    booted: Booted, skblab_here: Skblab, tmp_path: Path
+) -> None:
+    (tmp_path / "systemtap" / "key").mkdir(parents=True)
+    assert skblab_here("boot", "--tcg", "--", "true").returncode == 0
+    found = booted.shares["build"]
+    assert (found.source, found.writable) == (tmp_path / "systemtap" / "key", False)
+    assert f"lowerdir={found.inside}," in byhand.PREPARE
 
 
 def test_what_is_linked_is_in_a_kernels_folder() -> None:

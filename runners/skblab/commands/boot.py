@@ -18,6 +18,7 @@ from skblab.lab.reporter import Reporter
 from skblab.machine import byhand
 from skblab.machine.byhand import ByHand
 from skblab.machine.guest import Guest
+from skblab.probe.scripts import systemtap
 from skblab.selftests import tree
 from skblab_analysis.base.errors import UsageError
 
@@ -106,6 +107,9 @@ def boot(
     built = kernel.ensure(request, root, reporter)
     shares = [Bind(built.path, "kernel"), Bind(paths.tree(), "tree")]
     shares.append(Bind(tools.programs(root, reporter), "tools"))
+    asked = systemtap.cache(built)
+    if asked.is_dir():
+        shares.append(Bind(asked, "build"))
     out = None if share is None else share.resolve()
     if out is not None:
         shares.append(Bind(out, "out", writable=True))

@@ -14,12 +14,22 @@ from pathlib import Path
 from skblab.lab.guest import GuestSpec
 
 NET_SELFTESTS = "/skblab/src/tools/testing/selftests/net"
-# Where tools look for what a kernel was built from: SystemTap, perf, and who compiles a module.
+# Where tools look for what a kernel was built from: SystemTap, perf, and who compiles a module. And
+# what SystemTap has asked the compiler about this kernel on the host: it knows that again by the
+# path of the build folder, and to ask takes an emulated CPU far more than ten minutes.
 PREPARE = """
 modules=/lib/modules/$(uname -r)
 mkdir -p "$modules"
 ln -s /skblab/kernel/build "$modules/build"
 ln -s /skblab/kernel/vmlinux "$modules/vmlinux"
+mkdir -p /root/.systemtap
+if [ -d /skblab/build/cache ]; then
+	new=/tmp/systemtap
+	mkdir -p $new/upper $new/work
+	mount -t overlay -o lowerdir=/skblab/build,upperdir=$new/upper,workdir=$new/work \\
+		systemtap /root/.systemtap
+fi
+echo '-r /skblab/kernel/build' >/root/.systemtap/rc
 """
 MESSAGE = "login-message"
 # A login shell, after the message of the guest if it has one.

@@ -40,6 +40,11 @@ PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
 SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
 
 
+def cache(built: kernel.Kernel) -> Path:
+    """Return SystemTap's own folder for a kernel, which is there once it has compiled for it."""
+    return paths.cache() / CACHE / built.key
+
+
 def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter) -> Path:
     """Return the module of a script, such as napi or study/end-to-end, compiled once."""
     plain = name.replace("/", "-")
@@ -47,8 +52,8 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
     sources = paths.tree() / FOLDER
     tapset = sorted((sources / "tapset").iterdir())
     uses.hold(CACHE, built.key)
-    cache = paths.cache() / CACHE / built.key
-    cache.mkdir(parents=True, exist_ok=True)
+    asked = cache(built)
+    asked.mkdir(parents=True, exist_ok=True)
 
     inside = f"/skblab/tree/{FOLDER}"
 
@@ -64,7 +69,7 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter
                 binds=[
                     Bind(paths.tree(), "tree"),
                     Bind(folder, "out", writable=True),
-                    Bind(cache, "build", writable=True),
+                    Bind(asked, "build", writable=True),
                     Bind(built.path, "kernel"),
                 ],
                 # SystemTap leaves the module where it stands.
