@@ -173,7 +173,7 @@ def test_a_run_of_another_user_is_refused_in_one_line(place: Place) -> None:
     drawn(place.report(), place, "this machine")
     done = place.report(ours=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"skblab: cannot write \S+/report/\S+: Permission denied\n", done.stderr)
+    assert re.fullmatch(r"skblab: cannot write \S+/run/\S+: Permission denied\n", done.stderr)
 
 
 @pytest.mark.labroot
