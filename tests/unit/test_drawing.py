@@ -173,12 +173,8 @@ def test_a_run_of_another_user_is_refused_in_one_line(place: Place) -> None:
     drawn(place.report(), place, "this machine")
     done = place.report(ours=True)
     assert (done.returncode, done.stdout) == (1, "")
-<<<<<<< HEAD
     said = r"skblab: cannot write \S+/comparison.parquet: Permission denied\n"
     assert re.fullmatch(said, done.stderr)
-=======
-    assert re.fullmatch(r"skblab: cannot write \S+/run/\S+: Permission denied\n", done.stderr)
->>>>>>> c4
 
 
 @pytest.mark.labroot
