@@ -85,7 +85,9 @@ def test_all_that_a_command_needs_passes_through(
         echo kept >/skblab/out/file; echo gone >/root/file
         echo "out: $1"; echo err >&2; cat
         test -e "/lib/modules/$(uname -r)/build/.config"
-        command -v skblab-traffic pktsink pathlat bpftrace stap perf trace-cmd | wc -l
+        for name in skblab-traffic pktsink pathlat bpftrace stap perf trace-cmd; do
+            command -v $name
+        done | wc -l
         exit 42"""
     more = ("--cpus", "2", "--numa", "2", "--memory", "1024", "--append", "skblab.test=1")
     call = ("--share", str(tmp_path), "--", "sh", "-c", script, "sh", "a  'b' $c")
