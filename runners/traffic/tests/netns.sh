@@ -35,7 +35,7 @@ ip -n "$b" link set veth0 up
 # pair NAME ADDRESS COUNT RATE FLOWS: reports land in $work/NAME.send and $work/NAME.receive
 pair() {
 	: >"$work/$1.ready"
-	ip netns exec "$b" "$binary" receive --bind "$2:5000" --expect "$3" --idle 2 \
+	ip netns exec "$b" "$binary" receive --bind "$2:5000" --expect "$3" --idle 5 \
 		--rcvbuf 67108864 >"$work/$1.receive" 2>"$work/$1.ready" &
 	receiver=$!
 	tries=0
