@@ -144,7 +144,7 @@ class RunFolder:
 
     def events(self, name: str) -> list[Event]:
         """Return all events of a name, in their order."""
-        return [one for one in self._journal.read() if one.event == name]
+        return [event for event in self._journal.read() if event.event == name]
 
     def record_probe(
         self,
@@ -196,7 +196,7 @@ class RunFolder:
         for number, document in enumerate(documents, first):
             name = f"{document.backend}-{document.script}-{number}.json"
             disk.write(self.logs / name, document.model_dump_json(by_alias=True, indent=1) + "\n")
-        polls = [one for document in documents for one in document.napi]
+        polls = [napi for document in documents for napi in document.napi]
         ledgers: list[Ledger] = []
         for document, found in scripts.ledgers(first, "ns", documents):
             trial = found.trial
@@ -206,7 +206,7 @@ class RunFolder:
             except SkblabError as refusal:
                 self._refused(row, refusal)
                 raise
-            napi = [] if ledgers else [series.of_napi(trial, "ns", one) for one in polls]
+            napi = [] if ledgers else [series.of_napi(trial, "ns", poll) for poll in polls]
             layers = scripts.series(trial, "ns", document)
             self._append(_over(row, found.ended), _rows([*napi, *layers]), found)
             self.journal("recorded", trials=[trial], clock="wall")
@@ -457,7 +457,7 @@ def _over(row: TrialRow, packets: int, **figures: object) -> TrialRow:
 
 
 def _rows(found: Iterable[Series]) -> list[Numbered]:
-    return [row for one in found for row in one.rows()]
+    return [row for series in found for row in series.rows()]
 
 
 def _plain(document: Document) -> object:

@@ -55,7 +55,7 @@ class Comparison:
     @property
     def again(self) -> Difference | None:
         """What the baseline differed from itself; None if it was not compared."""
-        return next((one.difference for one in self.changes if one.setting == AGAIN), None)
+        return next((change.difference for change in self.changes if change.setting == AGAIN), None)
 
     @property
     def others(self) -> tuple[Change, ...]:

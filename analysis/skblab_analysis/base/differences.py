@@ -50,14 +50,14 @@ def not_significant(changes: Iterable[Change]) -> Iterator[str]:
     if len(found) > 1:
         smallest += f" to {small_share(max(shares))}"
     yield f"Not significant: {joined(names)}. Smallest detectable difference: {smallest}."
-    coarse = [(one, least) for one, least in found if one.difference.why == "resolution"]
-    final = [one.setting for one, least in coarse if least <= NEAR * _resolution(one)]
+    coarse = [(change, least) for change, least in found if change.difference.why == "resolution"]
+    final = [change.setting for change, least in coarse if least <= NEAR * _resolution(change)]
     if final:
         yield f"With {joined(final)} more blocks detect no less: that is the resolution."
     others: dict[str, list[str]] = {}
-    for one, least in coarse:
-        if least > NEAR * _resolution(one):
-            others.setdefault(small_share(_resolution(one)), []).append(one.setting)
+    for change, least in coarse:
+        if least > NEAR * _resolution(change):
+            others.setdefault(small_share(_resolution(change)), []).append(change.setting)
     for resolution, names in others.items():
         yield (
             f"With {joined(names)} more blocks detect no less than {resolution}, the resolution."

@@ -49,8 +49,10 @@ def unreliable(found: Comparison) -> float | None:
 
 def reliable(found: Sequence[Comparison]) -> bool:
     """Return whether anything can be told of what is compared, or nothing is compared."""
-    compared = [one for one in found if one.wording is not None and one.others]
-    return not compared or any(unreliable(one) is None for one in compared)
+    compared = [
+        comparison for comparison in found if comparison.wording is not None and comparison.others
+    ]
+    return not compared or any(unreliable(comparison) is None for comparison in compared)
 
 
 def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
@@ -58,13 +60,17 @@ def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
 
     With `doubt`, what is said of it, also the largest of which no significance is known.
     """
-    found = [one for one in found if one.wording is not None and one.others]
-    good = [one for one in found if unreliable(one) is None]
+    found = [
+        comparison for comparison in found if comparison.wording is not None and comparison.others
+    ]
+    good = [comparison for comparison in found if unreliable(comparison) is None]
     if found and not good:
         return _nothing(found, "").rstrip(".")
     if effects := _extremes(good):
-        return "; ".join(f"{one.setting} {one.of.phrase(one.difference)}" for one in effects)
-    known = [change.difference.significant for one in good for change in one.others]
+        return "; ".join(
+            f"{effect.setting} {effect.of.phrase(effect.difference)}" for effect in effects
+        )
+    known = [change.difference.significant for comparison in good for change in comparison.others]
     if doubt and None in known and (unknown := _unknown(good)):
         largest = max(unknown, key=lambda one: abs(one.gain))
         return f"{largest.setting} {largest.of.phrase(largest.difference)} ({doubt})"
@@ -81,13 +87,13 @@ def lines(
     `identical` names the settings that are the baseline's own state.
     """
     by_measure: dict[str, list[Comparison]] = {}
-    for one in found:
-        if one.wording is not None and one.others:
-            by_measure.setdefault(one.measure, []).append(one)
+    for comparison in found:
+        if comparison.wording is not None and comparison.others:
+            by_measure.setdefault(comparison.measure, []).append(comparison)
     several = len(by_measure) > 1
     nothing, effects, rest = [], [], []
     for ours in by_measure.values():
-        good = [one for one in ours if unreliable(one) is None]
+        good = [comparison for comparison in ours if unreliable(comparison) is None]
         if len(good) < len(ours):
             nothing.append(_nothing(ours, _of(ours, several)))
         if several:
@@ -105,7 +111,11 @@ def _of(found: Sequence[Comparison], several: bool) -> str:
 
 def _nothing(found: Sequence[Comparison], of: str) -> str:
     """Say of what nothing can be told; some of the comparisons are unreliable."""
-    itself = {one.where: part for one in found if (part := unreliable(one)) is not None}
+    itself = {
+        comparison.where: part
+        for comparison in found
+        if (part := unreliable(comparison)) is not None
+    }
     if len(itself) < len(found):
         of += f" with {joined(list(itself))}"
     most = max(itself.values())
@@ -116,9 +126,9 @@ def _nothing(found: Sequence[Comparison], of: str) -> str:
 def _extremes(found: Sequence[Comparison]) -> list[Effect]:
     """Return the largest significant gain and loss, the larger one first."""
     effects = [
-        Effect(change.setting, change.difference, one)
-        for one in found
-        for change in significant(one)
+        Effect(change.setting, change.difference, comparison)
+        for comparison in found
+        for change in significant(comparison)
     ]
     best = max(effects, key=lambda one: one.gain, default=None)
     worst = min(effects, key=lambda one: one.gain, default=None)
@@ -129,9 +139,9 @@ def _extremes(found: Sequence[Comparison]) -> list[Effect]:
 
 def _unknown(found: Sequence[Comparison]) -> list[Effect]:
     return [
-        Effect(change.setting, change.difference, one)
-        for one in found
-        for change in one.others
+        Effect(change.setting, change.difference, comparison)
+        for comparison in found
+        for change in comparison.others
         if change.difference.significant is None
     ]
 
@@ -145,9 +155,9 @@ def _named(one: Effect, wording: Wording, several: bool) -> str:
 def _each(found: Sequence[Comparison], several: bool) -> list[str]:
     """Return the largest gain and loss, a line each; of `several` traffics or rates with these."""
     return [
-        f"{_named(one, one.of.wording, several)}."
-        for one in _extremes(found)
-        if one.of.wording is not None
+        f"{_named(extreme, extreme.of.wording, several)}."
+        for extreme in _extremes(found)
+        if extreme.of.wording is not None
     ]
 
 
@@ -162,15 +172,15 @@ def _in_one_line(found: Sequence[Comparison], several: bool) -> list[str]:
 
 def _counted(found: Sequence[Comparison]) -> Iterator[str]:
     """Yield how many settings are notably worse, and how many better."""
-    settings = {change.setting for one in found for change in one.others}
+    settings = {change.setting for comparison in found for change in comparison.others}
     if len(settings) < COUNTED:
         return
     wording = found[0].wording
     assert wording is not None
     gains = [
-        (change.setting, one.gain(change.difference))
-        for one in found
-        for change in significant(one)
+        (change.setting, comparison.gain(change.difference))
+        for comparison in found
+        for change in significant(comparison)
     ]
     parts: list[str] = []
     for (verb, rest), sign in ((wording.worse, -1), (wording.better, 1)):
@@ -190,7 +200,9 @@ def _verb(verb: str, count: int) -> str:
 def _distrusted(found: Sequence[Comparison], several: bool) -> Iterator[str]:
     """Yield that the baseline differed from itself, though some settings differ by more."""
     itself = [
-        abs(one.gain(one.again)) for one in found if one.again is not None and one.again.significant
+        abs(comparison.gain(comparison.again))
+        for comparison in found
+        if comparison.again is not None and comparison.again.significant
     ]
     if itself and max(itself) >= NOTABLE:
         yield (
@@ -203,21 +215,23 @@ def _not_significant(found: Sequence[Comparison], several: bool) -> Iterator[str
     """Yield in one line what is not significant, and in one of what that is not known."""
     if not found:
         return
-    settings = list(dict.fromkeys(change.setting for one in found for change in one.others))
-    told = {change.setting for one in found for change in significant(one)}
+    settings = list(
+        dict.fromkeys(change.setting for comparison in found for change in comparison.others)
+    )
+    told = {change.setting for comparison in found for change in significant(comparison)}
     tested = {
         change.setting: None
-        for one in found
-        for change in one.others
+        for comparison in found
+        for change in comparison.others
         if change.difference.significant is False and change.setting not in told
     }
     least = [
         part
-        for one in found
-        for change in one.others
+        for comparison in found
+        for change in comparison.others
         if change.setting in tested
         and change.difference.significant is False
-        and (part := one.detectable(change.difference)) is not None
+        and (part := comparison.detectable(change.difference)) is not None
     ]
     if tested and least:
         smallest = small_share(min(least))
@@ -233,8 +247,8 @@ def _not_significant(found: Sequence[Comparison], several: bool) -> Iterator[str
     if unknown:
         whys = {
             change.difference.why
-            for one in found
-            for change in one.others
+            for comparison in found
+            for change in comparison.others
             if change.setting in unknown
         }
         why = "one block only" if "one block" in whys else "no good load in some block"

@@ -115,7 +115,9 @@ DERIVED = (
 def rows(found: Iterable[Comparison], identical: Collection[str]) -> list[ComparisonRow]:
     """Return a row for each difference; `identical` are settings that are the baseline's state."""
     return [
-        _row(one, change, change.setting in identical) for one in found for change in one.changes
+        _row(comparison, change, change.setting in identical)
+        for comparison in found
+        for change in comparison.changes
     ]
 
 

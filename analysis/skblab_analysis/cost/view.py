@@ -61,8 +61,8 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
         table.add_row(escape(one.name), *values, end_section=end)
 
     shown, rest = functions.cut(document.functions, least)
-    for one in shown:
-        add(one)
+    for listed in shown:
+        add(listed)
     add(functions.total(rest, f"others ({len(rest)})"), end=True)
     add(functions.total(document.functions, "total"))
     clock = document.clock
@@ -95,18 +95,22 @@ def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures
         table.add_column(name, justify="right", no_wrap=True)
     for family, figures in sections:
         table.add_row(f"[bold]IPv{family}[/bold]")
-        for one in figures:
+        for figure in figures:
             table.add_row(
-                one.row.name,
-                *((number(one.queue), number(one.read)) if receive else (number(one.whole),)),
-                number(one.path),
-                "baseline" if one.difference is None else signed(one.difference),
+                figure.row.name,
+                *(
+                    (number(figure.queue), number(figure.read))
+                    if receive
+                    else (number(figure.whole),)
+                ),
+                number(figure.path),
+                "baseline" if figure.difference is None else signed(figure.difference),
                 ""
-                if one.share is None
-                else share(one.share, 1, sign=True).replace(FIXED_SPACE, ""),
-                "" if one.per_point is None else signed(one.per_point, 1),
-                _margin(one.certainty),
-                end_section=one is figures[-1],
+                if figure.share is None
+                else share(figure.share, 1, sign=True).replace(FIXED_SPACE, ""),
+                "" if figure.per_point is None else signed(figure.per_point, 1),
+                _margin(figure.certainty),
+                end_section=figure is figures[-1],
             )
     return table
 
@@ -117,13 +121,13 @@ def _poll_table(polls: Sequence[bench.Poll]) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("polls a packet", "more", "+-"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in polls:
+    for poll in polls:
         table.add_row(
-            one.row.name,
-            one.baseline,
-            number(one.polls_per_packet, 2),
-            signed(one.per_poll, 1),
-            _margin(one.certainty),
+            poll.row.name,
+            poll.baseline,
+            number(poll.polls_per_packet, 2),
+            signed(poll.per_poll, 1),
+            _margin(poll.certainty),
         )
     return table
 

@@ -132,9 +132,9 @@ class CostDocument(Closed):
 
     @model_validator(mode="after")
     def _same_probe(self) -> Self:
-        for one in (self.exact, self.wall):
-            if one is not None and one.probe != self.probe:
-                raise ValueError(f"the cost of {one.probe}, expected that of {self.probe}")
-            if one is not None and self.own and one.kernel != self.kernel:
-                raise ValueError(f"measured on {one.kernel}, expected {self.kernel}")
+        for cost in (self.exact, self.wall):
+            if cost is not None and cost.probe != self.probe:
+                raise ValueError(f"the cost of {cost.probe}, expected that of {self.probe}")
+            if cost is not None and self.own and cost.kernel != self.kernel:
+                raise ValueError(f"measured on {cost.kernel}, expected {self.kernel}")
         return self

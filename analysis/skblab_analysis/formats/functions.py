@@ -122,7 +122,10 @@ def _slope(found: Sequence[Counted], part: Part, agreement: float) -> Cost:
     if len(sizes) != 2:
         raise RefusedError(f"{part} was run with {len(sizes)} numbers of packets, expected 2")
     small, large = (
-        min((one for one in found if one.run.packets == size), key=lambda one: one.run.instructions)
+        min(
+            (counted for counted in found if counted.run.packets == size),
+            key=lambda one: one.run.instructions,
+        )
         for size in sizes
     )
     more = sizes[1] - sizes[0]
@@ -146,7 +149,7 @@ def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
         Function(name=name, a=a.by_name.get(name, 0.0), b=b.by_name.get(name, 0.0))
         for name in names
     ]
-    found = [one for one in found if one.a or one.b]
+    found = [function for function in found if function.a or function.b]
     return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.name)))
 
 
@@ -154,12 +157,16 @@ def cut(functions: Iterable[Function], least: float) -> tuple[list[Function], li
     """Return the functions that differ by `least` instructions per packet or more, and the rest."""
     shown: list[Function] = []
     rest: list[Function] = []
-    for one in functions:
-        (shown if abs(one.difference) >= least else rest).append(one)
+    for function in functions:
+        (shown if abs(function.difference) >= least else rest).append(function)
     return shown, rest
 
 
 def total(functions: Iterable[Function], name: str) -> Function:
     """Return the sum of functions under a name of its own."""
     listed = list(functions)
-    return Function(name=name, a=sum(one.a for one in listed), b=sum(one.b for one in listed))
+    return Function(
+        name=name,
+        a=sum(function.a for function in listed),
+        b=sum(function.b for function in listed),
+    )

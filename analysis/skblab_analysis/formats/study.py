@@ -85,7 +85,7 @@ def read_printed(lines: Iterable[str], stderr: str) -> Printed:
     if absent := [name for name in Counts.model_fields if name not in counts]:
         raise RecordError(f"the script did not print all its counts: no {', '.join(absent)}")
     with understood("what the script skipped", stderr, RecordError):
-        skipped = sum(whole(one[1]) + whole(one[2]) for one in SKIPPED.finditer(stderr))
+        skipped = sum(whole(line[1]) + whole(line[2]) for line in SKIPPED.finditer(stderr))
     return Printed(tuple(packets), Counts(**counts), skipped, "".join(said) + stderr)
 
 
@@ -146,13 +146,13 @@ def figures(experiment: str, ns: Sequence[int]) -> Figures:
         raise RecordError(f"{experiment}: {len(ns)} packets are too few for statistics")
     first, median, third = statistics.quantiles(ns, n=4, method="inclusive")
     reach = FENCE * (third - first)
-    inside = [one for one in ns if first - reach <= one <= third + reach]
+    inside = [time for time in ns if first - reach <= time <= third + reach]
     found = {
         "experiment": experiment,
         "average_us": statistics.fmean(ns) / 1000,
         "median_us": median / 1000,
         # Of several that are as frequent, the shortest, in whatever order the packets came.
-        "mode_us": min(statistics.multimode(one // 1000 for one in ns)),
+        "mode_us": min(statistics.multimode(time // 1000 for time in ns)),
         "stddev_us": statistics.stdev(ns) / 1000,
         "average_without_outliers_us": statistics.fmean(inside) / 1000,
         "samples": len(ns),

@@ -345,7 +345,7 @@ def _figures(summary: LatencySummary) -> Iterator[Figure]:
 
 VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
-    tables=lambda run: [table for one in of(run) for table in tables(one, run.identical)],
+    tables=lambda run: [table for summary in of(run) for table in tables(summary, run.identical)],
     sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
     headline=lambda run: headline(of(run)),
     compared=lambda run: compared(of(run)),

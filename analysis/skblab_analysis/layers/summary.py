@@ -46,9 +46,9 @@ class Layered(AtRate):
         found = self.histograms()
         packets = found[WHOLE].count if WHOLE in found else 0
         return {
-            name: one.total / (one.count if name == DELAY else packets)
-            for name, one in found.items()
-            if one.count and packets
+            name: histogram.total / (histogram.count if name == DELAY else packets)
+            for name, histogram in found.items()
+            if histogram.count and packets
         }
 
     def histograms(self) -> dict[str, Histogram]:
@@ -57,10 +57,10 @@ class Layered(AtRate):
         The delay is in polls, and of all contexts together.
         """
         found: dict[str, Histogram] = {}
-        for one in self.series:
-            name = _name(one)
+        for series in self.series:
+            name = _name(series)
             if name is not None:
-                found[name] = found.get(name, Histogram({})).merge(one.histogram)
+                found[name] = found.get(name, Histogram({})).merge(series.histogram)
         return found
 
 
@@ -103,10 +103,10 @@ class LayeringSummary:
         if whole is None:
             return []
         found = [
-            (name, one)
-            for name, one in self.changes.get(setting, {}).items()
-            if one.significant and name not in (WHOLE, DELAY)
-            if one.effect * whole.effect > 0
+            (name, change)
+            for name, change in self.changes.get(setting, {}).items()
+            if change.significant and name not in (WHOLE, DELAY)
+            if change.effect * whole.effect > 0
         ]
         return sorted(found, key=lambda pair: -abs(pair[1].effect))
 
@@ -130,9 +130,11 @@ def of(run: Run) -> list[LayeringSummary]:
 
 def summaries(trials: Sequence[Layered], baseline: str | None) -> list[LayeringSummary]:
     """Sum up the trials of each traffic, in the order given, and of each rate."""
-    kinds = in_order([(one.traffic, one.rate) for one in trials])
+    kinds = in_order([(trial.traffic, trial.rate) for trial in trials])
     return [
-        _summary(*kind, [one for one in trials if (one.traffic, one.rate) == kind], baseline)
+        _summary(
+            *kind, [trial for trial in trials if (trial.traffic, trial.rate) == kind], baseline
+        )
         for kind in kinds
     ]
 
@@ -141,18 +143,18 @@ def _summary(
     traffic: str, rate: int, trials: Sequence[Layered], baseline: str | None
 ) -> LayeringSummary:
     by_setting: dict[str, list[Layered]] = {}
-    for one in trials:
-        by_setting.setdefault(one.setting, []).append(one)
+    for trial in trials:
+        by_setting.setdefault(trial.setting, []).append(trial)
     order = sorted(by_setting, key=lambda name: name != baseline)
     known = order[0] == baseline
-    names = tuple(dict.fromkeys(name for one in trials for name in one.histograms()))
+    names = tuple(dict.fromkeys(name for trial in trials for name in trial.histograms()))
     means = {name: means_by_block(found) for name, found in by_setting.items()}
     changes: dict[str, dict[str, Difference]] = {}
     for name in order[1:] if known else ():
         found = {
             layer: compare(_of(means[order[0]], layer), _of(means[name], layer)) for layer in names
         }
-        changes[name] = {layer: one for layer, one in found.items() if one is not None}
+        changes[name] = {layer: change for layer, change in found.items() if change is not None}
     return LayeringSummary(
         traffic=traffic,
         rate=rate,
@@ -164,12 +166,16 @@ def _summary(
 
 
 def _setting(name: str, trials: Sequence[Layered], names: Sequence[str]) -> Setting:
-    held = [one.histograms() for one in trials]
+    held = [trial.histograms() for trial in trials]
     layers = {
-        layer: reduce(Histogram.merge, (one[layer] for one in held if layer in one), Histogram({}))
+        layer: reduce(
+            Histogram.merge,
+            (of_trial[layer] for of_trial in held if layer in of_trial),
+            Histogram({}),
+        )
         for layer in names
     }
-    filled = {layer: one for layer, one in layers.items() if one.buckets}
+    filled = {layer: histogram for layer, histogram in layers.items() if histogram.buckets}
     return Setting(name, tuple(trials), filled)
 
 
@@ -184,12 +190,12 @@ def means_by_block(trials: Sequence[Layered]) -> dict[str, dict[int, float]]:
     In a layer that no packet of a block has, none of its time is spent.
     """
     means = {trial.block: trial.means() for trial in trials if trial.kept}
-    names = dict.fromkeys(name for one in means.values() for name in one)
+    names = dict.fromkeys(name for mean in means.values() for name in mean)
     return {
         name: {
-            block: one[name] if name == DELAY else one.get(name, 0.0)
-            for block, one in means.items()
-            if name != DELAY or name in one
+            block: mean[name] if name == DELAY else mean.get(name, 0.0)
+            for block, mean in means.items()
+            if name != DELAY or name in mean
         }
         for name in names
     }

@@ -47,7 +47,7 @@ def scale_of(summary: LayeringSummary) -> Scale:
 
 def rows(summary: LayeringSummary, space: str = " ") -> list[SettingCells]:
     """Return a row for every setting."""
-    return [_cells(one, summary, space) for one in summary.settings]
+    return [_cells(setting, summary, space) for setting in summary.settings]
 
 
 def table(summary: LayeringSummary, identical: Collection[str] = ()) -> Table:
@@ -73,9 +73,9 @@ def compared(found: Sequence[LayeringSummary]) -> list[Comparison]:
             unit="ns",
             baseline=summary.baseline,
             changes=tuple(
-                Change(one.name, change)
-                for one in summary.settings
-                if (change := summary.change(one.name, name)) is not None
+                Change(setting.name, change)
+                for setting in summary.settings
+                if (change := summary.change(setting.name, name)) is not None
             ),
             traffic=summary.traffic,
             rate=summary.rate,
@@ -118,20 +118,20 @@ def _section(summary: LayeringSummary, place: int) -> Section:
 
 def sentences(found: Sequence[LayeringSummary]) -> list[str]:
     """Return the findings."""
-    return [one for summary in found for one in _sentences(summary)]
+    return [sentence for summary in found for sentence in _sentences(summary)]
 
 
 def unseen(found: Sequence[LayeringSummary]) -> list[str]:
     """Return what these trials could not tell."""
     said = []
     for summary in found:
-        slow = [one.name for one in summary.settings if behind(one.trials)]
+        slow = [setting.name for setting in summary.settings if behind(setting.trials)]
         if slow:
             said.append(
                 f"{at_rate(summary)}: the generator did not keep that rate in some block of "
                 f"{joined(slow)}. Such a block is in no comparison."
             )
-        single = [one.name for one in summary.settings if len(one.trials) == 1]
+        single = [setting.name for setting in summary.settings if len(setting.trials) == 1]
         if single:
             said.append(
                 f"{at_rate(summary)}: layers of {joined(single)} are of one block only: whether "
@@ -171,11 +171,11 @@ def _sentences(summary: LayeringSummary) -> Iterator[str]:
             continue
         layers = summary.moved(setting.name)[:MOST_NAMED]
         moved = [
-            f"{name} {'+' if one.effect > 0 else ''}{quantity(one.effect, 'ns')}"
-            for name, one in layers
+            f"{name} {'+' if layer.effect > 0 else ''}{quantity(layer.effect, 'ns')}"
+            for name, layer in layers
         ]
         # Layers with more than the whole differs by, or the other way, are no part of it.
-        part = sum(one.effect for _, one in layers) / whole.effect
+        part = sum(layer.effect for _, layer in layers) / whole.effect
         where = "most of it in" if part > 0.5 else "of it in"
         text = f"{'+' if whole.effect > 0 else ''}{quantity(whole.effect, 'ns')}"
         yield (

@@ -22,7 +22,7 @@ def headline(run: Run) -> str:
 
 def compared(run: Run) -> list[Comparison]:
     """Return what settings differ from the baseline, of all measures."""
-    return [one for view in VIEWS for one in view.compared(run)]
+    return [comparison for view in VIEWS for comparison in view.compared(run)]
 
 
 def summary(run: Run) -> list[str]:

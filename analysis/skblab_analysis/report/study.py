@@ -30,10 +30,12 @@ def table(title: str, ours: Sequence[Figures], published: Mapping[str, Figures])
     made.add_column("experiment", no_wrap=True)
     for name in ("packets", *COLUMNS, "ratio"):
         made.add_column(name, justify="right", no_wrap=True)
-    for one in ours:
-        theirs = published.get(one.experiment)
-        ratio = f"{number(one.median_us / theirs.median_us, 1)}×" if theirs else ABSENT
-        made.add_row(one.experiment.removesuffix("_layer").replace("_", " "), *_cells(one), ratio)
+    for figures in ours:
+        theirs = published.get(figures.experiment)
+        ratio = f"{number(figures.median_us / theirs.median_us, 1)}×" if theirs else ABSENT
+        made.add_row(
+            figures.experiment.removesuffix("_layer").replace("_", " "), *_cells(figures), ratio
+        )
         made.add_row("  published", *_cells(theirs), "", style="dim", end_section=True)
     return made
 

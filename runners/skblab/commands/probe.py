@@ -408,11 +408,11 @@ def verify_(
     Example: `skblab probe verify --only udp --no-medians`
     """
     wanted = cases_of(only or [])
-    names = [one.name for one in BACKENDS]
+    names = [known.name for known in BACKENDS]
     for name in backend or []:
         if name not in names:
             raise UsageError(f"--backend {name}: expected {', '.join(names)}")
-    chosen = [one for one in BACKENDS if not backend or one.name in backend]
+    chosen = [known for known in BACKENDS if not backend or known.name in backend]
     reporter = Reporter()
     root = labroot.ensure(reporter)
     # Tables are printed as they come: the next kernel takes minutes.
@@ -426,8 +426,8 @@ def verify_(
         if some:
             found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
             console.print(verify.counts_table(found))
-            counted += [_counted(one, patched=patched) for one in found]
-            wrong += [f"{one.backend}, {one.case}" for one in found if one.complaints]
+            counted += [_counted(case, patched=patched) for case in found]
+            wrong += [f"{case.backend}, {case.case}" for case in found if case.complaints]
         some = comparable(chosen, patched=patched)
         if medians_ and len(some) > 1:
             built = kernel.ensure(request, root, reporter)
@@ -468,13 +468,15 @@ def _medians(release: str, measured: Sequence[Measured]) -> KernelMedians:
         layers=tuple(
             LayerMedian(
                 layer=str(agreed.layer),
-                backends={one.backend: one.medians[agreed.layer] for one in measured},
+                backends={
+                    medians_of.backend: medians_of.medians[agreed.layer] for medians_of in measured
+                },
                 low=agreed.low,
                 high=agreed.high,
             )
             for agreed in agreements(measured)
         ),
-        own_work={one.backend: dict(one.cost) for one in measured},
+        own_work={medians_of.backend: dict(medians_of.cost) for medians_of in measured},
     )
 
 
@@ -487,13 +489,13 @@ def _refuse(context: typer.Context, names: Sequence[str], why: str) -> None:
 
 def _given(context: typer.Context) -> Iterator[tuple[str, str, Any]]:
     """Yield the options that were given: parameter, option as it was meant, value."""
-    for one in context.command.params:
-        name = one.name or ""
+    for param in context.command.params:
+        name = param.name or ""
         source = context.get_parameter_source(name)
         if source is None or source.name == "DEFAULT":
             continue
         value = context.params[name]
-        yield name, (one.secondary_opts if value is False else one.opts)[0], value
+        yield name, (param.secondary_opts if value is False else param.opts)[0], value
 
 
 def _again(context: typer.Context) -> str:
@@ -537,12 +539,14 @@ def _show(folder: RunFolder, document: Document, hist: bool, roles: Mapping[int,
         found = series.from_document(0, "ns", document)
         _show_pathlat(console, document, roles)
     else:
-        found = [one for script in document.scripts for one in script_series(0, "ns", script)]
+        found = [
+            series_of for script in document.scripts for series_of in script_series(0, "ns", script)
+        ]
         if not any(script.path_time and script.path_time.count for script in document.scripts):
             console.print("No packet came to its end.")
     if hist:
-        for one in found:
-            console.print(tables.histogram_table(one))
+        for histogram in found:
+            console.print(tables.histogram_table(histogram))
     console.print(f"Results: {folder.path}", soft_wrap=True)
 
 

@@ -45,7 +45,13 @@ def ssh(
     if listed:
         if command:
             raise UsageError("--list prints the guests and runs nothing; leave the command out")
-        show([one for one in guests if guest is None or one.name.startswith(guest)])
+        show(
+            [
+                running_guest
+                for running_guest in guests
+                if guest is None or running_guest.name.startswith(guest)
+            ]
+        )
         return
     chosen = choose(guests, guest)
     transport = chosen.transport()

@@ -150,14 +150,14 @@ def _list() -> None:
     for title in ("settings", "--exact", "wall clock"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("testbeds", overflow="fold")
-    for one in shipped():
+    for experiment in shipped():
         table.add_row(
-            one.name,
-            one.question,
-            str(one.settings),
-            ABSENT if one.exact is None else rough_time(one.exact),
-            rough_time(one.timed),
-            " ".join(one.testbeds),
+            experiment.name,
+            experiment.question,
+            str(experiment.settings),
+            ABSENT if experiment.exact is None else rough_time(experiment.exact),
+            rough_time(experiment.timed),
+            " ".join(experiment.testbeds),
         )
     console = printer()
     console.print(table)

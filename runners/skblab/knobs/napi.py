@@ -178,7 +178,7 @@ class Napi:
     def by_hand(self, value: Value) -> str:
         """Return calls of the kernel's tool for its netlink families."""
         several = value if isinstance(value, tuple) else (value,)
-        calls = [self._asking(str(one)) for one in several]
+        calls = [self._asking(str(value)) for value in several]
         return "; ".join(calls) + (", in turn" if len(calls) > 1 else "")
 
     def _asking(self, one: str) -> str:

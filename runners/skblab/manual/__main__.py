@@ -26,7 +26,8 @@ def made() -> dict[str, str]:
     when = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
     date = time.strftime("%Y-%m-%d", time.gmtime(when))
     found = {
-        f"man/man1/{pages.file_name(one)}": pages.page(one, everything, date) for one in everything
+        f"man/man1/{pages.file_name(command)}": pages.page(command, everything, date)
+        for command in everything
     }
     return found | scripts()
 

@@ -47,7 +47,7 @@ def _toml(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):
-        return f"`[{', '.join(_toml(one).strip('`') for one in value)}]`"
+        return f"`[{', '.join(_toml(item).strip('`') for item in value)}]`"
     if isinstance(value, str):
         return f'`"{value}"`'
     return f"`{str(value).lower()}`"
@@ -56,11 +56,11 @@ def _toml(value: object) -> str:
 def _value(schema: Schema) -> str:
     """Return in words what a key takes."""
     if choices := schema.get("anyOf"):
-        return " or ".join(_value(one) for one in choices if one.get("type") != "null")
+        return " or ".join(_value(choice) for choice in choices if choice.get("type") != "null")
     if "const" in schema:
         return _toml(schema["const"])
     if "enum" in schema:
-        return " or ".join(_toml(one) for one in schema["enum"])
+        return " or ".join(_toml(item) for item in schema["enum"])
     if schema.get("type") == "array":
         kind = schema.get("items")
         return f"a list: {_value(kind)}" if kind else "a list"

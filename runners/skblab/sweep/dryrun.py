@@ -59,12 +59,12 @@ def overview(plan: Plan) -> Iterator[str]:
     yield "Settings, each in every block, in random order:"
     yield f"  {BASELINE} (twice): {words(experiment.baseline) or 'nothing is set'}"
     values: dict[tuple[str, str], str] = {}
-    for one in (None, *experiment.settings()):
-        if one is not None:
+    for setting in (None, *experiment.settings()):
+        if setting is not None:
             # A combination of the matrix is named after its values.
-            of_matrix = one not in experiment.setting
-            yield f"  {one.name}" if of_matrix else f"  {one.name}: {words(one.knobs)}"
-        for name, value in knobs_of(experiment, one).items():
+            of_matrix = setting not in experiment.setting
+            yield f"  {setting.name}" if of_matrix else f"  {setting.name}: {words(setting.knobs)}"
+        for name, value in knobs_of(experiment, setting).items():
             values[name, literal(value)] = KNOBS[name].by_hand(value)
     if values:
         yield f"\nWhat sets each value by hand ({DEVICE}: each network device of the router):"
