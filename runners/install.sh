@@ -41,12 +41,18 @@ install)
 			"type: make install PREFIX=\$HOME/.local, or run it as root" >&2
 		exit 2
 	fi
+	quoted=$(printf '%s' "$tree" | sed "s/'/'\\\\''/g")
+	pages=$(mktemp -d)
+	made=$(mktemp "$starter.XXXXXX")
+	trap 'rm -rf "$made" "$pages"' EXIT
+	if ! SKBLAB_TREE=$tree "$2/bin/python" -m skblab.manual "$pages" >/dev/null; then
+		echo "skblab: the man pages cannot be made; what was installed before is still there" >&2
+		exit 1
+	fi
 	# Pages of commands that are no more go, too.
 	uninstall
-	quoted=$(printf '%s' "$tree" | sed "s/'/'\\\\''/g")
-	SKBLAB_TREE=$tree "$2/bin/python" -m skblab.manual "$share" >/dev/null
-	made=$(mktemp "$starter.XXXXXX")
-	trap 'rm -f "$made"' EXIT
+	mkdir -p "$share"
+	cp -R "$pages/." "$share/"
 	cat >"$made" <<-END
 		#!/bin/sh
 		# SPDX-License-Identifier: GPL-2.0-or-later

@@ -226,7 +226,7 @@ def test_every_difference_of_a_report_is_in_the_table(tmp_path: Path) -> None:
     assert row["of"] + row["effect"] == pytest.approx(84_830, abs=10)
     assert row["low"] < row["effect"] < row["high"]
     assert (row["significant"], row["why"], row["blocks"]) == (True, "", 3)
-    assert (row["noise_unit"], row["path_share"]) == ("ln", None)
+    assert (row["noise_unit"], row["share_with_tester"]) == ("ln", None)
     again = next(row for row in found if row["setting"] == AGAIN)
     assert again["significant"] is False and again["why"] in ("resolution", "scatter")
     assert again["detectable"] > abs(again["effect"])
@@ -241,8 +241,8 @@ def test_instructions_have_their_share_of_the_path(tmp_path: Path) -> None:
         "rp_filter=1",
         "rp_filter=0",
     )
-    assert row["share"] == pytest.approx(350.6 / 7627, rel=0.01)
-    assert row["path_share"] == pytest.approx(350.6 / 4212, rel=0.01)
+    assert row["share_with_tester"] == pytest.approx(350.6 / 7627, rel=0.01)
+    assert row["share"] == pytest.approx(350.6 / 4212, rel=0.01)
     assert row["noise_unit"] == row["unit"] == "instructions/packet"
 
 

@@ -183,7 +183,7 @@ def pasted(folder: Path) -> list[str]:
 
 def test_the_worked_example_prints_what_the_readme_says() -> None:
     _, _, rest = (FOLDER / "README.md").read_text().partition("\nIt prints\n\n")
-    said = rest.partition("\n\n`path_share`")[0]
+    said = rest.partition("\n\n`share`")[0]
     assert pasted(FOLDER / "example") == [line[4:].rstrip() for line in said.splitlines()]
 
 

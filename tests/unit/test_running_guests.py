@@ -16,7 +16,7 @@ from conftest import Skblab
 from skblab.lab.guest import about
 from skblab.machine import byhand, running
 from skblab.machine.transport import SshTransport, TransportError
-from skblab_analysis.base.errors import EXIT_GUEST, SkblabError, UsageError
+from skblab_analysis.base.errors import EXIT_GUEST, SkblabWarning, UsageError
 
 RELEASE = "6.12.117-skblab"
 
@@ -29,7 +29,8 @@ def guests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def make(guests: Path, name: str, **more: Any) -> Path:  # noqa: ANN401  # of any field
-    """Make the folder of a guest of this process."""
+    """Make the folder of a guest of this process, booted by hand unless it says otherwise."""
+    more.setdefault("command", "skblab boot")
     folder = guests / name
     (folder / "sock").mkdir(parents=True)
     about.note(folder, RELEASE, Path("/roots/key"))
@@ -83,11 +84,20 @@ def test_without_a_cache_no_guest_runs(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "none").exists()
 
 
-def test_a_damaged_note_is_said(guests: Path) -> None:
+def test_a_damaged_note_is_said_and_keeps_no_other_guest_away(guests: Path) -> None:
     (make(guests, "1-a") / about.FILE).write_text("{")
-    with pytest.raises(SkblabError, match=r"1-a/about\.json") as said:
-        names()
-    assert "\n" not in str(said.value)
+    make(guests, "2-b")
+    with pytest.warns(SkblabWarning, match=r"left out: .*1-a/about\.json") as said:
+        assert names() == ["2-b"]
+    assert "\n" not in str(said[0].message)
+
+
+def test_no_shell_disturbs_what_is_measured(guests: Path) -> None:
+    make(guests, "1-a", command="skblab sweep first --exact")
+    found = running.running()
+    with pytest.raises(UsageError, match=r"measures .skblab sweep first --exact.*--guest 1-a"):
+        running.choose(found, None)
+    assert running.choose(found, "1").name == "1-a"
 
 
 def test_a_guest_is_chosen_by_the_beginning_of_its_name(guests: Path) -> None:

@@ -450,3 +450,16 @@ def test_what_a_boot_is_is_known_after_a_kill(
         "router version": "SMP",
         "router version, with preempt=rt": "SMP PREEMPT_RT",
     }
+
+
+def test_a_block_that_was_let_in_is_measured_whole() -> None:
+    """Its other boots ask while the first one comes up, and the budget is spent by then."""
+    answers = iter([None, "the budget is spent"])
+    running = SimpleNamespace(
+        _enough=False,
+        _let_in=set(),
+        progress=SimpleNamespace(begun=lambda block: False),
+        method=SimpleNamespace(enough=lambda block: next(answers)),
+    )
+    assert not Running._over(cast(Running, running), 1)
+    assert not Running._over(cast(Running, running), 1)

@@ -52,15 +52,15 @@ class ComparisonRow(Row):
     of: Annotated[float, Column(BY_ROW, "The baseline's figure; of instructions with the tester.")]
     share: Annotated[
         float | None,
-        Column("1", "`effect` as part of `of`; null: that is 0."),
-    ]
-    path_share: Annotated[
-        float | None,
         Column(
             "1",
-            "`effect` as part of the baseline's path alone, without the tester; null: the tester "
-            "was not measured, or is in the figure (all but instructions).",
+            "`effect` as part of the baseline's figure; of instructions as part of its path, "
+            "without the tester, if that was measured; null: that is 0.",
         ),
+    ]
+    share_with_tester: Annotated[
+        float | None,
+        Column("1", "Of instructions, `effect` as part of `of`; null: another figure."),
     ]
     noise: Annotated[
         float | None, Column(BY_NOISE, "Half of Student's interval; null: of one block.")
@@ -129,6 +129,7 @@ def _row(one: Comparison, change: Change, identical: bool) -> ComparisonRow:
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scale
 
+    whole = found.of if one.path is None else one.path
     return ComparisonRow(
         measure=one.measure,
         traffic=one.traffic,
@@ -141,8 +142,8 @@ def _row(one: Comparison, change: Change, identical: bool) -> ComparisonRow:
         high=scaled(found.high),
         unit=one.unit,
         of=found.of,
-        share=found.effect * scale / found.of if found.of else None,
-        path_share=None if one.path is None else found.effect / one.path,
+        share=found.effect * scale / whole if whole else None,
+        share_with_tester=found.effect / found.of if one.path is not None and found.of else None,
         noise=found.noise,
         resolution=found.resolution,
         noise_unit=LOGARITHM if found.relative else one.unit,

@@ -408,6 +408,11 @@ class LatePacket(ToolDocument):
             now = Doer(irq or softirq) if irq or softirq else task
             if now is not None:
                 done[now] = done.get(now, 0) + start - until
+        # A task whose id was told later is the same one, if only one has its name.
+        for nameless in [doer for doer in done if doer.pid is None]:
+            same = [doer for doer in done if doer.name == nameless.name and doer.pid is not None]
+            if len(same) == 1:
+                done[same[0]] += done.pop(nameless)
         return done
 
     @property

@@ -205,6 +205,9 @@ def _of_trials(run: Run) -> Iterator[Figure]:
     """Yield mean and percentiles of each layer, path and NAPI figure of trials with a ledger."""
     for ledger in run.document.ledgers:
         trial = run.trials[ledger.trial]
+        if trial.measure:
+            # A sweep's: its layers are of settings, see view.py.
+            continue
         for series in run.of_trial(ledger.trial):
             what = "path time" if series.kind == "path" else label(series)
             values = {"mean": series.histogram.mean}

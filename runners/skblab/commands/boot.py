@@ -115,7 +115,7 @@ def boot(
         shares.append(Bind(out, "out", writable=True))
     interactive = not command and sys.stdin.isatty()
     names: list[str] | None = None
-    if selftests or (selftests is None and interactive and patches):
+    if selftests or (selftests is None and interactive and patches and source is None):
         folder, names = _selftests(request, root, reporter)
         shares.append(Bind(folder, "src"))
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:

@@ -8,6 +8,8 @@ way in is a further session of the connection that the command has open: no new 
 from __future__ import annotations
 
 import os
+import shlex
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from skblab.lab.guest.about import About
 from skblab.lab.labroot import LabRoot
 from skblab.machine.guest import FOLDERS, transport_of
 from skblab.machine.transport import SshTransport
-from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.errors import SkblabError, SkblabWarning, UsageError
 
 BOOT = "./skblab boot"
 
@@ -30,6 +32,11 @@ class Running:
     name: str
     folder: Path
     about: About
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether `skblab boot` has booted it, and no command that measures in it."""
+        return shlex.split(self.about.command)[1:2] == ["boot"]
 
     def transport(self) -> SshTransport:
         """Return a way into it, by the connection of the command that booted it."""
@@ -58,6 +65,10 @@ def running() -> list[Running]:
         except (FileNotFoundError, NotADirectoryError):
             # It ended meanwhile, or is no folder of a guest.
             continue
+        except SkblabError as error:
+            # Such as that of another version: the others are not at fault.
+            warnings.warn(f"left out: {error}", SkblabWarning, stacklevel=2)
+            continue
         if known is not None and known.alive:
             found.append(Running(folder.name, folder, known))
     return sorted(found, key=lambda guest: (guest.about.started, guest.name))
@@ -71,8 +82,13 @@ def choose(guests: Sequence[Running], name: str | None) -> Running:
     if not guests:
         raise UsageError(f"no guest of yours runs; boot one in another terminal with: {BOOT}")
     meant = [guest for guest in guests if name is None or guest.name.startswith(name)]
-    if len(meant) == 1:
+    if len(meant) == 1 and (name is not None or meant[0].by_hand):
         return meant[0]
+    if len(meant) == 1:
+        raise UsageError(
+            f"the only guest measures ({meant[0].about.command}), and a shell would disturb it; "
+            f"choose it all the same with --guest {meant[0].name}"
+        )
     names = ", ".join(guest.name for guest in meant or guests)
     if name is None:
         raise UsageError(f"{len(guests)} guests run; choose one with --guest: {names}")

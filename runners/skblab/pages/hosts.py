@@ -25,8 +25,8 @@ the ports for as long as the sweep lasts, gives them back, and never reboots you
     sink = "enp3s0f1"
     loop = ["enp4s0f0", "enp4s0f1"]   # optional: two more ports, joined to each other
 
-Save it as `lab.toml`. This prints the plan, its time, and every command that would run on your
-machines:
+Save it as `lab.toml`. This prints the plan and its time; with `--scripts`, also every command
+that would run on your machines:
 
     ./skblab sweep quick --testbed hosts --hosts lab.toml --dry-run
 """

@@ -112,6 +112,7 @@ class Running:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
     _enough: bool = field(default=False, init=False)
+    _let_in: set[int] = field(default_factory=set, init=False)
     _logs: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -175,10 +176,12 @@ class Running:
         """Whether no block from this one on is needed. One that has begun comes to its end."""
         if self._enough:
             return True
-        if block == 0 or self.progress.begun(block):
+        if block == 0 or block in self._let_in or self.progress.begun(block):
             return False
         why = self.method.enough(block)
         if why is None:
+            # Its other boots ask while the first one still comes up.
+            self._let_in.add(block)
             return False
         self.folder.journal("enough", blocks=block, reason=why)
         most = self.plan.experiment.repeats.most

@@ -95,10 +95,11 @@ def _of(kind: Kind, needed: Collection[Key], in_guests: Collection[Key]) -> Iter
     known = {key for name, key in needed if name == kind.folder}
     for path in store.entries(kind.folder):
         key = (kind.folder, path.name)
-        if kind.folder in (LOGS, DEVELOP) or not path.is_dir():
-            yield _loose(kind, path, goes)
-            continue
+        # What another command removes meanwhile is no entry.
         with contextlib.suppress(FileNotFoundError):
+            if kind.folder in (LOGS, DEVELOP) or not path.is_dir():
+                yield _loose(kind, path, goes)
+                continue
             yield Entry(
                 kind.folder,
                 path.name,
@@ -119,7 +120,7 @@ def _used(kind: str, key: str) -> bool:
 
 def _single(kind: Kind) -> Entry:
     path = paths.cache_place() / kind.folder
-    used = path.stat().st_mtime
+    used = path.lstat().st_mtime
     size = store.disk_bytes(path)
     return Entry(kind.folder, "", kind.holds, path, size, used, "never", False, None, "")
 
