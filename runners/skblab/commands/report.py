@@ -28,11 +28,15 @@ def report(
     Example: `skblab report results/demo-*`
     """
     gnuplot: Gnuplot | None = None
+    without = ""
     try:
         gnuplot = find_gnuplot()
     except NoGnuplotError as error:
-        Reporter().say(f"the page has no pictures: {error}")
+        without = f"the page has no pictures: {error}"
     made = {run: build_report(run, gnuplot) for run in runs}
+    # Behind what may be wrong with a run, which is more.
+    if without:
+        Reporter().say(without)
     if as_json:
         echo(Summaries(tuple(summary.of_run(run, page) for run, page in made.items())))
         return
