@@ -102,6 +102,15 @@ class Difference:
     partial: bool = False
 
     @property
+    def scale(self) -> float:
+        """What one of it is in the figure's unit: a relative one is a part of the baseline's."""
+        return self.of if self.relative else 1.0
+
+    def in_unit(self, value: float | None) -> float | None:
+        """Return an end or the smallest detectable difference in the figure's unit."""
+        return None if value is None else value * self.scale
+
+    @property
     def margin(self) -> float | None:
         """Half of the interval, of the logarithm if it is relative; None of a single block."""
         return None if self.noise is None else max(self.noise, self.resolution)

@@ -123,13 +123,6 @@ def rows(found: Iterable[Comparison], identical: Collection[str]) -> list[Compar
 
 def _row(one: Comparison, change: Change, identical: bool) -> ComparisonRow:
     found = change.difference
-    # A relative difference is a part of the baseline's figure.
-    scale = found.of if found.relative else 1.0
-
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else value * scale
-
-    whole = found.of if one.path is None else one.path
     return ComparisonRow(
         measure=one.measure,
         traffic=one.traffic,
@@ -137,17 +130,17 @@ def _row(one: Comparison, change: Change, identical: bool) -> ComparisonRow:
         figure=one.figure,
         baseline=one.baseline,
         setting=change.setting,
-        effect=found.effect * scale,
-        low=scaled(found.low),
-        high=scaled(found.high),
+        effect=found.effect * found.scale,
+        low=found.in_unit(found.low),
+        high=found.in_unit(found.high),
         unit=one.unit,
         of=found.of,
-        share=found.effect * scale / whole if whole else None,
+        share=one.share(found),
         share_with_tester=found.effect / found.of if one.path is not None and found.of else None,
         noise=found.noise,
         resolution=found.resolution,
         noise_unit=LOGARITHM if found.relative else one.unit,
-        detectable=scaled(found.detectable),
+        detectable=found.in_unit(found.detectable),
         blocks=found.blocks,
         significant=found.significant,
         why=found.why or "",

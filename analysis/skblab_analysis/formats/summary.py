@@ -37,20 +37,15 @@ class Compared(_Part):
     @classmethod
     def of(cls, found: Difference, of: float | None = None) -> Compared:
         """Return a difference in the unit of its figure; `of` is the baseline's, if not its own."""
-        whole = found.of if found.relative else 1.0
         base = found.of if of is None else of
-
-        def scaled(value: float | None) -> float | None:
-            return None if value is None else value * whole
-
-        effect = found.effect * whole
+        effect = found.effect * found.scale
         return cls(
             effect=effect,
             share=effect / base if base else None,
-            low=scaled(found.low),
-            high=scaled(found.high),
+            low=found.in_unit(found.low),
+            high=found.in_unit(found.high),
             significant=found.significant,
-            detectable=scaled(found.detectable),
+            detectable=found.in_unit(found.detectable),
             blocks=found.blocks,
         )
 
