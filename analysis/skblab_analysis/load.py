@@ -18,7 +18,7 @@ from skblab_analysis.base.checked import RecordError, read
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats import heard
 from skblab_analysis.formats.heard import Complaint
-from skblab_analysis.formats.journal import Event, Journal
+from skblab_analysis.formats.journal import JOURNAL, Event, Journal
 from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import PathName
 from skblab_analysis.formats.run import RunDocument
@@ -179,7 +179,7 @@ def _load(path: Path, document: RunDocument) -> Run:
         document=tables.add_up(document, parts),
         tables=found,
         series=tuple(histograms),
-        journal=tuple(Journal(path / "journal.jsonl").read()),
+        journal=tuple(Journal(path / JOURNAL).read()),
     )
 
 

@@ -44,7 +44,7 @@ from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats import heard, scripts
 from skblab_analysis.formats.heard import Heard
-from skblab_analysis.formats.journal import Event, Journal
+from skblab_analysis.formats.journal import JOURNAL, Event, Journal
 from skblab_analysis.formats.ledger import (
     MAX_UNACCOUNTED,
     Exchange,
@@ -76,7 +76,7 @@ class RunFolder:
     def __init__(self, path: Path, document: RunDocument) -> None:
         self.path = path
         self._document = document
-        self._journal = Journal(path / "journal.jsonl")
+        self._journal = Journal(path / JOURNAL)
         self._trials = 0
         self._again: dict[type[Numbered], list[Numbered]] = {model: [] for model in _AGAIN}
         # What is known of the next trial before it is recorded.

@@ -30,6 +30,10 @@ class Event(BaseModel):
         return parse(model, dict(self.model_extra or {}), what)
 
 
+# Its name in a run folder.
+JOURNAL = "journal.jsonl"
+
+
 class Journal:
     """`journal.jsonl`: one JSON object a line, `at` (UTC), `event`, then the event's data."""
 

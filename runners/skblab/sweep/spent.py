@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from skblab_analysis.formats.journal import Event
-from skblab_analysis.load import load
+from skblab_analysis.formats.journal import JOURNAL, Event, Journal
 
 
 def over_budget(
@@ -19,7 +18,7 @@ def over_budget(
     """
     if budget_minutes is None:
         return None
-    minutes = spent(load(folder).journal) / 60
+    minutes = spent(Journal(folder / JOURNAL).read()) / 60
     if minutes * (1 + at_once / blocks) <= budget_minutes:
         return None
     return f"another block would exceed repeats.budget_minutes = {budget_minutes:g}"
