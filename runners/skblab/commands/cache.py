@@ -83,9 +83,10 @@ def prune(
 ) -> None:
     """Remove what this checkout does not need; it is built again when it is.
 
-    With --older-than, also what other checkouts may need, logs and stored results, but only if it
-    was not used for so long. What is in use, was used in the last ten minutes, is needed by this
-    checkout, or puts settings back on hosts always stays.
+    That includes lab roots and kernels that only other checkouts need, and kernels of your own
+    trees: name what to keep with --keep. With --older-than it removes only what was not used for
+    so long, and then also logs and stored results. What is in use, was used in the last ten
+    minutes, is needed by this checkout, or puts settings back on hosts always stays.
 
     Example: `skblab cache prune --older-than 7 --dry-run`
     """
