@@ -31,6 +31,11 @@ ip -n "$a" addr add 2001:2::1/64 dev veth0 nodad
 ip -n "$b" addr add 2001:2::2/64 dev veth0 nodad
 ip -n "$a" link set veth0 up
 ip -n "$b" link set veth0 up
+# A lost question for an address is asked again after a second, and what waits for it is dropped.
+mac=$(ip netns exec "$b" cat /sys/class/net/veth0/address)
+for address in 198.18.0.2 2001:2::2; do
+	ip -n "$a" neigh replace "$address" lladdr "$mac" nud permanent dev veth0
+done
 
 # pair NAME ADDRESS COUNT RATE FLOWS: reports land in $work/NAME.send and $work/NAME.receive
 pair() {
