@@ -124,8 +124,10 @@ def test_its_cost_is_counted_once_for_a_kernel(
 @pytest.mark.guest
 @pytest.mark.timeout(1800)
 def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None:
-    said = _verified(run_skblab, (), "udp6-forward, softirq")
-    assert said.count("all counted") == len(BACKENDS) == 8
+    """Each but bpftrace with hooks, which compiles for minutes: a slow test has it."""
+    backends = [backend.name for backend in BACKENDS if backend.name != "bpftrace hooks"]
+    said = _verified(run_skblab, backends, "udp6-forward, softirq")
+    assert said.count("all counted") == len(BACKENDS) - 1 == 7
 
 
 def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str) -> str:
