@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -74,8 +74,8 @@ class Guest:
     console: Console
     folder: Path
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    _connected: bool = field(default=False, repr=False)
-    _refused: SkblabError | None = field(default=None, repr=False)
+    # Starts one like this in the same folder.
+    _anew: Callable[[], Guest] | None = field(default=None, repr=False)
     # Those of this process that run, in all its threads.
     _running: ClassVar[set[subprocess.Popen[bytes]]] = set()
 
@@ -106,18 +106,11 @@ class Guest:
         folder = _make_folder()
         try:
             guest = cls._start(spec, kernel, labroot, shares, folder, place)
+            guest._anew = lambda: cls._start(spec, kernel, labroot, shares, folder, place)
             try:
-                if wait and (said := guest._falls_with_qemu()):
-                    text = f"QEMU failed an assertion of its own: {one_line(said)}"
-                    warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
-                    guest._end()
-                    eventlog.note(eventlog.AGAIN, kernel.key)
-                    shutil.rmtree(folder)
-                    folder.mkdir()
-                    guest = cls._start(spec, kernel, labroot, shares, folder, place)
                 with guest._explained(log):
                     if wait:
-                        guest._be_connected()
+                        guest.connect()
                     yield guest
                     guest.raise_if_dead()
                 guest._power_off()
@@ -177,7 +170,30 @@ class Guest:
             process.kill()
 
     def connect(self) -> None:
-        """Wait until the guest is up and its connection open."""
+        """Wait until the guest is up and its connection open.
+
+        With two emulated CPUs QEMU 10.0 fails an assertion of its own, once in some hundred boots,
+        while the guest's kernel moves its devices' memory (iotlb_to_section): that is no word on
+        the guest, which is booted again, once.
+        """
+        try:
+            self._connect()
+        except SkblabError:
+            log = (self.folder / "qemu.log").read_text(errors="replace")
+            failed = QEMU_ASSERTION.search(log)
+            if self._anew is None or failed is None or self.console.cause() is not None:
+                raise
+            text = f"QEMU failed an assertion of its own: {one_line(failed[0])}"
+            warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
+            self._end()
+            eventlog.note(eventlog.AGAIN, self.kernel.key)
+            shutil.rmtree(self.folder)
+            self.folder.mkdir()
+            made = self._anew()
+            self.console, self._process = made.console, made._process
+            self._connect()
+
+    def _connect(self) -> None:
         slow = self.spec.patient or self.spec.exact or self.spec.plugin is not None
         deadline = time.monotonic() + (SLOW_BOOT_SECONDS if slow else BOOT_SECONDS)
         while not (self.folder / "sock" / "ssh").exists():
@@ -218,29 +234,6 @@ class Guest:
                 return True
             time.sleep(0.02)
         return False
-
-    def _falls_with_qemu(self) -> str | None:
-        """Wait until the guest is up; return the assertion of its own that QEMU failed meanwhile.
-
-        With two emulated CPUs QEMU 10.0 does, once in some hundred boots, while the guest's kernel
-        moves its devices' memory (iotlb_to_section): that is no word on the guest.
-        """
-        try:
-            self.connect()
-        except SkblabError as error:
-            self._refused = error
-            log = (self.folder / "qemu.log").read_text(errors="replace")
-            failed = QEMU_ASSERTION.search(log)
-            return failed[0] if failed and self.console.cause() is None else None
-        self._connected = True
-        return None
-
-    def _be_connected(self) -> None:
-        """Raise what kept the guest from coming up; connect if nobody has tried."""
-        if self._refused is not None:
-            raise self._refused
-        if not self._connected:
-            self.connect()
 
     def trouble(self) -> str | None:
         """Return what is wrong with the guest in one line, or None while it is well."""
