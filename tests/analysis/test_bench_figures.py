@@ -72,7 +72,7 @@ def test_what_a_row_adds_to_the_tester_cancels() -> None:
     assert on.whole == pytest.approx(7400.3)
     assert on.difference == pytest.approx(900)
     assert on.per_point == pytest.approx(100)
-    assert on.share == pytest.approx(900 / 6000, rel=1e-3)
+    assert on.share == pytest.approx(900 / 3000)
     # Forward less tester is the same in both boots, and two boots are no more than that.
     assert on.certainty is not None and on.certainty.significant
     assert on.certainty.effect == on.difference
@@ -86,6 +86,7 @@ def test_receive_is_the_queue_and_the_read() -> None:
     assert first.path == pytest.approx(2000 + 1500.15)
     # No packet for the socket comes to the sink, whose cost must not be taken off.
     assert on.difference == pytest.approx(1200, abs=1)
+    assert on.share == pytest.approx(1200 / 3500, rel=1e-3)
 
 
 def test_refused_rows_have_no_figures() -> None:

@@ -59,8 +59,9 @@ class Cell:
 class Figures:
     """One row in one experiment and family, in instructions per packet.
 
-    `whole` holds the tester, `path` does not. `difference` and its `share` of the baseline's
-    whole are between paths; `certainty` has its interval, by boots, and whether it is significant.
+    `whole` holds the tester, `path` does not. `difference` is between paths, and `share` is its
+    part of the baseline's path; `certainty` has its interval, by boots, and whether it is
+    significant.
     All three are None in the baseline itself.
     """
 
@@ -155,7 +156,7 @@ def _figures(
                 tester=tester.mean,
                 path=whole - tester.mean,
                 difference=difference,
-                share=None if difference is None or first is None else difference / first.whole,
+                share=None if difference is None or first is None else difference / first.path,
                 per_point=difference / points if difference is not None and points else None,
                 certainty=sure,
                 queue=own[0].mean - tester.mean if path == "receive" else None,

@@ -91,7 +91,7 @@ def _cost_table(title: str, sections: Sequence[tuple[int, Sequence[bench.Figures
     receive = sections[0][1][0].queue is not None
     # The two parts of receiving stand in the place of the whole, which would be one too wide.
     split = ("queue", "read") if receive else ("whole",)
-    for name in (*split, "path", "more", "of whole", "a point", "+-"):
+    for name in (*split, "path", "more", "of path", "a point", "+-"):
         table.add_column(name, justify="right", no_wrap=True)
     for family, figures in sections:
         table.add_row(f"[bold]IPv{family}[/bold]")

@@ -153,7 +153,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
     BootKnob(
         "preempt",
-        "Where a thread in the kernel gives way to others (not PREEMPT_RT).",
+        "When a task in the kernel lets others run (not PREEMPT_RT).",
         Choice(("none", "voluntary", "full")),
         f"cat {_PREEMPT} 2>/dev/null || echo '{UNABLE} the kernel has one preemption model only'",
         _preemption,
@@ -162,7 +162,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
     BootKnob(
         "mitigations",
-        "Protection against faults of processors that leak data.",
+        "Mitigations of processor faults that leak data, such as Spectre.",
         Choice(("auto", "off", "auto,nosmt")),
         "cat /proc/cmdline",
         _argument("mitigations", "auto"),
@@ -170,7 +170,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
     BootKnob(
         "isolcpus",
-        "CPUs that the scheduler gives nothing to which does not ask for them.",
+        "CPUs on which only tasks run that are bound to them.",
         cpus.Cpus(),
         f"cat {_CPU_FOLDER}/isolated",
         _listed,
@@ -180,7 +180,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
     BootKnob(
         "nohz_full",
-        "CPUs without a tick while one thread runs there; their RCU callbacks move, too.",
+        "CPUs without a timer tick while one task runs there; RCU callbacks run elsewhere.",
         cpus.Cpus(),
         f"cat {_CPU_FOLDER}/nohz_full 2>/dev/null || echo '{UNABLE} this kernel has no nohz_full'",
         _listed,
@@ -190,7 +190,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
     BootKnob(
         "rcu_nocbs",
-        "CPUs whose RCU callbacks threads do, which may run elsewhere.",
+        "CPUs whose RCU callbacks run in threads, which may be on other CPUs.",
         cpus.Cpus(),
         # The threads do not tell: parked ones are there for other CPUs, too.
         "cat /proc/cmdline",
@@ -200,7 +200,7 @@ BOOTS: tuple[BootKnob, ...] = (
     ),
     BootKnob(
         "selinux",
-        "SELinux with the policy that is installed; off, AppArmor is off as well.",
+        "SELinux with the installed policy. 'off' switches AppArmor off as well.",
         Choice(SELINUX),
         _selinux("show"),
         arguments=_selinux_argument,

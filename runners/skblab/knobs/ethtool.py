@@ -178,45 +178,96 @@ _ETHTOOLS = (
     *(
         Ethtool(
             *(name, sentence, *_COALESCING, {shown: shown}, check),
-            needs="a NIC whose interrupts can wait",
+            needs="a NIC that can delay its interrupts",
         )
         for name, shown, sentence, check in (
             (
                 "rx_usecs",
                 "rx-usecs",
-                "Microseconds that the NIC waits before its interrupt.",
+                "Microseconds that the NIC delays its interrupt for received packets.",
                 _NUMBER,
             ),
-            ("rx_frames", "rx-frames", "Packets after which the NIC interrupts anyway.", _NUMBER),
-            ("adaptive_rx", "adaptive-rx", "The driver chooses how long the NIC waits.", ON_OFF),
+            (
+                "rx_frames",
+                "rx-frames",
+                "Received packets after which the NIC interrupts before rx_usecs are over.",
+                _NUMBER,
+            ),
+            (
+                "adaptive_rx",
+                "adaptive-rx",
+                "The driver adapts the delay of receive interrupts to the traffic.",
+                ON_OFF,
+            ),
             (
                 "tx_usecs",
                 "tx-usecs",
-                "Microseconds that the NIC waits before it tells what it has sent.",
+                "Microseconds that the NIC delays its interrupt for sent packets.",
                 _NUMBER,
             ),
-            ("tx_frames", "tx-frames", "Sent packets after which the NIC tells anyway.", _NUMBER),
-            ("adaptive_tx", "adaptive-tx", "The driver chooses how long that is.", ON_OFF),
+            (
+                "tx_frames",
+                "tx-frames",
+                "Sent packets after which the NIC interrupts before tx_usecs are over.",
+                _NUMBER,
+            ),
+            (
+                "adaptive_tx",
+                "adaptive-tx",
+                "The driver adapts the delay of transmit interrupts to the traffic.",
+                ON_OFF,
+            ),
         )
     ),
     *(
         Ethtool(name, sentence, *_FEATURES, {word: shown}, ON_OFF)
         for name, word, shown, sentence in (
-            ("gro", "gro", "generic-receive-offload", "Packets of a flow are merged as they come."),
-            ("gso", "gso", "generic-segmentation-offload", "The stack cuts large packets last."),
+            (
+                "gro",
+                "gro",
+                "generic-receive-offload",
+                "The stack merges packets of a flow as they come in.",
+            ),
+            (
+                "gso",
+                "gso",
+                "generic-segmentation-offload",
+                "The stack cuts large packets as late as it can, just before the driver.",
+            ),
             ("tso", "tso", "tcp-segmentation-offload", "The NIC cuts large TCP packets."),
-            ("rx_checksum", "rx", "rx-checksumming", "The NIC checks checksums."),
-            ("tx_checksum", "tx", "tx-checksumming", "The NIC makes checksums."),
+            (
+                "rx_checksum",
+                "rx",
+                "rx-checksumming",
+                "The NIC verifies the checksums of received packets.",
+            ),
+            (
+                "tx_checksum",
+                "tx",
+                "tx-checksumming",
+                "The NIC fills in the checksums of sent packets.",
+            ),
             (
                 *("gro_list", "rx-gro-list", "rx-gro-list"),
-                "GRO chains packets of a flow as they are, which is less work to undo.",
+                "GRO chains the packets of a flow unchanged, which takes less work to undo.",
             ),
             (
                 *("udp_gro", "rx-udp-gro-forwarding", "rx-udp-gro-forwarding"),
                 "GRO merges UDP packets that are forwarded, too.",
             ),
-            ("gro_hw", "rx-gro-hw", "rx-gro-hw", "The NIC itself does GRO."),
-            ("lro", "lro", "large-receive-offload", "The NIC merges packets, not to be forwarded."),
+            (
+                "gro_hw",
+                "rx-gro-hw",
+                "rx-gro-hw",
+                "The NIC itself merges packets, in a form that can be forwarded.",
+            ),
+            (
+                "lro",
+                "lro",
+                "large-receive-offload",
+                "The NIC merges packets in a form that cannot be forwarded: "
+                "for receivers, not for routers.",
+            ),
         )
     ),
 )

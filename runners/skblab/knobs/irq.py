@@ -55,8 +55,8 @@ class IrqAffinity:
 
     name: str = "irq_affinity"
     sentence: str = (
-        "CPUs that interrupts of queues go to: all to one, spread with a queue each, spread over a "
-        "NUMA node that is not the NIC's, or where irqbalance moves them."
+        "CPUs that take the queues' interrupts: one CPU for all, spread over all CPUs, spread over "
+        "those of another NUMA node than the NIC's, or as irqbalance moves them."
     )
     check: Check = AFFINITY
     needs: str = "a NIC with interrupts of its own"

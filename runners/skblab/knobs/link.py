@@ -87,7 +87,7 @@ class Vlan(Independent):
     """
 
     name: str = "vlan"
-    sentence: str = "VLAN ID that packets come and go with; 0: untagged."
+    sentence: str = "VLAN ID of all packets, received and sent; 0: untagged."
     check: Check = IDS
     needs: str = "a generator that sends with that tag"
     boot: bool = False

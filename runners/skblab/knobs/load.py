@@ -23,7 +23,7 @@ class Load(Independent):
 
     name: str = "load"
     sentence: str = (
-        "Per cent of each CPU that programs take beside packets (stress-ng). With --exact only 0."
+        "Per cent of each CPU that other programs use meanwhile (stress-ng). With --exact only 0."
     )
     check: Check = PER_CENT
     needs: str = "stress-ng"

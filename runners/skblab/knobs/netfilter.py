@@ -84,7 +84,7 @@ class Netfilter(Independent):
     """Rules for packets; `check` tells which."""
 
     name: str = "netfilter"
-    sentence: str = "Rules that each packet is held to, or what is remembered of its connection."
+    sentence: str = "Firewall rules, connection tracking, NAT or a flow table."
     check: Check = RULES
     needs: str = "nftables, iptables for its rules, and conntrack or python3 to forget connections"
     boot: bool = False

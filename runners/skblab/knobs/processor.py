@@ -96,7 +96,7 @@ _PROCESSORS = (
     ),
     Processor(
         "smt",
-        "Two threads share a core. Off, CPUs vanish: give it before what names CPUs.",
+        "Two threads share a core. Off removes CPUs: name it before knobs that name CPUs.",
         "smt/control",
         ON_OFF,
         {True: "on", False: "off"},

@@ -113,7 +113,7 @@ _SYSCTLS = (
             ),
             (
                 *("dev_weight", "", Between(1, 65535, 128)),
-                "Packets that the backlog, where RPS puts them, is polled for at a time.",
+                "Packets that one poll takes from a CPU's backlog, where RPS puts them.",
             ),
             (
                 *("netdev_max_backlog", "", Between(1, _MANY - 1, 5000)),
@@ -122,15 +122,15 @@ _SYSCTLS = (
             ),
             (
                 *("busy_poll", "", Between(0, _MANY - 1, 50)),
-                "Microseconds that poll() and select() themselves look at the NIC's queue.",
+                "Microseconds that poll() and select() busy-poll the NIC's queue.",
             ),
             (
                 *("busy_read", "", Between(0, _MANY - 1, 50)),
-                "Microseconds that a read of a socket itself looks at the NIC's queue.",
+                "Microseconds that a read from a socket busy-polls the NIC's queue.",
             ),
             (
                 *("rfs_entries", "rps_sock_flow_entries", Between(0, 1 << 29, 32768)),
-                "Flows that receive flow steering remembers for the whole machine; 0: it is off.",
+                "Flows that receive flow steering (RFS) remembers on the whole machine; 0: off.",
             ),
         )
     ),

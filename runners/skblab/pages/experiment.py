@@ -40,7 +40,7 @@ measures and how often. This one takes two minutes:
     ./skblab sweep my-settings.toml --exact --packets 5000 --dry-run
     ./skblab sweep my-settings.toml --exact --packets 5000
 
-skblab checks the file before it starts and names the line of each error. Then it checks what
+skblab checks the file before it starts and names the line of each error. Then it says what
 cannot be measured here. [What a sweep does](../explain/sweep.md) explains it; [knobs](knobs.md)
 has what you can set; [experiments](experiments.md) come with skblab.
 """

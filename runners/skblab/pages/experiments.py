@@ -15,7 +15,7 @@ HEAD = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 Give `skblab sweep` one of these names instead of a file. `skblab sweep` alone prints this list.
 `--dry-run` prints the plan, and what a testbed cannot do of it.
 
-    ./skblab sweep first --exact      # three settings, in three minutes
+    ./skblab sweep first --exact      # three settings, in two minutes
     ./skblab sweep quick --dry-run
 
 Times are estimates, without the kernel that the first run builds.

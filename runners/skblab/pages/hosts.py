@@ -38,8 +38,8 @@ You log in to both machines as root without a password. Both have `ip`, `tc`, `e
 skblab installs nothing.
 
 Take ports that nothing else uses. skblab refuses a port that has an address, a route, a qdisc of
-its own, or a device upon it such as a VLAN, or that is part of a bridge: a change of namespace
-would take these.
+its own, or a device on top of it such as a VLAN, or that is part of a bridge: a port loses these
+when it changes its namespace.
 
 ## What skblab does to them
 

@@ -89,7 +89,8 @@ class Repeats(_Part):
         Field(
             gt=0,
             lt=1,
-            description="half of each interval (by the blocks' scatter) over its mean, to end at",
+            description="end once half of each interval is at most this share of its mean "
+            "(by the blocks' scatter)",
         ),
     ] = None
     budget_minutes: Annotated[

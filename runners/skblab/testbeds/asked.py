@@ -44,7 +44,7 @@ class _Part(BaseModel):
 
 
 class Needs(_Part):
-    """What a testbed has to have; one that has not says so before the run."""
+    """What the testbed must have. skblab says before the run if it does not."""
 
     queues: Annotated[int, Field(ge=1, description="receive queues of each NIC")] = 1
     cpus: Annotated[int, Field(ge=1, description="CPUs of the device under test")] = 1
@@ -52,7 +52,7 @@ class Needs(_Part):
 
 
 class Traffic(_Part):
-    """What is sent: every combination is measured."""
+    """What is sent. skblab measures every combination of these values."""
 
     family: Annotated[tuple[Literal[4, 6], ...], Field(description="IPv4, IPv6")] = (4,)
     frame: Annotated[

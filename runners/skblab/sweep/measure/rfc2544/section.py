@@ -14,7 +14,7 @@ TESTS = ("latency", "frame_loss", "burst", "recovery")
 
 
 class Rfc2544(Section):
-    """RFC 2544's other tests, at the strict rate that was found; those whose seconds are given.
+    """RFC 2544's other tests, at the strict rate that was found, if their seconds are given.
 
     The RFC's own: streams of 120 s for latency, trials of 60 s for loss and recovery. `burst` is
     back-to-back, whose longest burst that is tried takes `burst_seconds`.
