@@ -250,8 +250,8 @@ def test_a_share_of_no_late_packets_is_no_number() -> None:
     found = difference({0: 0.0, 1: 0.0}, {0: 0.1, 1: 0.2})
     assert found is not None
     late = Comparison("latency", "late", "1", "baseline", (Change("other", found),))
-    [row] = rows([late], ())
-    assert (row.share, row.of) == (None, 0.0)
+    [row] = rows([late], {})
+    assert (row.share, row.of, row.identical) == (None, 0.0, None)
     assert row.effect == pytest.approx(0.15)
 
 

@@ -6,10 +6,10 @@ It is made of the other tables whenever a report is, and skblab reads it nowhere
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
-from skblab_analysis.base.certainty import Change
+from skblab_analysis.base.certainty import AGAIN, Change
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Row, Stored, Text
 from skblab_analysis.base.whole import Whole
@@ -93,10 +93,11 @@ class ComparisonRow(Row):
         ),
     ]
     identical: Annotated[
-        bool,
+        bool | None,
         Column(
             NO_UNIT,
-            "Whether the setting is the baseline's own state, by the readings of `settings`.",
+            "Whether the setting is the baseline's own state, by the readings of `settings`; null: "
+            "not known, for one of the baseline's or the setting's own is missing.",
         ),
     ]
 
@@ -112,16 +113,17 @@ DERIVED = (
 [COMPARISON] = DERIVED
 
 
-def rows(found: Iterable[Comparison], identical: Collection[str]) -> list[ComparisonRow]:
-    """Return a row for each difference; `identical` are settings that are the baseline's state."""
+def rows(found: Iterable[Comparison], alike: Mapping[str, bool | None]) -> list[ComparisonRow]:
+    """Return a row for each difference; `alike` says which settings are the baseline's state."""
     return [
-        _row(comparison, change, change.setting in identical)
+        # The baseline under another name is no setting of its own.
+        _row(comparison, change, True if change.setting == AGAIN else alike.get(change.setting))
         for comparison in found
         for change in comparison.changes
     ]
 
 
-def _row(one: Comparison, change: Change, identical: bool) -> ComparisonRow:
+def _row(one: Comparison, change: Change, identical: bool | None) -> ComparisonRow:
     found = change.difference
     return ComparisonRow(
         measure=one.measure,
