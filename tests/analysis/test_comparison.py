@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -31,6 +32,12 @@ COST = Wording(
     worst="Biggest cost",
     whole=" of the path",
 )
+WITH_TESTER = replace(
+    COST,
+    better=("save", "{} of path and tester"),
+    worse=("cost", "{} of path and tester"),
+    whole=" of path and tester",
+)
 BASE = 2000.0
 # A block's share of what blocks scatter by.
 SCATTER = (0.0, -0.4, 0.4)
@@ -43,8 +50,12 @@ def compared(
     scatter: float = 1.0,
     measure: str = "instructions",
     traffic: str = "",
+    tester: bool = True,
 ) -> Comparison:
-    """Return settings that differ by these parts of a path of 1000, in instructions."""
+    """Return settings that differ by these parts of a path of 1000, in instructions.
+
+    Without a tester, shares are of all that was counted, which is twice that.
+    """
     noise = [scatter * part for part in SCATTER[:blocks]]
     first = {block: BASE + more for block, more in enumerate(noise)}
     changes = []
@@ -59,9 +70,9 @@ def compared(
         unit="instructions/packet",
         baseline="baseline",
         changes=tuple(changes),
-        wording=COST,
+        wording=COST if tester else WITH_TESTER,
         traffic=traffic,
-        path=1000.0,
+        path=1000.0 if tester else None,
     )
 
 
@@ -147,6 +158,39 @@ def test_only_one_traffic_is_unreliable() -> None:
     )
     assert found[0] == ("Nothing can be told with IPv4: the baseline differed from itself by 46 %.")
     assert found[1].startswith("Biggest cost: other, +200.0") and "(IPv6)" in found[1]
+
+
+def test_what_is_of_the_path_is_counted_apart_from_what_is_of_path_and_tester() -> None:
+    """The tester was not measured with one traffic: its percentages are of another whole."""
+    shares = {AGAIN: 0.0, "large": 0.3, "half": 0.1, "less": -0.2, "none": 0.0}
+    twice = {name: 2.2 * share for name, share in shares.items()}
+    found = told_of(compared(shares, traffic="IPv4"), compared(twice, traffic="IPv6", tester=False))
+    assert [line.partition(" ±")[0] for line in found[:2]] == [
+        "Biggest cost: large, +300.0",
+        "Biggest saving: less, −200.0",
+    ]
+    assert all(line.endswith(" of the path) (IPv4).") for line in found[:2])
+    assert found[2] == (
+        "2 of 4 settings cost over 1 % of the path; 1 of 4 saves over 1 % of the path with IPv4."
+    )
+    assert [line.partition(" ±")[0] for line in found[3:5]] == [
+        "Biggest cost: large, +660.0",
+        "Biggest saving: less, −440.0",
+    ]
+    assert all(line.endswith(" of path and tester) (IPv6).") for line in found[3:5])
+    assert found[5] == (
+        "2 of 4 settings cost over 1 % of path and tester; 1 of 4 saves over 1 % of path and "
+        "tester with IPv6."
+    )
+    for line, traffic, whole in zip(
+        found[6:], ("IPv4", "IPv6"), ("the path", "path and tester"), strict=True
+    ):
+        assert line.startswith(f"Not significant with {traffic}: none (smallest detectable ")
+        assert line.endswith(f" of {whole}).")
+    # 66 % more of the path than 33 % of path and tester: they cannot be compared.
+    assert plain([str(told.headline([compared(shares), compared(twice, tester=False)]))]) == [
+        "large costs 30.0 % of the path; less saves 20.0 % of the path"
+    ]
 
 
 def test_of_one_block_the_largest_is_told_with_its_doubt() -> None:
