@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
 from rich.table import Table
 
 from skblab_analysis.base import told
@@ -17,7 +16,6 @@ from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.tables import named, titled
-from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import (
     NARROW_SPACE,
     joined,
@@ -177,7 +175,7 @@ def sentences(run: Run) -> list[str]:
     found = of(run)
     said = [sentence for summary in found for sentence in _of_traffic(run, summary)]
     said += alarms_text("throughput", false_alarms(found))
-    return [*said, *_confirmed(run), *_ended(run)]
+    return [*said, *_confirmed(run)]
 
 
 def unseen(run: Run) -> list[str]:
@@ -291,18 +289,6 @@ def _confirmed(run: Run) -> list[str]:
     said = f"{held} of {len(tried)} strict rates held in a trial of {seconds:g} s"
     short = f"; RFC 2544 asks for {FULL_SECONDS:g} s" if seconds < FULL_SECONDS else ""
     return [f"{said}{short}."]
-
-
-class _Enough(BaseModel):
-    """What the journal says when no more blocks are needed."""
-
-    blocks: Whole
-    reason: str
-
-
-def _ended(run: Run) -> list[str]:
-    ends = [event.told(_Enough) for event in run.journal if event.event == "enough"]
-    return [f"The run ended after {end.blocks} blocks: {end.reason}." for end in ends]
 
 
 def _has(names: Sequence[str]) -> str:
