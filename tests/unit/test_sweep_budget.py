@@ -133,9 +133,27 @@ def test_a_budget_without_room_for_a_block_is_refused(
 
 @pytest.mark.parametrize("exact", [False, True], ids=["timed", "exact"])
 @pytest.mark.parametrize("file", sorted(SHIPPED.glob("*.toml")), ids=lambda file: file.stem)
-def test_a_shipped_experiment_fits_in_its_budget(file: Path, exact: bool) -> None:
+def test_a_shipped_experiment_has_a_budget_that_it_fits_in(file: Path, exact: bool) -> None:
     found = make_plan(read(str(file)), exact=exact)
-    assert fitting(found, 1) == found.experiment.repeats.most
+    repeats = found.experiment.repeats
+    # Hours at most, and minutes for a first look.
+    most = 10 if file.stem in ("first", "quick") else 8 * 60
+    assert repeats.budget_minutes is not None and repeats.budget_minutes <= most
+    assert fitting(found, 1) >= repeats.least
+    if file.stem != "realtime":
+        # A machine that takes half as long again has all of it, too.
+        assert 1.5 * found.seconds() <= 60 * repeats.budget_minutes
+        assert fitting(found, 1) == repeats.most
+
+
+def test_a_dry_run_of_the_longest_experiment_says_what_its_budget_cuts() -> None:
+    said = CliRunner().invoke(app, ["sweep", "realtime", "--dry-run"]).stdout
+    assert re.search(
+        r"(?m)^8 of 15 blocks fit in the budget of 480 min \(about 7\.\d h\)\. "
+        r"Blocks 9 to 15 are not measured: ",
+        said,
+    )
+    assert " for all blocks\n" in said
 
 
 def test_the_experiment_of_the_pages_fits_in_its_budget(tmp_path: Path) -> None:
