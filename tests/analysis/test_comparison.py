@@ -16,7 +16,7 @@ from test_report import fake_gnuplot
 
 from skblab_analysis.base import told, words
 from skblab_analysis.base.certainty import AGAIN, Change, difference
-from skblab_analysis.base.comparison import Comparison, Wording
+from skblab_analysis.base.comparison import Comparison, Measure, Wording
 from skblab_analysis.comparison.rows import COMPARISON, rows
 from skblab_analysis.load import load
 from skblab_analysis.report import findings
@@ -48,7 +48,7 @@ def compared(
     *,
     blocks: int = 3,
     scatter: float = 1.0,
-    measure: str = "instructions",
+    measure: Measure = "instructions",
     traffic: str = "",
     tester: bool = True,
 ) -> Comparison:
@@ -66,7 +66,7 @@ def compared(
         changes.append(Change(setting, found))
     return Comparison(
         measure=measure,
-        figure="instructions",
+        figure="path" if tester else "path and tester",
         unit="instructions/packet",
         baseline="baseline",
         changes=tuple(changes),
@@ -205,7 +205,7 @@ def test_of_one_block_the_largest_is_told_with_its_doubt() -> None:
 def test_several_measures_have_a_line_each() -> None:
     found = told_of(
         compared({"other": 0.2, "less": -0.3}),
-        compared({"other": 0.1, "less": 0.0}, measure="others"),
+        compared({"other": 0.1, "less": 0.0}, measure="cpu"),
         identical=("same",),
     )
     assert found[0].startswith("Instructions: biggest saving: less, −300.0")
@@ -264,7 +264,8 @@ def test_every_difference_of_a_report_is_in_the_table(tmp_path: Path) -> None:
     found = arrow.to_pylist()
     # Each goal has each setting but the baseline.
     assert len(found) == 3 * (len(searches.RATES) - 1)
-    [row] = [row for row in found if (row["figure"], row["setting"]) == ("strict", "NAPI threads")]
+    assert {row["figure"] for row in found} == {"throughput"}
+    [row] = [row for row in found if (row["part"], row["setting"]) == ("strict", "NAPI threads")]
     assert row["share"] == pytest.approx(0.05, abs=0.001)
     assert row["effect"] == pytest.approx(4033, abs=10) and row["unit"] == "packets/s"
     assert row["of"] + row["effect"] == pytest.approx(84_830, abs=10)
@@ -280,11 +281,11 @@ def test_instructions_have_their_share_of_the_path(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, 2_000)
     build_report(path, fake_gnuplot)
     [row] = pq.read_table(path / "comparison.parquet").to_pylist()
-    assert (row["measure"], row["setting"], row["baseline"]) == (
-        "instructions",
-        "rp_filter=1",
-        "rp_filter=0",
+    assert (row["measure"], row["figure"], row["setting"], row["baseline"]) == (
+        *("instructions", "path"),
+        *("rp_filter=1", "rp_filter=0"),
     )
+    assert row["share"] == pytest.approx(row["effect"] / row["of"])
     assert row["share_with_tester"] == pytest.approx(350.6 / 7627, rel=0.01)
     assert row["share"] == pytest.approx(350.6 / 4212, rel=0.01)
     assert row["noise_unit"] == row["unit"] == "instructions/packet"

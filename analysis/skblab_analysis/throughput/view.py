@@ -23,7 +23,7 @@ from skblab_analysis.base.words import (
     small_share,
     spaced,
 )
-from skblab_analysis.formats.summary import Compared, Figure
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.cells import rows
 from skblab_analysis.throughput.picture import picture
@@ -135,7 +135,8 @@ def compared(run: Run) -> list[Comparison]:
     return [
         Comparison(
             measure="throughput",
-            figure=goal.goal,
+            figure="throughput",
+            part=goal.goal,
             unit="packets/s",
             baseline=goal.baseline,
             changes=goal.changes,
@@ -298,7 +299,6 @@ def _has(names: Sequence[str]) -> str:
 def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
     for goal in summary.goals:
         for rate in (*goal.rates, *goal.testers):
-            change = goal.change(rate.setting) if rate in goal.rates else None
             yield Figure(
                 measure="throughput",
                 figure="throughput",
@@ -309,7 +309,6 @@ def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
                 value=rate.interval.mean if rate.interval else None,
                 half=rate.interval.half if rate.interval else None,
                 blocks=len(rate.blocks),
-                difference=Compared.of(change.difference) if change else None,
             )
 
 
