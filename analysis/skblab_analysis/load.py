@@ -68,9 +68,14 @@ class Run:
         return self.rows(SettingRow)
 
     @cached_property
-    def identical(self) -> frozenset[str]:
-        """The settings that are the baseline's own state, as far as knobs were read."""
+    def alike(self) -> Mapping[str, bool | None]:
+        """By setting, whether it is the baseline's own state; None, or not there: not known."""
         return identical(self.settings, self.trials, self.document.plan.baseline)
+
+    @property
+    def identical(self) -> frozenset[str]:
+        """The settings that are known to be the baseline's own state."""
+        return frozenset(setting for setting, same in self.alike.items() if same)
 
     def ledgers(self, clock: Clock = "wall") -> list[Ledger]:
         """Return the ledgers of a clock, one for each trial that has one and is of no sweep.

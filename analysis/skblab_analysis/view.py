@@ -62,7 +62,7 @@ class View:
     sentences  the findings
     unseen     what could not be seen, in sentences
     best       settings to advise, the best of each traffic
-    figures    of the tables, for scripts
+    figures    of the tables, for scripts; their differences are those of `compared`
     """
 
     tables: Callable[[Run], Sequence[Table]] = _none

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from test_report import fake_gnuplot
 
 from skblab_analysis.base import told, words
 from skblab_analysis.base.certainty import AGAIN, Change, difference
-from skblab_analysis.base.comparison import Comparison, Wording
+from skblab_analysis.base.comparison import Comparison, Measure, Wording
 from skblab_analysis.comparison.rows import COMPARISON, rows
 from skblab_analysis.load import load
 from skblab_analysis.report import findings
@@ -31,6 +32,12 @@ COST = Wording(
     worst="Biggest cost",
     whole=" of the path",
 )
+WITH_TESTER = replace(
+    COST,
+    better=("save", "{} of path and tester"),
+    worse=("cost", "{} of path and tester"),
+    whole=" of path and tester",
+)
 BASE = 2000.0
 # A block's share of what blocks scatter by.
 SCATTER = (0.0, -0.4, 0.4)
@@ -41,10 +48,14 @@ def compared(
     *,
     blocks: int = 3,
     scatter: float = 1.0,
-    measure: str = "instructions",
+    measure: Measure = "instructions",
     traffic: str = "",
+    tester: bool = True,
 ) -> Comparison:
-    """Return settings that differ by these parts of a path of 1000, in instructions."""
+    """Return settings that differ by these parts of a path of 1000, in instructions.
+
+    Without a tester, shares are of all that was counted, which is twice that.
+    """
     noise = [scatter * part for part in SCATTER[:blocks]]
     first = {block: BASE + more for block, more in enumerate(noise)}
     changes = []
@@ -55,13 +66,13 @@ def compared(
         changes.append(Change(setting, found))
     return Comparison(
         measure=measure,
-        figure="instructions",
+        figure="path" if tester else "path and tester",
         unit="instructions/packet",
         baseline="baseline",
         changes=tuple(changes),
-        wording=COST,
+        wording=COST if tester else WITH_TESTER,
         traffic=traffic,
-        path=1000.0,
+        path=1000.0 if tester else None,
     )
 
 
@@ -149,6 +160,39 @@ def test_only_one_traffic_is_unreliable() -> None:
     assert found[1].startswith("Biggest cost: other, +200.0") and "(IPv6)" in found[1]
 
 
+def test_what_is_of_the_path_is_counted_apart_from_what_is_of_path_and_tester() -> None:
+    """The tester was not measured with one traffic: its percentages are of another whole."""
+    shares = {AGAIN: 0.0, "large": 0.3, "half": 0.1, "less": -0.2, "none": 0.0}
+    twice = {name: 2.2 * share for name, share in shares.items()}
+    found = told_of(compared(shares, traffic="IPv4"), compared(twice, traffic="IPv6", tester=False))
+    assert [line.partition(" ±")[0] for line in found[:2]] == [
+        "Biggest cost: large, +300.0",
+        "Biggest saving: less, −200.0",
+    ]
+    assert all(line.endswith(" of the path) (IPv4).") for line in found[:2])
+    assert found[2] == (
+        "2 of 4 settings cost over 1 % of the path; 1 of 4 saves over 1 % of the path with IPv4."
+    )
+    assert [line.partition(" ±")[0] for line in found[3:5]] == [
+        "Biggest cost: large, +660.0",
+        "Biggest saving: less, −440.0",
+    ]
+    assert all(line.endswith(" of path and tester) (IPv6).") for line in found[3:5])
+    assert found[5] == (
+        "2 of 4 settings cost over 1 % of path and tester; 1 of 4 saves over 1 % of path and "
+        "tester with IPv6."
+    )
+    for line, traffic, whole in zip(
+        found[6:], ("IPv4", "IPv6"), ("the path", "path and tester"), strict=True
+    ):
+        assert line.startswith(f"Not significant with {traffic}: none (smallest detectable ")
+        assert line.endswith(f" of {whole}).")
+    # 66 % more of the path than 33 % of path and tester: they cannot be compared.
+    assert plain([str(told.headline([compared(shares), compared(twice, tester=False)]))]) == [
+        "large costs 30.0 % of the path; less saves 20.0 % of the path"
+    ]
+
+
 def test_of_one_block_the_largest_is_told_with_its_doubt() -> None:
     found = compared({"other": 0.2, "less": -0.3}, blocks=1)
     assert plain([str(told.headline([found], doubt="one block"))]) == [
@@ -161,7 +205,7 @@ def test_of_one_block_the_largest_is_told_with_its_doubt() -> None:
 def test_several_measures_have_a_line_each() -> None:
     found = told_of(
         compared({"other": 0.2, "less": -0.3}),
-        compared({"other": 0.1, "less": 0.0}, measure="others"),
+        compared({"other": 0.1, "less": 0.0}, measure="cpu"),
         identical=("same",),
     )
     assert found[0].startswith("Instructions: biggest saving: less, −300.0")
@@ -220,7 +264,8 @@ def test_every_difference_of_a_report_is_in_the_table(tmp_path: Path) -> None:
     found = arrow.to_pylist()
     # Each goal has each setting but the baseline.
     assert len(found) == 3 * (len(searches.RATES) - 1)
-    [row] = [row for row in found if (row["figure"], row["setting"]) == ("strict", "NAPI threads")]
+    assert {row["figure"] for row in found} == {"throughput"}
+    [row] = [row for row in found if (row["part"], row["setting"]) == ("strict", "NAPI threads")]
     assert row["share"] == pytest.approx(0.05, abs=0.001)
     assert row["effect"] == pytest.approx(4033, abs=10) and row["unit"] == "packets/s"
     assert row["of"] + row["effect"] == pytest.approx(84_830, abs=10)
@@ -236,11 +281,11 @@ def test_instructions_have_their_share_of_the_path(tmp_path: Path) -> None:
     path = synthetic_run.finished_run(tmp_path, 2_000)
     build_report(path, fake_gnuplot)
     [row] = pq.read_table(path / "comparison.parquet").to_pylist()
-    assert (row["measure"], row["setting"], row["baseline"]) == (
-        "instructions",
-        "rp_filter=1",
-        "rp_filter=0",
+    assert (row["measure"], row["figure"], row["setting"], row["baseline"]) == (
+        *("instructions", "path"),
+        *("rp_filter=1", "rp_filter=0"),
     )
+    assert row["share"] == pytest.approx(row["effect"] / row["of"])
     assert row["share_with_tester"] == pytest.approx(350.6 / 7627, rel=0.01)
     assert row["share"] == pytest.approx(350.6 / 4212, rel=0.01)
     assert row["noise_unit"] == row["unit"] == "instructions/packet"
@@ -250,8 +295,8 @@ def test_a_share_of_no_late_packets_is_no_number() -> None:
     found = difference({0: 0.0, 1: 0.0}, {0: 0.1, 1: 0.2})
     assert found is not None
     late = Comparison("latency", "late", "1", "baseline", (Change("other", found),))
-    [row] = rows([late], ())
-    assert (row.share, row.of) == (None, 0.0)
+    [row] = rows([late], {})
+    assert (row.share, row.of, row.identical) == (None, 0.0, None)
     assert row.effect == pytest.approx(0.15)
 
 

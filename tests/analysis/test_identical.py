@@ -10,6 +10,7 @@ import pytest
 import searches
 import synthetic_run
 
+from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.rows import LONGEST_TEXT
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
@@ -68,21 +69,57 @@ def test_a_run_without_readings_marks_nothing(tmp_path: Path) -> None:
     assert load(searches.finished_run(tmp_path)).identical == frozenset()
 
 
+@pytest.mark.parametrize("of_baseline", ["none", "invalid"])
+def test_where_the_baseline_was_not_read_it_is_not_known(of_baseline: str) -> None:
+    """In the second block the baseline has no good trial: what was there before is not its own."""
+    made = [("baseline", 0, "0"), ("one", 0, "1"), ("zero", 0, "0"), ("three", 0, "3")]
+    made += [("baseline", 1, "0"), ("one", 1, "1"), ("zero", 1, "0"), ("three", 1, "0")]
+    trials = [
+        TrialRow.model_validate(
+            {
+                **{"trial": trial, "clock": "wall", "setting": setting, "block": block},
+                "state": "invalid" if (setting, block) == ("baseline", 1) else "good",
+            }
+        )
+        for trial, (setting, block, _) in enumerate(made)
+    ]
+    readings = [
+        read_back(value, "1").row(trial)
+        for trial, (setting, block, value) in enumerate(made)
+        if of_baseline == "invalid" or (setting, block) != ("baseline", 1)
+    ]
+    assert identical(readings, trials, "baseline") == {"one": False, "zero": None, "three": False}
+    # Of the second block alone nothing is known, whatever was there before.
+    assert identical([row for row in readings if row.trial > 4], trials, "baseline") == {
+        **{"one": None, "zero": None, "three": None}
+    }
+
+
+def test_the_baseline_under_its_other_name_tells_which_knobs_it_sets() -> None:
+    """The baseline's own reading is missing, and what was there before is not the baseline's."""
+    trials = [
+        TrialRow(trial=trial, clock="wall", setting=setting)
+        for trial, setting in enumerate(("baseline", "one", AGAIN))
+    ]
+    readings = [read_back("1", "1").row(1), read_back("0", "1").row(2)]
+    assert identical(readings, trials, "baseline") == {"one": None}
+
+
 @pytest.mark.parametrize(
     ("text", "boot", "state", "same"),
     [
-        ("1", "", "good", True),
+        ("1", "", "good", {"other": True}),
         # Of another kernel, whatever its knobs are.
-        ("1", "kernel=rt", "good", False),
+        ("1", "kernel=rt", "good", {"other": False}),
         # It tells nothing of the setting.
-        ("1", "", "invalid", False),
+        ("1", "", "invalid", {}),
         # The end of what is longer is not stored.
-        ("1" * (LONGEST_TEXT - 1), "", "good", True),
-        ("1" * LONGEST_TEXT, "", "good", False),
+        ("1" * (LONGEST_TEXT - 1), "", "good", {"other": True}),
+        ("1" * LONGEST_TEXT, "", "good", {"other": None}),
     ],
 )
 def test_only_what_is_known_to_be_alike_is_identical(
-    text: str, boot: str, state: str, same: bool
+    text: str, boot: str, state: str, same: dict[str, bool | None]
 ) -> None:
     trials = [
         TrialRow(trial=0, clock="wall", setting="baseline"),
@@ -91,5 +128,5 @@ def test_only_what_is_known_to_be_alike_is_identical(
         ),
     ]
     readings = [read_back(text, text).row(trial) for trial in range(2)]
-    assert identical(readings, trials, "baseline") == ({"other"} if same else set())
-    assert identical(readings, trials, None) == set()
+    assert identical(readings, trials, "baseline") == same
+    assert True not in identical(readings, trials, None).values()

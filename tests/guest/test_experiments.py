@@ -28,6 +28,7 @@ def small(text: str, full: bool) -> str:
         (r"^(seconds|confirm_seconds|warm_up_seconds) = .*", r"\1 = 0.5"),
         (r"^(least|most|trials) = .*", r"\1 = 1"),
         (r"^width = .*", "width = 0.5"),
+        (r"^budget_minutes = .*\n", ""),
         (r"^goals = .*", 'goals = ["ndr"]'),
         (r"^rates = .*", "rates = [200]"),
         (r"^(frame|flows|destinations) = \[([^],]*),.*", r"\1 = [\2]"),

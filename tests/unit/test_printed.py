@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
+import pyarrow.parquet as pq
 import pytest
 import schema_checks
 import searches
@@ -19,6 +20,7 @@ import test_cpu
 import test_latency
 import test_layering
 from test_probe_medians import measured
+from test_report import fake_gnuplot
 from test_soak import _report
 
 from conftest import TREE, Skblab
@@ -42,6 +44,7 @@ from skblab.selftests import compare, tree
 from skblab.selftests.guestrun import Outcome
 from skblab.selftests.ktap import Case, Result
 from skblab.soak import verdict
+from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.exact.summary import of as exact_of
 from skblab_analysis.formats.bench import BenchDocument, Row
 from skblab_analysis.formats.functions import Function, FunctionsDocument
@@ -49,9 +52,12 @@ from skblab_analysis.formats.run import Plan
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import load
 from skblab_analysis.report import summary, terminal
+from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
 EXAMPLE = TREE / "results-schema/example"
+# What a figure has beside its name and its difference; blocks of the difference are its own.
+OF_FIGURES_ALONE = {"value", "half", "blocks", "difference"}
 EVERYTHING = [one for one in commands() if not one.group]
 Json = dict[str, Any]
 
@@ -329,7 +335,7 @@ def test_settings_are_compared(tmp_path: Path) -> None:
         if figure.difference is not None
     }
     assert compared == {
-        *(("exact", "path"), ("exact", "path and tester"), ("throughput", "throughput")),
+        *(("instructions", "path"), ("throughput", "throughput")),
         *(("latency", "p99"), ("latency", "late"), ("latency", "lost")),
         *(("cpu", "busy"), ("layers", "mean")),
     }
@@ -344,11 +350,39 @@ def test_a_share_is_of_the_path_alone(tmp_path: Path) -> None:
     [figure] = [
         figure
         for figure in summary.of_run(folder).figures
-        if (figure.measure, figure.figure, figure.setting) == ("exact", "path", change.setting)
+        if (figure.figure, figure.setting) == ("path", change.setting)
     ]
     assert figure.difference is not None and figure.difference.share is not None
     assert figure.difference.effect == change.difference.effect
+    assert figure.difference.of == path
     assert figure.difference.share == pytest.approx(change.difference.effect / path)
+
+
+def test_a_difference_is_the_same_in_the_document_and_in_the_table(tmp_path: Path) -> None:
+    """Of all measures: each row of comparison.parquet is one figure, by the same names."""
+    for name, folder in runs(tmp_path).items():
+        build_report(folder, fake_gnuplot)
+        rows = pq.read_table(folder / "comparison.parquet").to_pylist()
+        document = json.loads(summary.of_run(folder).model_dump_json(by_alias=True))
+        figures = [
+            {key: value for key, value in figure.items() if key not in OF_FIGURES_ALONE}
+            | figure["difference"]
+            for figure in document["figures"]
+            if figure["difference"] is not None
+        ]
+        assert len(figures) == len(rows) > 0, name
+        assert all(figure in rows for figure in figures), name
+        keys = [figure.key for figure in summary.of_run(folder).figures]
+        assert len(set(keys)) == len(keys), name
+
+
+def test_the_schema_says_what_the_columns_say() -> None:
+    file = schema_checks.FOLDER / "summary.schema.json"
+    parts = json.loads(file.read_text())["$defs"]
+    said = parts["Figure"]["properties"] | parts["Compared"]["properties"]
+    for column in COMPARISON.columns:
+        assert said[column.name]["description"] == column.about
+        assert said[column.name].get("unit", "") == column.unit
 
 
 def test_a_rate_differs_in_packets_a_second(tmp_path: Path) -> None:
@@ -393,7 +427,7 @@ def test_sweep_and_resume(
     """Of a finished run: what it prints, and nothing else on standard output."""
     folder = SimpleNamespace(path=searches.finished_run(tmp_path))
     module = "skblab.commands.sweep"
-    monkeypatch.setattr(f"{module}.budget.told", lambda _: ())
+    monkeypatch.setattr(f"{module}.budget.told", lambda *_: ())
     monkeypatch.setattr(f"{module}.Request.begin", lambda _: (None, folder))
     monkeypatch.setattr(f"{module}.unfinished", lambda _: (None, folder))
     monkeypatch.setattr(f"{module}.session.run", lambda *_, **__: None)
@@ -415,7 +449,7 @@ def test_demo(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr("skblab.commands.demo.gnuplot", lambda _: None)
     monkeypatch.setattr("skblab.commands.demo.build_report", no_report)
     found = check(skblab_here("demo", "--json"), "demo")
-    assert {figure["measure"] for figure in found["figures"]} == {"exact", "layers"}
+    assert {figure["measure"] for figure in found["figures"]} == {"instructions", "layers"}
     assert "Where the time went" in skblab_here("demo").stdout
 
 

@@ -14,6 +14,8 @@ from skblab.cli import app
 from skblab.knobs.naming import PAGE, unknown
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
+from skblab.sweep.budget import fitting
+from skblab.sweep.measure.exact import AT_ONCE
 from skblab.sweep.request import SHIPPED, make_plan, read
 from skblab.sweep.shipped import FIRST, shipped
 from skblab_analysis.base.errors import UsageError
@@ -57,7 +59,7 @@ def test_the_experiments_are_listed(options: list[str]) -> None:
     assert sorted(names) == sorted(file.stem for file in SHIPPED.glob("*.toml"))
     assert names[0] == FIRST
     [realtime] = [line for line in done.stdout.splitlines() if line.startswith("realtime")]
-    assert re.search(r"under load\? +23 +– +\d+ days +virtio hosts", realtime)
+    assert re.search(r"under load\? +23 +– +7\.\d h +virtio hosts", realtime)
     assert f"./skblab sweep {FIRST} --exact" in done.stdout
 
 
@@ -65,8 +67,11 @@ def test_the_list_has_what_plans_say() -> None:
     for one in shipped():
         found = read(one.name)
         assert one.question == found.question
-        assert one.timed == make_plan(found, exact=False).seconds()
-        assert one.exact in (None, make_plan(found, exact=True).seconds())
+        timed, exact = (make_plan(found, exact=counts) for counts in (False, True))
+        # Of what its budget leaves.
+        assert one.timed == timed.seconds(fitting(timed, 1))
+        assert one.timed <= 60 * (found.repeats.budget_minutes or 0)
+        assert one.exact in (None, exact.seconds(at_once=AT_ONCE))
     assert {one.name for one in shipped() if one.exact is None} == {
         "queues-and-affinity",
         "realtime",

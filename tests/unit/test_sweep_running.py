@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import threading
 from collections import Counter
@@ -16,6 +17,7 @@ from typing import Any, cast
 import pytest
 import searches
 import synthetic_run
+from rich.console import Console as Terminal
 
 from retries import no_retries
 from skblab.knobs.applying import NotPutBackError, Undo, applying
@@ -25,7 +27,7 @@ from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.console import Console, Finding, Kind
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import Bind, LabRoot
-from skblab.lab.reporter import Reporter
+from skblab.lab.reporter import Reporter, Update
 from skblab.machine.device import Machine
 from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport, TransportError
@@ -168,11 +170,35 @@ def have_guests(
     monkeypatch.setattr(machines, "describe_guest", lambda guest: GUEST)
 
 
-def run(method: Method, monkeypatch: pytest.MonkeyPatch, begins: str = "", ends: str = "") -> Run:
+@dataclass
+class Bar(Reporter):
+    """Keeps what its bar was shown: how much was done, of how much."""
+
+    quiet: bool = True
+    shown: list[tuple[float, float]] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def bar(self, title: str, total: float) -> Iterator[Update]:
+        self.shown.append((0, total))
+
+        def update(done: float, note: str = "", total: float | None = None) -> None:
+            self.shown.append((done, self.shown[-1][1] if total is None else total))
+
+        yield update
+
+
+def run(
+    method: Method,
+    monkeypatch: pytest.MonkeyPatch,
+    begins: str = "",
+    ends: str = "",
+    reporter: Reporter | None = None,
+) -> Run:
     have_guests(monkeypatch, method.console, begins, ends)
     path = method.folder.path
     progress = Progress.read(path)
-    made = Running(*(plan.make(EXPERIMENT), method, method.folder, Reporter(quiet=True), progress))
+    reporter = Reporter(quiet=True) if reporter is None else reporter
+    made = Running(plan.make(EXPERIMENT), method, method.folder, reporter, progress)
     kernels = cast(Any, {("stock", True): None})
     boots, root = Booting("stock", True, kernels), cast(LabRoot, None)
     made.run(Guests(NETNS, EXPERIMENT, method, boots, root, method.folder, Reporter(quiet=True)))
@@ -452,12 +478,56 @@ def test_what_a_boot_is_is_known_after_a_kill(
     }
 
 
+def budgeted(most: int, blocks: float) -> Experiment:
+    """Return what measures so many blocks, with a budget for fewer by the estimate."""
+    repeats = EXPERIMENT.repeats.model_copy(update={"least": most, "most": most})
+    found = EXPERIMENT.model_copy(update={"repeats": repeats})
+    minutes = blocks * plan.make(found).seconds(1) / 60
+    budget = repeats.model_copy(update={"budget_minutes": minutes})
+    return found.model_copy(update={"repeats": budget})
+
+
+@pytest.mark.parametrize(
+    ("ends", "totals"),
+    [
+        # Blocks are quicker than estimated: one comes after the other.
+        (None, [6, 9, 12]),
+        # They are slower: the second one does not begin.
+        (1, [6, 3]),
+        # As estimated.
+        (2, [6]),
+    ],
+)
+def test_the_bar_counts_no_blocks_that_the_budget_cuts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: int | None, totals: list[int]
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "EXPERIMENT", budgeted(4, 2.5))
+
+    class Budgeted(Method):
+        def enough(self, blocks: int) -> str | None:
+            return "the budget is spent" if blocks == ends else None
+
+    bar = Bar()
+    found = run(Budgeted(begin(tmp_path)), monkeypatch, reporter=bar)
+    assert list(dict.fromkeys(total for _, total in bar.shown)) == totals
+    # Of each block the tester, and the baseline twice.
+    assert len(found.trials) == 3 * (ends or 4) == bar.shown[-1][0]
+
+
+def test_a_bar_whose_total_changes_goes_on() -> None:
+    file = io.StringIO()
+    with Reporter(Terminal(file=file, highlight=False)).bar("searching", 10) as update:
+        update(5, total=5)
+    assert "searching: 100 % after 0 s" in file.getvalue()
+
+
 def test_a_block_that_was_let_in_is_measured_whole() -> None:
     """Its other boots ask while the first one comes up, and the budget is spent by then."""
     answers = iter([None, "the budget is spent"])
     running = SimpleNamespace(
         _enough=False,
         _let_in=set(),
+        _expected=set(),
         progress=SimpleNamespace(begun=lambda block: False),
         method=SimpleNamespace(enough=lambda block: next(answers)),
     )

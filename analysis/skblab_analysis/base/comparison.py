@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from skblab_analysis.base.certainty import AGAIN, Change, Difference
 from skblab_analysis.base.differences import difference_text, half_text
 from skblab_analysis.base.words import NARROW_SPACE, number, share, signed
+
+Measure = Literal["instructions", "throughput", "rfc2544", "latency", "cpu", "layers"]
+Unit = Literal[
+    "instructions/packet", "instructions", "ns/packet", "ns", "s", "packets/s", "packets", "1"
+]
 
 
 @dataclass(frozen=True)
@@ -36,19 +42,21 @@ class Wording:
 class Comparison:
     """What settings differ from `baseline` in one figure, of one traffic, at one rate (packets/s).
 
-    `unit` is that of the figure, and of each effect that is not relative. `path` is what shares are
+    `figure` and `part` name it, see `compared.py`. `unit` is that of the figure, and of each effect
+    that is not relative. `path` is what shares are
     of, in that unit: the baseline's path; None: they are of the baseline's figure. Without
     `wording` a summary leaves it out.
     """
 
-    measure: str
+    measure: Measure
     figure: str
-    unit: str
+    unit: Unit
     baseline: str
     changes: tuple[Change, ...]
     wording: Wording | None = None
     traffic: str = ""
     rate: int | None = None
+    part: str = ""
     path: float | None = None
     more_is_better: bool = False
 
@@ -68,7 +76,7 @@ class Comparison:
         rate = f"{number(self.rate)} packets/s" if self.rate else ""
         return ", ".join(filter(None, (self.traffic, rate)))
 
-    def part(self, difference: Difference, value: float) -> float | None:
+    def of_whole(self, difference: Difference, value: float) -> float | None:
         """Return a value of a difference (effect, end, detectable) as a part of the whole.
 
         None if the baseline's figure is 0.
@@ -80,12 +88,12 @@ class Comparison:
 
     def share(self, difference: Difference) -> float | None:
         """Return a difference as a part of the whole."""
-        return self.part(difference, difference.effect)
+        return self.of_whole(difference, difference.effect)
 
     def detectable(self, difference: Difference) -> float | None:
         """Return the smallest detectable difference as a part of the whole."""
         found = difference.detectable
-        return None if found is None else self.part(difference, found)
+        return None if found is None else self.of_whole(difference, found)
 
     def gain(self, difference: Difference) -> float:
         """Return by which part a setting is better than the baseline; below 0 if it is worse."""

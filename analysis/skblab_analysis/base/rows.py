@@ -8,8 +8,8 @@
 
 A field's annotation says what a value may be, null (`| None`) or one of a few (`Literal`) included;
 its Column says the unit and what it is. From that come the arrow schema, what is written, what is
-checked when it is read, and the column tables of results-schema/. A package's TABLES are part of
-every run folder once they stand in its rows.py.
+checked when it is read, the column tables of results-schema/, and the JSON Schema of a row that
+`--json` prints. A package's TABLES are part of every run folder once they stand in its rows.py.
 
 The unit and the sentence travel in the file, as the field metadata `unit` and `about`, and all
 units as the file's metadata `units`, for readers that see no field's. A unit of "by column `unit`"
@@ -30,10 +30,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    GetJsonSchemaHandler,
     StringConstraints,
     TypeAdapter,
     ValidationError,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from skblab_analysis.base.checked import RecordError, faults
 from skblab_analysis.base.errors import one_line
@@ -67,6 +70,13 @@ class Column:
     null: bool = False
     # What a value is checked by.
     values: Any = field(default=None, repr=False, compare=False)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Have the JSON Schema of a field say what its column says."""
+        said = {"description": self.about} | ({"unit": self.unit} if self.unit else {})
+        return handler(schema) | said
 
 
 class Row(BaseModel):

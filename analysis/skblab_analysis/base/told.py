@@ -66,14 +66,17 @@ def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
     good = [comparison for comparison in found if unreliable(comparison) is None]
     if found and not good:
         return _nothing(found, "").rstrip(".")
-    if effects := _extremes(good):
-        return "; ".join(
-            f"{effect.setting} {effect.of.phrase(effect.difference)}" for effect in effects
-        )
+    # What shares of different wholes are cannot be compared: the first whole has the headline.
+    for of_whole in _by_whole(good):
+        if effects := _extremes(of_whole):
+            return "; ".join(
+                f"{effect.setting} {effect.of.phrase(effect.difference)}" for effect in effects
+            )
     known = [change.difference.significant for comparison in good for change in comparison.others]
-    if doubt and None in known and (unknown := _unknown(good)):
-        largest = max(unknown, key=lambda one: abs(one.gain))
-        return f"{largest.setting} {largest.of.phrase(largest.difference)} ({doubt})"
+    for of_whole in _by_whole(good) if doubt else ():
+        if unknown := _unknown(of_whole):
+            largest = max(unknown, key=lambda effect: abs(effect.gain))
+            return f"{largest.setting} {largest.of.phrase(largest.difference)} ({doubt})"
     if known and None not in known:
         return f"No setting differs significantly from {good[0].baseline}"
     return None
@@ -96,17 +99,40 @@ def lines(
         good = [comparison for comparison in ours if unreliable(comparison) is None]
         if len(good) < len(ours):
             nothing.append(_nothing(ours, _of(ours, several)))
-        if several:
-            effects += _in_one_line(good, len(ours) > 1)
-        else:
-            effects += [*_each(good, len(ours) > 1), *_counted(good)]
-        rest += [*_distrusted(good, several), *_not_significant(good, several)]
+        by_whole = _by_whole(good)
+        for of_whole in by_whole:
+            # With which traffic it is so, where others have percentages of something else.
+            where = _where(of_whole) if len(by_whole) > 1 else ""
+            if several:
+                effects += _in_one_line(of_whole, len(ours) > 1)
+            else:
+                effects += [*_each(of_whole, len(ours) > 1), *_counted(of_whole, where)]
+            rest += _distrusted(of_whole, f"{_of(of_whole, several)}{where}")
+        rest += _not_significant(by_whole, several)
     return nothing, [*effects, *rest, *_identical(identical)]
+
+
+def _by_whole(found: Sequence[Comparison]) -> list[list[Comparison]]:
+    """Return comparisons with a wording apart by what their percentages are of.
+
+    Where one traffic has no tester, its percentages are of path and tester, and not of the path.
+    """
+    by_whole: dict[str, list[Comparison]] = {}
+    for comparison in found:
+        if comparison.wording is not None:
+            by_whole.setdefault(comparison.wording.whole, []).append(comparison)
+    return list(by_whole.values())
 
 
 def _of(found: Sequence[Comparison], several: bool) -> str:
     wording = found[0].wording
     return f" of {wording.what}" if several and wording else ""
+
+
+def _where(found: Sequence[Comparison]) -> str:
+    """Return with which traffic and rates comparisons are, if that is known."""
+    names = [comparison.where for comparison in found if comparison.where]
+    return f" with {joined(names)}" if names else ""
 
 
 def _nothing(found: Sequence[Comparison], of: str) -> str:
@@ -170,8 +196,8 @@ def _in_one_line(found: Sequence[Comparison], several: bool) -> list[str]:
     return [f"{wording.what[0].upper()}{wording.what[1:]}: {said}."]
 
 
-def _counted(found: Sequence[Comparison]) -> Iterator[str]:
-    """Yield how many settings are notably worse, and how many better."""
+def _counted(found: Sequence[Comparison], where: str) -> Iterator[str]:
+    """Yield how many settings are notably worse, and how many better; `where` stands behind."""
     settings = {change.setting for comparison in found for change in comparison.others}
     if len(settings) < COUNTED:
         return
@@ -190,14 +216,14 @@ def _counted(found: Sequence[Comparison]) -> Iterator[str]:
             phrase = rest.format(f"over {share(NOTABLE, 0)}")
             parts.append(f"{of} {_verb(verb, count)} {phrase}")
     if parts:
-        yield f"{'; '.join(parts)}."
+        yield f"{'; '.join(parts)}{where}."
 
 
 def _verb(verb: str, count: int) -> str:
     return f"{verb}s" if count == 1 else verb
 
 
-def _distrusted(found: Sequence[Comparison], several: bool) -> Iterator[str]:
+def _distrusted(found: Sequence[Comparison], of: str) -> Iterator[str]:
     """Yield that the baseline differed from itself, though some settings differ by more."""
     itself = [
         abs(comparison.gain(comparison.again))
@@ -206,44 +232,51 @@ def _distrusted(found: Sequence[Comparison], several: bool) -> Iterator[str]:
     ]
     if itself and max(itself) >= NOTABLE:
         yield (
-            f"The baseline differed from itself by {share(max(itself))}{_of(found, several)}: "
+            f"The baseline differed from itself by {share(max(itself))}{of}: "
             "distrust differences that are not far greater."
         )
 
 
-def _not_significant(found: Sequence[Comparison], several: bool) -> Iterator[str]:
-    """Yield in one line what is not significant, and in one of what that is not known."""
+def _not_significant(by_whole: Sequence[Sequence[Comparison]], several: bool) -> Iterator[str]:
+    """Yield in a line for each whole what is not significant, and in one of what is not known.
+
+    A setting that differs significantly in any comparison is in neither.
+    """
+    found = [comparison for of_whole in by_whole for comparison in of_whole]
     if not found:
         return
     settings = list(
         dict.fromkeys(change.setting for comparison in found for change in comparison.others)
     )
-    told = {change.setting for comparison in found for change in significant(comparison)}
-    tested = {
-        change.setting: None
-        for comparison in found
-        for change in comparison.others
-        if change.difference.significant is False and change.setting not in told
-    }
-    least = [
-        part
-        for comparison in found
-        for change in comparison.others
-        if change.setting in tested
-        and change.difference.significant is False
-        and (part := comparison.detectable(change.difference)) is not None
-    ]
-    if tested and least:
+    known = {change.setting for comparison in found for change in significant(comparison)}
+    for of_whole in by_whole:
+        insignificant = [
+            (change.setting, comparison.detectable(change.difference))
+            for comparison in of_whole
+            for change in comparison.others
+            if change.difference.significant is False and change.setting not in known
+        ]
+        least = [part for _, part in insignificant if part is not None]
+        if not least:
+            continue
         smallest = small_share(min(least))
         if small_share(max(least)) != smallest:
             smallest += f" to {small_share(max(least))}"
-        wording = found[0].wording
+        wording = of_whole[0].wording
         whole = wording.whole if wording else ""
+        where = _where(of_whole) if len(by_whole) > 1 else ""
+        names = list(dict.fromkeys(setting for setting, _ in insignificant))
         yield (
-            f"Not significant{_of(found, several)}: {_some(list(tested), len(settings))} "
+            f"Not significant{_of(found, several)}{where}: {_some(names, len(settings))} "
             f"(smallest detectable difference {smallest}{whole})."
         )
-    unknown = [name for name in settings if name not in told and name not in tested]
+    known |= {
+        change.setting
+        for comparison in found
+        for change in comparison.others
+        if change.difference.significant is False
+    }
+    unknown = [name for name in settings if name not in known]
     if unknown:
         whys = {
             change.difference.why

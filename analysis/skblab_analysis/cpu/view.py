@@ -34,7 +34,7 @@ from skblab_analysis.base.words import (
     share,
 )
 from skblab_analysis.cpu.summary import CpuSummary, Usage, false_alarms, of
-from skblab_analysis.formats.summary import Compared, Figure
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -203,20 +203,18 @@ def _best(run: Run) -> list[str]:
 
 
 def _figures(summary: CpuSummary) -> Iterator[Figure]:
-    """Yield CPU time of a packet; settings are compared by all of it, which is busy."""
+    """Yield CPU time of a packet."""
     for usage in summary.usages:
-        change = summary.change(usage.setting)
         for name in SHOWN:
             yield Figure(
                 measure="cpu",
                 figure=name,
-                unit="ns",
+                unit="ns/packet",
                 setting=usage.setting,
                 traffic=summary.traffic,
                 rate=summary.rate,
                 value=usage.per_packet(name),
                 blocks=len(usage.trials),
-                difference=Compared.of(change.difference) if change and name == "busy" else None,
             )
 
 

@@ -17,7 +17,7 @@ from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed, small_share
 from skblab_analysis.exact.picture import picture
 from skblab_analysis.exact.summary import SPREAD_LIMIT, Cost, ExactSummary, of
-from skblab_analysis.formats.summary import Compared, Figure
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -146,7 +146,7 @@ def compared(run: Run) -> list[Comparison]:
     return [
         Comparison(
             measure="instructions",
-            figure="instructions",
+            figure="path" if exact.of_path else "path and tester",
             unit="instructions/packet",
             baseline=exact.baseline.setting,
             changes=exact.differences,
@@ -235,26 +235,24 @@ def _unseen(exact: ExactSummary) -> Iterator[str]:
 
 def _data(exact: ExactSummary) -> Iterator[Figure]:
     """Yield what a packet costs on the path and tester together, then on the path alone."""
-    baseline = exact.path(exact.baseline)
-    compared = {
-        change.setting: Compared.of(change.difference, baseline or 0.0)
-        for change in exact.differences
-    }
-    for cost in (*exact.costs, *exact.testers):
-        alone = cost in exact.testers
-        path = None if alone else exact.path(cost)
-        for name, value in (("path and tester", cost.mean), ("path", path)):
-            if value is not None:
-                yield Figure(
-                    measure="exact",
-                    figure="tester" if alone else name,
-                    unit="instructions",
-                    setting=cost.setting,
-                    traffic=exact.traffic,
-                    value=value,
-                    blocks=cost.boots,
-                    difference=compared.get(cost.setting) if not alone else None,
-                )
+    for cost in exact.costs:
+        yield _figure("path and tester", cost, exact, cost.mean)
+        if exact.of_path:
+            yield _figure("path", cost, exact, exact.path(cost))
+    for tester in exact.testers:
+        yield _figure("tester", tester, exact, tester.mean)
+
+
+def _figure(name: str, cost: Cost, exact: ExactSummary, value: float | None) -> Figure:
+    return Figure(
+        measure="instructions",
+        figure=name,
+        unit="instructions/packet",
+        setting=cost.setting,
+        traffic=exact.traffic,
+        value=value,
+        blocks=cost.boots,
+    )
 
 
 VIEW = View(

@@ -15,18 +15,19 @@ from rich.table import Table
 from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.certainty import Change as SettingChange
-from skblab_analysis.base.comparison import Comparison, Wording
+from skblab_analysis.base.comparison import Comparison, Unit, Wording
 from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
-from skblab_analysis.formats.summary import Compared, Figure
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
 from skblab_analysis.latency.rows import COMPARED
 from skblab_analysis.latency.summary import (
     Delay,
     LatencySummary,
+    Lateness,
     false_alarms,
     of,
 )
@@ -165,24 +166,31 @@ def _delays(found: Sequence[LatencySummary]) -> Iterator[str]:
 
 
 def compared(found: Sequence[LatencySummary]) -> list[Comparison]:
-    """Return what 99th percentiles and shares of late packets differ from the baseline."""
+    """Return what 99th percentiles and shares of late and lost packets differ from the baseline."""
     made = []
     for summary in found:
         if summary.baseline is None:
             continue
         compared = [(change.setting, change.compared) for change in summary.changes]
         late = [(change.setting, change.late) for change in summary.changes]
-        made.append(_comparison(summary, "p99", "ns", compared, WORDING))
+        lost = [(change.setting, change.lost) for change in summary.changes]
+        made.append(_comparison(summary, "p99", "", "ns", compared, WORDING))
         if lateness := summary.delays[0].lateness:
-            from_ns = quantity(lateness[0].threshold_ns, "ns", " ")
-            made.append(_comparison(summary, f"late from {from_ns}", "1", late, None))
+            # Settings are compared by the first threshold.
+            made.append(_comparison(summary, "late", _from(lateness[0]), "1", late, None))
+        made.append(_comparison(summary, "lost", "", "1", lost, None))
     return made
+
+
+def _from(late: Lateness) -> str:
+    return f"from {late.threshold_ns} ns"
 
 
 def _comparison(
     summary: LatencySummary,
     figure: str,
-    unit: str,
+    part: str,
+    unit: Unit,
     found: Sequence[tuple[str, Difference | None]],
     wording: Wording | None,
 ) -> Comparison:
@@ -190,6 +198,7 @@ def _comparison(
     return Comparison(
         measure="latency",
         figure=figure,
+        part=part,
         unit=unit,
         baseline=summary.baseline,
         changes=tuple(
@@ -307,28 +316,11 @@ def _late_words(delay: Delay) -> Iterable[str]:
 def _figures(summary: LatencySummary) -> Iterator[Figure]:
     """Yield times, then the shares of late and of lost packets."""
     for delay in (*summary.delays, *summary.testers):
-        change = summary.change(delay.setting) if delay in summary.delays else None
-        compared = change.compared if change else None
-        found: list[tuple[str, str, float | None, Difference | None]] = [
-            ("mean", "", delay.latency.mean, None)
-        ]
-        found += [
-            (name, "", delay.latency.quantile(share), compared if share == COMPARED else None)
-            for name, share in QUANTILES.items()
-        ]
-        # Settings are compared by the first threshold.
-        found += [
-            (
-                "late",
-                f"from {late.threshold_ns} ns",
-                late.share,
-                change.late if change and place == 0 else None,
-            )
-            for place, late in enumerate(delay.lateness)
-        ]
-        lost = delay.lost / delay.tried if delay.tried else None
-        found.append(("lost", "", lost, change.lost if change else None))
-        for name, part, value, difference in found:
+        found: list[tuple[str, str, float | None]] = [("mean", "", delay.latency.mean)]
+        found += [(name, "", delay.latency.quantile(share)) for name, share in QUANTILES.items()]
+        found += [("late", _from(late), late.share) for late in delay.lateness]
+        found.append(("lost", "", delay.lost / delay.tried if delay.tried else None))
+        for name, part, value in found:
             yield Figure(
                 measure="latency",
                 figure=name,
@@ -339,7 +331,6 @@ def _figures(summary: LatencySummary) -> Iterator[Figure]:
                 rate=summary.rate,
                 value=value,
                 blocks=len(delay.trials),
-                difference=None if difference is None else Compared.of(difference),
             )
 
 

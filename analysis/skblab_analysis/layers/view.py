@@ -16,7 +16,7 @@ from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.offered import behind
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import NARROW_SPACE, Scale, at_rate, joined, quantity, scale
-from skblab_analysis.formats.summary import Compared, Figure
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.layers.summary import DELAY, WHOLE, LayeringSummary, Setting, of
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -69,7 +69,8 @@ def compared(found: Sequence[LayeringSummary]) -> list[Comparison]:
     return [
         Comparison(
             measure="layers",
-            figure=name,
+            figure="mean",
+            part=name,
             unit="ns",
             baseline=summary.baseline,
             changes=tuple(
@@ -188,7 +189,6 @@ def _figures(summary: LayeringSummary) -> Iterator[Figure]:
     """Yield what a packet spends in each layer, on average over all packets."""
     for setting in summary.settings:
         for name in names(summary):
-            difference = summary.change(setting.name, name)
             yield Figure(
                 measure="layers",
                 figure="mean",
@@ -199,7 +199,6 @@ def _figures(summary: LayeringSummary) -> Iterator[Figure]:
                 rate=summary.rate,
                 value=setting.mean(name),
                 blocks=len(setting.trials),
-                difference=Compared.of(difference) if difference else None,
             )
 
 

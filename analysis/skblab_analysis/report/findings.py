@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from skblab_analysis.base import told
 from skblab_analysis.base.comparison import Comparison
+from skblab_analysis.base.whole import Whole
+from skblab_analysis.base.words import counted
 from skblab_analysis.load import Run
 from skblab_analysis.measures import VIEWS
 from skblab_analysis.view import commands
@@ -33,8 +37,31 @@ def summary(run: Run) -> list[str]:
 
 
 def sentences(run: Run) -> list[str]:
-    """Return all findings, one sentence or two each."""
-    return [sentence for view in VIEWS for sentence in view.sentences(run)]
+    """Return all findings, one sentence or two each, then why the run ended before its plan."""
+    said = [sentence for view in VIEWS for sentence in view.sentences(run)]
+    end = _end(run)
+    return said if end is None else [*said, end]
+
+
+class _Enough(BaseModel):
+    """What the journal says when no more blocks are needed, or the budget is spent."""
+
+    blocks: Whole
+    reason: str
+
+
+def _end(run: Run) -> str | None:
+    """Return after how many blocks the run ended, and why; None if it had all of its plan."""
+    end: _Enough | None = None
+    for event in run.journal:
+        if event.event == "resumed":
+            # It asks again whether more blocks are needed.
+            end = None
+        elif event.event == "enough":
+            end = event.told(_Enough)
+    if end is None:
+        return None
+    return f"The run ended after {counted(end.blocks, 'block')}: {end.reason}."
 
 
 def unseen(run: Run) -> list[str]:

@@ -83,7 +83,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
 
 def _write_comparison(run: Run) -> None:
     """Write all differences as a table beside those that they are made of; none leave no file."""
-    rows = comparison_rows(findings.compared(run), run.identical)
+    rows = comparison_rows(findings.compared(run), run.alike)
     path = run.folder / f"{COMPARISON.file}.parquet"
     if rows:
         tables.write(path, COMPARISON.arrow_of(rows))

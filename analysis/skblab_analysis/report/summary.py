@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skblab_analysis.formats.summary import Complaint, Reason, SummaryDocument, Trials
+from skblab_analysis.base.compared import compared
+from skblab_analysis.formats.summary import Complaint, Figure, Reason, SummaryDocument, Trials
 from skblab_analysis.load import Run, load
 from skblab_analysis.measures import VIEWS
 from skblab_analysis.report import findings
@@ -29,13 +30,27 @@ def of_run(folder: Path, page: Path | None = None) -> SummaryDocument:
         unseen=tuple(findings.unseen(run)),
         trials=Trials(good=good, invalid=len(run.trials) - good),
         reasons=_reasons(run),
-        figures=tuple(figure for view in VIEWS for figure in view.figures(run)),
+        figures=_figures(run),
         unaccounted={str(ledger.trial): ledger.share for ledger in document.ledgers},
         commands=document.commands,
         complaints=tuple(
             Complaint(where=told.where, lines=tuple(str(line) for line in told.lines))
             for told in run.complaints()
         ),
+    )
+
+
+def _figures(run: Run) -> tuple[Figure, ...]:
+    """Return all figures, each with its difference, which is a row of comparison.parquet."""
+    differences = {
+        figure.key: difference
+        for comparison in findings.compared(run)
+        for figure, difference in compared(comparison, run.alike)
+    }
+    return tuple(
+        figure.model_copy(update={"difference": differences.get(figure.key)})
+        for view in VIEWS
+        for figure in view.figures(run)
     )
 
 

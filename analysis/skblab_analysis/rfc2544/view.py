@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base.comparison import Unit
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import (
     ABSENT,
@@ -19,7 +20,7 @@ from skblab_analysis.base.words import (
     quantity,
     share,
 )
-from skblab_analysis.formats.summary import Figure, Unit
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.rfc2544.rows import Test
 from skblab_analysis.rfc2544.summary import Mean, OfSetting, Rfc2544Summary, of
 from skblab_analysis.view import Cells, Section, View, suffix

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
 from rich.table import Table
 
 from skblab_analysis.base import told
@@ -17,7 +16,6 @@ from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import alarms_text, change_text, not_significant
 from skblab_analysis.base.tables import named, titled
-from skblab_analysis.base.whole import Whole
 from skblab_analysis.base.words import (
     NARROW_SPACE,
     joined,
@@ -25,7 +23,7 @@ from skblab_analysis.base.words import (
     small_share,
     spaced,
 )
-from skblab_analysis.formats.summary import Compared, Figure
+from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 from skblab_analysis.throughput.cells import rows
 from skblab_analysis.throughput.picture import picture
@@ -137,7 +135,8 @@ def compared(run: Run) -> list[Comparison]:
     return [
         Comparison(
             measure="throughput",
-            figure=goal.goal,
+            figure="throughput",
+            part=goal.goal,
             unit="packets/s",
             baseline=goal.baseline,
             changes=goal.changes,
@@ -177,7 +176,7 @@ def sentences(run: Run) -> list[str]:
     found = of(run)
     said = [sentence for summary in found for sentence in _of_traffic(run, summary)]
     said += alarms_text("throughput", false_alarms(found))
-    return [*said, *_confirmed(run), *_ended(run)]
+    return [*said, *_confirmed(run)]
 
 
 def unseen(run: Run) -> list[str]:
@@ -293,18 +292,6 @@ def _confirmed(run: Run) -> list[str]:
     return [f"{said}{short}."]
 
 
-class _Enough(BaseModel):
-    """What the journal says when no more blocks are needed."""
-
-    blocks: Whole
-    reason: str
-
-
-def _ended(run: Run) -> list[str]:
-    ends = [event.told(_Enough) for event in run.journal if event.event == "enough"]
-    return [f"The run ended after {end.blocks} blocks: {end.reason}." for end in ends]
-
-
 def _has(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
@@ -312,7 +299,6 @@ def _has(names: Sequence[str]) -> str:
 def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
     for goal in summary.goals:
         for rate in (*goal.rates, *goal.testers):
-            change = goal.change(rate.setting) if rate in goal.rates else None
             yield Figure(
                 measure="throughput",
                 figure="throughput",
@@ -323,7 +309,6 @@ def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
                 value=rate.interval.mean if rate.interval else None,
                 half=rate.interval.half if rate.interval else None,
                 blocks=len(rate.blocks),
-                difference=Compared.of(change.difference) if change else None,
             )
 
 

@@ -15,7 +15,7 @@ from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep import budget, hostmachines, session
-from skblab.sweep.measure.exact import PACKETS
+from skblab.sweep.measure.exact import AT_ONCE, PACKETS
 from skblab.sweep.plan import Plan
 from skblab.sweep.request import SHIPPED, Request, unfinished
 from skblab.sweep.shipped import FIRST, shipped
@@ -136,7 +136,7 @@ def sweep(
         return
     plan, folder = request.begin()
     reporter = Reporter()
-    for sentence in budget.told(plan):
+    for sentence in budget.told(plan, request.at_once):
         reporter.say(sentence)
     with session.alone(folder.path, reporter):
         _run(plan, folder, reporter, resumed=False, as_json=as_json)
@@ -162,8 +162,8 @@ def _list() -> None:
     console = printer()
     console.print(table)
     console.print(
-        "\nTimes are estimates, without the kernel that the first run builds. Start with: "
-        f"./skblab sweep {FIRST} --exact",
+        f"\nTimes are estimates, those of --exact on {AT_ONCE} CPUs, without the kernel that the "
+        f"first run builds. Start with: ./skblab sweep {FIRST} --exact",
         soft_wrap=True,
     )
 

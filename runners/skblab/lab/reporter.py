@@ -35,8 +35,11 @@ def printer() -> Console:
 class Update(Protocol):
     """What a block calls to have its bar move."""
 
-    def __call__(self, done: float, note: str = "") -> None:
-        """Show that this much is done; a note stands beside the title."""
+    def __call__(self, done: float, note: str = "", total: float | None = None) -> None:
+        """Show that this much is done; a note stands beside the title.
+
+        `total` is what there is to do from now on; None: as before.
+        """
 
 
 @dataclass
@@ -66,7 +69,7 @@ class Reporter:
     def bar(self, title: str, total: float) -> Iterator[Update]:
         """Show a progress bar with an estimate; the block calls `set(done)` with 0 … total."""
         if self.quiet:
-            yield lambda done, note="": None
+            yield lambda done, note="", total=None: None
         elif self.console.is_terminal:
             with Progress(
                 TextColumn("{task.description}"),
@@ -79,10 +82,13 @@ class Reporter:
                 transient=True,
             ) as progress:
                 task = progress.add_task(escape(title), total=total)
+                of = total
 
-                def update(done: float, note: str = "") -> None:
+                def update(done: float, note: str = "", total: float | None = None) -> None:
+                    nonlocal of
+                    of = of if total is None else total
                     words = escape(_with(title, note))
-                    progress.update(task, completed=min(done, total), description=words)
+                    progress.update(task, completed=min(done, of), total=of, description=words)
 
                 yield update
         else:
@@ -90,11 +96,12 @@ class Reporter:
 
     def _plain_bar(self, title: str, total: float) -> Update:
         start = time.monotonic()
-        shown = 0
+        shown, of = 0, total
 
-        def update(done: float, note: str = "") -> None:
-            nonlocal shown
-            tenth = int(PLAIN_STEPS * min(done, total) / total) if total > 0 else PLAIN_STEPS
+        def update(done: float, note: str = "", total: float | None = None) -> None:
+            nonlocal shown, of
+            of = of if total is None else total
+            tenth = int(PLAIN_STEPS * min(done, of) / of) if of > 0 else PLAIN_STEPS
             if tenth > shown:
                 shown = tenth
                 spent = time.monotonic() - start

@@ -18,7 +18,7 @@ Give `skblab sweep` one of these names instead of a file. `skblab sweep` alone p
     ./skblab sweep first --exact      # three settings, in two minutes
     ./skblab sweep quick --dry-run
 
-Times are estimates, without the kernel that the first run builds.
+Times are estimates, those of `--exact` on two CPUs, without the kernel that the first run builds.
 
 | experiment | question | settings | `--exact` | wall clock | testbeds |
 | --- | --- | --- | --- | --- | --- |

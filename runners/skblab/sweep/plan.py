@@ -10,13 +10,16 @@ these two is the suite's own error.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from skblab.knobs.values import Value
 from skblab.sweep.experiment import BASELINE, Experiment, knobs_of
+from skblab.sweep.measure.base import Part
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measures import measures, parts
 from skblab.sweep.planned import TESTER, Boot, Measurement, SettingMeasurements, words
@@ -62,30 +65,42 @@ class Plan:
                 for measurement in setting.measurements:
                     yield boot, setting, measurement
 
-    def seconds(self, blocks: int | None = None) -> float:
-        """Return about how long the first `blocks` take; None: all of them."""
+    def seconds(self, blocks: int | None = None, at_once: int = 1) -> float:
+        """Return about how long the first `blocks` take, None: all; `at_once` boots run together.
+
+        They begin in their order, each as soon as one before it has ended.
+        """
+        # When each of the testbeds that may be up is free again.
+        free = [0.0] * at_once
+        for boot, seconds in zip(self.boots, self._boot_seconds, strict=True):
+            if blocks is None or boot.block < blocks:
+                heapq.heapreplace(free, free[0] + seconds)
+        return max(free)
+
+    @cached_property
+    def _boot_seconds(self) -> tuple[float, ...]:
+        """About how long each boot takes."""
         taking = parts(self.experiment.measure, Exact() if self.exact else None)
-        found = 0.0
+        return tuple(self._seconds_of(boot, taking) for boot in self.boots)
+
+    def _seconds_of(self, boot: Boot, taking: Sequence[Part]) -> float:
         # Each exact trial fills the caches for itself.
         warm_up = 0.0 if self.exact else self.experiment.repeats.warm_up_seconds
-        for boot in (boot for boot in self.boots if blocks is None or boot.block < blocks):
-            found += BOOT_SECONDS + warm_up
-            there: Mapping[str, Value] = {}
-            for setting in boot.settings:
-                found += SETTING_SECONDS + sum(
-                    part.seconds(self.experiment.measure, measurement)
-                    for measurement in setting.measurements
-                    for part in taking
-                    if part.joins(measurement)
-                )
-                # Those that are there already stay.
-                made = [
-                    count
-                    for name in ROUTES
-                    if (count := setting.knobs.get(name)) != there.get(name)
-                ]
-                found += ROUTE_SECONDS * sum(count for count in made if isinstance(count, int))
-                there = setting.knobs
+        found = BOOT_SECONDS + warm_up
+        there: Mapping[str, Value] = {}
+        for setting in boot.settings:
+            found += SETTING_SECONDS + sum(
+                part.seconds(self.experiment.measure, measurement)
+                for measurement in setting.measurements
+                for part in taking
+                if part.joins(measurement)
+            )
+            # Those that are there already stay.
+            made = [
+                count for name in ROUTES if (count := setting.knobs.get(name)) != there.get(name)
+            ]
+            found += ROUTE_SECONDS * sum(count for count in made if isinstance(count, int))
+            there = setting.knobs
         return found
 
 

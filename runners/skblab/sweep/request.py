@@ -19,7 +19,7 @@ from skblab.sweep import plan as plans
 from skblab.sweep.budget import fitting, refusal, told
 from skblab.sweep.dryrun import commands, order, overview
 from skblab.sweep.experiment import BASELINE, Experiment, faults
-from skblab.sweep.measure.exact import PACKETS, uncountable
+from skblab.sweep.measure.exact import PACKETS, guests_at_once, uncountable
 from skblab.sweep.measures import measures
 from skblab.sweep.plan import Plan
 from skblab.testbeds import HOSTS, KINDS, NETNS, Kind, hostsfile
@@ -84,6 +84,11 @@ class Request:
         return KINDS[self.testbed]
 
     @property
+    def at_once(self) -> int:
+        """How many boots run side by side, as far as this machine has room for now."""
+        return guests_at_once() if self.exact else 1
+
+    @property
     def machines(self) -> HostsFile | None:
         """The hosts file, read; None in guests."""
         return None if self.hosts is None else hostsfile.read(self.hosts)
@@ -118,16 +123,17 @@ class Request:
         """
         _, plan = self.machines, self.plan()
         experiment, measurements = plan.experiment, list(plan.measurements())
-        cut = fitting(plan) < experiment.repeats.most
+        at_once = self.at_once
+        cut = fitting(plan, at_once) < experiment.repeats.most
         yield f"{experiment.name}: {experiment.question}"
         yield (
             f"plan {plan.digest}: {counted(len(experiment.settings()), 'setting')} beside the "
             f"baseline, {counted(len(plan.boots), 'boot')}, "
             f"{counted(len(measurements), 'measurement')}, "
-            f"about {rough_time(plan.seconds())}{' for all blocks' if cut else ''}"
+            f"about {rough_time(plan.seconds(at_once=at_once))}{' for all blocks' if cut else ''}"
         )
-        yield from told(plan)
-        if why := refusal(plan):
+        yield from told(plan, at_once)
+        if why := refusal(plan, at_once):
             yield f"it cannot run: {why}"
         for wrong in unable(experiment, self.kind, exact=self.exact):
             yield f"in {self.kind.where} it cannot run: {wrong}"
@@ -146,7 +152,7 @@ class Request:
         machines, plan = self.machines, self.plan()
         if wrong := unable(plan.experiment, self.kind, exact=self.exact):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
-        if why := refusal(plan):
+        if why := refusal(plan, self.at_once):
             raise UsageError(f"{self.file}: {why}")
         folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
         disk.write(folder.path / EXPERIMENT, _file(self.file).read_bytes())

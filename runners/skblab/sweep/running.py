@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +33,7 @@ from skblab.lab.reporter import Reporter, Update
 from skblab.machine import counters
 from skblab.machine.transport import TransportError
 from skblab.machine.watch import Watch, heard_of
+from skblab.sweep.budget import fitting
 from skblab.sweep.machines import Machines
 from skblab.sweep.parallel import side_by_side
 from skblab.sweep.plan import Plan
@@ -113,6 +115,10 @@ class Running:
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
     _enough: bool = field(default=False, init=False)
     _let_in: set[int] = field(default_factory=set, init=False)
+    # Blocks that are measured as far as it is known now: those that the bar counts.
+    _expected: set[int] = field(default_factory=set, init=False)
+    # How many measurements each block has.
+    _counts: Counter[int] = field(init=False)
     _logs: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,24 +126,36 @@ class Running:
         there = self.folder.logs.glob(f"{self._log_name}-*.log")
         numbers = [int(log.stem.rpartition("-")[2]) for log in there]
         self._logs = itertools.count(max(numbers, default=-1) + 1)
+        self._counts = Counter(boot.block for boot, _, _ in self.plan.measurements())
 
     def run(self, machines: Machines) -> None:
         """Measure all trials that are still to do; GuestError if no testbed comes up."""
         self.folder.journal("began")
-        total = sum(1 for _ in self.plan.measurements())
-        with self.reporter.bar(self.method.title, total) as done:
+        at_once = min(self.method.at_once, len(self.plan.boots))
+        # The first block is measured whatever it takes.
+        fit = max(1, fitting(self.plan, at_once))
+        self._expected = {
+            block for block in self._counts if block < fit or self.progress.begun(block)
+        }
+        with self.reporter.bar(self.method.title, self._total) as done:
             jobs = [partial(self._boot, boot, machines, done) for boot in self.plan.boots]
 
             def stop() -> None:
                 self._stopping.set()
                 machines.stop()
 
-            side_by_side(jobs, min(self.method.at_once, len(jobs)), stop)
+            side_by_side(jobs, at_once, stop)
+
+    @property
+    def _total(self) -> int:
+        """How many measurements there are, of the blocks that are expected."""
+        return sum(self._counts[block] for block in self._expected)
 
     def _boot(self, boot: Boot, machines: Machines, done: Update) -> None:
         """Measure what is still to do of a boot, in as many testbeds as that takes."""
         with self._lock:
             if self._over(boot.block):
+                self._show(done)
                 return
             self._spent(boot)
         failures = 0
@@ -170,7 +188,7 @@ class Running:
 
     def _show(self, done: Update) -> None:
         with self._lock:
-            done(len(self.progress), str(self.method.best))
+            done(len(self.progress), str(self.method.best), self._total)
 
     def _over(self, block: int) -> bool:
         """Whether no block from this one on is needed. One that has begun comes to its end."""
@@ -182,11 +200,13 @@ class Running:
         if why is None:
             # Its other boots ask while the first one still comes up.
             self._let_in.add(block)
+            self._expected.add(block)
             return False
         self.folder.journal("enough", blocks=block, reason=why)
         most = self.plan.experiment.repeats.most
         self.reporter.say(f"the sweep ends after {block} of {counted(most, 'block')}: {why}")
         self._enough = True
+        self._expected = {known for known in self._expected if known < block}
         return True
 
     @contextlib.contextmanager

@@ -87,7 +87,11 @@ def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -
     progress = Progress.read(folder.path)
     method: Method
     if plan.exact:
-        method = Counting(folder, reporter, asked.packets, plan.experiment.repeats.budget_minutes)
+        repeats = plan.experiment.repeats
+        method = Counting(
+            *(folder, reporter, asked.packets, repeats.budget_minutes),
+            boots=len(plan.boots) // repeats.most,
+        )
     else:
         needed = programs(plan.experiment.measure)
         shares = (Bind(tools.ensure_probe(root, reporter), "tools"),) if needed else ()

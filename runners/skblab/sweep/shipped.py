@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skblab.sweep.budget import fitting
+from skblab.sweep.measure.exact import AT_ONCE
+from skblab.sweep.plan import Plan
 from skblab.sweep.request import SHIPPED, make_plan, read, unable
 from skblab.testbeds import KINDS
 
@@ -16,7 +19,8 @@ FIRST = "first"
 class Shipped:
     """An experiment: its settings beside the baseline, and the estimates in seconds.
 
-    `exact` is None where it cannot run so; `testbeds` are those that it can run in.
+    They are of the blocks that fit in its budget. `exact` is None where it cannot run so;
+    `testbeds` are those that it can run in.
     """
 
     name: str
@@ -43,9 +47,13 @@ def shipped() -> list[Shipped]:
                 file.stem,
                 experiment.question,
                 len(experiment.settings()),
-                make_plan(experiment, exact=True).seconds() if counting else None,
-                make_plan(experiment, exact=False).seconds(),
+                _seconds(make_plan(experiment, exact=True), AT_ONCE) if counting else None,
+                _seconds(make_plan(experiment, exact=False), 1),
                 tuple(timing),
             )
         )
     return sorted(found, key=lambda one: (one.name != FIRST, one.timed))
+
+
+def _seconds(plan: Plan, at_once: int) -> float:
+    return plan.seconds(fitting(plan, at_once), at_once)

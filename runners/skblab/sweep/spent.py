@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,16 +11,23 @@ from skblab_analysis.formats.journal import JOURNAL, Event, Journal
 
 
 def over_budget(
-    folder: Path, budget_minutes: float | None, blocks: int, at_once: int = 1
+    folder: Path,
+    budget_minutes: float | None,
+    blocks: int,
+    *,
+    boots: int = 1,
+    at_once: int = 1,
 ) -> str | None:
     """Return why a run has no time for another block, in words; None if it has.
 
-    `blocks` of it have begun, `at_once` of them side by side.
+    `blocks` of it have begun, of so many `boots` each; `at_once` boots run side by side.
     """
     if budget_minutes is None:
         return None
     minutes = spent(Journal(folder / JOURNAL).read()) / 60
-    if minutes * (1 + at_once / blocks) <= budget_minutes:
+    # What takes a boot's time: as many as run side by side.
+    rounds, more = boots * blocks / at_once, math.ceil(boots / at_once)
+    if minutes * (1 + more / rounds) <= budget_minutes:
         return None
     return f"another block would exceed repeats.budget_minutes = {budget_minutes:g}"
 

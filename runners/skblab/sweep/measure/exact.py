@@ -29,9 +29,10 @@ from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
 
 PACKETS = 20_000
-# What it takes to count the instructions of a trial of the usual length, where two boots are side
-# by side, as on two CPUs; in seconds.
+# What it takes to count the instructions of a trial of the usual length, in seconds, where so many
+# boots are side by side on as many CPUs; what is listed of experiments is for these.
 COUNT_SECONDS = 5.0
+AT_ONCE = 2
 # Guests at once, of a CPU and of 2 GiB each.
 MOST_GUESTS = 4
 # pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
@@ -111,12 +112,16 @@ class Exact(Measure):
 
 @dataclass
 class Counting:
-    """The Method that counts: where it records, the packets of each trial, and the budget."""
+    """The Method that counts: where it records, the packets of each trial, and the budget.
+
+    `boots` are those of a block.
+    """
 
     folder: RunFolder
     reporter: Reporter
     packets: int
     budget_minutes: float | None = None
+    boots: int = 1
     clock: Clock = "exact"
     title: str = "counting"
     gaps: tuple[str, ...] = GAPS
@@ -153,4 +158,6 @@ class Counting:
 
     def enough(self, blocks: int) -> str | None:
         """Return why there is no time for more blocks: only the budget ends what is so quick."""
-        return over_budget(self.folder.path, self.budget_minutes, blocks, self.at_once)
+        return over_budget(
+            self.folder.path, self.budget_minutes, blocks, boots=self.boots, at_once=self.at_once
+        )
