@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -19,20 +20,24 @@ from hypothesis import strategies as st
 
 from conftest import TREE, Skblab
 from skblab import cli
-from skblab.lab import store, uses
+from skblab.lab import store, tools, uses
 from skblab.lab.cache import choice, keep, mounts, sizes
 from skblab.lab.cache.entries import Entry, entries, taken, total
 from skblab.lab.cache.kinds import KINDS
 from skblab.lab.cache.needed import needed, requests
+from skblab.lab.kernel import build as kernel_build
 from skblab.lab.kernel import source
 from skblab.lab.kernel.model import Record
 from skblab.lab.labroot import root as labroot
+from skblab.lab.labroot.root import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabWarning, UsageError
 
 NOW = 1_800_000_000.0
 DAY = choice.DAY_SECONDS
 MIB = 2**20
+# What building a kernel takes, as far as it matters here.
+PLAN = SimpleNamespace(key="kernel", source=SimpleNamespace(origin="origin"))
 
 
 class Home:
@@ -480,6 +485,24 @@ def test_what_is_needed_without_a_lab_root(home: Home) -> None:
 def test_every_kernel_of_the_commands_is_needed() -> None:
     wanted = {request.local_version for request in requests()}
     assert {"-skblab", "-plain", "-skblab-off", "-skblab-rt", "-plain-debug"} <= wanted
+
+
+def test_what_boot_has_in_a_guest_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tools that fit each kernel are not built again after every `cache prune`."""
+    made = LabRoot(tmp_path, "key")
+    asked: list[tuple[str, str]] = []
+
+    def ensure(kind: str, key: str, *_: object) -> Path:
+        asked.append((kind, key))
+        return tmp_path
+
+    monkeypatch.setattr(labroot, "existing", lambda: made)
+    monkeypatch.setattr(kernel_build, "plan", lambda *_: PLAN)
+    monkeypatch.setattr(store, "ensure", ensure)
+    tools.programs(made, Reporter(quiet=True))
+    assert asked and set(asked) <= needed()
 
 
 def kinds_in_the_code() -> Iterator[str]:
