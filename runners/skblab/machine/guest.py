@@ -41,6 +41,8 @@ AGAIN_SECONDS = 60
 KEPT_LOGS = 50
 # Of the cache: a folder for each guest that runs.
 FOLDERS = "guests"
+# In such a folder: what the guest's kernel has said.
+CONSOLE = "console.log"
 
 # curve25519: the default post-quantum exchange takes an emulated CPU a second longer, and this
 # connection never leaves the machine. No grace time: a guest in exact mode that waits for the host
@@ -147,7 +149,7 @@ class Guest:
         sock = _sock(folder)
         sock.source.mkdir(mode=0o700)
         _make_keys(labroot, run)
-        console = Console(folder / "console.log")
+        console = Console(folder / CONSOLE)
         console.path.touch()
         # The guest sees the lab root itself, without the sandbox's /proc and /dev.
         root = Bind(labroot.path, "root")
@@ -191,6 +193,7 @@ class Guest:
             self.transport.trouble = functools.partial(self._refusal, again)
             try:
                 self.transport.connect(deadline - time.monotonic())
+                about.note_up(self.folder)
                 return
             except TransportError as error:
                 self.transport.close()
