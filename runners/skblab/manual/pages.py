@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from typer.core import TyperArgument
 
 from skblab import __version__
+from skblab.machine import patience
 from skblab.manual.walk import Described
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ EXIT_STATUS = (
     ("128+N", "Signal N stopped the command; what was finished is kept."),
 )
 ENVIRONMENT = (
+    (
+        patience.VARIABLE,
+        "How many seconds a guest may take to come up. If not set: "
+        f"{patience.BOOT_SECONDS}, or {patience.SLOW_BOOT_SECONDS} with --exact, "
+        "with a debug kernel, and for bench.",
+    ),
     ("SKBLAB_CACHE", "The folder of lab roots, kernels and tools; ~/.cache/skblab if not set."),
     (
         "SKBLAB_RESULTS",
