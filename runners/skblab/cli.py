@@ -26,6 +26,8 @@ from skblab import __version__
 from skblab.lab import paths, store
 from skblab_analysis.base.errors import (
     EXIT_NO,
+    EXIT_SIGNAL,
+    EXIT_STATUSES,
     LONGEST,
     SkblabError,
     SkblabWarning,
@@ -59,8 +61,6 @@ COMMANDS = {
     "native-tests": "skblab.commands.develop:native_tests",
     "fuzz": "skblab.commands.fuzz:fuzz",
 }
-# From here on, the exit status is that of a signal.
-FIRST_SIGNAL = 128
 HIDDEN = {"lint", "format", "native-tests", "fuzz"}
 
 
@@ -114,6 +114,8 @@ app = typer.Typer(
     "Start with `skblab doctor`, then `skblab demo`. Each command has a page, such as "
     "skblab-sweep(1), and `--help`.\n\n"
     "Example: `skblab demo`",
+    epilog="Exit status:\n\n"
+    + "\n\n".join(f"{status}: {means}" for status, means in EXIT_STATUSES),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -155,7 +157,7 @@ def main() -> None:
     warnings.simplefilter("always", SkblabWarning)
     warnings.showwarning = _warn
     status = guarded()
-    if store.added and status < FIRST_SIGNAL:
+    if store.added and status < EXIT_SIGNAL:
         status = _bounded(status)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()

@@ -21,6 +21,8 @@ from skblab import cli
 from skblab.manual import pages
 from skblab.manual.__main__ import made
 from skblab.manual.walk import Described, commands
+from skblab.pages import commands as command_pages
+from skblab_analysis.base.errors import EXIT_STATUSES
 
 EVERYTHING = list(commands())
 Make = Callable[..., subprocess.CompletedProcess[str]]
@@ -80,6 +82,30 @@ def test_an_example_in_each_page_has_its_heading() -> None:
     assert with_one
     for one in with_one:
         assert f"\n.SH EXAMPLE\n{one.name}" in page(one)
+
+
+def test_the_environment_is_in_each_page() -> None:
+    """Each variable that a user may set, as skblab reads it."""
+    call = re.compile(r'environ\.get\("(SKBLAB_\w+)"|^VARIABLE = "(SKBLAB_\w+)"', re.M)
+    found = {
+        name
+        for file in (TREE / "runners" / "skblab").rglob("*.py")
+        for pair in call.findall(file.read_text())
+        for name in pair
+        if name
+    }
+    # The wrapper sets SKBLAB_TREE, and reads SKBLAB_VENV.
+    assert found - {"SKBLAB_TREE"} | {"SKBLAB_VENV"} == {name for name, _ in pages.ENVIRONMENT}
+    assert {"SKBLAB_CACHE_GIB", "SKBLAB_BOOT_SECONDS"} <= found
+
+
+def test_exit_statuses_are_the_same_everywhere(skblab_here: Skblab) -> None:
+    helped = " ".join(skblab_here("--help").stdout.split())
+    index = command_pages.pages()[command_pages.INDEX]
+    for status, means in EXIT_STATUSES:
+        assert f"{status}: {means}" in helped
+        assert f"| {status} | {means} |" in index
+        assert f".TP\n{status}\n{means}\n" in page(EVERYTHING[0])
 
 
 def complete(skblab_here: Skblab, shell: str, line: str) -> str:
