@@ -61,6 +61,7 @@ COMMANDS = {
     "native-tests": "skblab.commands.develop:native_tests",
     "fuzz": "skblab.commands.fuzz:fuzz",
 }
+HELP = ["-h", "--help"]
 HIDDEN = {"lint", "format", "native-tests", "fuzz"}
 
 
@@ -88,9 +89,20 @@ class Commands(TyperGroup):
             self.commands[name] = _named(get_group(one).commands[name])
         return self.commands.get(name)
 
+    def get_help_option(self, ctx: Context) -> TyperOption | None:
+        """Return the switch that prints help: one without a value."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
 
 def _named(command: Command) -> Command:
     """Return a command whose help names values as man pages do: FILE, N; switches have none."""
+    # It is made once, by whoever asks first, and is none of the parameters.
+    helps = command.get_help_option(command.context_class(command, help_option_names=HELP))
+    if helps is not None:
+        helps.metavar = ""
     for parameter in command.params:
         if not isinstance(parameter, TyperArgument | TyperOption) or parameter.metavar is not None:
             continue
@@ -119,7 +131,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
 )
 
 
@@ -134,7 +146,12 @@ def _main(
     _: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and end."
+            "--version",
+            callback=_version,
+            is_eager=True,
+            # A switch has no value.
+            metavar="",
+            help="Print the version and end.",
         ),
     ] = False,
 ) -> None:

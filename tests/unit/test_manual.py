@@ -108,6 +108,14 @@ def test_exit_statuses_are_the_same_everywhere(skblab_here: Skblab) -> None:
         assert f".TP\n{status}\n{means}\n" in page(EVERYTHING[0])
 
 
+@pytest.mark.parametrize("words", [(), ("boot",), ("probe",), ("probe", "layers")])
+def test_a_switch_takes_no_value(skblab_here: Skblab, words: tuple[str, ...]) -> None:
+    helped = skblab_here(*words, "--help").stdout
+    assert re.search(r"--help +-h +Show this message", helped)
+    assert words or re.search(r"--version +Print the version", helped)
+    assert "<bool>" not in helped
+
+
 def complete(skblab_here: Skblab, shell: str, line: str) -> str:
     words = line.split(" ")
     env = {
