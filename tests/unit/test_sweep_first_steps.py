@@ -87,6 +87,7 @@ def test_a_dry_run_is_two_screens(file: Path, exact: bool) -> None:
             assert KNOBS[name].by_hand(value) in said
     command = " ".join(["./skblab sweep", file.stem, *options])
     assert said.endswith(
+        "\n\nThis was a dry run: nothing was measured, and no setting was changed.\n"
         f"To run it: {command}\nOrder and scripts: {command} --dry-run --scripts\n"
     )
 
