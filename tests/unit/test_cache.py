@@ -402,25 +402,25 @@ ENTRIES = st.lists(
 @given(found=ENTRIES, bound=st.integers(0, 600))
 def test_the_bound_is_kept_by_what_nobody_misses(found: list[Entry], bound: int) -> None:
     gone = choice.beyond(found, bound, NOW)
-    left = [one for one in found if one not in gone]
+    left = [listed for listed in found if listed not in gone]
     may_go = [
-        one
-        for one in found
-        if one.goes == "always"
-        and not one.busy
-        and one.needed is not True
-        and NOW - one.used >= choice.JUST_SECONDS
+        listed
+        for listed in found
+        if listed.goes == "always"
+        and not listed.busy
+        and listed.needed is not True
+        and NOW - listed.used >= choice.JUST_SECONDS
     ]
     assert set(map(id, gone)) <= set(map(id, may_go))
     # Within the bound, if that is possible at all.
     assert total(left) <= max(bound, total(found) - total(may_go))
     # And no more than that: each one had to go, of which something comes back.
-    assert all(total(left) + one.size > bound for one in gone)
+    assert all(total(left) + listed.size > bound for listed in gone)
 
 
 def test_what_was_used_least_lately_goes_first() -> None:
     found = [entry(days, "kernels", 10, NOW - days * DAY, False, False) for days in (2, 9, 1, 5)]
-    assert [one.key for one in choice.beyond(found, 25, NOW)] == ["9", "5"]
+    assert [listed.key for listed in choice.beyond(found, 25, NOW)] == ["9", "5"]
 
 
 def test_a_small_one_stays_where_a_large_one_makes_the_room() -> None:
@@ -428,7 +428,7 @@ def test_a_small_one_stays_where_a_large_one_makes_the_room() -> None:
         entry(days, kind, size, NOW - days * DAY, False, False)
         for days, kind, size in ((9, "logs", 1), (8, "kernels", 50), (7, "kernels", 50))
     ]
-    assert [one.key for one in choice.beyond(found, 60, NOW)] == ["8"]
+    assert [listed.key for listed in choice.beyond(found, 60, NOW)] == ["8"]
 
 
 def test_the_bound_after_a_command_that_added(
@@ -532,5 +532,5 @@ def test_killed_while_pruning(home: Home) -> None:
     home.put("kernels", "old")
     gone = store.put_away(home.folder / "kernels" / "old")
     assert gone.is_dir()
-    assert "kernels" not in {one.kind for one in keep.look()}
+    assert "kernels" not in {listed.kind for listed in keep.look()}
     assert not gone.exists()

@@ -82,7 +82,7 @@ def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, words: str, star
         boot()
     assert Fake.starts == starts
     # The user is told of each that was not the first.
-    assert [str(one.message) for one in said] == [AGAIN] * (starts - 1)
+    assert [str(warning.message) for warning in said] == [AGAIN] * (starts - 1)
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ def page(one: Described) -> str:
 
 
 def test_every_command_is_walked() -> None:
-    tops = {one.words[0] for one in EVERYTHING if one.words}
+    tops = {command.words[0] for command in EVERYTHING if command.words}
     assert tops == set(cli.COMMANDS) - cli.HIDDEN
-    assert ("probe", "layers") in [one.words for one in EVERYTHING]
-    assert len({one.words for one in EVERYTHING}) == len(EVERYTHING)
+    assert ("probe", "layers") in [command.words for command in EVERYTHING]
+    assert len({command.words for command in EVERYTHING}) == len(EVERYTHING)
 
 
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
@@ -78,10 +78,10 @@ def test_a_page_quotes_what_roff_would_take() -> None:
 
 
 def test_an_example_in_each_page_has_its_heading() -> None:
-    with_one = [one for one in EVERYTHING if "Example: " in (one.command.help or "")]
+    with_one = [command for command in EVERYTHING if "Example: " in (command.command.help or "")]
     assert with_one
-    for one in with_one:
-        assert f"\n.SH EXAMPLE\n{one.name}" in page(one)
+    for command in with_one:
+        assert f"\n.SH EXAMPLE\n{command.name}" in page(command)
 
 
 def test_the_environment_is_in_each_page() -> None:
