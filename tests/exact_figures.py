@@ -62,8 +62,8 @@ class Built:
 
     def distance(self, other: Built) -> tuple[object, ...]:
         """Return what is smaller, the nearer another one is."""
-        ours, theirs = (_numbers(one.release) for one in (self, other))
-        apart = [abs(one - two) for one, two in zip(ours, theirs, strict=False)]
+        ours, theirs = (_numbers(side.release) for side in (self, other))
+        apart = [abs(number - two) for number, two in zip(ours, theirs, strict=False)]
         return apart, self.compiler != other.compiler, self.emulator != other.emulator
 
 
@@ -74,26 +74,28 @@ class Stored:
 
 
 def _numbers(release: str) -> list[int]:
-    return [int(one) for one in re.findall(r"\d+", release)]
+    return [int(number) for number in re.findall(r"\d+", release)]
 
 
 def read(file: Path) -> list[Stored]:
     document = tomllib.loads(file.read_text()) if file.exists() else {}
     return [
-        Stored(Built(**{name: value for name, value in one.items() if name != "figures"}), figures)
-        for one in document.get("kernel", ())
-        if (figures := one["figures"])
+        Stored(
+            Built(**{name: value for name, value in table.items() if name != "figures"}), figures
+        )
+        for table in document.get("kernel", ())
+        if (figures := table["figures"])
     ]
 
 
 def write(file: Path, stored: list[Stored]) -> None:
     text = HEAD
-    for one in stored:
-        facts = vars(one.built).items()
+    for entry in stored:
+        facts = vars(entry.built).items()
         text += "\n[[kernel]]\n" + "".join(f"{name} = {json.dumps(fact)}\n" for name, fact in facts)
         text += "[kernel.figures]\n"
         text += "".join(
-            f"{json.dumps(name)} = {one.figures[name]}\n" for name in sorted(one.figures)
+            f"{json.dumps(name)} = {entry.figures[name]}\n" for name in sorted(entry.figures)
         )
     file.write_text(text)
 
@@ -109,7 +111,7 @@ def hold_to(test: str, figures: Mapping[str, float], built: Built, file: Path) -
     measured = {f"{test}: {name}": value for name, value in figures.items()}
     stored = read(file)
     if os.environ.get("SKBLAB_FIGURES") == "write":
-        mine = next((one for one in stored if one.built == built), None)
+        mine = next((entry for entry in stored if entry.built == built), None)
         if mine is None:
             stored.append(mine := Stored(built))
         mine.figures |= {name: round(value, 1) for name, value in measured.items()}
@@ -118,10 +120,10 @@ def hold_to(test: str, figures: Mapping[str, float], built: Built, file: Path) -
     complaints = []
     for name, value in measured.items():
         like = [
-            one
-            for one in stored
-            if name in one.figures
-            and (one.built.flavour, one.built.patched) == (built.flavour, built.patched)
+            entry
+            for entry in stored
+            if name in entry.figures
+            and (entry.built.flavour, entry.built.patched) == (built.flavour, built.patched)
         ]
         if not like:
             complaints.append(f"{name} is {value:.1f}, and nothing is stored of such a kernel")

@@ -19,13 +19,13 @@ STRAYS = 0.1
 def no_retries(run: Run) -> None:
     """Fail if a testbed of a sweep was lost or never came up, or many loads were offered again."""
     events = [event.model_dump(mode="json") for event in run.journal]
-    lost = [one for one in events if one["event"] in ("death", "another")]
+    lost = [happened for happened in events if happened["event"] in ("death", "another")]
     assert lost == [], lost
-    again = [one for one in events if one["event"] == "again"]
-    assert len(again) <= STRAYS * sum(one["event"] == "load" for one in events), again
-    for one in again:
-        counts = ", ".join(f"{name} {one[name]}" for name in ("sent", "forwarded", "received"))
-        told = f"{one['setting']}: a load was offered again ({counts})"
+    again = [happened for happened in events if happened["event"] == "again"]
+    assert len(again) <= STRAYS * sum(happened["event"] == "load" for happened in events), again
+    for retry in again:
+        counts = ", ".join(f"{name} {retry[name]}" for name in ("sent", "forwarded", "received"))
+        told = f"{retry['setting']}: a load was offered again ({counts})"
         warnings.warn(told, SkblabWarning, stacklevel=2)
 
 

@@ -56,7 +56,7 @@ class Hosts:
 
     def state(self) -> str:
         """What a sweep could leave behind on both."""
-        return "".join(self.state_of(one) for one in (self.router, self.tester))
+        return "".join(self.state_of(machine) for machine in (self.router, self.tester))
 
     def state_of(self, one: Guest) -> str:
         """What a sweep could leave behind on one of them."""
@@ -77,7 +77,7 @@ def two_hosts(kernel: Kernel, lab: LabRoot, folder: Path) -> Iterator[Hosts]:
     """Have a router and a tester up; `folder` gets the ways to them."""
     numbers = {"router": (2, 3), "tester": (1, 4, 5, 6)}
     nics = {
-        host: tuple(Nic(tap=f"tap{one}", mac=MAC.format(one)) for one in some)
+        host: tuple(Nic(tap=f"tap{number}", mac=MAC.format(number)) for number in some)
         for host, some in numbers.items()
     }
     ends = {nic.mac: nic for some in nics.values() for nic in some}

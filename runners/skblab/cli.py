@@ -26,6 +26,8 @@ from skblab import __version__
 from skblab.lab import paths, store
 from skblab_analysis.base.errors import (
     EXIT_NO,
+    EXIT_SIGNAL,
+    EXIT_STATUSES,
     LONGEST,
     SkblabError,
     SkblabWarning,
@@ -59,8 +61,7 @@ COMMANDS = {
     "native-tests": "skblab.commands.develop:native_tests",
     "fuzz": "skblab.commands.fuzz:fuzz",
 }
-# From here on, the exit status is that of a signal.
-FIRST_SIGNAL = 128
+HELP = ["-h", "--help"]
 HIDDEN = {"lint", "format", "native-tests", "fuzz"}
 
 
@@ -88,9 +89,20 @@ class Commands(TyperGroup):
             self.commands[name] = _named(get_group(one).commands[name])
         return self.commands.get(name)
 
+    def get_help_option(self, ctx: Context) -> TyperOption | None:
+        """Return the switch that prints help: one without a value."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
 
 def _named(command: Command) -> Command:
     """Return a command whose help names values as man pages do: FILE, N; switches have none."""
+    # It is made once, by whoever asks first, and is none of the parameters.
+    helps = command.get_help_option(command.context_class(command, help_option_names=HELP))
+    if helps is not None:
+        helps.metavar = ""
     for parameter in command.params:
         if not isinstance(parameter, TyperArgument | TyperOption) or parameter.metavar is not None:
             continue
@@ -114,10 +126,12 @@ app = typer.Typer(
     "Start with `skblab doctor`, then `skblab demo`. Each command has a page, such as "
     "skblab-sweep(1), and `--help`.\n\n"
     "Example: `skblab demo`",
+    epilog="Exit status:\n\n"
+    + "\n\n".join(f"{status}: {means}" for status, means in EXIT_STATUSES),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP},
 )
 
 
@@ -132,7 +146,12 @@ def _main(
     _: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and end."
+            "--version",
+            callback=_version,
+            is_eager=True,
+            # A switch has no value.
+            metavar="",
+            help="Print the version and end.",
         ),
     ] = False,
 ) -> None:
@@ -155,7 +174,7 @@ def main() -> None:
     warnings.simplefilter("always", SkblabWarning)
     warnings.showwarning = _warn
     status = guarded()
-    if store.added and status < FIRST_SIGNAL:
+    if store.added and status < EXIT_SIGNAL:
         status = _bounded(status)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()

@@ -79,7 +79,9 @@ def read(folder: Path) -> None:
 
 def change(number: Number, folder: Path) -> None:
     """Change some files of a run folder."""
-    files = sorted(one for one in [*folder.iterdir(), *folder.glob("parts/*")] if one.is_file())
+    files = sorted(
+        entry for entry in [*folder.iterdir(), *folder.glob("parts/*")] if entry.is_file()
+    )
     for _ in range(number(1, 2)):
         file = files.pop(number(0, len(files) - 1))
         how = number(0, 9)

@@ -39,7 +39,7 @@ def late(latencies: Sequence[int], threshold: int, in_a_row: int = 2) -> dict[st
     rows = []
     for is_late, group in groupby(enumerate(latencies), lambda one: one[1] >= threshold):
         members = list(group)
-        numbers, values = [one[0] for one in members], [one[1] for one in members]
+        numbers, values = [member[0] for member in members], [member[1] for member in members]
         if not is_late or len(members) < in_a_row:
             continue
         rows.append(

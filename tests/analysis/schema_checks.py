@@ -45,7 +45,7 @@ def fits(name: str, document: dict[str, Any]) -> None:
     validator.validate(document)
     taken = [fault for fault, damaged in faults(document) if validator.is_valid(damaged)]
     unsaid = UNSAID.get(name, set())
-    taken = [one for one in taken if not {one, one.partition(".")[0]} & unsaid]
+    taken = [key for key in taken if not {key, key.partition(".")[0]} & unsaid]
     assert taken == [], f"the schema {name} takes a document with these faults"
 
 
@@ -69,9 +69,9 @@ def _paths(value: object) -> Iterator[tuple[str | int, ...]]:
         inside = list(value.items())
     elif isinstance(value, list):
         inside = list(enumerate(value[:1]))
-    for key, one in inside:
+    for key, part in inside:
         yield (key,)
-        for rest in _paths(one):
+        for rest in _paths(part):
             yield (key, *rest)
 
 

@@ -43,5 +43,5 @@ def kernel_points() -> list[str]:
 
 def numbered(path_name: str) -> list[tuple[str, str]]:
     """The points of a path that end an interval, with the number of each."""
-    points = next(one for one in load().paths if one.name == path_name).points[1:]
+    points = next(path for path in load().paths if path.name == path_name).points[1:]
     return [(str(kernel_points().index(name)), name) for name in points]

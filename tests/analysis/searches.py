@@ -154,8 +154,8 @@ def finished_run(
 ) -> Path:
     """Write a whole synthetic sweep and return its folder."""
     folder = RunFolder.create(results, "settings", plan(), synthetic=True)
-    for one in searches() if made is None else made:
-        folder.record(Benchmarked(one, tuple(tested)))
+    for row in searches() if made is None else made:
+        folder.record(Benchmarked(row, tuple(tested)))
     reason = "the scatter of rates and delays between blocks is within 5.00% of their means"
     folder.journal("enough", blocks=3, reason=reason)
     return folder.finish(

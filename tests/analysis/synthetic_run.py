@@ -105,7 +105,7 @@ def pathlat(
             row[WAIT] += rng.randrange(400_000, 3_000_000)
         rows.append(row)
     leg = [sum(row) for row in rows]
-    total = [one + sum(before) for one, before in zip(leg, sent, strict=False)]
+    total = [time + sum(before) for time, before in zip(leg, sent, strict=False)]
     polls = [round(7_000 * rng.lognormvariate(0, 0.6)) for _ in range(packets // 8)]
     work = [round(21_000 * rng.lognormvariate(0, 0.5)) for _ in range(packets // 8)]
     rare = [round(60_000 * rng.lognormvariate(0, 0.9)) for _ in range(packets // 400)]

@@ -84,8 +84,8 @@ KERNELS = PATHLAT | {
     "samples": None,
     "histograms": {"entered": FEW + 3, "sent": FEW + 3, "reentered": 0},
     "paths": [
-        one | {"negative": None, "overflow": None, "reentered": None, "unsettled": 1}
-        for one in PATHLAT["paths"]
+        path | {"negative": None, "overflow": None, "reentered": None, "unsettled": 1}
+        for path in PATHLAT["paths"]
     ],
 }
 
@@ -104,8 +104,8 @@ def test_what_pathlat_prints(text: str) -> None:
     def read() -> None:
         document = parse(PathlatDocument, text, "the pathlat document")
         for path in document.paths:
-            for one in (*path.layers, path.path_time, path.since_entry):
-                check_distribution(one)
+            for times in (*path.layers, path.path_time, path.since_entry):
+                check_distribution(times)
         for packet in document.late.packets if document.late else ():
             assert packet.slowest[1] >= 0 and all(ns >= 0 for ns in packet.doings.values())
         found = of_probe(0, "ns", document)
@@ -131,8 +131,8 @@ def test_what_pathlat_prints_while_it_counts_on(text: str) -> None:
 def test_what_pktsink_prints(text: str) -> None:
     def read() -> None:
         document = parse(ArrivalsDocument, text, "the document of pktsink")
-        for one in (document.latency, document.inter_arrival, document.jitter):
-            check_distribution(one)
+        for times in (document.latency, document.inter_arrival, document.jitter):
+            check_distribution(times)
         assert all(isinstance(doubt, str) for doubt in document.doubts())
         series.from_arrivals(0, document)
 

@@ -92,7 +92,7 @@ def test_receive_is_the_queue_and_the_read() -> None:
 def test_refused_rows_have_no_figures() -> None:
     refused = row("on", refused="ip: saw 999 of 1000 packets")
     figures = bench.forwarding(document(rows=(row("unpatched"), refused)), 4)
-    assert [one.row.name for one in figures] == ["unpatched"]
+    assert [figure.row.name for figure in figures] == ["unpatched"]
     with pytest.raises(RefusedError, match="no row 'unpatched'"):
         bench.forwarding(document(rows=(row("on"),)), 4)
 

@@ -40,7 +40,7 @@ def test_napi_hooks_are_the_catalogues() -> None:
 
 @pytest.mark.parametrize("path", ["receive", "forward"])
 def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
-    points = next(one for one in load().paths if one.name == path).points[1:]
+    points = next(found for found in load().paths if found.name == path).points[1:]
     for script in (path, f"{path}-hooks"):
         text = (FOLDER / f"{script}.bt").read_text()
         printed = re.findall(r"^\tprint\(@(\w+)\);", text, re.MULTILINE)

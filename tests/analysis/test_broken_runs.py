@@ -22,8 +22,8 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_the_samples_are_good(bases: list[Path]) -> None:
-    for one in bases:
-        broken_runs.read(one)
+    for base in bases:
+        broken_runs.read(base)
 
 
 @pytest.mark.parametrize("seed", range(4))

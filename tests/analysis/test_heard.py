@@ -79,7 +79,7 @@ def test_a_trial_with_a_complaint_is_invalid_and_in_no_figure(folder: RunFolder,
     assert not exact_summary.of(run)
     [complaint] = run.complaints()
     assert list(complaint.trials) == [row.trial for row in run.trials]
-    assert [(one.machine, one.line, one.count) for one in complaint.lines] == [
+    assert [(line.machine, line.line, line.count) for line in complaint.lines] == [
         ("router", WARNING.line, 1),
         ("tester", STALL.line, 1),
     ]
@@ -121,8 +121,8 @@ def test_a_kernel_that_warns_of_every_packet_does_not_fill_the_disk(folder: RunF
     with pytest.raises(RefusedError, match="and 3001 more such lines"):
         wall(folder)
     [complaint] = load(folder.path).complaints()
-    assert [one.count for one in complaint.lines] == [2, 2, *[1] * (heard.MOST - 2)]
-    assert sum(one.count for one in complaint.lines) + complaint.more == 3002
+    assert [line.count for line in complaint.lines] == [2, 2, *[1] * (heard.MOST - 2)]
+    assert sum(line.count for line in complaint.lines) + complaint.more == 3002
 
 
 def test_page_and_terminal_show_it(folder: RunFolder) -> None:
@@ -142,7 +142,7 @@ def test_page_and_terminal_show_it(folder: RunFolder) -> None:
     for table in terminal.of_run(folder.path):
         console.print(table)
     assert isinstance(console.file, io.StringIO)
-    lines = [" ".join(one.split()) for one in console.file.getvalue().splitlines()]
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
     assert f"trial 0 kernel warning (router): {WARNING.line}" in lines
 
 

@@ -36,8 +36,8 @@ def of_kernel(**counts: int) -> dict[str, Any]:
             high = path["since_entry"]["max"]
             path["path_time"] |= {"min": 0, "max": high, "edges": [[0, high]]}
             path["path_time"]["buckets"] = [[0, path["path_time"]["count"]]]
-        for one in (*path["layers"], path["path_time"], path["since_entry"]):
-            one["bounded"] = True
+        for layer in (*path["layers"], path["path_time"], path["since_entry"]):
+            layer["bounded"] = True
     sent = sum(document["paths"][2]["ends"].values())
     known = {"entered": 0, "sent": sent, "reentered": sent}
     document |= {"source": "histograms", "samples": None, "histograms": known | counts}
@@ -128,7 +128,7 @@ def test_a_run_keeps_edges_and_bounds(tmp_path: Path) -> None:
     folder.record_probe(of_kernel(), 0.1)
     run = load(folder.path)
     assert list(run.of_trial(0)) == series.from_document(0, "ns", parsed(of_kernel()))
-    assert all(one.histogram.bounded for one in run.series if one.path)
+    assert all(part.histogram.bounded for part in run.series if part.path)
 
 
 def test_a_bound_is_shown_as_one(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def made(results: Path) -> RunFolder:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     folder = made(tmp_path)
-    for one in trials():
-        folder.record(one)
+    for row in trials():
+        folder.record(row)
     folder.finish(
         synthetic_run.environment(),
         {"measuring": 1.0},
@@ -107,9 +107,9 @@ def summary(run: Run) -> LatencySummary:
 def test_settings_are_compared_block_by_block(run: Run) -> None:
     found = summary(run)
     assert (found.traffic, found.rate, found.baseline) == (TRAFFIC, 1000, "baseline")
-    assert [one.setting for one in found.delays] == list(BASE)
-    assert [one.setting for one in found.testers] == ["tester alone"]
-    shares = {one.setting: one.compared for one in found.changes}
+    assert [delay.setting for delay in found.delays] == list(BASE)
+    assert [tester.setting for tester in found.testers] == ["tester alone"]
+    shares = {change.setting: change.compared for change in found.changes}
     slow, quick = shares["slow"], shares["quick"]
     assert slow is not None and slow.significant and slow.share == pytest.approx(0.5, abs=0.1)
     assert quick is not None and quick.significant and quick.share == pytest.approx(-0.5, abs=0.1)
@@ -121,7 +121,7 @@ def test_settings_are_compared_block_by_block(run: Run) -> None:
 
 
 def test_late_packets_and_anomalies_are_added_up(run: Run) -> None:
-    slow = next(one for one in summary(run).delays if one.setting == "slow")
+    slow = next(delay for delay in summary(run).delays if delay.setting == "slow")
     first, second = slow.lateness
     assert (first.threshold_ns, second.threshold_ns) == (250_000, 750_000)
     assert (second.late, second.runs, second.in_runs, second.longest) == (15, 3, 15, 5)
@@ -151,7 +151,7 @@ def test_one_block_is_summed_up_alone(tmp_path: Path) -> None:
     folder = made(tmp_path)
     folder.record(trial("slow", 0, latencies(60_000, late=5)))
     [slow] = summary(load(folder.path)).delays
-    assert [(one.late, one.longest) for one in slow.lateness[1:]] == [(5, 5)]
+    assert [(lateness.late, lateness.longest) for lateness in slow.lateness[1:]] == [(5, 5)]
 
 
 def test_a_rate_that_was_not_kept_is_compared_with_nothing(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_the_tables_and_the_findings(run: Run) -> None:
 
 def test_what_is_shown_is_what_was_measured(run: Run) -> None:
     found = summary(run)
-    shown = {one.setting: one for one in cells.rows(found)}
+    shown = {row.setting: row for row in cells.rows(found)}
     assert shown["baseline"].difference == "baseline"
     # Of this setting against the baseline in three blocks, not of the baseline itself.
     assert shown["quick"].difference.startswith("−49.3")
@@ -246,13 +246,13 @@ def test_what_is_shown_is_what_was_measured(run: Run) -> None:
     assert headline == (
         "slow raises the 99th percentile by 51.1 %; quick lowers the 99th percentile by 49.3 %"
     )
-    late = [one for one in cells.late_rows(found) if one.setting == "slow"]
-    assert [(one.late, one.runs, one.in_runs, one.longest) for one in late] == [
+    late = [row for row in cells.late_rows(found) if row.setting == "slow"]
+    assert [(row.late, row.runs, row.in_runs, row.longest) for row in late] == [
         ("135", "3", "15", "5"),
         ("15", "3", "15", "5"),
     ]
     # Packets in a million; only the first threshold is compared.
-    assert [one.difference.partition(" ±")[0] for one in late] == ["(+2 500.0", ""]
+    assert [row.difference.partition(" ±")[0] for row in late] == ["(+2 500.0", ""]
 
 
 def test_settings_without_a_difference_are_named(tmp_path: Path) -> None:

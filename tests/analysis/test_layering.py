@@ -34,7 +34,7 @@ POINTS = synthetic_run.FORWARD_POINTS
 
 def document(layers: list[int]) -> dict[str, Any]:
     """Return what the probe prints of COUNT packets that take so long in each layer, in ns."""
-    rows = [[one + number % 7 for one in layers] for number in range(COUNT)]
+    rows = [[time + number % 7 for time in layers] for number in range(COUNT)]
     made = synthetic_run.pathlat(packets=10)
     empty = {
         name: synthetic_run._path(name, points, end, [], [], [])
@@ -87,7 +87,7 @@ def summary(run: Run) -> LayeringSummary:
 def test_the_layer_that_a_setting_changes_is_named(run: Run) -> None:
     found = summary(run)
     assert (found.traffic, found.rate, found.baseline) == (TRAFFIC, 100, "baseline")
-    assert [one.name for one in found.settings] == ["baseline", "baseline again", "rules"]
+    assert [setting.name for setting in found.settings] == ["baseline", "baseline again", "rules"]
     whole = found.change("rules", WHOLE)
     assert whole is not None and whole.significant and whole.effect == pytest.approx(2500)
     [(layer, moved)] = found.moved("rules")
@@ -155,7 +155,7 @@ def test_a_rate_that_was_not_kept_is_compared_with_nothing(run: Run) -> None:
     found = summary(load(run.folder))
     whole = found.change("rules", WHOLE)
     assert whole is not None and whole.blocks == 3
-    assert [behind(one.trials) for one in found.settings] == [0, 0, 1]
+    assert [behind(found_setting.trials) for found_setting in found.settings] == [0, 0, 1]
     said = " ".join(layers_by_setting.unseen([found]))
     assert "did not keep that rate in some block of rules" in said
 
@@ -169,7 +169,7 @@ def test_a_layer_that_packets_skip_is_of_all_packets(run: Run) -> None:
     gone = path["layers"][1]
     path["layers"][1] = {"from": gone["from"], "to": gone["to"], **few}
     folder.record_probe(made, 0.1, of=of("rules", 3))
-    [trial] = [one for one in summary(load(run.folder)).settings[2].trials if one.block == 3]
+    [trial] = [row for row in summary(load(run.folder)).settings[2].trials if row.block == 3]
     assert trial.means()[f"{POINTS[1]}→{POINTS[2]}"] == pytest.approx(200)
 
 

@@ -39,19 +39,19 @@ OLD = Path(__file__).parent / "old_runs"
 
 def figures_of_the_sweep(run: Run) -> None:
     [exact] = exact_summary.of(run)
-    assert [(one.setting, one.boot_knobs, one.mean) for one in exact.costs] == [
+    assert [(cost.setting, cost.boot_knobs, cost.mean) for cost in exact.costs] == [
         ("baseline", "kernel=rt", 7600.0)
     ]
     [rates] = throughput_summary.of(run)
-    assert {one.setting: dict(one.blocks) for one in rates.main.rates} == {
+    assert {rate.setting: dict(rate.blocks) for rate in rates.main.rates} == {
         "baseline": {0: 80_000.0, 1: 80_900.0},
         "baseline again": {0: 80_100.0, 1: 80_600.0},
         "NAPI threads": {0: 84_000.0, 1: 85_100.0},
     }
-    assert [round(one.difference.effect, 4) for one in rates.main.changes] == [-0.0012, 0.051]
+    assert [round(change.difference.effect, 4) for change in rates.main.changes] == [-0.0012, 0.051]
     [tests] = rfc2544_summary.of(run)
-    means = [one.latency_ns for one in tests.settings]
-    assert [(one.mean, one.count) for one in means if one is not None] == 3 * [(32_000.0, 4)]
+    means = [setting.latency_ns for setting in tests.settings]
+    assert [(mean.mean, mean.count) for mean in means if mean is not None] == 3 * [(32_000.0, 4)]
     [late] = latency_summary.of(run)
     [delay] = late.delays
     shares = {block: late / packets for block, (late, packets) in delay.late_by_block().items()}
@@ -59,7 +59,7 @@ def figures_of_the_sweep(run: Run) -> None:
     assert delay.latency.quantile(0.5) == 302898.7125
     [layers] = layers_summary.of(run)
     assert layers.settings[0].mean(WHOLE) == 36023.904
-    assert [one.block for one in layers.settings[0].trials] == [0, 1]
+    assert [trial.block for trial in layers.settings[0].trials] == [0, 1]
     [work] = work_summary.of(run)
     assert (work.setting, work.trials, work.net_rx) == ("baseline", 7, {0: 77})
 
@@ -68,7 +68,7 @@ def test_a_demo_of_before_says_the_same() -> None:
     run = load(OLD / "demo")
     assert run.document.schema_ == "skblab.run/1"
     [exact] = exact_summary.of(run)
-    assert [(one.setting, one.trials, one.boots, one.mean) for one in exact.costs] == [
+    assert [(cost.setting, cost.trials, cost.boots, cost.mean) for cost in exact.costs] == [
         ("rp_filter=0", 4, 2, 8063.45),
         ("rp_filter=1", 4, 2, pytest.approx(8534.35)),
     ]
@@ -92,7 +92,9 @@ def test_a_probes_document_of_before_says_the_same() -> None:
     assert found.path("receive").path_time.count == 20_000
     run = load(OLD / "demo")
     whole, since = (
-        next(one for one in run.of_trial(0) if (one.path, one.kind) == ("receive", kind))
+        next(
+            series for series in run.of_trial(0) if (series.path, series.kind) == ("receive", kind)
+        )
         for kind in ("path", "since_entry")
     )
     assert whole.histogram == found.path("receive").path_time.histogram()

@@ -159,9 +159,9 @@ def says(body: str, functions: dict[str, str]) -> tuple[set[str], set[str]]:
 def catalogued() -> dict[str, tuple[Hook, set[str]]]:
     """Return each hook of the catalogue with the points and ends that it is for."""
     found: dict[str, tuple[Hook, set[str]]] = {}
-    for one in load().hooked:
-        for hook in one.hooks:
-            found.setdefault(f"{hook.kind}:{hook.target}", (hook, set()))[1].add(one.name)
+    for hooked in load().hooked:
+        for hook in hooked.hooks:
+            found.setdefault(f"{hook.kind}:{hook.target}", (hook, set()))[1].add(hooked.name)
     return found
 
 

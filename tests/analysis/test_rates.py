@@ -30,7 +30,8 @@ from skblab_analysis.throughput.rows import Search
 
 def said(path: Path) -> list[str]:
     return [
-        one.replace(words.FIXED_SPACE, " ").replace(words.NARROW_SPACE, " ") for one in _all(path)
+        sentence.replace(words.FIXED_SPACE, " ").replace(words.NARROW_SPACE, " ")
+        for sentence in _all(path)
     ]
 
 
@@ -41,8 +42,8 @@ def _all(path: Path) -> list[str]:
 
 def in_short(path: Path) -> list[str]:
     return [
-        one.replace(words.FIXED_SPACE, " ").replace(words.NARROW_SPACE, " ")
-        for one in findings.summary(load(path))
+        sentence.replace(words.FIXED_SPACE, " ").replace(words.NARROW_SPACE, " ")
+        for sentence in findings.summary(load(path))
     ]
 
 
@@ -96,7 +97,7 @@ def test_the_smallest_differences_of_several_settings_are_a_range(tmp_path: Path
         "noisy": [900.0, 1000.0, 1100.0],
     }
     path = searches.finished_run(tmp_path, list(searches.searches(rates)))
-    [found] = [one for one in said(path) if "Not significant" in one]
+    [found] = [sentence for sentence in said(path) if "Not significant" in sentence]
     least, most = re.findall(r"([\d.]+) %", found)
     assert 0 < float(least) < 5 < float(most)
 
@@ -111,8 +112,8 @@ def test_a_single_block_tells_no_difference(tmp_path: Path) -> None:
         "and whether it differs, are not known."
     ) in found
     # Nothing is known, and nothing is said of it.
-    assert not any("significant" in one for one in found)
-    assert not any("with itself" in one for one in found)
+    assert not any("significant" in sentence for sentence in found)
+    assert not any("with itself" in sentence for sentence in found)
     assert "(+10.0 %)" in text(*of_run(path)).replace(words.FIXED_SPACE, " ")
 
 
@@ -235,8 +236,8 @@ def test_a_run_that_was_killed_is_readable(tmp_path: Path) -> None:
 
 def test_each_traffic_has_its_tables_and_picture(tmp_path: Path) -> None:
     made: list[Search] = []
-    for one in searches.searches():
-        made += [one, one.model_copy(update={"traffic": "IPv6, 128 bytes, 1 flow"})]
+    for search in searches.searches():
+        made += [search, search.model_copy(update={"traffic": "IPv6, 128 bytes, 1 flow"})]
     path = searches.finished_run(tmp_path, made)
     assert len(of_run(path)) == 7
     page_checks.check(build_report(path, fake_gnuplot))
@@ -250,12 +251,12 @@ def test_settings_and_traffic_are_in_the_order_of_the_plan(tmp_path: Path) -> No
     plan = searches.plan().model_copy(update={"settings": order, "traffic": traffic})
     folder = RunFolder.create(tmp_path, "settings", plan)
     for name in ("of no plan", "baseline", *reversed(order[:2])):
-        for one in reversed(traffic):
+        for words_of in reversed(traffic):
             row = searches.search(name, 0, 1000.0)
-            folder.record(row.model_copy(update={"traffic": one}))
+            folder.record(row.model_copy(update={"traffic": words_of}))
     found = throughput_summary.of(load(folder.path))
-    assert tuple(one.traffic for one in found) == traffic
-    assert [one.setting for one in found[0].main.rates] == [
+    assert tuple(summary.traffic for summary in found) == traffic
+    assert [rate.setting for rate in found[0].main.rates] == [
         *("baseline", "filter", "NAPI threads", "of no plan"),
     ]
 
@@ -279,4 +280,4 @@ def test_picture_of_any_shape(tmp_path: Path, lab: LabRoot, kind: str) -> None:
     [summary] = throughput_summary.of(load(searches.finished_run(tmp_path / "runs", MADE[kind])))
     pictures.draw(picture(summary), tmp_path, gnuplot(lab))
     drawn = (tmp_path / "throughput.svg").read_text()
-    assert all(one.setting in drawn for one in summary.main.rates)
+    assert all(rate.setting in drawn for rate in summary.main.rates)

@@ -63,7 +63,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     assert (ledger.sent, ledger.received, ledger.lost) == (2_000, 1_996, 4)
     assert [count.seen + count.not_seen for count in ledger.points] == [1_996] * 9
     assert [count.not_seen for count in ledger.sent_points] == [0] * 6
-    assert [one.layer for one in run.of_trial(0) if one.kind == "layer"] == [
+    assert [series.layer for series in run.of_trial(0) if series.kind == "layer"] == [
         "driver-stack",
         "stack-ip",
         "ip-route",
@@ -88,9 +88,11 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
         send["path_time"],
         *document["napi"],
     ]
-    for one, layer in zip(run.of_trial(0), written, strict=True):
-        assert sorted(one.histogram.buckets.items()) == [tuple(pair) for pair in layer["buckets"]]
-        assert one.histogram.total == layer["sum"]
+    for series, layer in zip(run.of_trial(0), written, strict=True):
+        assert sorted(series.histogram.buckets.items()) == [
+            tuple(pair) for pair in layer["buckets"]
+        ]
+        assert series.histogram.total == layer["sum"]
     assert exact_trials(run) == synthetic_run.exact_trials()
     recordings = ["recorded"] * len(run.trials)
     assert [event.event for event in run.journal] == ["created", "attempt", *recordings, "finished"]
@@ -129,9 +131,11 @@ def test_units_never_mix(folder: RunFolder) -> None:
         clock="exact",
     )
     run = load(folder.path)
-    assert {one.unit for one in run.of_trial(0)} == {"ns"}
-    assert {one.unit for one in run.of_trial(1)} == {"instructions"}
-    assert {one.layer: one.work for one in run.series if one.work} == {"time-softirq": PACKETS}
+    assert {series.unit for series in run.of_trial(0)} == {"ns"}
+    assert {series.unit for series in run.of_trial(1)} == {"instructions"}
+    assert {series.layer: series.work for series in run.series if series.work} == {
+        "time-softirq": PACKETS
+    }
     [exact] = run.ledgers("exact")
     assert exact.exchange is not None
     assert exact.trial == 1
@@ -290,7 +294,7 @@ def test_a_packet_that_skips_a_point_is_not_seen_there_and_adds_up(folder: RunFo
         said=(synthetic_run.sender(PACKETS + 1), synthetic_run.receiver(PACKETS + 1)),
     )
     assert {count.point: count.not_seen for count in ledger.points}["stack"] == 1
-    assert [one.histogram.count for one in load(folder.path).of_trial(0)][:2] == [
+    assert [series.histogram.count for series in load(folder.path).of_trial(0)][:2] == [
         PACKETS,
         PACKETS + 1,
     ]
@@ -344,7 +348,7 @@ def test_rows_from_before_there_were_paths_are_of_received_packets(tmp_path: Pat
         kept = arrow.filter(pc.field("path") != "send")
         kept = pa.concat_tables([kept, arrow.filter(pc.field("path").is_null())])
         pq.write_table(kept.drop_columns(["path"]), path / f"{table.file}.parquet")
-    found = [one.path for one in load(path).of_trial(0) if one.kind != "napi"]
+    found = [series.path for series in load(path).of_trial(0) if series.kind != "napi"]
     assert set(found) == {"receive"}
 
 
@@ -435,7 +439,7 @@ def test_a_setting_seldom_differs_significantly_from_itself(
 def test_settings_of_other_boots_have_testers_of_their_own() -> None:
     def booted(knobs: str, setting: str, part: Part, *per_packet: int) -> list[ExactTrial]:
         more = {"part": part, "boot_knobs": knobs}
-        return [one.model_copy(update=more) for one in _trials(setting, *per_packet)]
+        return [trial.model_copy(update=more) for trial in _trials(setting, *per_packet)]
 
     trials = [
         *booted("", "tester", "tester", 300, 301),
@@ -445,11 +449,11 @@ def test_settings_of_other_boots_have_testers_of_their_own() -> None:
         *booted("kernel=rt", "rt", "whole", 1400, 1405),
     ]
     summary = summarise(trials, "a")
-    names = [one.setting for one in summary.testers]
+    names = [tester.setting for tester in summary.testers]
     assert names == ["tester alone", "tester alone, kernel=rt"]
-    assert [summary.path(one) for one in summary.costs] == [699.5, 709.5, 901.5]
+    assert [summary.path(cost) for cost in summary.costs] == [699.5, 709.5, 901.5]
     # Between wholes where the tester cancels, and else between paths.
-    alike, apart = (one.difference for one in summary.differences)
+    alike, apart = (difference.difference for difference in summary.differences)
     assert (alike.effect, apart.effect) == (10, 202)
     # Boots that agree to the last instruction are no more than two boots.
     assert alike.noise == 0
@@ -457,10 +461,12 @@ def test_settings_of_other_boots_have_testers_of_their_own() -> None:
     # Of paths, 700 and 699, 900 and 903, the variance is (0.5 + 4.5) / 2; t of Welch's 1.22 is 8.4.
     assert apart.margin == pytest.approx(8.39 * 2.5**0.5, abs=0.02)
     # Where a boot's tester was refused, those of the others stand for it.
-    less = [one for one in trials if (one.setting, one.block) != ("tester", 1)]
+    less = [trial for trial in trials if (trial.setting, trial.block) != ("tester", 1)]
     assert summarise(less, "a").differences[1].difference.effect == pytest.approx(202.5)
     # Without one of the testers nothing can be taken off.
-    bare = summarise([one for one in trials if one.part == "whole" or not one.boot_knobs], "a")
+    bare = summarise(
+        [trial for trial in trials if trial.part == "whole" or not trial.boot_knobs], "a"
+    )
     assert bare.path(bare.costs[2]) is None
     assert bare.differences[1].difference.effect == 402.5
 
@@ -473,7 +479,7 @@ def test_single_trials_have_no_spread() -> None:
 
 def test_trials_of_one_boot_are_one_figure() -> None:
     """A boot may differ from the next by more than its own trials do from each other."""
-    again = [one.model_copy(update={"boot": 0}) for one in _trials("b", 1202, 1201, 1200)]
+    again = [trial.model_copy(update={"boot": 0}) for trial in _trials("b", 1202, 1201, 1200)]
     found = summarise([*_trials("a", 1000), *again]).differences[0].difference
     assert (found.effect, found.significant) == (201, None)
 

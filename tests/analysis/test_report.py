@@ -76,7 +76,7 @@ def test_golden_page(tmp_path: Path) -> None:
 def test_page_with_real_pictures_stands_alone(tmp_path: Path, real_gnuplot: GnuplotRunner) -> None:
     path = build_report(synthetic_run.finished_run(tmp_path), real_gnuplot)
     page = page_checks.check(path)
-    made = {one.name for one in path.parent.iterdir()}
+    made = {file.name for file in path.parent.iterdir()}
     for name in ("share", "others", "share-send", "distribution", "napi", "exact"):
         assert {
             f"{name}.gp",
@@ -338,7 +338,7 @@ def test_page_defines_every_colour_of_the_pictures_in_both_schemes() -> None:
 @pytest.mark.parametrize("name", ['a" ; system "x', "a `touch x`"])
 def test_gnuplot_text_that_could_break_out_is_refused(name: str) -> None:
     trials = [ExactTrial(setting="a", block=0, packets=1, delivered=1, instructions=9)]
-    trials = [one.model_copy(update={"setting": name}) for one in trials]
+    trials = [trial.model_copy(update={"setting": name}) for trial in trials]
     with pytest.raises(RecordError, match="cannot stand in a gnuplot script"):
         exact_picture(summarise(trials))
 

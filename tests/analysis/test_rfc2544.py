@@ -31,9 +31,9 @@ def run(tmp_path: Path) -> Run:
 def of(*figures: Figure) -> Rfc2544Summary:
     found = [
         FigureRow(
-            trial=0, setting="baseline", block=0, traffic=searches.TRAFFIC, **one.model_dump()
+            trial=0, setting="baseline", block=0, traffic=searches.TRAFFIC, **figure.model_dump()
         )
-        for one in figures
+        for figure in figures
     ]
     [summary] = summaries(found)
     return summary
@@ -63,7 +63,7 @@ def test_a_table_has_a_row_for_each_setting() -> None:
     assert benchmarks.load_names(summary) == ["100\xa0%", "90\xa0%", "40\xa0%", "30\xa0%"]
     [loss] = benchmarks.loss_rows(summary)
     assert loss.figures == ("60.0", "55.6", "0.0", "0.0")
-    assert [one.title for one in benchmarks.tables(summary)] == [
+    assert [table.title for table in benchmarks.tables(summary)] == [
         f"RFC 2544 ({searches.TRAFFIC})",
         f"Frame loss rate (%, by share of the tester's maximum, {searches.TRAFFIC})",
     ]
@@ -148,7 +148,7 @@ def test_a_block_without_loss_counts_at_loads_below_where_it_ended() -> None:
             for at, lost in enumerate(losses)
         ]
 
-    clean = [one for boot in range(3) for one in block(boot, 4.0, 0.0, 0.0)]
+    clean = [row for boot in range(3) for row in block(boot, 4.0, 0.0, 0.0)]
     found = [*clean, *block(3, 8.0, 2.0, 4.0, 1.2, 0.0, 0.0), *block(4, 8.0, None, 0.0)]
     [summary] = summaries(found)
     [one] = summary.settings
@@ -161,7 +161,7 @@ def test_a_run_has_them_in_its_tables_and_its_report(tmp_path: Path) -> None:
     folder = searches.finished_run(tmp_path, [made], list(searches.tested(80_000.0, 200_000.0)))
     run = load(folder)
     assert len(rfc2544_summary.of(run)) == 1
-    titles = [str(one.title) for one in of_run(folder) if isinstance(one, Table)]
+    titles = [str(table.title) for table in of_run(folder) if isinstance(table, Table)]
     assert any(title.startswith("RFC 2544 (") for title in titles)
     page = build_report(folder, fake_gnuplot).read_text()
     assert "RFC 2544’s other tests" in page

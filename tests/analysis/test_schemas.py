@@ -83,7 +83,7 @@ def test_values_that_cannot_be_are_refused(name: str, fault: dict[str, object]) 
 def test_what_is_needed_cannot_be_left_out(name: str, needed: str) -> None:
     real = example(name)
     validator = schema_checks.schema(schema_checks.said(real))
-    assert not validator.is_valid({key: one for key, one in real.items() if key != needed})
+    assert not validator.is_valid({key: value for key, value in real.items() if key != needed})
 
 
 def test_the_catalogue_fits() -> None:

@@ -34,7 +34,7 @@ def missing(found: Printed, protocol: str, *, resent: bool = False) -> dict[str,
 
 def test_lines_are_packets() -> None:
     found = printed(["udp 1200 100\n", "tcp 34 1000\n"])
-    assert [(one.protocol, one.ns, one.bytes) for one in found.packets] == [
+    assert [(packet.protocol, packet.ns, packet.bytes) for packet in found.packets] == [
         ("udp", 1200, 100),
         ("tcp", 34, 1000),
     ]

@@ -68,7 +68,7 @@ def wanted_ends() -> set[str]:
 
 @pytest.mark.parametrize("path", ["receive", "forward"])
 def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
-    points = next(one for one in load().paths if one.name == path).points[1:]
+    points = next(found for found in load().paths if found.name == path).points[1:]
     for script in (path, f"{path}-hooks"):
         text = (FOLDER / f"{script}.stp").read_text()
         assert re.findall(r'@report\(at_(\w+), "\1"\)', text) == [*points, "total"]

@@ -24,7 +24,7 @@ from skblab_analysis.throughput.summary import GoalSummary, false_alarms
 
 def goal(path: Path, name: str = "strict") -> GoalSummary:
     [summary] = throughput_summary.of(load(path))
-    return next(one for one in summary.goals if one.goal == name)
+    return next(found for found in summary.goals if found.goal == name)
 
 
 def test_what_is_recorded_comes_back(tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ def test_what_is_recorded_comes_back(tmp_path: Path) -> None:
     assert (first.setting, first.block, first.number) == ("baseline", 0, 0)
     assert (first.load, first.offered_rate, first.limit) == (88_000, 88_000, "device")
     again = RunFolder.open(run.folder)
-    assert [one.throughput for one in again.again(FoundRow)] == [
+    assert [row.throughput for row in again.again(FoundRow)] == [
         row.throughput for row in run.rows(FoundRow)
     ]
 
 
 def test_settings_are_compared_with_the_baseline_block_by_block(tmp_path: Path) -> None:
     strict = goal(searches.finished_run(tmp_path))
-    assert [one.setting for one in strict.rates] == list(searches.RATES)
+    assert [rate.setting for rate in strict.rates] == list(searches.RATES)
     baseline = strict.rate("baseline")
     assert baseline is not None and baseline.interval is not None
     assert baseline.interval.mean == 80_800
@@ -68,7 +68,7 @@ def test_the_baseline_against_itself_tells_the_false_alarms(tmp_path: Path) -> N
     found = throughput_summary.of(load(searches.finished_run(tmp_path)))
     alarms = false_alarms(found)
     assert (alarms.comparisons, alarms.alarms) == (1, 0)
-    wrong = dict(searches.RATES) | {AGAIN: [1.1 * one for one in searches.RATES["baseline"]]}
+    wrong = dict(searches.RATES) | {AGAIN: [1.1 * rate for rate in searches.RATES["baseline"]]}
     found = throughput_summary.of(
         load(searches.finished_run(tmp_path, list(searches.searches(wrong))))
     )
@@ -82,11 +82,11 @@ def test_the_widest_interval_is_of_all_settings_and_goals(tmp_path: Path) -> Non
     run = load(searches.finished_run(tmp_path))
     found = throughput_summary.of(run)
     shares = [
-        one.interval.share
+        rate.interval.share
         for summary in found
         for goal in summary.goals
-        for one in goal.rates
-        if one.interval is not None and one.interval.share is not None
+        for rate in goal.rates
+        if rate.interval is not None and rate.interval.share is not None
     ]
     assert widest(by_setting(run.rows(FoundRow))) == max(shares)
     single = [*searches.searches(), searches.search("more", 0, 1000.0)]
@@ -125,7 +125,7 @@ def test_a_setting_that_carries_nothing_in_some_block_is_not_significant(tmp_pat
 def test_without_a_baseline_rates_stand_alone(tmp_path: Path) -> None:
     strict = goal(searches.finished_run(tmp_path, [searches.search("other", 0, 1000.0)]))
     assert (strict.baseline, strict.changes, strict.best) == (None, (), None)
-    assert [one.setting for one in strict.rates] == ["other"]
+    assert [rate.setting for rate in strict.rates] == ["other"]
 
 
 def test_rows_of_a_trial_that_was_cut_off_are_left_out(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_an_interval_is_never_narrower_than_the_search(tmp_path: Path) -> None:
     assert interval is not None
     assert (interval.noise, interval.half) == (0, searches.WIDTH * 1000)
     # More blocks would not narrow it, and are not waited for.
-    assert certainty.widest([list(one.blocks.values()) for one in strict.rates]) == 0
-    near, far = (one.difference for one in strict.changes)
+    assert certainty.widest([list(rate.blocks.values()) for rate in strict.rates]) == 0
+    near, far = (change.difference for change in strict.changes)
     assert (near.significant, near.why) == (False, "resolution")
     assert near.detectable == pytest.approx(searches.WIDTH)
     assert far.significant

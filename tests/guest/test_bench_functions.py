@@ -27,9 +27,11 @@ def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path:
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
     for side in "ab":
-        counted = sum(one[side] for one in document["functions"])
+        counted = sum(function[side] for function in document["functions"])
         assert counted == pytest.approx(document["clock"][side], rel=0.001)
-    by_name = {one["name"]: (one["a"], one["b"]) for one in document["functions"]}
+    by_name = {
+        function["name"]: (function["a"], function["b"]) for function in document["functions"]
+    }
     # Each packet enters once, and only where stamps are on.
     assert by_name["__net_path_enter"][0] == 0
     assert by_name["__net_path_enter"][1] > 5

@@ -141,10 +141,12 @@ def test_a_guest_that_is_killed_and_took_no_port_of_the_host() -> None:
 def test_a_second_shell_lasts_as_long_as_the_guest(skblab: Skblab, stock: Kernel) -> None:
     process = _start(*UP)
     _says_up(process)
-    name = str(process.pid)
+    # With what follows the process id: "12" would be the beginning of 123's guest, too.
+    name = f"{process.pid}-"
     listed = skblab("ssh", "--list", "--guest", name)
     assert listed.returncode == 0, listed.stderr
-    assert f"{name}-" in listed.stdout and stock.release in listed.stdout
+    [line] = _listed(listed.stdout, name)
+    assert stock.release in line
     done = skblab(
         "ssh", "--guest", name, "--", "sh", "-c", "uname -r; cat; exit 7", stdin="typed\n"
     )
@@ -156,8 +158,13 @@ def test_a_second_shell_lasts_as_long_as_the_guest(skblab: Skblab, stock: Kernel
     process.communicate(timeout=60)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 125
-    assert err.startswith(f"skblab: guest {name}-") and err.endswith(" has ended\n")
-    assert f"{name}-" not in skblab("ssh", "--list").stdout
+    assert err.startswith(f"skblab: guest {name}") and err.endswith(" has ended\n")
+    assert _listed(skblab("ssh", "--list").stdout, name) == []
+
+
+def _listed(table: str, name: str) -> list[str]:
+    """Return the lines of `skblab ssh --list` with the guests whose names begin so."""
+    return [line for line in table.splitlines() if line.startswith(name)]
 
 
 @pytest.mark.slow

@@ -19,9 +19,9 @@ class Btf:
     """A kernel's types, as bpftool prints them."""
 
     def __init__(self, types: list[dict[str, Any]]) -> None:
-        self.by_id = {one["id"]: one for one in types}
-        self.functions = {one["name"]: one for one in types if one["kind"] == "FUNC"}
-        self.typedefs = {one["name"]: one for one in types if one["kind"] == "TYPEDEF"}
+        self.by_id = {type_["id"]: type_ for type_ in types}
+        self.functions = {type_["name"]: type_ for type_ in types if type_["kind"] == "FUNC"}
+        self.typedefs = {type_["name"]: type_ for type_ in types if type_["kind"] == "TYPEDEF"}
 
     def arguments(self, hook: Hook) -> list[dict[str, Any]]:
         """The parameters that a program attached there sees."""
@@ -52,7 +52,7 @@ def btf(lab: LabRoot, stock: Kernel) -> Btf:
     return Btf(json.loads(lab.run(call, binds=[bind], what="bpftool btf dump"))["types"])
 
 
-HOOKS = [hook for one in load().hooked for hook in one.hooks if hook.fits(version("6.12"))]
+HOOKS = [hook for hooked in load().hooked for hook in hooked.hooks if hook.fits(version("6.12"))]
 
 
 @pytest.mark.labroot

@@ -85,7 +85,7 @@ def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
         assert cost.boots == 2
         assert cost.spread is not None
         assert cost.spread <= 0.001 * cost.mean, cost
-    found = {one.setting: one.difference for one in exact.differences}
+    found = {difference.setting: difference.difference for difference in exact.differences}
     assert found["rp_filter=1"].significant
     assert not found["baseline again"].significant
 
@@ -97,7 +97,9 @@ def test_instructions_per_packet_are_those_of_this_kernel(
     figures = {cost.setting: cost.mean for cost in (*exact.costs, *exact.testers)}
     # rp_filter=1 looks a route up for the source.
     [figures["difference"]] = [
-        one.difference.effect for one in exact.differences if one.setting == "rp_filter=1"
+        difference.difference.effect
+        for difference in exact.differences
+        if difference.setting == "rp_filter=1"
     ]
     hold("test_demo", figures, stock, lab)
 

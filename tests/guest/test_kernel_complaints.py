@@ -72,7 +72,7 @@ def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         before = list(log.findings)
         warn(transport)
         log.poll()
-        heard.append((before, [one.text for one in log.findings]))
+        heard.append((before, [finding.text for finding in log.findings]))
         return found
 
     monkeypatch.setattr(loads.Traffic, "run", warned)
@@ -83,7 +83,7 @@ def test_the_demo(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ]
     assert run.document.state == "failed"
     assert run.ledgers() == []
-    assert [one.trials for one in run.complaints()] == [(0,)]
+    assert [complaint.trials for complaint in run.complaints()] == [(0,)]
     # The same kernel, heard as a host's is.
     assert heard == [([], [WARNING])]
 
@@ -110,6 +110,6 @@ def test_a_sweep(stock: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert run.document.state == "finished"
     [complaint] = run.complaints()
     assert complaint.trials == (1,)
-    assert [(one.line, one.count) for one in complaint.lines] == [(WARNING, 1)]
+    assert [(line.line, line.count) for line in complaint.lines] == [(WARNING, 1)]
     [summary] = exact_summary.of(run)
-    assert run.trials[1].setting not in {one.setting for one in summary.costs}
+    assert run.trials[1].setting not in {cost.setting for cost in summary.costs}

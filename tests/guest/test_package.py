@@ -122,9 +122,9 @@ def test_the_files_and_what_they_tell(made: dict[str, Any], stock: Kernel) -> No
         "linux-libc-dev",
     ]
     assert names == sorted(["INSTALL.txt", f"config-{stock.release}", "package.json", *debs])
-    changed = [(one["option"], one["before"], one["after"]) for one in made["changed"]]
+    changed = [(option["option"], option["before"], option["after"]) for option in made["changed"]]
     assert changed == [("NET_PATH_TRACE", "n", "y")]
-    assert [one["option"] for one in made["cleared"]] == ["SYSTEM_TRUSTED_KEYS"]
+    assert [option["option"] for option in made["cleared"]] == ["SYSTEM_TRUSTED_KEYS"]
     assert (out / f"config-{stock.release}").read_text() == stock.config.read_text()
 
 

@@ -132,7 +132,7 @@ def test_each_fault_is_found_once(project: Path) -> None:
     assert done.returncode == 1, done.stderr
     results = json.loads(done.stdout)
     failed = [
-        {name for name, one in result["outcomes"].items() if one["verdict"] == "failed"}
+        {name for name, outcome in result["outcomes"].items() if outcome["verdict"] == "failed"}
         for result in results
     ]
     assert failed == [*(expected for _, expected in PATCHES.values()), {"applies"}]

@@ -107,14 +107,14 @@ class Bed:
         with stamps(self.target, self.source == "samples"), contextlib.ExitStack() as stack:
             probes = [
                 stack.enter_context(
-                    attached(one, self.target, request, self.lab, Reporter(quiet=True))
+                    attached(backend, self.target, request, self.lab, Reporter(quiet=True))
                 )
-                for one in (BPF, tool)
+                for backend in (BPF, tool)
             ]
             sent, received = traffic.exchange(self.target.transport, receiver, sender, SECONDS)
             sent.check("sending")
             received.check("receiving")
-            ours, theirs = (one.end() for one in probes)
+            ours, theirs = (probe.end() for probe in probes)
         return (
             parse(PathlatDocument, ours, "the probe's document"),
             parse(ScriptsDocument, theirs, "the scripts' document"),

@@ -47,9 +47,11 @@ def test_the_study_of_2016(run_skblab: Skblab, tmp_path: Path) -> None:
     for name, ledger in zip(names, ledgers, strict=True):
         rows = (folder / "logs" / f"{name}.txt").read_text().splitlines()
         times = [[int(cell) for cell in row.split("\t")] for row in rows]
-        assert {one for one, count in ledger["unaccounted"].items() if count} <= {"missed"}, name
+        assert {reason for reason, count in ledger["unaccounted"].items() if count} <= {"missed"}, (
+            name
+        )
         known = ("ended", "merged", "in_flight", "continued", "filtered")
-        assert ledger["begun"] == sum(ledger[one] for one in known), name
+        assert ledger["begun"] == sum(ledger[reason] for reason in known), name
         assert all(ns > 0 for ns, _ in times), name
         if name.startswith("udp"):
             assert [size for _, size in times] == [BYTES] * PACKETS, name
@@ -60,7 +62,7 @@ def test_the_study_of_2016(run_skblab: Skblab, tmp_path: Path) -> None:
             merged = int(said.split("merged_bytes: ")[1].split()[0])
             assert sum(size for _, size in times) + merged == BYTES * PACKETS, name
     figures = [json.loads(line) for line in (folder / "figures.jsonl").read_text().splitlines()]
-    assert [one["experiment"] for one in figures] == names
+    assert [figure["experiment"] for figure in figures] == names
     # A layer is a part of the whole.
-    median = {one["experiment"]: one["median_us"] for one in figures}
+    median = {figure["experiment"]: figure["median_us"] for figure in figures}
     assert median["udp_network_layer"] < median["udp_end_to_end"]

@@ -50,7 +50,7 @@ def test_a_guest_is_booted_as_its_knobs_want(
         testbed.prepare(Traffic())
         with applying(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
             found = applier.apply({**knobs, "rp_filter": 1})
-            assert [one for one in found if one.invalid] == []
+            assert [applied for applied in found if applied.invalid] == []
             offered = testbed.offer(Sending(Stream(family=4, frame=64, flows=1), COUNT))
             assert offered.received == COUNT
             wrong = {"mitigations": "auto,nosmt"}
@@ -77,7 +77,7 @@ def test_every_packet_comes(
         {"family": family, "frame": 82, "flows": 4, "destinations": destinations}
     )
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply(knobs) if one.invalid] == []
+        assert [applied for applied in applier.apply(knobs) if applied.invalid] == []
         offered = testbed.offer(Sending(stream, COUNT))
         assert (offered.sent, offered.forwarded, offered.received) == (COUNT, COUNT, COUNT)
         tester = testbed.offer(Sending(stream, COUNT, tester=True))
@@ -97,7 +97,7 @@ def test_the_router_polls_what_comes_by_napi(
         return int(re.findall(r"rx_queue_0_xdp_packets: (\d+)", shown.stdout)[0])
 
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply(knobs) if one.invalid] == []
+        assert [applied for applied in applier.apply(knobs) if applied.invalid] == []
         before = count()
         offered = testbed.offer(Sending(Stream(family=4, frame=82, flows=1), COUNT))
         assert (offered.forwarded, offered.received) == (COUNT, COUNT)
@@ -114,7 +114,7 @@ def test_threads_keep_up_with_the_generator_on_one_cpu(
         testbed.prepare(Traffic())
         with applying(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
             plain = testbed.offer(Sending(stream, COUNT))
-            assert [one for one in applier.apply(knobs) if one.invalid] == []
+            assert [applied for applied in applier.apply(knobs) if applied.invalid] == []
             threads = testbed.offer(Sending(stream, COUNT))
     assert (threads.sent, threads.refused, threads.received) == (COUNT, 0, COUNT)
     # A switch to the thread and back is in it.
@@ -122,7 +122,7 @@ def test_threads_keep_up_with_the_generator_on_one_cpu(
     # A thousand instructions are a microsecond.
     (name,) = knobs
     taken = {name: threads.microseconds, "plain": plain.microseconds}
-    figures = {one: 1000 * microseconds / COUNT for one, microseconds in taken.items()}
+    figures = {name: 1000 * microseconds / COUNT for name, microseconds in taken.items()}
     hold("test_sweep_boots", figures, stock, lab)
 
 

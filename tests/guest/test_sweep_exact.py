@@ -72,15 +72,15 @@ def resumed(stock: Kernel, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_settings_differ_and_the_baseline_does_not(resumed: tuple[Path, str]) -> None:
     ipv4, ipv6 = sorted(exact_summary.of(load(resumed[0])), key=lambda one: one.traffic)
     assert (ipv4.traffic, ipv6.traffic) == ("IPv4, 128 bytes, 1 flow", "IPv6, 128 bytes, 1 flow")
-    [strict] = [one for one in ipv4.differences if one.setting == "strict"]
+    [strict] = [difference for difference in ipv4.differences if difference.setting == "strict"]
     # Of one boot nothing is known; two are the demo's, see test_demo.py.
     assert strict.difference.significant is None
     # There is no rp_filter of IPv6.
-    [strict] = [one for one in ipv6.differences if one.setting == "strict"]
+    [strict] = [difference for difference in ipv6.differences if difference.setting == "strict"]
     assert abs(strict.difference.share) < SAME
-    for one in (ipv4, ipv6):
-        assert [cost.setting for cost in one.costs] == ["baseline", "baseline again", "strict"]
-        [again] = [same for same in one.differences if same.setting == "baseline again"]
+    for summary in (ipv4, ipv6):
+        assert [cost.setting for cost in summary.costs] == ["baseline", "baseline again", "strict"]
+        [again] = [same for same in summary.differences if same.setting == "baseline again"]
         assert abs(again.difference.share) < SAME
 
 
@@ -88,10 +88,12 @@ def test_instructions_per_packet_are_those_of_this_kernel(
     resumed: tuple[Path, str], stock: Kernel, lab: LabRoot
 ) -> None:
     figures: dict[str, float] = {}
-    for one in exact_summary.of(load(resumed[0])):
-        family = one.traffic.partition(",")[0]
-        figures |= {f"{family}, {cost.setting}": cost.mean for cost in (*one.costs, *one.testers)}
-        [strict] = [same for same in one.differences if same.setting == "strict"]
+    for summary in exact_summary.of(load(resumed[0])):
+        family = summary.traffic.partition(",")[0]
+        figures |= {
+            f"{family}, {cost.setting}": cost.mean for cost in (*summary.costs, *summary.testers)
+        }
+        [strict] = [same for same in summary.differences if same.setting == "strict"]
         if family == "IPv4":
             # A route is looked up for the source. Each figure repeats to 0.1 % of the whole, which
             # is 2 % of what lies between two; the demo, with two boots, holds that to 1 %.
@@ -170,8 +172,8 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
     ]
     assert sorted(keys) == sorted(wanted)
     # Kills while something was measured, not only while guests came up.
-    all_runs = [load(one) for one in results.iterdir()]
-    lost = _attempts(results) - sum(len(one.trials) for one in all_runs)
+    all_runs = [load(folder) for folder in results.iterdir()]
+    lost = _attempts(results) - sum(len(made.trials) for made in all_runs)
     assert lost > (10 if full else 0)
 
 

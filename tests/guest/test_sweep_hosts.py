@@ -56,10 +56,10 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert {row.state for row in run.trials} == {"good"}
     no_retries(run)
     schema_checks.folder_fits(folder)
-    works = {one.setting: one for one in work_summary.of(run)}
+    works = {work.setting: work for work in work_summary.of(run)}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     [latency] = latency_summary.of(run)
-    assert [one.latency.count for one in latency.delays] == [200] * 3
+    assert [delay.latency.count for delay in latency.delays] == [200] * 3
     assert latency.testers[0].latency.count == 200
     environment = run.document.environment
     assert environment is not None
@@ -137,7 +137,9 @@ def test_settings_that_wait_for_others_are_given_back(hosts: Hosts) -> None:
     port = hosts.router_ports[1]
     found, router = hostsfile.read(hosts.file), hosts.router.transport
     of = f"net.ipv6.conf.{port}"
-    mode, mtu = (hosts.sh(f"sysctl -n {of}.{one}").strip() for one in ("addr_gen_mode", "mtu"))
+    mode, mtu = (
+        hosts.sh(f"sysctl -n {of}.{setting}").strip() for setting in ("addr_gen_mode", "mtu")
+    )
     settled = (
         f"ip link set {port} down\nip link set {port} up\n"
         f"until ip -o link show dev {port} | grep -q ' state UP '; do sleep 0.1; done\n"

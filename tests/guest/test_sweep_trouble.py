@@ -59,11 +59,11 @@ class Sweep:
     def kill(self, *words: str) -> None:
         """Kill the processes of this sweep that have all of these in their commands."""
         found = []
-        for one in Path("/proc").glob("[0-9]*"):
+        for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                arguments = (one / "cmdline").read_text().split("\0")
-                if str(self.results).encode() in (one / "environ").read_bytes():
-                    found += [int(one.name)] if set(words) <= set(arguments) else []
+                arguments = (place / "cmdline").read_text().split("\0")
+                if str(self.results).encode() in (place / "environ").read_bytes():
+                    found += [int(place.name)] if set(words) <= set(arguments) else []
         assert found
         for process in found:
             with contextlib.suppress(ProcessLookupError):
@@ -104,7 +104,7 @@ def test_a_connection_that_breaks_is_made_again(
         assert "a new testbed continues" in sweep.said()
         trials = sweep.run().trials
     assert {(row.setting, row.state) for row in trials} == {
-        (one, "good") for one in ("tester", "baseline", "baseline again", "NAPI threads")
+        (name, "good") for name in ("tester", "baseline", "baseline again", "NAPI threads")
     }
     assert hosts.state() == before
 
@@ -121,9 +121,9 @@ def test_a_clock_that_is_set_back_is_in_no_figure(
     [latency] = latency_summary.of(run)
     assert len(latency.delays) == 3
     assert {row.state for row in run.trials} == {"good"}
-    for one in (*latency.delays, *latency.testers):
-        assert one.latency.count == 600
-        assert 0 < (one.latency.quantile(0.5) or 0) < 1e9
+    for delay in (*latency.delays, *latency.testers):
+        assert delay.latency.count == 600
+        assert 0 < (delay.latency.quantile(0.5) or 0) < 1e9
     assert hosts.state() == before
 
 
@@ -149,7 +149,7 @@ def test_a_device_that_is_unplugged(
         "the router failed (exit 1): no device r1 (any more)",
         "not possible here: r1 has no threaded",
     }
-    assert [one for one, _ in states.values() if one != "good"] == ["invalid"]
+    assert [found for found, _ in states.values() if found != "good"] == ["invalid"]
     assert hosts.sh(f"cat {BUDGET}") == "300\n"
     hosts.sh(f"echo {device} >{driver}/bind")
     done = skblab("cleanup")

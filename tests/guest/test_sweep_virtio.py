@@ -99,9 +99,9 @@ def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
     offered = testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
     assert offered.received == COUNT
     found: dict[int | None, int] = {}
-    for one in difference(before, testbed.counters()):
-        if one.kind == kind and one.name.endswith(name):
-            found[one.cpu] = found.get(one.cpu, 0) + one.value
+    for change in difference(before, testbed.counters()):
+        if change.kind == kind and change.name.endswith(name):
+            found[change.cpu] = found.get(change.cpu, 0) + change.value
     return found
 
 
@@ -119,7 +119,7 @@ def test_interrupts_come_where_they_are_sent(
     testbed: Bed, tmp_path: Path, knobs: dict[str, Value], cpus: set[int]
 ) -> None:
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply(knobs) if one.invalid] == []
+        assert [applied for applied in applier.apply(knobs) if applied.invalid] == []
         inputs = shares(testbed, "softirq", "NET_RX")
     most = sum(inputs.values())
     assert {cpu for cpu, value in inputs.items() if value > most / 10} == cpus
@@ -133,14 +133,18 @@ def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
         offered = testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
         assert offered.received == COUNT
         found: dict[str, int] = {}
-        for one in difference(before, testbed.counters()):
-            if one.kind == "interrupt" and one.name.startswith("r0 ") and "input" in one.name:
-                found[one.name] = found.get(one.name, 0) + one.value
+        for change in difference(before, testbed.counters()):
+            if (
+                change.kind == "interrupt"
+                and change.name.startswith("r0 ")
+                and "input" in change.name
+            ):
+                found[change.name] = found.get(change.name, 0) + change.value
         return {name for name, count in found.items() if count > sum(found.values()) / 10}
 
     assert len(queues()) == 2
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply({"rss": "equal 1"}) if one.invalid] == []
+        assert [applied for applied in applier.apply({"rss": "equal 1"}) if applied.invalid] == []
         [one] = queues()
         assert one.endswith("input.0")
 
@@ -151,13 +155,17 @@ def test_threads_poll_where_they_are_asked_to(testbed: Bed, tmp_path: Path) -> N
         """Return the devices whose NAPI threads ran while packets were sent."""
         before = testbed.counters()
         testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
-        found = [one for one in difference(before, testbed.counters()) if one.kind == "thread"]
-        names = [one.name for one in found if one.name.startswith("napi/") and one.value > 0]
+        found = [
+            change for change in difference(before, testbed.counters()) if change.kind == "thread"
+        ]
+        names = [
+            change.name for change in found if change.name.startswith("napi/") and change.value > 0
+        ]
         return {name.removeprefix("napi/").partition("-")[0] for name in names}
 
     assert threads() == set()
     with applying(testbed.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
-        assert [one for one in applier.apply({"threaded": True}) if one.invalid] == []
+        assert [applied for applied in applier.apply({"threaded": True}) if applied.invalid] == []
         assert threads() == {"r0", "r1"}
     assert threads() == set()
 
@@ -179,7 +187,7 @@ def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_pat
     # Each boot has its tester; baseline twice and two settings are each measured in two ways, once.
     assert keys.count(("tester", "tester")) == 2
     assert len(keys) - 2 == len(set(keys)) - 1 == 8
-    works = {one.setting: one for one in work_summary.of(run)}
+    works = {work.setting: work for work in work_summary.of(run)}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     # All that this has interrupts CPU 0.
     assert set(works["interrupts: all to CPU 0"].interrupts) == {0}
@@ -190,7 +198,7 @@ def test_a_sweep_on_two_guests_that_is_killed_and_resumed(stock: Kernel, tmp_pat
     assert "input.0 CPU " in facts["router r1 IRQ affinity"]
     assert "Combined 2" in facts["router r0 queues"]
     [latency] = latency_summary.of(run)
-    assert [one.latency.count for one in latency.delays] == [200] * 4
+    assert [delay.latency.count for delay in latency.delays] == [200] * 4
     # Killed from outside, and never lost.
     no_retries(run)
     schema_checks.folder_fits(folder)

@@ -68,7 +68,7 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     run = load(folder)
     assert run.document.state == "finished"
     assert {row.state for row in run.trials} == {"good"}
-    assert [one.traffic for one in throughput_summary.of(run)] == [
+    assert [summary.traffic for summary in throughput_summary.of(run)] == [
         f"IPv{family}, 128 bytes, 1 flow"
     ]
     for summary in throughput_summary.of(run):
@@ -86,7 +86,7 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
             assert delay.latency.count == delay.histogram("inter-arrival").count + 1 == 600
             # One every 3.3 ms, and all of them later than 1 us: one run, without an end.
             assert 2e6 < (delay.histogram("inter-arrival").mean or 0.0) < 5e6
-            assert [(one.late, one.runs) for one in delay.lateness] == [(600, 1)]
+            assert [(lateness.late, lateness.runs) for lateness in delay.lateness] == [(600, 1)]
         whole, alone = late.delays[0].latency.mean, floor.latency.mean
         assert whole is not None and alone is not None and whole > alone
     assert all(row.open_begin and row.open_end for row in run.rows(AnomalyRow))
@@ -99,7 +99,7 @@ def test_what_is_found_holds_together(skblab: Skblab, tmp_path: Path, family: in
     assert len(latency_summary.of(run)) == len(layers_summary.of(run)) == 1
     [cpu] = cpu_summary.of(run)
     assert len(cpu.usages) == 3
-    for times in (one for usage in cpu.usages for trial in usage.trials for one in trial.times):
+    for times in (times for usage in cpu.usages for trial in usage.trials for times in trial.times):
         # Of the two seconds of a trial, and what it takes beside them.
         assert times.busy + times.idle + times.steal > 1.5e9
     assert all(usage.per_packet() > 0 for usage in cpu.usages)
@@ -152,11 +152,11 @@ def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
     run = load(folder)
     assert {row.state for row in run.trials} == {"good"}, [row.reason for row in run.trials]
     [summary] = rfc2544_summary.of(run)
-    assert [one.setting for one in summary.settings] == ["baseline", "baseline again"]
-    for one in summary.settings:
+    assert [setting.setting for setting in summary.settings] == ["baseline", "baseline again"]
+    for setting in summary.settings:
         # More than no time, and less than a second.
-        assert one.latency_ns is None or 1e3 < one.latency_ns.mean < 1e9
-        assert one.tests == {"latency", "frame loss", "recovery"}
+        assert setting.latency_ns is None or 1e3 < setting.latency_ns.mean < 1e9
+        assert setting.tests == {"latency", "frame loss", "recovery"}
     # There is a figure or a reason, whatever this machine is busy with, and no other reason.
     figures = ("latency_ns", "loss_percent", "recovery_s")
     for row in run.rows(FigureRow):
@@ -169,7 +169,7 @@ def test_rfc2544s_other_tests_of_a_mix(skblab: Skblab, tmp_path: Path) -> None:
     assert [why for why in reasons if not any(words in why for words in known)] == []
     assert len(reasons) < len(run.rows(FigureRow))
     loss = [row.loss_percent for row in run.rows(FigureRow) if row.test == "frame loss"]
-    assert all(one is None or 0 <= one <= 100 for one in loss)
+    assert all(value is None or 0 <= value <= 100 for value in loss)
     assert "RFC 2544 (IPv4, mix ams-ix, 1 flow)" in done.stdout
     counted = {
         name: sum(

@@ -114,7 +114,7 @@ def copied(tree: Path) -> None:
 def enclosed(folder: Path, writable: list[Path], call: list[str]) -> None:
     """Run a stage where it sees nothing of the host's network and processes and cannot write."""
     venv = Path(sys.prefix)
-    binds = "".join(f"mount --bind {one} {one}\n" for one in [*writable, folder])
+    binds = "".join(f"mount --bind {path} {path}\n" for path in [*writable, folder])
     script = f"""set -e
 mount --make-rprivate /
 {binds}mount --bind {venv} {folder}/tree/.venv
@@ -186,11 +186,11 @@ def mutants(options: argparse.Namespace) -> list[Mutant]:
         for path in sorted((folder / package).rglob("*.py")):
             parts = path.relative_to(folder).with_suffix("").parts
             module = ".".join(part for part in parts if part != "__init__")
-            if options.modules and not any(one in module for one in options.modules):
+            if options.modules and not any(word in module for word in options.modules):
                 continue
             tree = ast.parse(path.read_text())
             found += chosen(tree, module, str(path), options.n, options.seed)
-    return [one for one in found if not options.again or one.key() in again]
+    return [mutant for mutant in found if not options.again or mutant.key() in again]
 
 
 def tried(options: argparse.Namespace) -> int:
@@ -215,7 +215,7 @@ def tried(options: argparse.Namespace) -> int:
         if not tests or (fresh and before is None):
             rows.append(row_of(mutant, "fresh" if tests else "not executed"))
             continue
-        seconds = sum(selection.seconds.get(one, 0.1) for one in tests)
+        seconds = sum(selection.seconds.get(test, 0.1) for test in tests)
         code = compile(mutant.source, mutant.path, "exec", dont_inherit=True)
         jobs.append(
             plugins.Job(

@@ -65,9 +65,9 @@ class Mapper:
         """Find what remembers results: the second test to ask would execute nothing."""
         kind = functools._lru_cache_wrapper
         self.caches = [
-            one
-            for one in gc.get_objects()
-            if isinstance(one, kind) and str(one.__module__).startswith(("skblab", "test_"))
+            thing
+            for thing in gc.get_objects()
+            if isinstance(thing, kind) and str(thing.__module__).startswith(("skblab", "test_"))
         ]
         for item in session.items:
             for name in getattr(item, "fixturenames", ()):
@@ -75,8 +75,8 @@ class Mapper:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        for one in self.caches:
-            one.cache_clear()
+        for cache in self.caches:
+            cache.cache_clear()
         self.switch(item.nodeid)
         begin = time.process_time() + children()
         try:
@@ -154,7 +154,7 @@ class Trier:
         if not replaced(job, held):
             return 3
         self.pipe = pipe
-        chosen = [items[one] for one in job.tests if one in items]
+        chosen = [items[test] for test in job.tests if test in items]
         for item, following in zip(chosen, [*chosen[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         return 0
@@ -211,11 +211,11 @@ Place = tuple[str, str, int]
 def functions() -> dict[Place, list[types.FunctionType]]:
     """Return all functions that there are, by where they are written."""
     found: dict[Place, list[types.FunctionType]] = {}
-    for one in gc.get_objects():
-        if isinstance(one, types.FunctionType):
-            code = one.__code__
+    for thing in gc.get_objects():
+        if isinstance(thing, types.FunctionType):
+            code = thing.__code__
             place = (code.co_filename, code.co_qualname, code.co_firstlineno)
-            found.setdefault(place, []).append(one)
+            found.setdefault(place, []).append(thing)
     return found
 
 
@@ -223,11 +223,14 @@ def replaced(job: Job, held: list[types.FunctionType]) -> bool:
     """Put the broken code into the function wherever it is held; say whether that was possible."""
 
     def inside(code: types.CodeType) -> types.CodeType | None:
-        for one in code.co_consts:
-            if isinstance(one, types.CodeType):
-                if (one.co_qualname, one.co_firstlineno) == (job.function, job.first_line):
-                    return one
-                if found := inside(one):
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                if (constant.co_qualname, constant.co_firstlineno) == (
+                    job.function,
+                    job.first_line,
+                ):
+                    return constant
+                if found := inside(constant):
                     return found
         return None
 
@@ -235,8 +238,8 @@ def replaced(job: Job, held: list[types.FunctionType]) -> bool:
     if code is None or not held:
         return False
     try:
-        for one in held:
-            one.__code__ = code
+        for function in held:
+            function.__code__ = code
     except ValueError:
         # It closes over other names now.
         return False

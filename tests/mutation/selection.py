@@ -89,7 +89,9 @@ class Selection:
             for name in names - seen:
                 for path, function, lines in self.mentions.get(name, ()):
                     if path in self.sources and "/tests/" in path:
-                        found |= {one for one in self.seconds if path.endswith(one.split("::")[0])}
+                        found |= {
+                            test for test in self.seconds if path.endswith(test.split("::")[0])
+                        }
                     elif function:
                         found |= self.executing(path, lines)
                     else:
@@ -114,9 +116,9 @@ class Selection:
     def text(self, test: str) -> str:
         """Return the imports of a test's file."""
         name = test.split("::")[0]
-        path = next((one for one in self.sources if one.endswith(name)), None)
+        path = next((source for source in self.sources if source.endswith(name)), None)
         lines = self.sources[path].splitlines() if path else []
-        return "\n".join(one for one in lines if "import" in one)
+        return "\n".join(line for line in lines if "import" in line)
 
 
 def mentions(sources: dict[str, str]) -> dict[str, list[tuple[str, bool, range]]]:
@@ -149,9 +151,9 @@ def _bound(source: str) -> dict[int, set[str]]:
     named: dict[int, set[str]] = {}
     for node in ast.parse(source).body:
         names = {
-            one.id
-            for one in ast.walk(node)
-            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+            name.id
+            for name in ast.walk(node)
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
         }
         if isinstance(node, Function | ast.ClassDef):
             names = {node.name}

@@ -62,7 +62,9 @@ class Place:
 
     def nearest(self, *kinds: type[ast.AST]) -> ast.AST | None:
         """Return the innermost of these kinds around it."""
-        return next((one for one in reversed(self.parents) if isinstance(one, kinds)), None)
+        return next(
+            (parent for parent in reversed(self.parents) if isinstance(parent, kinds)), None
+        )
 
 
 @dataclass
@@ -196,7 +198,7 @@ def replacements(node: ast.expr | ast.stmt, place: Place) -> Iterator[ast.AST]:
                 called = copy.copy(func)
                 setattr(called, "id" if isinstance(func, ast.Name) else "attr", TWINS[twin])
                 yield ast.Call(called, args, keywords)
-            plain = [one for one in args[:2] if not isinstance(one, ast.Starred)]
+            plain = [argument for argument in args[:2] if not isinstance(argument, ast.Starred)]
             if len(plain) == 2 and ast.dump(args[0]) != ast.dump(args[1]):
                 yield ast.Call(func, [args[1], args[0], *args[2:]], keywords)
             if keywords and not place.at_import:
@@ -223,7 +225,7 @@ def made(
     """Return the mutant in which `replacement` stands for `node`."""
     source = swapped(tree, node, ast.copy_location(replacement, node))
     ast.fix_missing_locations(source)
-    functions = [one for one in place.parents if isinstance(one, Function)]
+    functions = [parent for parent in place.parents if isinstance(parent, Function)]
     statement = node if isinstance(node, ast.stmt) else place.nearest(ast.stmt)
     assert isinstance(statement, ast.stmt)
     # Of a compound statement only the head counts.
@@ -247,9 +249,13 @@ def made(
             mutant.names = bound(statement, place)
         else:
             inner = place.parents.index(outer)
-            held = [one.name for one in place.parents[:inner] if isinstance(one, ast.ClassDef)]
+            held = [
+                parent.name for parent in place.parents[:inner] if isinstance(parent, ast.ClassDef)
+            ]
             mutant.function = ".".join([*held, outer.name])
-            mutant.first_line = min([outer.lineno, *(one.lineno for one in outer.decorator_list)])
+            mutant.first_line = min(
+                [outer.lineno, *(decorator.lineno for decorator in outer.decorator_list)]
+            )
             mutant.names = {outer.name}
     return mutant
 
@@ -264,7 +270,9 @@ def bound(statement: ast.stmt, place: Place) -> set[str]:
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if isinstance(statement, ast.AnnAssign):
         targets = [statement.target]
-    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    return {
+        name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+    }
 
 
 def swapped(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
@@ -294,4 +302,4 @@ def swapped(tree: ast.Module, old: ast.AST, new: ast.AST) -> ast.Module:
 def text(node: ast.AST) -> str:
     """Return a node's source on one line; of a compound statement its head."""
     shown = ast.unparse(ast.fix_missing_locations(node)).splitlines()
-    return shown[0] if hasattr(node, "body") else " ".join(one.strip() for one in shown)
+    return shown[0] if hasattr(node, "body") else " ".join(line.strip() for line in shown)

@@ -73,15 +73,15 @@ class Outcomes:
 
     def summary(self) -> Iterator[str]:
         """Give lines on what the run took."""
-        processor = sum(one.processor for one in self.found.values())
+        processor = sum(outcome.processor for outcome in self.found.values())
         yield f"the tests took {processor:.0f} s of processors"
-        boots = sum(one.boots for one in self.found.values())
+        boots = sum(outcome.boots for outcome in self.found.values())
         if boots:
-            seconds = sum(one.seconds for one in self.found.values() if one.boots)
+            seconds = sum(outcome.seconds for outcome in self.found.values() if outcome.boots)
             yield f"{boots} guests were started; the tests that did took {seconds:.0f} s in all"
-        for name, one in sorted(self.found.items()):
-            if one.again:
-                yield f"{name}: QEMU failed {one.again} times and was started again"
+        for name, outcome in sorted(self.found.items()):
+            if outcome.again:
+                yield f"{name}: QEMU failed {outcome.again} times and was started again"
 
     def write_table(self, file: Path) -> None:
         """Write a table of Markdown: test, result, seconds, guests; the longest first."""
@@ -90,14 +90,15 @@ class Outcomes:
             "| test | result | seconds | processor | guests |",
             "| --- | --- | ---: | ---: | ---: |",
         ]
-        for name, one in sorted(rows.items(), key=lambda row: -row[1].seconds):
+        for name, outcome in sorted(rows.items(), key=lambda row: -row[1].seconds):
             cell = name.replace("|", "\\|")
-            took = f"{one.seconds:.1f} | {one.processor:.1f}"
-            lines.append(f"| `{cell}` | {one.result} | {took} | {one.boots} |")
+            took = f"{outcome.seconds:.1f} | {outcome.processor:.1f}"
+            lines.append(f"| `{cell}` | {outcome.result} | {took} | {outcome.boots} |")
         whole, processor = (
-            sum(getattr(one, name) for one in rows.values()) for name in ("seconds", "processor")
+            sum(getattr(outcome, name) for outcome in rows.values())
+            for name in ("seconds", "processor")
         )
-        boots = sum(one.boots for one in rows.values())
+        boots = sum(outcome.boots for outcome in rows.values())
         lines.append(f"| all {len(rows)} | | {whole:.0f} | {processor:.0f} | {boots} |")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("\n".join(lines) + "\n")
@@ -128,15 +129,15 @@ def processor_seconds() -> float:
 
 def passed(file: Path) -> set[str]:
     """Return the tests that passed according to a file of outcomes."""
-    return {name for name, one in table(file).items() if one.result == "passed"}
+    return {name for name, outcome in table(file).items() if outcome.result == "passed"}
 
 
 def complaints(events: Iterable[eventlog.Event], allowed: Collection[str]) -> list[str]:
     """Return what consoles of guests tell that no pattern allows."""
     return [
         text
-        for one in events
-        for text in one.findings
+        for event in events
+        for text in event.findings
         if not any(re.search(pattern, text) for pattern in allowed)
     ]
 
@@ -151,14 +152,14 @@ def announcement(
 ) -> Iterator[str]:
     """Say how many tests will run and for how long, and which part of the slow ones they are."""
     known = [durations[test] for test in tests if test in durations]
-    boots = sum(one.boots for one in known)
+    boots = sum(duration.boots for duration in known)
     minutes = schedule.expected(tests, durations, workers, full=full) / 60
     yield (
         f"{len(tests)} tests {workers} at a time, {boots} boots of guests: "
         f"about {minutes:.0f} minutes"
     )
     if commit is not None:
-        slow = sum(one.seconds for one in durations.values() if one.slow)
-        here = sum(one.seconds for one in known)
+        slow = sum(duration.seconds for duration in durations.values() if duration.slow)
+        here = sum(duration.seconds for duration in known)
         share = here / slow if slow else 1.0
         yield f"commit {commit}: {share:.0%} of all slow tests' time; the next commits have others"

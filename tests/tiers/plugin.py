@@ -179,8 +179,8 @@ def pytest_runtest_makereport(
     if call.when != "teardown" or eventlog.VARIABLE not in os.environ:
         return report
     events = eventlog.read(Path(os.environ[eventlog.VARIABLE]))
-    starts = sum(one.event == eventlog.STARTED for one in events)
-    again = sum(one.event == eventlog.AGAIN for one in events)
+    starts = sum(event.event == eventlog.STARTED for event in events)
+    again = sum(event.event == eventlog.AGAIN for event in events)
     report.user_properties += [(outcomes.BOOTS, starts), (outcomes.AGAIN, again)]
     allowed = [str(mark.args[0]) for mark in item.iter_markers("console")]
     complaints = outcomes.complaints(events, allowed)

@@ -68,11 +68,15 @@ def read(file: Path = FILE) -> dict[str, Duration]:
 def write(durations: Mapping[str, Duration], file: Path = FILE) -> None:
     """Store durations, a line for each test, in order."""
     lines = []
-    for name, one in sorted(durations.items()):
-        row = {"seconds": round(one.seconds, 1), "boots": one.boots, "slow": one.slow}
-        if one.full_seconds is not None:
-            row["full_seconds"] = round(one.full_seconds, 1)
-        if one.estimated:
+    for name, duration in sorted(durations.items()):
+        row = {
+            "seconds": round(duration.seconds, 1),
+            "boots": duration.boots,
+            "slow": duration.slow,
+        }
+        if duration.full_seconds is not None:
+            row["full_seconds"] = round(duration.full_seconds, 1)
+        if duration.estimated:
             row["estimated"] = True
         lines.append(f"  {json.dumps(name)}: {json.dumps(row)}")
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -18,15 +18,15 @@ def merged(
     Quick tests without a guest are not kept; what took long at full scale only is kept apart.
     """
     found = dict(known)
-    for name, one in rows.items():
-        if one.result != "passed" or not (one.boots or one.seconds >= 1):
+    for name, row in rows.items():
+        if row.result != "passed" or not (row.boots or row.seconds >= 1):
             continue
-        before = found.get(name, schedule.Duration(one.seconds, one.boots, one.slow))
+        before = found.get(name, schedule.Duration(row.seconds, row.boots, row.slow))
         found[name] = (
-            replace(before, full_seconds=one.seconds, slow=one.slow)
-            if one.full
+            replace(before, full_seconds=row.seconds, slow=row.slow)
+            if row.full
             else replace(
-                before, seconds=one.seconds, boots=one.boots, slow=one.slow, estimated=False
+                before, seconds=row.seconds, boots=row.boots, slow=row.slow, estimated=False
             )
         )
     return found

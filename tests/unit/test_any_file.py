@@ -62,7 +62,7 @@ def test_experiments(folder: Path, data: bytes) -> None:
     def read() -> None:
         found = experiment.read(written(folder, "it.toml", data))
         assert all(said for _, said in faults(found))
-        assert len({one.name for one in found.settings()}) == len(found.settings())
+        assert len({setting.name for setting in found.settings()}) == len(found.settings())
 
     value_or_line(read)
 
@@ -108,7 +108,7 @@ def test_studies(folder: Path, data: bytes, table: bytes) -> None:
 @given(contents(PUBLISHED))
 def test_published_figures(folder: Path, data: bytes) -> None:
     found = value_or_line(lambda: study.read_published(written(folder, "it.csv", data)))
-    assert all(name == one.experiment for name, one in (found or {}).items())
+    assert all(name == entry.experiment for name, entry in (found or {}).items())
 
 
 @examples
@@ -142,8 +142,8 @@ def test_route_files(folder: Path, data: bytes, family: int) -> None:
 @given(contents(FRAGMENT, CONFIG))
 def test_kernel_configurations(folder: Path, data: bytes) -> None:
     file = written(folder, "it.config", data)
-    for one in value_or_line(lambda: config.read_fragment(file)) or ():
-        assert one.option and one.value
+    for setting in value_or_line(lambda: config.read_fragment(file)) or ():
+        assert setting.option and setting.value
 
 
 @examples
@@ -237,4 +237,4 @@ def test_versions_of_a_lab_root(folder: Path, text: str) -> None:
     (folder / "skblab").mkdir(exist_ok=True)
     written(folder, "skblab/versions.json", text)
     found = value_or_line(lambda: LabRoot(folder, "it").versions)
-    assert all(isinstance(one, str) for one in (found or {}).values())
+    assert all(isinstance(value, str) for value in (found or {}).values())

@@ -44,7 +44,7 @@ HOST = Machine((Device("r0", beyond=("198.18.0.2",)), Device("r1", beyond=("198.
 
 def shown(*some: Json) -> str:
     """What `ip`, `tc` and `ethtool` print as JSON."""
-    return "".join(json.dumps(one) + "\n" for one in some)
+    return "".join(json.dumps(row) + "\n" for row in some)
 
 
 FEATURE = {"active": True, "fixed": False, "requested": True}
@@ -137,9 +137,9 @@ def test_what_the_kernel_counted(before: str, after: str) -> None:
     def read() -> None:
         first, last = (counters.parse(text, ["r0"]) for text in (before, after))
         assert all(value >= 0 for value in last.values())
-        for one in counters.difference(first, last):
-            assert one.value and (one.value > 0 or one.kind == "driver")
-            assert one.cpu is None or one.cpu >= 0
+        for change in counters.difference(first, last):
+            assert change.value and (change.value > 0 or change.kind == "driver")
+            assert change.cpu is None or change.cpu >= 0
 
     value_or_line(read)
 
@@ -188,7 +188,7 @@ def test_what_the_benchmark_prints(text: str) -> None:
 @given(texts("4 1 off 1000 1010 5000\n6 2 on 990 1000 5000\n"))
 def test_what_the_throughput_test_prints(text: str) -> None:
     found = value_or_line(lambda: measure.wall_pairs(text))
-    assert all(one.off_kpps > 0 and one.on_kpps > 0 for one in found or ())
+    assert all(pair.off_kpps > 0 and pair.on_kpps > 0 for pair in found or ())
 
 
 HISTOGRAMS = [{"buckets": [0, 2, 3]} for _ in range(16)]
@@ -329,7 +329,7 @@ def test_what_a_script_of_a_study_prints(printed: str) -> None:
         found = study.read_printed(printed.splitlines(), "")
         assert found.bytes >= 0
         study.ledger(0, found, "udp", 3, 64, resent=False)
-        study.figures("udp_network_layer", [one.ns for one in found.packets])
+        study.figures("udp_network_layer", [packet.ns for packet in found.packets])
 
     value_or_line(read)
 
@@ -400,7 +400,7 @@ def test_what_a_console_shows(folder: Path, data: bytes) -> None:
     def read() -> None:
         followed = console.Console(file)
         followed.poll()
-        assert all(one.text and "\n" not in one.text for one in followed.findings)
+        assert all(finding.text and "\n" not in finding.text for finding in followed.findings)
 
     value_or_line(read)
 
@@ -467,7 +467,7 @@ def test_what_checkers_and_patch_print(text: str) -> None:
     def read() -> None:
         found = findings.read(text) + findings.undefined(text)
         assert min(found.values(), default=1) > 0 and findings.added(found, found) == []
-        assert all(isinstance(one, str) for one in findings.checkpatch(text).serious)
+        assert all(isinstance(finding, str) for finding in findings.checkpatch(text).serious)
         assert all(objects.touched(text))
         assert "\n" not in series.explain(text)
 

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -16,20 +20,24 @@ from hypothesis import strategies as st
 
 from conftest import TREE, Skblab
 from skblab import cli
-from skblab.lab import store, uses
+from skblab.lab import store, tools, uses
 from skblab.lab.cache import choice, keep, mounts, sizes
 from skblab.lab.cache.entries import Entry, entries, taken, total
 from skblab.lab.cache.kinds import KINDS
 from skblab.lab.cache.needed import needed, requests
+from skblab.lab.kernel import build as kernel_build
 from skblab.lab.kernel import source
 from skblab.lab.kernel.model import Record
 from skblab.lab.labroot import root as labroot
+from skblab.lab.labroot.root import LabRoot
 from skblab.lab.reporter import Reporter
-from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.errors import SkblabWarning, UsageError
 
 NOW = 1_800_000_000.0
 DAY = choice.DAY_SECONDS
 MIB = 2**20
+# What building a kernel takes, as far as it matters here.
+PLAN = SimpleNamespace(key="kernel", source=SimpleNamespace(origin="origin"))
 
 
 class Home:
@@ -131,7 +139,7 @@ def test_each_entry_is_named_as_a_user_knows_it(home: Home, skblab_here: Skblab)
     table = skblab_here("cache", "list").stdout
     assert "6.12.5-skblab, stock" in table
     assert "of at most 20.0 GiB (SKBLAB_CACHE_GIB)" in table
-    assert re.search(r"^hosts .* stays +what puts settings back", table, re.M)
+    assert re.search(r"^hosts .* always kept +what puts settings back", table, re.M)
 
 
 def test_sizes_and_last_uses(home: Home, skblab_here: Skblab) -> None:
@@ -244,6 +252,124 @@ def test_another_caches_entries_stay(home: Home, skblab_here: Skblab, tmp_path: 
     assert home.left() == {"kernels/old", "kernels/built.part"}
 
 
+def test_what_is_behind_a_link_does_not_count(
+    home: Home,
+    skblab_here: Skblab,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Another cache's kernels, its compiler cache, and an entry, must not drive our own out."""
+    for kind, key in (("kernels", "theirs"), ("ccache", "x"), ("tools", "theirs")):
+        home.put(kind, key, size=4 * MIB)
+        entry = Path(kind) if kind != "tools" else Path(kind, key)
+        target = tmp_path / "other" / entry
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (home.folder / entry).rename(target)
+        (home.folder / entry).symlink_to(target)
+    home.put("sources", "ours")
+    rows = listing(skblab_here)
+    assert rows["kernels/"]["name"] == f"in {tmp_path}/other/kernels, not counted: a link"
+    assert [rows[key]["bytes"] for key in ("kernels/", "ccache/", "tools/theirs")] == [0, 0, 0]
+    assert int(str(rows["sources/ours"]["bytes"])) >= MIB
+    monkeypatch.setenv(sizes.VARIABLE, str(2 / 1024))
+    keep.keep_bound(Reporter())
+    assert capsys.readouterr().err == ""
+    assert home.left() >= {"sources/ours", "kernels/theirs"}
+    # A link goes, and what it leads to does not.
+    assert skblab_here("cache", "prune", "--older-than", "1").returncode == 0
+    assert home.left() == {"kernels/theirs", "ccache/x"}
+    assert (tmp_path / "other" / "tools" / "theirs" / "content").exists()
+
+
+def test_a_mount_is_seen_in_a_cache_behind_a_link(home: Home, tmp_path: Path) -> None:
+    """What is mounted is somebody else's: nothing may be deleted there."""
+    (tmp_path / "link").symlink_to(home.folder)
+    place = home.put("kernels", "aaaa") / "mnt"
+    place.mkdir()
+    fine = 'mount -t tmpfs none "$1" && exec "$2" -c "$3" "$4"'
+    said = subprocess.run(
+        [
+            *("unshare", "--mount", "sh", "-ec", fine, "sh", str(place), sys.executable),
+            "import pathlib, sys; from skblab.lab import store; "
+            "print(store.delete(pathlib.Path(sys.argv[1])))",
+            str(tmp_path / "link" / "kernels" / "aaaa"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert f"{place} is still mounted" in said
+    assert (home.folder / "kernels" / "aaaa" / "content").exists()
+
+
+@pytest.fixture
+def stubborn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no file of the name "stubborn" be deleted, as one that is immutable (chattr +i)."""
+    unlink = os.unlink
+
+    def refuse(path: str | Path, *, dir_fd: int | None = None) -> None:
+        if Path(path).name == "stubborn":
+            raise PermissionError(errno.EPERM, "Operation not permitted", path)
+        unlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    monkeypatch.setattr(store, "DYING_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("stubborn")
+def test_what_cannot_be_deleted_is_said(home: Home, skblab_here: Skblab) -> None:
+    home.put("kernels", "aaaa")
+    (home.put("kernels", "bbbb") / "stubborn").touch()
+    home.age(home.folder / "kernels" / "bbbb", 30)
+    home.needed = {("kernels", "cccc")}
+    done = skblab_here("cache", "prune")
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["kernels/aaaa", "removed:"]
+    gone = f"{home.folder}/kernels/bbbb.{os.getpid()}.gone"
+    said = f"cannot delete {gone}: stubborn: Operation not permitted"
+    assert done.stderr == f"{said}\n"
+    # All that could go of it has gone, and the rest is not forgotten.
+    assert {path.name for path in Path(gone).iterdir()} == {"stubborn"}
+    with pytest.warns(SkblabWarning, match=re.escape(said)):
+        again = skblab_here("cache", "prune", "--json")
+    assert (again.returncode, json.loads(again.stdout)["removed"]) == (0, [])
+
+
+def test_what_cannot_be_renamed_is_said(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a file system that is read-only by now."""
+    home.put("kernels", "aaaa", size=3 * MIB)
+    home.put("logs", "bbbb")
+    home.needed = {("kernels", "cccc")}
+
+    def refuse(path: Path, _: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    removed = keep.remove(keep.look())
+    assert removed.gone == ()
+    assert {
+        f"cannot delete {home.folder}/kernels/aaaa: Read-only file system",
+        f"cannot delete {home.folder}/logs/bbbb: Read-only file system",
+    } <= set(removed.failed)
+    monkeypatch.setenv(sizes.VARIABLE, str(1 / 1024))
+    keep.keep_bound(Reporter())
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first == f"cannot delete {home.folder}/kernels/aaaa: Read-only file system"
+    assert last.startswith("the cache takes 4.")
+
+
+def test_what_somebody_began_to_use_is_kept(home: Home) -> None:
+    home.put("kernels", "aaaa")
+    found = keep.look()
+    uses.hold("kernels", "aaaa")
+    removed = keep.remove([entry for entry in found if entry.kind == "kernels"])
+    assert removed == keep.Removed((), ("kept kernels/aaaa: it is in use now",), ())
+    assert home.left() == {"kernels/aaaa"}
+
+
 def test_what_killed_builds_left_goes(home: Home, skblab_here: Skblab) -> None:
     for name in ("key.part", "key.12.gone"):
         home.put("kernels", name)
@@ -276,25 +402,25 @@ ENTRIES = st.lists(
 @given(found=ENTRIES, bound=st.integers(0, 600))
 def test_the_bound_is_kept_by_what_nobody_misses(found: list[Entry], bound: int) -> None:
     gone = choice.beyond(found, bound, NOW)
-    left = [one for one in found if one not in gone]
+    left = [listed for listed in found if listed not in gone]
     may_go = [
-        one
-        for one in found
-        if one.goes == "always"
-        and not one.busy
-        and one.needed is not True
-        and NOW - one.used >= choice.JUST_SECONDS
+        listed
+        for listed in found
+        if listed.goes == "always"
+        and not listed.busy
+        and listed.needed is not True
+        and NOW - listed.used >= choice.JUST_SECONDS
     ]
     assert set(map(id, gone)) <= set(map(id, may_go))
     # Within the bound, if that is possible at all.
     assert total(left) <= max(bound, total(found) - total(may_go))
     # And no more than that: each one had to go, of which something comes back.
-    assert all(total(left) + one.size > bound for one in gone)
+    assert all(total(left) + listed.size > bound for listed in gone)
 
 
 def test_what_was_used_least_lately_goes_first() -> None:
     found = [entry(days, "kernels", 10, NOW - days * DAY, False, False) for days in (2, 9, 1, 5)]
-    assert [one.key for one in choice.beyond(found, 25, NOW)] == ["9", "5"]
+    assert [listed.key for listed in choice.beyond(found, 25, NOW)] == ["9", "5"]
 
 
 def test_a_small_one_stays_where_a_large_one_makes_the_room() -> None:
@@ -302,7 +428,7 @@ def test_a_small_one_stays_where_a_large_one_makes_the_room() -> None:
         entry(days, kind, size, NOW - days * DAY, False, False)
         for days, kind, size in ((9, "logs", 1), (8, "kernels", 50), (7, "kernels", 50))
     ]
-    assert [one.key for one in choice.beyond(found, 60, NOW)] == ["8"]
+    assert [listed.key for listed in choice.beyond(found, 60, NOW)] == ["8"]
 
 
 def test_the_bound_after_a_command_that_added(
@@ -361,6 +487,24 @@ def test_every_kernel_of_the_commands_is_needed() -> None:
     assert {"-skblab", "-plain", "-skblab-off", "-skblab-rt", "-plain-debug"} <= wanted
 
 
+def test_what_boot_has_in_a_guest_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tools that fit each kernel are not built again after every `cache prune`."""
+    made = LabRoot(tmp_path, "key")
+    asked: list[tuple[str, str]] = []
+
+    def ensure(kind: str, key: str, *_: object) -> Path:
+        asked.append((kind, key))
+        return tmp_path
+
+    monkeypatch.setattr(labroot, "existing", lambda: made)
+    monkeypatch.setattr(kernel_build, "plan", lambda *_: PLAN)
+    monkeypatch.setattr(store, "ensure", ensure)
+    tools.programs(made, Reporter(quiet=True))
+    assert asked and set(asked) <= needed()
+
+
 def kinds_in_the_code() -> Iterator[str]:
     """Yield each kind that some code names when it adds an entry."""
     call = re.compile(r'store\.ensure\(\s*"([a-z-]+)"|^KIND = "([a-z-]+)"', re.M)
@@ -388,5 +532,5 @@ def test_killed_while_pruning(home: Home) -> None:
     home.put("kernels", "old")
     gone = store.put_away(home.folder / "kernels" / "old")
     assert gone.is_dir()
-    assert "kernels" not in {one.kind for one in keep.look()}
+    assert "kernels" not in {listed.kind for listed in keep.look()}
     assert not gone.exists()

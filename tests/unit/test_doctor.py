@@ -194,6 +194,7 @@ def test_no_kvm(machine: Machine) -> None:
     status, found, mend = line("KVM")
     assert (status, found) == ("limited", f"no {machine.folder}/kvm")
     assert "firmware" in mend and "nested" in mend
+    assert said(0)["KVM"]["means"].endswith("nothing has to be done")
 
 
 def test_kvm_that_is_not_ours(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +239,12 @@ def test_no_pmu(machine: Machine) -> None:
 def test_no_pcm(machine: Machine) -> None:
     (machine.folder / "msr").unlink()
     lacking = f"{machine.folder}/msr is absent"
-    assert line("Intel PCM") == ("limited", lacking, "modprobe msr")
+    assert line("Intel PCM") == (
+        *("limited", lacking),
+        "modprobe msr, if you want to use these tools",
+    )
+    means = said(0)["Intel PCM"]["means"]
+    assert means.endswith("skblab does not use them; nothing has to be done")
     machine.cpuinfo("vendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor\n")
     status, found, mend = line("Intel PCM")
     assert found == f"the CPU is AuthenticAMD; this machine is virtual; {lacking}"
@@ -272,7 +278,10 @@ def test_the_table_says_what_to_do(machine: Machine) -> None:
     assert rows[at + 1] == ["to", "mend:", "apt-get", "install", "mmdebstrap"]
     assert rows[-1][:2] == ["Not", "ready:"]
     machine.lacks()
+    (machine.folder / "msr").unlink()
     done = CliRunner().invoke(app, ["doctor"])
+    # What is not missing need not be mended.
+    assert "to improve: modprobe msr" in done.stdout and "to mend" not in done.stdout
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (
         0,
         "Ready: `make demo` will work here.",

@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_is_stored_is_read(file: Path) -> None:
-    assert [(one.built.release, one.figures) for one in read(file)] == [
+    assert [(entry.built.release, entry.figures) for entry in read(file)] == [
         ("6.12.48-skblab", {"test_x: path": 500.0}),
         ("6.12.117-skblab", {"test_x: path": 1000.0}),
     ]
@@ -66,7 +66,7 @@ def test_storing_passes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("SKBLAB_FIGURES", "write")
     with pytest.raises(pytest.skip.Exception, match="run the test again"):
         hold_to("test_x", {"path": 1234.56, "tester": 7}, BUILT, file)
-    assert [one.figures for one in read(file)] == [
+    assert [entry.figures for entry in read(file)] == [
         {"test_x: path": 500.0},
         {"test_x: path": 1234.6, "test_x: tester": 7},
     ]
@@ -75,7 +75,7 @@ def test_storing_passes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_committed_is_of_tests_that_there_are() -> None:
     stored = read(FILE)
     assert stored
-    for one in stored:
-        for name, value in one.figures.items():
+    for entry in stored:
+        for name, value in entry.figures.items():
             assert (FILE.parent / f"{name.partition(':')[0]}.py").is_file(), name
             assert value > 0

@@ -85,7 +85,7 @@ def test_each_table_is_found_in_itself() -> None:
         if figure.after and figure.within.compared and not figure.by_hand:
             found = list(compare(figure, figure.content))
             assert len(found) > 5, figure.after
-            assert [one for one in found if not one.holds] == []
+            assert [result for result in found if not result.holds] == []
 
 
 def test_each_text_has_as_many_numbers_as_are_read() -> None:
@@ -161,7 +161,7 @@ def test_a_new_measurement_and_one_that_is_gone_are_seen(tree: Path) -> None:
         page.read_text().replace("12 s", "13 s").replace("all.", "all:\n\n    a  1  2\n")
     )
     row = ": a 1 2"
-    assert any(one.endswith(row) for one in listing.read().unlisted("page.md"))
+    assert any(row_of.endswith(row) for row_of in listing.read().unlisted("page.md"))
     assert list(listing.read().lost()) == ["page.md: in 12 s for 1 200 packets"]
 
 
@@ -208,8 +208,11 @@ def test_where_the_numbers_of_a_text_are_read() -> None:
         within=Within(percent=1),
         read="IPv4 … plain # … IPv6 … plain ~ #",
     )
-    assert [(one.then, one.now) for one in compare(figure, TABLE)] == [(6168, 6168), (3139, 3139)]
-    assert [one.now for one in compare(figure, "another text")] == [None, None]
+    assert [(change.then, change.now) for change in compare(figure, TABLE)] == [
+        (6168, 6168),
+        (3139, 3139),
+    ]
+    assert [change.now for change in compare(figure, "another text")] == [None, None]
 
 
 def test_a_figure_says_how_it_is_read() -> None:

@@ -170,9 +170,9 @@ B = Cost(11.5, {"same": 4.2, "more": 3.0, "new": 4.3, "never": 0.0})
 
 def test_the_largest_difference_comes_first() -> None:
     found = functions.compare(A, B)
-    assert [one.name for one in found] == ["gone", "new", "more", "same"]
+    assert [function.name for function in found] == ["gone", "new", "more", "same"]
     shown, rest = functions.cut(found, 2.0)
-    assert [one.name for one in shown] == ["gone", "new", "more"]
+    assert [function.name for function in shown] == ["gone", "new", "more"]
     assert functions.total(rest, "others") == Function(name="others", a=4.0, b=4.2)
 
 

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +17,10 @@ import pytest
 from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
+from skblab.machine import patience
 from skblab.machine.guest import Guest
 from skblab.machine.transport import SshTransport, TransportError
-from skblab_analysis.base.errors import SkblabWarning
+from skblab_analysis.base.errors import SkblabWarning, UsageError
 
 ENDED = "sshd ended (exit 255): Bad packet length"
 AGAIN = "skblab-init: sshd starts again"
@@ -95,7 +99,7 @@ ASSERTION = "qemu-system-x86_64: system/physmem.c:2671: iotlb_to_section: Assert
 def test_a_guest_whose_qemu_failed_is_booted_again_once(tmp_path: Path, times: int) -> None:
     """Also one that boots beside another, for which nobody waits at once."""
     made, client = guest(tmp_path, *["skblab-init: mounts"] * 2 * times)
-    process = Mock(**{"poll.return_value": None})
+    process = Mock(**{"poll.return_value": -signal.SIGABRT})
 
     def anew() -> Guest:
         (tmp_path / "sock").mkdir()
@@ -115,6 +119,60 @@ def test_a_guest_whose_qemu_failed_is_booted_again_once(tmp_path: Path, times: i
                 made.connect()
     assert client.tries == 2
     process.kill.assert_called_once_with()
+
+
+class Waits(Client):
+    """A client that waits for as long as it may, since nobody answers."""
+
+    def connect(self, seconds: float) -> None:
+        time.sleep(seconds)
+        raise TransportError(f"root@guest did not answer within {seconds:.0f} s")
+
+
+@pytest.mark.parametrize(
+    ("load", "socket", "lines", "said"),
+    [
+        (9.5, False, [], "QEMU to start; this machine is busy, and the guest may only be slow: "),
+        (9.5, True, [], "the first word of its kernel; this machine is busy, "),
+        (1.0, True, ["Linux version 6.12"], "its sshd; load average 1.0 on 2 CPUs; "),
+    ],
+)
+def test_a_guest_that_is_late_says_what_was_waited_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    load: float,
+    socket: bool,
+    lines: list[str],
+    said: str,
+) -> None:
+    made, _ = guest(tmp_path, ends=False)
+    made.transport = Waits(tmp_path, [])
+    if not socket:
+        (tmp_path / "sock" / "ssh").unlink()
+    say(tmp_path, *lines)
+    monkeypatch.setenv(patience.VARIABLE, "0.1")
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    with pytest.raises(GuestError) as late:
+        made.connect()
+    text = str(late.value)
+    assert text.startswith(f"the guest was not up after 0 s: skblab waited for {said}")
+    assert f"load average {load} on 2 CPUs; to give it more time, set SKBLAB_BOOT_SECONDS=1" in text
+
+
+def test_how_long_a_guest_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(patience.VARIABLE, raising=False)
+    exact = GuestSpec(cpus=1, exact=True)
+    assert [patience.limit(spec) for spec in (GuestSpec(), exact)] == [120, 600]
+    assert patience.longest() == 600
+    monkeypatch.setenv(patience.VARIABLE, "900.5")
+    assert [patience.limit(spec) for spec in (GuestSpec(), exact)] == [900.5, 900.5]
+    # For ssh, which connects once QEMU listens and is answered once sshd runs.
+    assert patience.longest() == 901
+    for text in ("0", "-1", "long", "nan", "inf"):
+        monkeypatch.setenv(patience.VARIABLE, text)
+        with pytest.raises(UsageError, match=f"SKBLAB_BOOT_SECONDS={text}: expected a number of s"):
+            patience.limit(GuestSpec())
 
 
 def test_another_guests_cause_comes_before_this_ones(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_what_is_noted_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(eventlog.VARIABLE, str(file))
     eventlog.note(eventlog.STARTED, "key")
     eventlog.note(eventlog.ENDED, "key", [Finding(Kind.WARNING, "WARNING: CPU: 0")])
-    assert [(one.event, one.findings) for one in eventlog.read(file)] == [
+    assert [(event.event, event.findings) for event in eventlog.read(file)] == [
         (eventlog.STARTED, ()),
         (eventlog.ENDED, ("WARNING: CPU: 0",)),
     ]

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
 from skblab.machine.guest import Guest
@@ -64,7 +65,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def boot() -> None:
     none, kernel = cast(Any, None), cast(Any, SimpleNamespace(key="key"))
-    with Fake.boot(none, kernel, none):
+    with Fake.boot(GuestSpec(), kernel, none):
         pass
 
 
@@ -81,7 +82,7 @@ def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, words: str, star
         boot()
     assert Fake.starts == starts
     # The user is told of each that was not the first.
-    assert [str(one.message) for one in said] == [AGAIN] * (starts - 1)
+    assert [str(warning.message) for warning in said] == [AGAIN] * (starts - 1)
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: 
     again = kernel.ensure(kernel.Request(source=tree, jobs=3), lab, QUIET)
     assert again == made
     assert again.image.stat().st_mtime_ns == stamp
-    assert [one.key for one in kernel.kernels()] == [made.key]
+    assert [built.key for built in kernel.kernels()] == [made.key]
     assert Record.model_validate_json((made.path / "kernel.json").read_text()) == made.record
 
 
@@ -404,7 +404,7 @@ def test_stopped_while_compiling(
 
     def running() -> bool:
         found = psutil.process_iter(["cmdline"])
-        return any(one.info["cmdline"] == ["sleep", length] for one in found)
+        return any(process.info["cmdline"] == ["sleep", length] for process in found)
 
     process = subprocess.Popen(child(lab, tree, 0.0), stderr=subprocess.PIPE, text=True)
     wait_for(running)

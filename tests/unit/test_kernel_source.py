@@ -295,7 +295,7 @@ def test_no_build_changes_the_tree_of_another(tmp_path: Path, root: CopyingRoot)
         time.sleep(0.3)
         assert other.is_alive()
         assert (made / "net" / "dev.c").read_text() == "int x;\n"
-        assert not store.discard(source.KIND, first.origin)
+        assert store.discard(source.KIND, first.origin) == store.IN_USE
     other.join()
     assert other.exitcode == 0
     assert (tmp_path / "seen").read_text() == "int y;\n"

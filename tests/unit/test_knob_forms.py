@@ -51,10 +51,10 @@ def tried() -> list[Value]:
     used = [
         value
         for experiment in experiments
-        for one in (None, *experiment.settings())
-        for value in knobs_of(experiment, one).values()
+        for setting in (None, *experiment.settings())
+        for value in knobs_of(experiment, setting).values()
     ]
-    lists = [(one, other) for one, other in product(("on", "each", "fifo 9"), ("off", "2"))]
+    lists = [(first, other) for first, other in product(("on", "each", "fifo 9"), ("off", "2"))]
     lists += [("on", "off"), ("all", "1"), ("rr 9", "batch")]
     return [False, True, *NUMBERS, *WORDS, *used, *lists]
 

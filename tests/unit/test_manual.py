@@ -21,6 +21,8 @@ from skblab import cli
 from skblab.manual import pages
 from skblab.manual.__main__ import made
 from skblab.manual.walk import Described, commands
+from skblab.pages import commands as command_pages
+from skblab_analysis.base.errors import EXIT_STATUSES
 
 EVERYTHING = list(commands())
 Make = Callable[..., subprocess.CompletedProcess[str]]
@@ -34,10 +36,10 @@ def page(one: Described) -> str:
 
 
 def test_every_command_is_walked() -> None:
-    tops = {one.words[0] for one in EVERYTHING if one.words}
+    tops = {command.words[0] for command in EVERYTHING if command.words}
     assert tops == set(cli.COMMANDS) - cli.HIDDEN
-    assert ("probe", "layers") in [one.words for one in EVERYTHING]
-    assert len({one.words for one in EVERYTHING}) == len(EVERYTHING)
+    assert ("probe", "layers") in [command.words for command in EVERYTHING]
+    assert len({command.words for command in EVERYTHING}) == len(EVERYTHING)
 
 
 @pytest.mark.parametrize("one", EVERYTHING, ids=lambda one: one.name)
@@ -76,10 +78,42 @@ def test_a_page_quotes_what_roff_would_take() -> None:
 
 
 def test_an_example_in_each_page_has_its_heading() -> None:
-    with_one = [one for one in EVERYTHING if "Example: " in (one.command.help or "")]
+    with_one = [command for command in EVERYTHING if "Example: " in (command.command.help or "")]
     assert with_one
-    for one in with_one:
-        assert f"\n.SH EXAMPLE\n{one.name}" in page(one)
+    for command in with_one:
+        assert f"\n.SH EXAMPLE\n{command.name}" in page(command)
+
+
+def test_the_environment_is_in_each_page() -> None:
+    """Each variable that a user may set, as skblab reads it."""
+    call = re.compile(r'environ\.get\("(SKBLAB_\w+)"|^VARIABLE = "(SKBLAB_\w+)"', re.M)
+    found = {
+        name
+        for file in (TREE / "runners" / "skblab").rglob("*.py")
+        for pair in call.findall(file.read_text())
+        for name in pair
+        if name
+    }
+    # The wrapper sets SKBLAB_TREE, and reads SKBLAB_VENV.
+    assert found - {"SKBLAB_TREE"} | {"SKBLAB_VENV"} == {name for name, _ in pages.ENVIRONMENT}
+    assert {"SKBLAB_CACHE_GIB", "SKBLAB_BOOT_SECONDS"} <= found
+
+
+def test_exit_statuses_are_the_same_everywhere(skblab_here: Skblab) -> None:
+    helped = " ".join(skblab_here("--help").stdout.split())
+    index = command_pages.pages()[command_pages.INDEX]
+    for status, means in EXIT_STATUSES:
+        assert f"{status}: {means}" in helped
+        assert f"| {status} | {means} |" in index
+        assert f".TP\n{status}\n{means}\n" in page(EVERYTHING[0])
+
+
+@pytest.mark.parametrize("words", [(), ("boot",), ("probe",), ("probe", "layers")])
+def test_a_switch_takes_no_value(skblab_here: Skblab, words: tuple[str, ...]) -> None:
+    helped = skblab_here(*words, "--help").stdout
+    assert re.search(r"--help +-h +Show this message", helped)
+    assert words or re.search(r"--version +Print the version", helped)
+    assert "<bool>" not in helped
 
 
 def complete(skblab_here: Skblab, shell: str, line: str) -> str:

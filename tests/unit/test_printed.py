@@ -56,9 +56,13 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
 EXAMPLE = TREE / "results-schema/example"
+<<<<<<< HEAD
 # What a figure has beside its name and its difference; blocks of the difference are its own.
 OF_FIGURES_ALONE = {"value", "half", "blocks", "difference"}
 EVERYTHING = [one for one in commands() if not one.group]
+=======
+EVERYTHING = [described for described in commands() if not described.group]
+>>>>>>> p2
 Json = dict[str, Any]
 
 
@@ -392,10 +396,10 @@ def test_a_rate_differs_in_packets_a_second(tmp_path: Path) -> None:
     for figure in rates:
         assert figure.difference is not None and figure.difference.share is not None
         [base] = [
-            one.value
-            for one in found
-            if (one.figure, one.part, one.traffic) == (figure.figure, figure.part, figure.traffic)
-            and one.setting == "baseline"
+            row.value
+            for row in found
+            if (row.figure, row.part, row.traffic) == (figure.figure, figure.part, figure.traffic)
+            and row.setting == "baseline"
         ]
         assert base is not None and figure.value is not None
         # Of geometric means, and the figures are arithmetic ones.
@@ -413,8 +417,8 @@ def test_report(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr("skblab.commands.report.find_gnuplot", none)
     folders = [str(folder) for folder in runs(tmp_path).values()]
     found = check(skblab_here("report", *folders, "--json"), "report")
-    assert [one["folder"] for one in found] == folders
-    assert all(Path(one["report"]).is_file() for one in found)
+    assert [row["folder"] for row in found] == folders
+    assert all(Path(row["report"]).is_file() for row in found)
 
 
 def no_report(folder: Path, *_: object) -> Path:

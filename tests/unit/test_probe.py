@@ -205,11 +205,11 @@ def test_what_is_raised_while_a_load_runs_ends_it() -> None:
     def enough() -> None:
         # Where the tests run in the background, neither heeds the signal before it sleeps.
         ours = set(psutil.Process().children()) - others
-        if [one.name() for one in ours].count("sleep") == 2:
+        if [backend.name() for backend in ours].count("sleep") == 2:
             raise KeyError
 
     sleeps = "exec env --default-signal=INT sleep 30"
     receiver, sender = (["sh", "-c", f"echo ready >&2; {sleeps}"], ["sh", "-c", sleeps])
     with pytest.raises(KeyError):
         traffic.exchange(Noted(), receiver, sender, 60, enough)
-    assert [one.wait(10).status for one in started] == [-signal.SIGINT] * 2
+    assert [probe.wait(10).status for probe in started] == [-signal.SIGINT] * 2

@@ -201,4 +201,6 @@ def of(source: str, **layer: object) -> PathlatDocument:
 def test_they_are_what_the_samples_say(layer: dict[str, Any], words: list[str]) -> None:
     said = list(same_counts(of(HISTOGRAMS, bounded=True, **layer), of("samples")))
     assert len(said) == len(words), said
-    assert all(one.startswith(start) for one, start in zip(said, words, strict=True)), said
+    assert all(sentence.startswith(start) for sentence, start in zip(said, words, strict=True)), (
+        said
+    )

@@ -51,8 +51,8 @@ def test_a_layer_that_one_lacks_is_an_error() -> None:
 
 
 def test_samples_meet_the_quickest_hooks() -> None:
-    names = [one.name for one in comparable(BACKENDS, patched=True)]
+    names = [backend.name for backend in comparable(BACKENDS, patched=True)]
     assert names == ["samples", "bpftrace samples", "stap samples", "hooks by fentry"]
     assert comparable([], patched=True) == []
-    names = [one.name for one in comparable(BACKENDS, patched=False)]
+    names = [backend.name for backend in comparable(BACKENDS, patched=False)]
     assert names == ["hooks by fentry", "hooks by kprobe", "bpftrace hooks", "stap hooks"]

@@ -42,7 +42,7 @@ def traced(names: tuple[str, ...] = LAYERS, count: int = 10, **maps: object) -> 
         said.append({"type": "stats", "data": {f"@{name}": stats}})
         said.append({"type": "map", "data": {f"@{name}_max": 100}})
     said += [{"type": "map", "data": {f"@{name}": value}} for name, value in maps.items()]
-    return [json.dumps(one) + "\n" for one in said]
+    return [json.dumps(row) + "\n" for row in said]
 
 
 def tapped(names: tuple[str, ...] = LAYERS, count: int = 10, *more: str) -> list[str]:
@@ -196,7 +196,7 @@ def test_polls_of_several_devices_are_joined_by_context() -> None:
     lines += ["bucket delay-softirq 100: 6", "bucket time-softirq 100: 6"]
     lines += ["packets a softirq: 4", "packets b softirq: 5"]
     napi = systemtap.read(lines, "").document("stap", "napi", "samples", "6.12").napi
-    assert [(one.name, one.context, one.count, one.work) for one in napi] == [
+    assert [(times.name, times.context, times.count, times.work) for times in napi] == [
         ("delay", "softirq", 6, None),
         ("time", "softirq", 6, 9),
     ]
@@ -252,17 +252,17 @@ def test_what_a_device_had_no_room_for_was_forwarded_and_not_transmitted() -> No
         both = ScriptsDocument(scripts=scripts)
         found = list(agreement.complaints(both, True, 10, True, 12, forwarded, refused=2))
         # Here as many were at `done` as at `forward`, and not all at `stack`.
-        told = [one for one in found if "whole" in one]
+        told = [row for row in found if "whole" in row]
         assert told == wrong
         assert "forward: done: 10, expected 8" in found
         # Of TCP a piece may have been refused that has no path of its own.
         for refused in (2, 3):
             found = list(agreement.complaints(both, False, 10, True, 12, forwarded, 0, refused))
-            assert found == [one.replace("11", "11 to 13") for one in wrong]
+            assert found == [text_of.replace("11", "11 to 13") for text_of in wrong]
 
 
 def test_back_ends_by_kprobes_are_verified_alone() -> None:
-    names = [[one.name for one in some] for some in rounds(BACKENDS)]
+    names = [[row.name for row in some] for some in rounds(BACKENDS)]
     assert names == [
         ["samples", "histograms", "bpftrace samples", "stap samples"],
         ["hooks by fentry", "bpftrace hooks"],
@@ -306,7 +306,7 @@ def pathlat_of(scripts: ScriptsDocument) -> PathlatDocument:
         leg = script.path_time.model_dump(mode="json", by_alias=True)
         path["ends"][path["usual_end"]] = script.path_time.count
         path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.path_time.count)
-        layers = [one.model_dump(mode="json", by_alias=True) for one in script.layers]
+        layers = [layer.model_dump(mode="json", by_alias=True) for layer in script.layers]
         path |= {"path_time": leg, "since_entry": leg, "layers": layers, "copies": script.copies}
     return parse(PathlatDocument, json.dumps(made), "it")
 

@@ -115,8 +115,8 @@ def test_a_point_that_was_missed_is_named() -> None:
 
 def test_further_copies_of_what_was_forwarded_as_one_are_no_packets() -> None:
     made = document(103, 103)
-    for one in made["paths"][:2]:
-        one["copies"] = 3
+    for counted in made["paths"][:2]:
+        counted["copies"] = 3
     assert said(made, "tcp-forward", 206, 100) == []
 
 

@@ -103,11 +103,14 @@ def test_no_shell_disturbs_what_is_measured(guests: Path) -> None:
 def test_a_guest_is_chosen_by_the_beginning_of_its_name(guests: Path) -> None:
     for name in ("123-a", "124-b"):
         make(guests, name)
+    make(guests, "1234-c")
     found = running.running()
     assert running.choose(found, "124").name == "124-b"
+    assert running.choose(found, "123").name == "123-a"
+    assert running.choose(found, "1234").name == "1234-c"
     assert running.choose(found[:1], None).name == found[0].name
     wrong: tuple[tuple[str | None, str], ...] = (
-        (None, "2 guests run; choose one with --guest: "),
+        (None, "3 guests run; choose one with --guest: "),
         ("12", "more than one begins so: "),
         ("9", "no such guest runs; there are: "),
     )
@@ -211,7 +214,35 @@ def test_a_guest_that_is_not_up_or_ends_is_said(
     monkeypatch.setattr(attached, "ends", TransportError("guest 1-a has ended"))
     done = skblab_here("ssh")
     assert (done.returncode, done.stderr) == (EXIT_GUEST, "skblab: guest 1-a has ended\n")
+
+
+def test_a_guest_without_a_connection_boots_or_ends_or_is_dead(
+    guests: Path, attached: type[Attached], skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(guests, "1-a")
     monkeypatch.setattr(attached, "up", False)
     done = skblab_here("ssh")
     assert done.returncode == 2
     assert done.stderr == "skblab: guest 1-a is still booting; try again in some seconds\n"
+    about.note_up(folder)
+    done = skblab_here("ssh")
+    assert done.returncode == EXIT_GUEST
+    assert done.stderr == (
+        "skblab: guest 1-a is ending: the command that booted it has closed its connection\n"
+    )
+    (folder / "console.log").write_text(
+        "[    1.000000] Kernel panic - not syncing: sysrq triggered crash\n"
+    )
+    done = skblab_here("ssh")
+    assert done.returncode == EXIT_GUEST
+    assert done.stderr == (
+        "skblab: guest 1-a is dead: panic: Kernel panic - not syncing: sysrq triggered crash\n"
+    )
+
+
+def test_a_shell_ends_when_the_guests_kernel_dies(guests: Path) -> None:
+    folder = make(guests, "1-a")
+    [guest] = running.running()
+    assert guest.trouble() is None
+    (folder / "console.log").write_text("[    1.000000] Oops: 0000 [#1] PREEMPT SMP\n")
+    assert guest.trouble() == "guest 1-a is dead: oops: Oops: 0000 [#1] PREEMPT SMP"

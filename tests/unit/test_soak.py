@@ -26,8 +26,8 @@ def test_phases_follow_each_other_and_steps_keep_to_the_time(seed: int, seconds:
     made = plan.make(seed, seconds)
     assert made.phases[0].begin == 0
     assert made.phases[-1].end == pytest.approx(seconds)
-    for one, following in zip(made.phases, made.phases[1:], strict=False):
-        assert one.end == following.begin
+    for phase, following in zip(made.phases, made.phases[1:], strict=False):
+        assert phase.end == following.begin
     times = [step.at for step in made.steps]
     assert times == sorted(times)
     assert times[-1] < seconds

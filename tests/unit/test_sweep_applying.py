@@ -59,15 +59,15 @@ class Counted:
         return LocalTransport().script(text.replace("ip netns exec router ", ""), seconds=seconds)
 
     def reads(self, file: Path) -> int:
-        return sum(f"cat {file}" in one for one in self.asked)
+        return sum(f"cat {file}" in script for script in self.asked)
 
 
 @pytest.fixture
 def knobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FileKnob]:
     made = {name: FileKnob(tmp_path / name, everywhere=name == "budget") for name in ("a", "b")}
     made["budget"] = FileKnob(tmp_path / "budget")
-    for one in made.values():
-        one.file.write_text("first\n")
+    for knob in made.values():
+        knob.file.write_text("first\n")
     monkeypatch.setattr(applying, "KNOBS", cast(dict[str, Knob], made))
     return made
 
@@ -84,16 +84,16 @@ def test_what_is_read_after_a_trial_is_what_was_before_the_next(
     machine = Counted()
     made = applier(machine, tmp_path)
     found = made.apply({"a": "x"})
-    assert [(one.before, one.wanted, one.after) for one in found] == [("first", "x", "x")]
+    assert [(row.before, row.wanted, row.after) for row in found] == [("first", "x", "x")]
     assert machine.reads(knobs["a"].file) == 2
     knobs["a"].file.write_text("drifted\n")
     assert made.look(found)[0].invalid
     # One is known from then; the other was not looked at.
     found = made.apply({"a": "y", "b": "z"})
-    assert [(one.before, one.after) for one in found] == [("drifted", "y"), ("first", "z")]
+    assert [(row.before, row.after) for row in found] == [("drifted", "y"), ("first", "z")]
     assert (machine.reads(knobs["a"].file), machine.reads(knobs["b"].file)) == (4, 2)
     # What was applied since is read anew.
-    assert [one.before for one in made.apply({"a": "y"})] == ["y"]
+    assert [row.before for row in made.apply({"a": "y"})] == ["y"]
     assert knobs["b"].file.read_text() == "first\n"
 
 
@@ -119,7 +119,7 @@ def test_what_was_read_before_a_trial_failed_is_read_again(
     made.look(made.apply({"a": "x"}))
     knobs["a"].file.write_text("reset\n")
     made.forget()
-    assert [(one.before, one.after) for one in made.apply({"a": "x"})] == [("reset", "x")]
+    assert [(row.before, row.after) for row in made.apply({"a": "x"})] == [("reset", "x")]
 
 
 def test_a_namespace_is_entered_once_for_all_that_look_into_it(
@@ -139,7 +139,7 @@ def test_a_setting_that_does_not_fit_an_argument_is_read_by_itself(
     monkeypatch.setattr(applying, "LONGEST", 10)
     machine = Counted()
     found = applier(machine, tmp_path).apply({"a": "x", "budget": 3})
-    assert [one.after for one in found] == ["x", "3"]
+    assert [row.after for row in found] == ["x", "3"]
 
 
 def test_what_makes_others_anew_is_turned_and_put_back_before_them(
@@ -155,12 +155,12 @@ def test_what_makes_others_anew_is_turned_and_put_back_before_them(
     made.look(made.apply({"a": "x"}))
     # What was seen of `a` is no longer so.
     found = made.look(made.apply({"a": "x", "budget": "2"}))
-    assert [(one.knob, one.before, one.after) for one in found] == [
+    assert [(row.knob, row.before, row.after) for row in found] == [
         ("a", "anew", "x"),
         ("budget", "first", "2"),
     ]
     # It is put back before the others, which are what they were then.
-    assert [(one.before, one.after) for one in made.apply({"a": "x"})] == [("first", "x")]
+    assert [(row.before, row.after) for row in made.apply({"a": "x"})] == [("first", "x")]
     assert knobs["budget"].file.read_text() == "first\n"
 
 
@@ -218,7 +218,7 @@ class NicKnob:
 
 def nic(folder: Path) -> tuple[str, ...]:
     """Return all that it is."""
-    return tuple(f"{one.name}={one.read_text().strip()}" for one in sorted(folder.iterdir()))
+    return tuple(f"{file.name}={file.read_text().strip()}" for file in sorted(folder.iterdir()))
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_what_a_queue_has_is_put_back_while_it_is_there(
     # The first alone, the first two, and so on: each way it ends has to be undone.
     for number, setting in enumerate(settings):
         found = knobs.look(knobs.apply(setting))
-        assert [one for one in found if one.invalid] == []
-        assert {one.knob: one.after.split()[0] for one in found} == {
+        assert [row for row in found if row.invalid] == []
+        assert {row.knob: row.after.split()[0] for row in found} == {
             name: str(value) for name, value in setting.items()
         }
         if "rss" not in setting:

@@ -65,8 +65,10 @@ def read(values: dict[str, object]) -> Values:
 
 
 def test_what_was_not_there_before_has_not_risen() -> None:
-    before = {key: one for key, one in read(BEFORE).items() if key[0] not in ("device", "thread")}
-    kinds = {one.kind for one in difference(before, read(AFTER))}
+    before = {
+        key: value for key, value in read(BEFORE).items() if key[0] not in ("device", "thread")
+    }
+    kinds = {change.kind for change in difference(before, read(AFTER))}
     assert "thread" in kinds and "device" not in kinds
 
 
@@ -83,8 +85,8 @@ def test_a_line_of_softnet_is_of_the_cpu_that_it_names() -> None:
 
 def test_what_rose_is_told() -> None:
     found = difference(read(BEFORE), read(AFTER))
-    rows = [one.row(0) for one in found]
-    assert {(one.kind, one.name, one.cpu, one.value, one.unit) for one in rows} == {
+    rows = [change.row(0) for change in found]
+    assert {(row.kind, row.name, row.cpu, row.value, row.unit) for row in rows} == {
         ("interrupt", "r0 25 virtio0-input.0", 0, 250, ""),
         ("softirq", "NET_RX", 0, 1, ""),
         ("softnet", "processed", 0, 1, ""),

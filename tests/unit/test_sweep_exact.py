@@ -72,7 +72,7 @@ class Made:
         return [Applied(name, value, "0", "1", "1") for name, value in settings.items()]
 
     def look(self, found: Sequence[Applied]) -> list[Applied]:
-        return [replace(one, after=self.after) for one in found]
+        return [replace(row, after=self.after) for row in found]
 
     def forget(self) -> None:
         pass
@@ -102,7 +102,7 @@ def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path
     assert summary.traffic == "IPv4, 64 bytes, 1 flow"
     [tester] = summary.testers
     assert tester.mean == 3000
-    assert [(one.setting, one.mean) for one in summary.costs] == [
+    assert [(cost.setting, cost.mean) for cost in summary.costs] == [
         (BASELINE, 8000),
         ("strict", 8000),
     ]
@@ -135,11 +135,11 @@ def test_a_setting_that_was_not_there_is_void(tmp_path: Path, made: Made, reason
     assert invalid.setting == "strict"
     assert invalid.reason.endswith(reason)
     # What was found instead is there, where anything was.
-    found = [(one.trial, one.wanted, one.after) for one in run.settings]
+    found = [(setting.trial, setting.wanted, setting.after) for setting in run.settings]
     assert found == ([(invalid.trial, "1", made.after)] if made.able and made.sends else [])
     # What was counted before stays.
     [summary] = exact_summary.of(run)
-    assert [one.setting for one in summary.costs] == [BASELINE]
+    assert [cost.setting for cost in summary.costs] == [BASELINE]
 
 
 def test_what_killed_its_guest_twice_is_not_tried_again(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_run_that_broke_off_lacks_the_rest(tmp_path: Path) -> None:
         SettingMeasurements(TESTER, {}, (TESTER_COUNT,)),
         *(SettingMeasurements(name, {}, (COUNT,)) for name in (BASELINE, "strict", "more")),
     )
-    assert [one.setting for one in progress.left(Boot(0, {}, settings))] == ["more"]
+    assert [measured.setting for measured in progress.left(Boot(0, {}, settings))] == ["more"]
     assert len(progress.left(Boot(1, {}, settings))) == 4
 
 
@@ -192,7 +192,7 @@ def test_router_settings_are_many_and_all_known() -> None:
         assert boot.settings[0].setting == TESTER
         names = [of_setting.setting for of_setting in boot.settings]
         assert sorted(names[1:]) == sorted(
-            [BASELINE, AGAIN, *(one.name for one in found.settings())]
+            [BASELINE, AGAIN, *(setting.name for setting in found.settings())]
         )
     assert made.digest == plan.make(found, exact=True).digest
     assert made.digest != plan.make(found).digest
@@ -309,17 +309,17 @@ def test_experiments_are_as_large_as_their_studies() -> None:
     assert len(list(plan.make(quick).measurements())) == 3 + 5
     throughput = quick.measure[Throughput]
     assert throughput.seconds * throughput.trials == 1.5
-    assert max(one.knobs["routes"] for one in shipped("routes").settings()) == 1_000_000
+    assert max(setting.knobs["routes"] for setting in shipped("routes").settings()) == 1_000_000
     assert {stream.family for stream in shipped("ipv6").traffic.each()} == {4, 6}
 
 
 def test_random_destinations_have_a_way_and_a_name() -> None:
     streams = list(shipped("routes").traffic.each())
-    assert [str(one) for one in streams] == [
+    assert [str(stream) for stream in streams] == [
         "IPv4, 64 bytes, 1 flow",
         "IPv4, 64 bytes, 1 flow, random destinations",
     ]
-    fixed, random = (NETNS.offering(Sending(one, 10), 1) for one in streams)
+    fixed, random = (NETNS.offering(Sending(stream, 10), 1) for stream in streams)
     assert random == f"{fixed} destinations=random"
     assert netns.laying_out(shipped("quick").traffic) == "lay_out"
     assert netns.laying_out(shipped("routes").traffic).endswith("\nlead_all_to_the_sink")
@@ -356,8 +356,10 @@ def test_what_never_leaves_the_cpu_idle_is_not_counted(
     # Of a baseline there would be nothing to compare with.
     baseline = shipped("quick").model_copy(update={"baseline": knobs})
     found = unable(baseline, NETNS, exact=True)
-    assert [one.startswith(f"baseline.{said}") for one in found] == ([True] if said else [])
-    assert not any("--exact" in one for one in unable(baseline, NETNS, exact=False))
+    assert [sentence.startswith(f"baseline.{said}") for sentence in found] == (
+        [True] if said else []
+    )
+    assert not any("--exact" in sentence for sentence in unable(baseline, NETNS, exact=False))
 
 
 def test_the_documentation_says_which_testbed_an_experiment_takes() -> None:

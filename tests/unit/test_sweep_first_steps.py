@@ -64,6 +64,7 @@ def test_the_experiments_are_listed(options: list[str]) -> None:
 
 
 def test_the_list_has_what_plans_say() -> None:
+<<<<<<< HEAD
     for one in shipped():
         found = read(one.name)
         assert one.question == found.question
@@ -73,6 +74,14 @@ def test_the_list_has_what_plans_say() -> None:
         assert one.timed <= 60 * (found.repeats.budget_minutes or 0)
         assert one.exact in (None, exact.seconds(at_once=AT_ONCE))
     assert {one.name for one in shipped() if one.exact is None} == {
+=======
+    for experiment in shipped():
+        found = read(experiment.name)
+        assert experiment.question == found.question
+        assert experiment.timed == make_plan(found, exact=False).seconds()
+        assert experiment.exact in (None, make_plan(found, exact=True).seconds())
+    assert {experiment.name for experiment in shipped() if experiment.exact is None} == {
+>>>>>>> p2
         "queues-and-affinity",
         "realtime",
     }
@@ -86,12 +95,13 @@ def test_a_dry_run_is_two_screens(file: Path, exact: bool) -> None:
     folded = [part for line in said.splitlines() for part in textwrap.wrap(line, COLUMNS) or [""]]
     assert len(folded) <= 2 * LINES
     # All settings are in it, and what sets each of their values.
-    for one in read(file.stem).settings():
-        assert f"  {one.name}" in said
-        for name, value in one.knobs.items():
+    for setting in read(file.stem).settings():
+        assert f"  {setting.name}" in said
+        for name, value in setting.knobs.items():
             assert KNOBS[name].by_hand(value) in said
     command = " ".join(["./skblab sweep", file.stem, *options])
     assert said.endswith(
+        "\n\nThis was a dry run: nothing was measured, and no setting was changed.\n"
         f"To run it: {command}\nOrder and scripts: {command} --dry-run --scripts\n"
     )
 

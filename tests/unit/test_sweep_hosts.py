@@ -142,7 +142,7 @@ def test_cables_that_are_elsewhere_are_told(handed: str, sent: str, said: str) -
             done = super().script(text, seconds=seconds)
             if "handed_over" not in self.asked[-1]:
                 return done
-            looks = sum("handed_over" in one for one in self.asked)
+            looks = sum("handed_over" in script for script in self.asked)
             return Done(0, ("\n0" if "tag" in self.asked[-1] else handed if looks else "0"), "")
 
     tester = Answers(send=sent, settled="0")

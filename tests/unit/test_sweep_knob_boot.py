@@ -34,7 +34,7 @@ from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 
 MACHINE = NETNS.machine(1)
-NAMES = [one.name for one in BOOTS]
+NAMES = [boot.name for boot in BOOTS]
 
 
 def experiment(*settings: dict[str, Value]) -> Experiment:
@@ -43,7 +43,7 @@ def experiment(*settings: dict[str, Value]) -> Experiment:
             "name": "boots",
             "question": "?",
             "baseline": {"rp_filter": 0},
-            "setting": [{"name": f"s{at}", "knobs": one} for at, one in enumerate(settings)],
+            "setting": [{"name": f"s{at}", "knobs": knobs} for at, knobs in enumerate(settings)],
             "measure": {"throughput": {}},
             "repeats": {"least": 1, "most": 1},
         }
@@ -51,7 +51,7 @@ def experiment(*settings: dict[str, Value]) -> Experiment:
 
 
 def test_the_knobs_of_a_boot_are_those_that_say_so() -> None:
-    assert sorted(NAMES) == sorted(one.name for one in KNOBS.values() if one.boot)
+    assert sorted(NAMES) == sorted(knob.name for knob in KNOBS.values() if knob.boot)
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ def test_a_dry_run_shows_each_boot() -> None:
     found = experiment({"mitigations": "off"}, {"kernel": "rt", "rp_filter": 2})
     made = plan.make(found, NAMES, exact=True)
     text = list(commands(made, NETNS, 1000))
-    assert sorted(one for one in text if one.startswith("# booting")) == [
+    assert sorted(line for line in text if line.startswith("# booting")) == [
         "# booting: kernel rt, with patches",
         "# booting: kernel stock, with patches",
         "# booting: kernel stock, with patches, mitigations=off",
     ]
     # Nothing is sent that would fail: a boot sets them.
-    assert not [one for one in text if "only a boot" in one]
+    assert not [line for line in text if "only a boot" in line]
 
 
 class Says:

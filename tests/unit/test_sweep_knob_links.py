@@ -68,11 +68,11 @@ def test_a_vlan_reaches_what_is_behind_each_device() -> None:
 def test_a_governor_has_to_be_offered() -> None:
     knob = KNOBS["governor"]
     files = [f"cpu{cpu}/cpufreq/scaling_governor" for cpu in (0, 1)]
-    printed = "offered performance powersave\n" + "".join(f"{one}=powersave\n" for one in files)
+    printed = "offered performance powersave\n" + "".join(f"{file}=powersave\n" for file in files)
     wanted = knob.wanted(MACHINE, "performance", knob.state(printed))
-    assert wanted == " ".join(f"{one}=performance" for one in files)
+    assert wanted == " ".join(f"{file}=performance" for file in files)
     assert knob.restore(MACHINE, wanted).splitlines() == [
-        f"echo performance >/sys/devices/system/cpu/{one}" for one in files
+        f"echo performance >/sys/devices/system/cpu/{file}" for file in files
     ]
     with pytest.raises(Unable, match="there is no schedutil; there are performance, powersave"):
         knob.fits(printed, "schedutil")

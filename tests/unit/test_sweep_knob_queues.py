@@ -47,7 +47,7 @@ irq 31 0-3 mlx5_comp7@pci:0000:81:00.0
 
 
 def placed(state: str) -> dict[str, str]:
-    return {irq: one["cpus"] for irq, one in json.loads(state)["irqs"].items()}
+    return {irq: about["cpus"] for irq, about in json.loads(state)["irqs"].items()}
 
 
 def test_interrupts_of_queues_are_placed() -> None:
@@ -195,10 +195,10 @@ def test_instances_that_cannot(name: str, printed: str, value: str, said: str) -
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("napi_policy", one) for one in ("fifo", "fifo 0", "fifo 100", "other 20", "idle")),
-        *(("napi_threaded", one) for one in (True, "yes", (), ("on", 1))),
-        *(("rss", one) for one in (4, "equal 0", "weight 1")),
-        *(("irq_affinity", one) for one in ("all", "all x", 0)),
+        *(("napi_policy", value) for value in ("fifo", "fifo 0", "fifo 100", "other 20", "idle")),
+        *(("napi_threaded", value) for value in (True, "yes", (), ("on", 1))),
+        *(("rss", value) for value in (4, "equal 0", "weight 1")),
+        *(("irq_affinity", value) for value in ("all", "all x", 0)),
     ],
 )
 def test_values_that_there_are_not(name: str, value: Value) -> None:

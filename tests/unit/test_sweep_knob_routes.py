@@ -36,10 +36,10 @@ def test_every_set_is_as_large_as_asked_and_in_nobodys_way(
     found = list(routeset.prefixes(family, count, seed))
     assert len(found) == len(set(found)) == count
     assert list(routeset.prefixes(family, count, seed)) == found
-    kept = [ipaddress.ip_network(one) for one in TESTBED]
-    for one in found:
+    kept = [ipaddress.ip_network(prefix) for prefix in TESTBED]
+    for prefix in found:
         # Strict: no bit is set behind the prefix.
-        network = ipaddress.ip_network(one)
+        network = ipaddress.ip_network(prefix)
         assert network.version == family
         assert network.is_global
         assert not any(
@@ -59,9 +59,9 @@ def test_lengths_have_their_shares(family: int, data: st.DataObject) -> None:
 
 
 def test_a_large_set_is_like_the_internets() -> None:
-    found = [int(one.partition("/")[2]) for one in routeset.prefixes(4, 50_000)]
+    found = [int(prefix.partition("/")[2]) for prefix in routeset.prefixes(4, 50_000)]
     assert 0.59 < Counter(found)[24] / len(found) < 0.63
-    found = [int(one.partition("/")[2]) for one in routeset.prefixes(6, 50_000)]
+    found = [int(prefix.partition("/")[2]) for prefix in routeset.prefixes(6, 50_000)]
     # The mean of the public table at the end of 2024 was 42.9.
     assert abs(sum(found) / len(found) - 42.9) < 0.2
 
@@ -71,7 +71,7 @@ def test_another_seed_is_another_set() -> None:
 
 
 def test_a_set_stays_the_same_with_every_python() -> None:
-    text = "\n".join(one for family in (4, 6) for one in routeset.prefixes(family, 2000))
+    text = "\n".join(prefix for family in (4, 6) for prefix in routeset.prefixes(family, 2000))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "07e23fd726d4f8cc"
 
 
@@ -198,7 +198,7 @@ def test_random_destinations_reach_the_share_of_routes_that_is_said(
     # All of it is where routes are, and nothing is special in it.
     assert heads <= set(routeset.HEADS[family])
     assert (first, last + 1) == (min(heads) << shift, (max(heads) + 1) << shift)
-    found = [ipaddress.ip_network(one) for one in routeset.prefixes(family, 20_000)]
-    share = sum(first <= int(one.network_address) <= last for one in found) / len(found)
+    found = [ipaddress.ip_network(prefix) for prefix in routeset.prefixes(family, 20_000)]
+    share = sum(first <= int(network.network_address) <= last for network in found) / len(found)
     assert words in (paths.tree() / "docs" / "explain" / "sweep.md").read_text()
     assert share == pytest.approx(int(words.split()[1]) / 100, abs=0.01)

@@ -109,15 +109,15 @@ def bare(tester: Testbed = BARE) -> SearchResult:
 def judged(found: SearchResult, ceiling: SearchResult, margin: float = MARGIN) -> list[Judgement]:
     """Judge each goal as a sweep does, by what the tester reached for the same one."""
     return [
-        limits.judge(one.lower, one.upper, one.limit, ceiling[one.goal.name].lower, margin)
-        for one in found.goals
+        limits.judge(goal.lower, goal.upper, goal.limit, ceiling[goal.goal.name].lower, margin)
+        for goal in found.goals
     ]
 
 
 def test_a_device_below_the_testers_ceiling_was_measured() -> None:
     ceiling = bare(Testbed(None, generator=6e5, sink=5e5))
     found = search(Testbed(Device(2e5), generator=6e5, sink=5e5), REQUEST)
-    assert [one.limit for one in found.goals] == ["device"] * 3
+    assert [goal.limit for goal in found.goals] == ["device"] * 3
     assert judged(found, ceiling) == ["device"] * 3
 
 
@@ -134,7 +134,7 @@ def test_a_tester_at_its_limit_is_not_the_device(
     assert strict.lower == pytest.approx(3e5, rel=STRICT.width)
     found = search(replace(tester, device=Device(8e5), counting=counting), REQUEST)
     if counting or who == "generator":
-        assert {one.limit for one in found.goals} == {who}
+        assert {goal.limit for goal in found.goals} == {who}
     # Without the device's counters only the ceiling tells.
     assert judged(found, ceiling) == ["tester"] * 3
 

@@ -65,6 +65,6 @@ def test_a_generator_that_says_something_else_is_an_error(text: str) -> None:
 
 def test_the_port_behind_the_last_flow_has_16_bits() -> None:
     [first] = re.findall(r'"udp_src_min (\d+)" "udp_src_max \$\(\((\d+) \+ flows\)\)"', script(""))
-    assert {int(one) for one in first} == {FIRST_PORT}
+    assert {int(word) for word in first} == {FIRST_PORT}
     assert FIRST_PORT + MOST_FLOWS == 0xFFFF
     assert Traffic(flows=(MOST_FLOWS,)).flows == (MOST_FLOWS,)

@@ -55,7 +55,7 @@ def experiment(tmp_path: Path, text: str = FILE) -> Experiment:
 
 def test_pairs_exclusions_and_the_baseline_itself(tmp_path: Path) -> None:
     found = experiment(tmp_path)
-    assert [one.name for one in found.settings()] == [
+    assert [setting.name for setting in found.settings()] == [
         "strict",
         "rp_filter=0 ring=256 threaded=off",
         "rp_filter=2 ring=256 threaded=off",
@@ -65,7 +65,7 @@ def test_pairs_exclusions_and_the_baseline_itself(tmp_path: Path) -> None:
 
 def test_a_combination_that_is_the_baseline_is_left_out(tmp_path: Path) -> None:
     text = FILE.replace("ring = 256 }", "ring = 256, threaded = false }")
-    names = [one.name for one in experiment(tmp_path, text).settings()]
+    names = [setting.name for setting in experiment(tmp_path, text).settings()]
     assert names[1:] == ["rp_filter=2 ring=256 threaded=off", "rp_filter=0 ring=512 threaded=on"]
 
 
@@ -140,7 +140,7 @@ def test_a_fault_is_said_with_its_line(tmp_path: Path, before: str, after: str, 
 
 def test_every_block_has_everything_once(tmp_path: Path) -> None:
     found = plan.make(experiment(tmp_path), {"kernel"})
-    names = [BASELINE, AGAIN, *(one.name for one in found.experiment.settings())]
+    names = [BASELINE, AGAIN, *(setting.name for setting in found.experiment.settings())]
     for block in range(3):
         boots = [boot for boot in found.boots if boot.block == block]
         # Each boot begins with the tester.

@@ -206,7 +206,7 @@ def run(
 
 
 def events(found: Run) -> Counter[str]:
-    return Counter(one.event for one in found.journal)
+    return Counter(event.event for event in found.journal)
 
 
 def states(found: Run) -> dict[str, str]:
@@ -319,7 +319,8 @@ STALL = "rcu: INFO: rcu_preempt self-detected stall on CPU"
 
 def complaints(found: Run) -> list[tuple[tuple[int, ...], str, list[str]]]:
     return [
-        (one.trials, one.setting, [line.line for line in one.lines]) for one in found.complaints()
+        (complaint.trials, complaint.setting, [line.line for line in complaint.lines])
+        for complaint in found.complaints()
     ]
 
 
@@ -341,11 +342,11 @@ def test_what_a_kernel_complains_of_outside_of_trials_is_the_boots(
     method = Method(begin(tmp_path), console=tmp_path / "log")
     found = run(method, monkeypatch, begins=STALL, ends=WARNING)
     assert set(states(found).values()) == {"good"}
-    assert [(one.where, one.lines[0].line) for one in found.complaints()] == [
+    assert [(complaint.where, complaint.lines[0].line) for complaint in found.complaints()] == [
         ("before the first trial of a boot (block 1)", STALL),
         ("after the last trial of a boot (block 1)", WARNING),
     ]
-    assert not any(one.spoils for one in found.complaints())
+    assert not any(complaint.spoils for complaint in found.complaints())
 
 
 def test_an_attempt_that_breaks_off_keeps_what_its_kernel_complained_of(
@@ -357,7 +358,7 @@ def test_an_attempt_that_breaks_off_keeps_what_its_kernel_complained_of(
     found = run(method, monkeypatch)
     assert states(found)[AGAIN] == "invalid"
     assert complaints(found) == [((), AGAIN, [WARNING])] * DEATHS
-    assert all(one.spoils for one in found.complaints())
+    assert all(complaint.spoils for complaint in found.complaints())
 
 
 def test_a_boot_that_does_not_come_up_keeps_what_its_kernel_complained_of(
@@ -409,8 +410,10 @@ def test_boots_side_by_side_leave_what_boots_in_turn_do(
     assert len(found.trials) == 6
     for block in (0, 1):
         # In each the tester comes first, as it would alone.
-        attempts = [one.model_dump() for one in found.journal if one.event == "attempt"]
-        assert next(one["setting"] for one in attempts if one["block"] == block) == TESTER
+        attempts = [event.model_dump() for event in found.journal if event.event == "attempt"]
+        assert (
+            next(attempt["setting"] for attempt in attempts if attempt["block"] == block) == TESTER
+        )
 
 
 def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
@@ -438,7 +441,7 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
         run(Failing(folder, at_once=2), monkeypatch)
     found = load(folder.path)
     assert not found.trials
-    assert "death" not in {one.event for one in found.journal}
+    assert "death" not in {event.event for event in found.journal}
     # Nothing was said against what was under way.
     assert Counter(states(run(Method(folder, at_once=2), monkeypatch)).values())["invalid"] == 0
 

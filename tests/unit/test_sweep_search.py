@@ -99,7 +99,8 @@ def test_the_drafts_own_example() -> None:
             for _ in range(count):
                 stat.add(DiscreteResult.with_load(result, load))
         assert sums == [
-            (one.bad_long, one.good_long, one.bad_short, one.good_short) for one in stats.values()
+            (counts.bad_long, counts.good_long, counts.bad_short, counts.good_short)
+            for counts in stats.values()
         ]
         assert " ".join(said(*stat.estimates()) for stat in stats.values()) == want
     for name, throughput in EXAMPLE_THROUGHPUT.items():
@@ -118,7 +119,7 @@ def said(optimistic: bool, pessimistic: bool) -> str:
 
 
 def classified(trials: Sequence[Trial], goal: Goal, request: Request) -> str:
-    high = sum(one.loss_ratio > goal.loss_ratio for one in trials)
+    high = sum(trial.loss_ratio > goal.loss_ratio for trial in trials)
     whole = max(len(trials), request.trials)
     low = len(trials) - high
     if high > whole * goal.exceed_ratio:
@@ -129,8 +130,8 @@ def classified(trials: Sequence[Trial], goal: Goal, request: Request) -> str:
 def expected(trials: Sequence[Trial], goal: Goal, request: Request) -> tuple[float | None, ...]:
     """Lower bound, upper bound and conditional throughput, as the draft has them."""
     by_load = defaultdict(list)
-    for one in trials:
-        by_load[one.load].append(one)
+    for trial in trials:
+        by_load[trial.load].append(trial)
     bounds = {load: classified(some, goal, request) for load, some in by_load.items()}
     upper = min((load for load, bound in bounds.items() if bound == "upper"), default=None)
     below = math.inf if upper is None else upper
@@ -139,7 +140,7 @@ def expected(trials: Sequence[Trial], goal: Goal, request: Request) -> tuple[flo
     )
     if lower is None:
         return None, upper, None
-    losses = sorted(one.loss_ratio for one in by_load[lower])
+    losses = sorted(trial.loss_ratio for trial in by_load[lower])
     whole = max(len(losses), request.trials)
     at = max(1, math.ceil(round(whole * (1 - goal.exceed_ratio), 9)))
     return lower, upper, lower * (1 - (losses[at - 1] if at <= len(losses) else 1.0))
@@ -148,19 +149,19 @@ def expected(trials: Sequence[Trial], goal: Goal, request: Request) -> tuple[flo
 def check(result: SearchResult) -> None:
     """Hold a result to the draft, and to the request."""
     request = result.request
-    assert {one.seconds for one in result.trials} == {request.seconds}
-    assert all(request.min_load <= one.load <= request.max_load for one in result.trials)
+    assert {trial.seconds for trial in result.trials} == {request.seconds}
+    assert all(request.min_load <= trial.load <= request.max_load for trial in result.trials)
     assert result.trials[0].load == request.max_load
-    for one in result.goals:
-        lower, upper, throughput = expected(result.trials, one.goal, request)
-        assert (one.lower, one.upper) == (lower, upper)
-        assert one.throughput == (None if throughput is None else pytest.approx(throughput))
-        if one.outcome == "regular":
-            assert one.reached
-        elif one.outcome == "no good load":
-            assert one.upper == request.min_load
+    for goal in result.goals:
+        lower, upper, throughput = expected(result.trials, goal.goal, request)
+        assert (goal.lower, goal.upper) == (lower, upper)
+        assert goal.throughput == (None if throughput is None else pytest.approx(throughput))
+        if goal.outcome == "regular":
+            assert goal.reached
+        elif goal.outcome == "no good load":
+            assert goal.upper == request.min_load
         else:
-            assert one.lower == request.max_load
+            assert goal.lower == request.max_load
 
 
 devices = st.builds(
@@ -240,9 +241,9 @@ def test_random_loss_leaves_no_load_without_loss_and_pdr_where_it_is(seeds: int)
     assert found["PDR"] >= 0.95
     result = search(Testbed(Device(2e5, random_loss=0.02)), REQUEST)
     check(result)
-    assert [one.outcome for one in result.goals] == ["no good load"] * 3
-    assert [one.lower for one in result.goals] == [None] * 3
-    assert [one.throughput for one in result.goals] == [None] * 3
+    assert [goal.outcome for goal in result.goals] == ["no good load"] * 3
+    assert [goal.lower for goal in result.goals] == [None] * 3
+    assert [goal.throughput for goal in result.goals] == [None] * 3
 
 
 # A stall every four seconds: in one of 31 trials of a second almost surely, in half of them never.
@@ -292,17 +293,17 @@ def test_pdr_is_above_ndr_where_loss_grows_slowly(seed: int) -> None:
 def test_a_device_better_than_the_maximum_load() -> None:
     result = search(Testbed(Device(1e7)), REQUEST)
     check(result)
-    for one in result.goals:
-        assert one.outcome == "good at the maximum load"
-        assert (one.lower, one.upper, one.width, one.reached) == (1e6, None, None, False)
-        assert one.throughput == 1e6
+    for goal in result.goals:
+        assert goal.outcome == "good at the maximum load"
+        assert (goal.lower, goal.upper, goal.width, goal.reached) == (1e6, None, None, False)
+        assert goal.throughput == 1e6
 
 
 def test_a_dead_device() -> None:
     result = search(Testbed(Device(0)), REQUEST)
     check(result)
-    for one in result.goals:
-        assert (one.outcome, one.upper, one.reached) == ("no good load", 1000, False)
+    for goal in result.goals:
+        assert (goal.outcome, goal.upper, goal.reached) == ("no good load", 1000, False)
 
 
 def test_the_second_load_is_what_came_through_at_the_first() -> None:
@@ -324,7 +325,7 @@ def test_a_load_gets_as_many_trials_as_it_is_promised_and_no_more(seconds: float
     # Twenty-one times 0.3 s, added up, is less than 6.3 s.
     result = search(Testbed(Device(2e5)), Request(1000, 1e6, seconds=seconds))
     lower = result["strict"].lower
-    assert len([one for one in result.trials if one.load == lower]) == 21
+    assert len([trial for trial in result.trials if trial.load == lower]) == 21
 
 
 def test_what_the_testbed_raises_comes_through_and_the_trials_are_kept() -> None:

@@ -136,7 +136,7 @@ class Guest:
         """Nothing was read ahead."""
 
     def look(self, found: Sequence[Applied]) -> list[Applied]:
-        return [replace(one, after=self.after or one.after) for one in found]
+        return [replace(row, after=self.after or row.after) for row in found]
 
 
 def experiment(**repeats: object) -> Experiment:
@@ -252,7 +252,7 @@ def test_near_the_ceiling_the_tester_is_the_limit(
 ) -> None:
     run = Sweep.begin(tmp_path, experiment(), Guest(generator=92_000.0)).run(monkeypatch)
     [summary] = throughput_summary.of(run)
-    judged = {one.setting: one.judgement for one in summary.main.rates}
+    judged = {rate.setting: rate.judgement for rate in summary.main.rates}
     assert judged == {BASELINE: "tester", AGAIN: "tester", "strict": "device"}
 
 
@@ -264,7 +264,7 @@ def test_a_setting_that_was_not_there_to_the_end_is_void(
     assert (invalid.setting, invalid.measure) == ("strict", "throughput")
     assert invalid.reason == "rp_filter: is 0, expected 1"
     [summary] = throughput_summary.of(run)
-    assert "strict" not in {one.setting for one in summary.main.rates}
+    assert "strict" not in {rate.setting for rate in summary.main.rates}
     assert {row.trial for row in run.rows(LoadRow)} == {
         row.trial for row in run.trials if row.state == "good"
     }
@@ -308,8 +308,8 @@ def test_killed_at_many_moments_it_has_each_trial_once(
     run = sweep.run(monkeypatch)
     assert keys(run) == keys(whole)
     assert set(keys(run).values()) == {1}
-    assert [one.main.rates for one in throughput_summary.of(run)] == [
-        one.main.rates for one in throughput_summary.of(whole)
+    assert [summary_of.main.rates for summary_of in throughput_summary.of(run)] == [
+        summary_of.main.rates for summary_of in throughput_summary.of(whole)
     ]
 
 
@@ -321,7 +321,7 @@ def test_a_guest_that_dies_is_followed_by_another(
     assert {row.state for row in run.trials} == {"good"}
     # The tester of before is the ceiling of what another guest goes on with.
     [summary] = throughput_summary.of(run)
-    assert {one.judgement for one in summary.main.rates} == {"device"}
+    assert {rate.judgement for rate in summary.main.rates} == {"device"}
 
 
 def test_what_killed_its_guest_twice_is_left_out(
@@ -351,9 +351,9 @@ def test_each_boot_of_a_block_has_a_tester_and_a_ceiling(
     testers = Counter((row.block, row.boot_knobs) for row in run.trials if row.part != "whole")
     assert testers == Counter([(0, ""), (0, "kernel=rt"), (1, ""), (1, "kernel=rt")])
     [summary] = throughput_summary.of(run)
-    judged = {one.setting: one.judgement for one in summary.main.rates}
+    judged = {rate.setting: rate.judgement for rate in summary.main.rates}
     assert judged == {BASELINE: "device", AGAIN: "device", "strict": "device", "rt": "tester"}
-    named = {one.setting: one for one in summary.main.testers}
+    named = {tester.setting: tester for tester in summary.main.testers}
     assert set(named) == {"tester alone", "tester alone, kernel=rt"}
     for name, truth in (("tester alone", GENERATOR), ("tester alone, kernel=rt", 92_000.0)):
         interval = named[name].interval
@@ -589,28 +589,28 @@ def test_rfc2544s_other_tests_are_at_the_rate_that_was_found(
     run = Sweep.begin(tmp_path, rfc2544_experiment(), guest).run(monkeypatch)
     assert {row.state for row in run.trials} == {"good"}
     [summary] = rfc2544_summary.of(run)
-    assert {one.setting for one in summary.settings} == {BASELINE, AGAIN, "strict"}
+    assert {setting.setting for setting in summary.settings} == {BASELINE, AGAIN, "strict"}
     [throughput] = throughput_summary.of(run)
-    for one in summary.settings:
-        truth = SLOW if one.setting == "strict" else ROUTER
-        rate = throughput.main.rate(one.setting)
+    for setting in summary.settings:
+        truth = SLOW if setting.setting == "strict" else ROUTER
+        rate = throughput.main.rate(setting.setting)
         assert rate is not None and rate.interval is not None
-        assert one.latency_ns is not None
-        assert (one.latency_ns.mean, one.latency_ns.count) == (40_000, 2)
-        assert one.floor_ns is not None and one.floor_ns.mean == 40_000
+        assert setting.latency_ns is not None
+        assert (setting.latency_ns.mean, setting.latency_ns.count) == (40_000, 2)
+        assert setting.floor_ns is not None and setting.floor_ns.mean == 40_000
         # Down from what the tester carries, by tenths of it.
         most = GENERATOR * 0.99
-        assert list(one.loss)[:2] == [1.0, 0.9]
-        assert one.loss[1.0] == pytest.approx(100 * (1 - truth / most), abs=1)
-        assert list(one.loss.values())[-2:] == [0.0, 0.0]
+        assert list(setting.loss)[:2] == [1.0, 0.9]
+        assert setting.loss[1.0] == pytest.approx(100 * (1 - truth / most), abs=1)
+        assert list(setting.loss.values())[-2:] == [0.0, 0.0]
         # Of a burst at that rate 500 packets wait, and the others were forwarded meanwhile.
-        assert one.burst is not None and one.buffer_s is not None
-        assert one.burst.mean == pytest.approx(500 / (1 - truth / most), rel=0.05)
-        assert one.buffer_s.mean == pytest.approx(500 / most, rel=0.1)
-        assert one.recovery_s is not None
+        assert setting.burst is not None and setting.buffer_s is not None
+        assert setting.burst.mean == pytest.approx(500 / (1 - truth / most), rel=0.05)
+        assert setting.buffer_s.mean == pytest.approx(500 / most, rel=0.1)
+        assert setting.recovery_s is not None
         # Of three repetitions one lost packets until the end.
-        assert one.recovery_s.mean == pytest.approx(0.5, rel=0.01)
-        assert (one.recovery_s.count, one.lasting) == (2, 1)
+        assert setting.recovery_s.mean == pytest.approx(0.5, rel=0.01)
+        assert (setting.recovery_s.count, setting.lasting) == (2, 1)
     overloads = [row for row in run.rows(FigureRow) if row.test == "recovery"]
     assert {round(row.share or 0.0, 3) for row in overloads} == {1.1}
     assert Counter(row.purpose for row in run.rows(LoadRow)).keys() == {"search", "rfc2544"}
@@ -624,7 +624,7 @@ def test_a_router_as_fast_as_the_tester_has_no_longest_burst(
     wanted = rfc2544_experiment(burst_seconds=0.5)
     run = Sweep.begin(tmp_path, wanted, Guest(generator=SLOW)).run(monkeypatch)
     [summary] = rfc2544_summary.of(run)
-    assert [one.missing("back-to-back") is None for one in summary.settings] == [False] * 3
+    assert [setting.missing("back-to-back") is None for setting in summary.settings] == [False] * 3
     assert any("is not faster than the router" in said for said in findings.unseen(run))
 
 
@@ -715,9 +715,9 @@ def test_what_goes_wrong_in_one_test_ends_no_other(
     run = Sweep.begin(tmp_path, wanted, Buffered()).run(monkeypatch)
     assert {row.state for row in run.trials} == {"good"}
     [summary] = rfc2544_summary.of(run)
-    for one in summary.settings:
-        assert one.loss
-        missing = one.missing("latency")
+    for setting in summary.settings:
+        assert setting.loss
+        missing = setting.missing("latency")
         assert missing is not None
         assert missing.reasons == ("pktsink was not attached: it takes Linux 6.6",)
 
@@ -734,9 +734,9 @@ def test_without_a_ceiling_the_most_is_what_the_tester_was_seen_to_send(
     wanted = rfc2544_experiment(frame_loss_seconds=1)
     run = Sweep.begin(tmp_path, wanted, NoLoop()).run(monkeypatch)
     [summary] = rfc2544_summary.of(run)
-    for one in summary.settings:
-        assert one.loss[1.0] > 10
-        found = [row for row in run.rows(FigureRow) if row.setting == one.setting]
+    for setting in summary.settings:
+        assert setting.loss[1.0] > 10
+        found = [row for row in run.rows(FigureRow) if row.setting == setting.setting]
         assert found[0].load > ROUTER * 1.05
 
 
@@ -775,7 +775,10 @@ def test_latency_is_measured_at_each_rate_of_each_setting_and_the_tester(
         for setting in (TESTER, BASELINE, AGAIN, "strict")
         for rate in (50, 100)
     )
-    assert [(one.rate, len(one.delays), len(one.testers)) for one in latency_summary.of(run)] == [
+    assert [
+        (summary_of.rate, len(summary_of.delays), len(summary_of.testers))
+        for summary_of in latency_summary.of(run)
+    ] == [
         (50, 3, 1),
         (100, 3, 1),
     ]
@@ -816,8 +819,8 @@ def test_a_trial_that_is_made_anew_is_in_the_journal(
 ) -> None:
     # The fourth offer, after warming up, is the baseline's or the tester's first or second load.
     run = Sweep.begin(tmp_path, experiment(), Guest(strays=frozenset([4]))).run(monkeypatch)
-    again = [one.model_dump() for one in run.journal if one.event == "again"]
-    assert [one["received"] - one["sent"] for one in again] == [1]
+    again = [event.model_dump() for event in run.journal if event.event == "again"]
+    assert [event["received"] - event["sent"] for event in again] == [1]
     with pytest.warns(SkblabWarning, match="a load was offered again"):
         no_retries(run)
 
@@ -825,7 +828,9 @@ def test_a_trial_that_is_made_anew_is_in_the_journal(
 def test_the_search_is_asked_for_what_the_file_says() -> None:
     throughput = experiment().measure[Throughput]
     found = throughput.model_copy(update={"seconds": 0.25, "goals": ("pdr",)}).request()
-    assert [(one.name, one.loss_ratio, one.width) for one in found.goals] == [("PDR", 0.005, 0.02)]
+    assert [(goal.name, goal.loss_ratio, goal.width) for goal in found.goals] == [
+        ("PDR", 0.005, 0.02)
+    ]
     assert (found.min_load, found.seconds, found.trials) == (8.0, 0.25, 3)
     assert round(found.min_load * found.seconds) == LEAST_PACKETS
     # pktgen reads a gap of ten digits.
@@ -980,10 +985,10 @@ def test_a_user_sees_rates_the_best_and_how_to_set_it(
     assert run.document.plan.again == f"./skblab sweep {file} --flavour stock"
     assert run.document.plan.settings == ("baseline", "baseline again", "no filter")
     assert run.document.plan.traffic == ("IPv4, 64 bytes, 1 flow",)
-    assert {one.setting for one in run.document.commands} == {"no filter"}
+    assert {command.setting for command in run.document.commands} == {"no filter"}
     # The baseline's knobs are of it, too.
-    commands = [one.command for one in run.document.commands]
-    assert ["rp_filter" in one for one in commands] == [True, False]
+    commands = [command.command for command in run.document.commands]
+    assert ["rp_filter" in command for command in commands] == [True, False]
     assert "echo 20000 >/sys/class/net/r0/gro_flush_timeout" in commands[1]
     assert "forwards 49.7 % more packets" in findings.headline(run).replace(FIXED_SPACE, " ")
     again = CliRunner().invoke(app, ["resume", str(folder)])

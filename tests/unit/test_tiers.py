@@ -49,9 +49,9 @@ def test_sweeps_in_guests_wait_for_each_other_in_no_slice() -> None:
     chosen = [
         schedule.choose(took, took, commit=number, budget=900, workers=2) for number in range(2)
     ]
-    assert [one.count for one in chosen] == [2, 2]
-    for one in chosen:
-        assert schedule.expected(one.tests, took, 2) == 900
+    assert [slice_.count for slice_ in chosen] == [2, 2]
+    for slice_ in chosen:
+        assert schedule.expected(slice_.tests, took, 2) == 900
 
 
 @given(
@@ -67,15 +67,15 @@ def test_each_slow_test_is_in_one_slice(took: dict[tuple[int, int], float], work
         schedule.choose(durations, durations, commit=number, budget=1800, workers=workers)
         for number in range(first.count)
     ]
-    assert sorted(test for one in slices for test in one.tests) == sorted(durations)
-    assert sum(one.share for one in slices) == pytest.approx(1)
+    assert sorted(test for slice_ in slices for test in slice_.tests) == sorted(durations)
+    assert sum(slice_.share for slice_ in slices) == pytest.approx(1)
     # The commits that follow begin again.
     assert (
         schedule.choose(durations, durations, commit=first.count, budget=1800, workers=workers)
         == slices[0]
     )
-    for one in slices:
-        assert sum(durations[test].seconds for test in one.tests) <= 1800 * workers
+    for slice_ in slices:
+        assert sum(durations[test].seconds for test in slice_.tests) <= 1800 * workers
 
 
 def test_a_test_that_is_too_long_makes_no_more_slices() -> None:
@@ -85,7 +85,7 @@ def test_a_test_that_is_too_long_makes_no_more_slices() -> None:
 
 def test_four_submissions_run_every_slow_test() -> None:
     durations = schedule.read()
-    slow = [name for name, one in durations.items() if one.slow]
+    slow = [name for name, duration in durations.items() if duration.slow]
     assert slow
     chosen = schedule.choose(slow, durations, commit=0, budget=60 * BUDGET_MINUTES, workers=WORKERS)
     assert chosen.count <= 4

@@ -141,15 +141,15 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_signal_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch, ignored: bool) -> None:
     """Who starts skblab by nohup, or in the background, expects it to go on."""
-    before = [signal.getsignal(one) for one in cli.STOPPING]
+    before = [signal.getsignal(number) for number in cli.STOPPING]
     monkeypatch.setattr("sys.argv", ["skblab", "--version"])
     try:
-        for one in cli.STOPPING:
-            signal.signal(one, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        for number in cli.STOPPING:
+            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
         with pytest.raises(SystemExit):
             cli.main()
         wanted = signal.SIG_IGN if ignored else cli._stop
-        assert [signal.getsignal(one) for one in cli.STOPPING] == [wanted] * 3
+        assert [signal.getsignal(number) for number in cli.STOPPING] == [wanted] * 3
     finally:
-        for one, handler in zip(cli.STOPPING, before, strict=True):
-            signal.signal(one, handler)
+        for number, handler in zip(cli.STOPPING, before, strict=True):
+            signal.signal(number, handler)

@@ -69,25 +69,25 @@ def _killed(process: BaseProcess) -> None:
 def test_what_another_process_uses_stays_until_it_is_killed() -> None:
     _put("kind", "key")
     user = _elsewhere(lambda: store.ensure("kind", "key", QUIET, _fill))
-    assert not store.discard("kind", "key")
+    assert store.discard("kind", "key") == store.IN_USE
     assert store.entry("kind", "key").is_dir()
     _killed(user)
-    assert store.discard("kind", "key")
+    assert store.discard("kind", "key") is None
     assert list((cache() / "kind").iterdir()) == []
     assert list((cache() / "uses" / "kind").iterdir()) == []
 
 
 def test_what_this_process_made_stays() -> None:
     store.ensure("kind", "key", QUIET, _fill)
-    assert not store.discard("kind", "key")
+    assert store.discard("kind", "key") == store.IN_USE
     assert ("kind", "key") in store.added
 
 
 def test_a_use_of_a_with_block_ends_with_it() -> None:
     _put("kind", "key")
     with uses.using("kind", "key"):
-        assert not store.discard("kind", "key")
-    assert store.discard("kind", "key")
+        assert store.discard("kind", "key") == store.IN_USE
+    assert store.discard("kind", "key") is None
 
 
 def test_the_last_use_is_known_and_looking_is_none() -> None:
@@ -142,7 +142,7 @@ def test_a_cache_that_somebody_removed_is_begun_again() -> None:
     # The lock is that of the new file.
     checks = _elsewhere(lambda: (cache() / "free").write_text(str(store.discard("kind", "key"))))
     _killed(checks)
-    assert (cache() / "free").read_text() == "False"
+    assert (cache() / "free").read_text() == store.IN_USE
 
 
 def test_killed_while_removing_no_half_entry_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def lines(watch: Watch) -> list[tuple[str, str]]:
-    return [(one.machine, one.line) for one in watch.look()]
+    return [(heard.machine, heard.line) for heard in watch.look()]
 
 
 def test_each_look_tells_what_is_new_of_every_machine(log: Path, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_each_look_tells_what_is_new_of_every_machine(log: Path, tmp_path: Path)
     assert lines(watch) == [("tester", WARNING)]
     # What ends a guest is among them.
     say(log, "Oops: Oops: 0002 [#1] PREEMPT SMP NOPTI")
-    assert [one.kind for one in watch.look()] == ["oops"]
+    assert [heard.kind for heard in watch.look()] == ["oops"]
 
 
 def test_whoever_has_no_record_refuses(log: Path) -> None:
@@ -157,7 +157,9 @@ def test_what_a_trial_breaks_off_with_has_a_record(folder: RunFolder, log: Path)
         raise SkblabError("the sender failed")
     assert states(folder) == [("invalid", f"the sender failed; kernel warning (guest): {WARNING}")]
     # What was before is not the trial's.
-    assert [(one.trials, one.where) for one in load(folder.path).complaints()] == [
+    assert [
+        (complaint.trials, complaint.where) for complaint in load(folder.path).complaints()
+    ] == [
         ((), "before the trial"),
         ((0,), "trial 0"),
     ]
@@ -173,7 +175,7 @@ def test_a_trial_that_breaks_off_in_silence_has_none(folder: RunFolder, log: Pat
 def test_a_guest_that_never_comes_up_has_one(folder: RunFolder) -> None:
     death = GuestError("guest oops: BUG: x")
     death.findings = [Finding(Kind.OOPS, "BUG: x")]
-    assert [str(one) for one in heard_of(death)] == ["kernel oops (guest): BUG: x"]
+    assert [str(complaint) for complaint in heard_of(death)] == ["kernel oops (guest): BUG: x"]
     with pytest.raises(GuestError), watched(folder, Watch(), "wall"):
         raise death
     assert states(folder) == [("invalid", "guest oops: BUG: x; kernel oops (guest): BUG: x")]
@@ -297,7 +299,10 @@ def test_the_benchmarks_rows_and_pairs(
         assert refused.startswith(f"kernel warning (boot 0): {WARNING}")
     assert made._wall(folder, built) == []
     assert made.no_pairs == f"kernel warning (guest): {LATER}"
-    assert [one.setting for one in load(folder.path).complaints()] == [plan.PATCHED, "pairs"]
+    assert [complaint.setting for complaint in load(folder.path).complaints()] == [
+        plan.PATCHED,
+        "pairs",
+    ]
 
 
 def test_what_the_probe_costs(
@@ -331,12 +336,12 @@ def test_selftests(
     def run(guest: object, watch: Watch, test: str, *_: object) -> guestrun.Outcome:
         if test == "b":
             say(guests()[-1], WARNING)
-        said = tuple(one.line for one in watch.look())
+        said = tuple(heard.line for heard in watch.look())
         return guestrun.judge(test, guestrun.Said(0, GOOD, said), 1.0, 300, Path("log"))
 
     monkeypatch.setattr(guestrun, "_run", run)
     found = list(guestrun.run_all(["a", "b", "c"], boot, tmp_path, "", lambda _: 300.0))
-    assert [(one.test, one.verdict, one.why) for one in found] == [
+    assert [(result.test, result.verdict, result.why) for result in found] == [
         ("a", "pass", ""),
         ("b", "fail", f"the kernel warned: {WARNING}"),
         ("c", "fail", f"afterwards: kernel warning (guest): {LATER}"),

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The errors a user can meet. Each is one clear line and carries its exit code.
 
-Exit codes: 0 good; 1 the run says no (invalid, refused, build or guest failed);
-2 bad usage or input; 125 a guest died under `skblab boot`; 128 + n stopped by signal n.
+EXIT_STATUSES says what each code means; `--help`, man pages and docs/reference/ are made of it.
 """
 
 from __future__ import annotations
@@ -14,6 +13,17 @@ EXIT_NO = 1
 EXIT_USAGE = 2
 EXIT_GUEST = 125
 EXIT_SIGNAL = 128
+# Each exit status, and what it means.
+EXIT_STATUSES = (
+    ("0", "All went well."),
+    (
+        f"{EXIT_NO}",
+        "The answer is no: a check failed, a result is invalid, a build or a guest failed.",
+    ),
+    (f"{EXIT_USAGE}", "Bad usage, bad input, or a machine that lacks what the command needs."),
+    (f"{EXIT_GUEST}", "The guest died."),
+    (f"{EXIT_SIGNAL}+N", "Signal N stopped the command; what was finished is kept."),
+)
 # Characters of a message, which stands in records as well.
 LONGEST = 1000
 

@@ -20,7 +20,7 @@ from skblab.lab.cache import choice, keep, sizes
 from skblab.lab.cache.entries import Entry, total
 from skblab.lab.cache.kinds import KERNELS, PACKAGES, ROOTS, SOURCES, Goes
 from skblab.lab.reporter import printer
-from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.errors import EXIT_NO, UsageError
 
 cache = typer.Typer(
     help="List what the cache holds, and remove what is not needed any more.\n\n"
@@ -31,7 +31,7 @@ cache = typer.Typer(
 
 # Of these kinds each entry has a row of its own; the others are many and small.
 SHOWN_EACH = (ROOTS, KERNELS, SOURCES, PACKAGES)
-NEEDED = {True: "yes", False: "no", None: "?"}
+NEEDED = {True: "yes", False: "no", None: "unknown"}
 
 
 @cache.command("list")
@@ -86,23 +86,30 @@ def prune(
     That includes lab roots and kernels that only other checkouts need, and kernels of your own
     trees: name what to keep with --keep. With --older-than it removes only what was not used for
     so long, and then also logs and stored results. What is in use, was used in the last ten
-    minutes, is needed by this checkout, or puts settings back on hosts always stays.
+    minutes, is needed by this checkout, or puts settings back on hosts is always kept.
+
+    Exit status 1: something could not be deleted. A line says what, and why.
 
     Example: `skblab cache prune --older-than 7 --dry-run`
     """
     _require_words(keeping or [])
     chosen = choice.unwanted(keep.look(), time.time(), older_than, keeping or [])
-    gone = chosen if dry_run else keep.remove(chosen)
+    removed = keep.Removed(tuple(chosen), (), ()) if dry_run else keep.remove(chosen)
+    gone = removed.gone
     if as_json:
         pruned = CachePruned(dry_run=dry_run, bytes=total(gone), removed=tuple(_rows(gone)))
         typer.echo(pruned.model_dump_json(indent=1))
-        return
-    for entry in gone:
-        typer.echo(f"{entry.kind}/{entry.key}  {sizes.words(entry.size)}  {entry.name}")
-    if gone:
-        typer.echo(f"{'would remove' if dry_run else 'removed'}: {keep.summary(gone)}")
     else:
-        typer.echo("nothing to remove: what is there is needed, in use, or newer")
+        for entry in gone:
+            typer.echo(f"{entry.kind}/{entry.key}  {sizes.words(entry.size)}  {entry.name}")
+        if gone:
+            typer.echo(f"{'would remove' if dry_run else 'removed'}: {keep.summary(gone)}")
+        elif not chosen:
+            typer.echo("nothing to remove: what is there is needed, in use, or newer")
+    for sentence in (*removed.kept, *removed.failed):
+        typer.echo(sentence, err=True)
+    if removed.failed:
+        raise typer.Exit(EXIT_NO)
 
 
 def _require_words(words: Iterable[str]) -> None:
@@ -152,7 +159,7 @@ def _cells(kind: str, entries: Sequence[Entry]) -> list[tuple[str, ...]]:
 
 
 def _need(busy: bool, needed: bool | None, goes: Goes) -> str:
-    return "in use" if busy else "stays" if goes == "never" else NEEDED[needed]
+    return "in use" if busy else "always kept" if goes == "never" else NEEDED[needed]
 
 
 def _when(entry: Entry) -> str:

@@ -21,6 +21,8 @@ _MARK = {
     "limited": "[yellow]limited[/]",
     "missing": "[red]missing[/]",
 }
+# What a line below a check is: `limited` stops nothing.
+_WHAT_TO_DO = {"missing": "to mend", "limited": "to improve"}
 
 
 def doctor(
@@ -48,7 +50,7 @@ def doctor(
             words = f"{check.found} — {check.means}"
             table.add_row(_MARK[check.status], check.name, escape(words))
             if check.mend:
-                table.add_row("", "", f"[bold]to mend:[/] {escape(check.mend)}")
+                table.add_row("", "", f"[bold]{_WHAT_TO_DO[check.status]}:[/] {escape(check.mend)}")
         console.print(table)
         console.print(
             "Ready: `make demo` will work here."

@@ -37,7 +37,7 @@ def ssh(
     terminal. If several run, --guest says which. The guest ends with the command that booted it,
     not with this shell.
 
-    Exit status: that of the command; 125 if the guest ended meanwhile.
+    Exit status: that of the command; 125 if the guest is ending or has died.
 
     Example: `skblab ssh -- uname -r`
     """
@@ -56,7 +56,7 @@ def ssh(
     chosen = choose(guests, guest)
     transport = chosen.transport()
     if not transport.connected():
-        raise UsageError(f"guest {chosen.name} is still booting; try again in some seconds")
+        raise chosen.why_not_connected()
     try:
         tty = not command and sys.stdin.isatty()
         status = transport.attach(command or byhand.shell(tty=tty), tty=tty)

@@ -159,8 +159,9 @@ def _perf_events() -> Check:
         name="perf hardware events",
         status="limited",
         found="no hardware PMU",
-        means="no cache or cycle counters here; `exact` mode counts instructions instead",
-        mend="nothing, unless you want these counters: they need a machine that is not virtual",
+        means="perf cannot count cycles and cache misses here; skblab does not need that: "
+        "`--exact` counts instructions without it; nothing has to be done",
+        mend="use a machine that is not virtual, if you want to count them with perf",
     )
 
 
@@ -183,16 +184,17 @@ def _pcm() -> Check:
             name=name,
             status="good",
             found="Intel CPU with MSR access",
-            means="L2/L3, memory and UPI counters can be read",
+            means="if you use Intel's PCM tools beside skblab, they can read their counters here",
         )
     return Check(
         name=name,
         status="limited",
         found="; ".join(lacking),
-        means="no QPI/UPI, L3 and memory counters from this machine",
-        mend="modprobe msr"
+        means="Intel's PCM tools cannot read memory, L3 and UPI counters here; skblab does not "
+        "use them; nothing has to be done",
+        mend="modprobe msr, if you want to use these tools"
         if vendor == "GenuineIntel" and not virtual
-        else "nothing, unless you want these counters: they need an Intel CPU, not virtual",
+        else "use a machine with an Intel CPU that is not virtual, if you want these tools",
     )
 
 
@@ -206,11 +208,13 @@ def _kvm() -> Check:
         name="KVM",
         status="limited",
         found=verdict.why,
-        means="guests run in QEMU's emulator (TCG): slower; counts of instructions are the same",
-        mend="nothing, unless you want speed: then switch virtualisation on in the firmware, or "
-        "nested virtualisation on the host of this virtual machine, and: ./skblab doctor --again"
+        means=f"{'KVM does not work here' if verdict.tried else 'until KVM has been tried'}: "
+        "guests run in QEMU's emulator (TCG) instead; all commands work, but are slower; times are "
+        "noisy, counts of instructions (--exact) are the same; nothing has to be done",
+        mend="switch virtualisation on in the firmware or, if this machine is virtual, nested "
+        "virtualisation on its host; then run ./skblab doctor --again"
         if verdict.tried
-        else "./skblab lab-root, then, as root: ./skblab doctor",
+        else "run ./skblab lab-root and then ./skblab doctor, both as root: that tries KVM",
     )
 
 

@@ -15,13 +15,14 @@ import hashlib
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from stat import S_ISDIR
 
 from skblab.lab import paths, uses
 from skblab.lab.reporter import Reporter
-from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.errors import SkblabError, SkblabWarning
 
 KEY_LENGTH = 16
 # How long a killed build's last processes may take to go.
@@ -30,6 +31,8 @@ DYING_SECONDS = 5
 BLOCK = 512
 # What these end with is no entry: one that is being built, and one that is being removed.
 PART, GONE = ".part", ".gone"
+# Why an entry is kept that was to be removed, where it is no failure.
+IN_USE = "it is in use now"
 # Kind and key of what this process has added.
 added: set[tuple[str, str]] = set()
 
@@ -159,19 +162,56 @@ def sweep(kind: str) -> None:
             if free:
                 remove(part)
     for gone in folder.glob(f"*{GONE}"):
-        # Somebody else may be at it, too.
-        remove(gone, quiet=True)
+        if kept := delete(gone):
+            warnings.warn(kept, SkblabWarning, stacklevel=2)
 
 
-def discard(kind: str, key: str) -> bool:
-    """Remove an entry if nobody uses it; return whether it is gone now."""
+def discard(kind: str, key: str) -> str | None:
+    """Remove an entry if nobody uses it; return why it is still there, None if it is gone.
+
+    IN_USE if somebody uses it, else what could not be deleted.
+    """
     with uses.nobody(kind, key) as free:
         if not free:
-            return False
-        gone = put_away(entry(kind, key))
+            return IN_USE
+        try:
+            gone = put_away(entry(kind, key))
+        except OSError as error:
+            return _undeleted(entry(kind, key), error)
         uses.forget(kind, key)
-    remove(gone, quiet=True)
-    return True
+    return delete(gone)
+
+
+def delete(path: Path) -> str | None:
+    """Remove a file or folder if it exists; return what of it is still there and why, or None.
+
+    All that can go goes. Another process may delete the same.
+    """
+    kept = f"cannot delete {path}: something writes there"
+    # The first attempt knows why, the second goes on behind what does not go.
+    for quiet in (False, True):
+        try:
+            remove(path, quiet=quiet)
+        except SkblabError as error:
+            return f"cannot delete {path}: {error}"
+        except OSError as error:
+            kept = _undeleted(path, error)
+    return kept if os.path.lexists(path) else None
+
+
+def _undeleted(path: Path, error: OSError) -> str:
+    # shutil names a file below a folder without that folder.
+    inside = "" if error.filename in (None, str(path)) else f"{error.filename}: "
+    return f"cannot delete {path}: {inside}{error.strerror}"
+
+
+def throw_away(path: Path) -> str | None:
+    """Remove a file or folder of the cache that no key names; return as `delete` does."""
+    try:
+        gone = put_away(path)
+    except OSError as error:
+        return _undeleted(path, error)
+    return delete(gone)
 
 
 def put_away(path: Path) -> Path:
@@ -228,7 +268,9 @@ def remove(folder: Path, *, quiet: bool = False) -> None:
     if not folder.exists():
         return
     with Path("/proc/self/mounts").open() as mounts:
-        below = [line.split()[1] for line in mounts if line.split()[1].startswith(f"{folder}/")]
+        # They stand there by their real path, and the cache may be behind a link.
+        inside = f"{folder.resolve()}/"
+        below = [line.split()[1] for line in mounts if line.split()[1].startswith(inside)]
     if below:
         raise SkblabError(f"{below[0]} is still mounted; unmount it, then remove {folder}")
     shutil.rmtree(folder, ignore_errors=quiet)

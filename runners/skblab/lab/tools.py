@@ -34,7 +34,7 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
 
 def programs(labroot: LabRoot, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, for whatever kernel."""
-    key = store.digest([rust_key(labroot), bpf_key(labroot)])
+    key = programs_key(labroot)
     return store.ensure("tools", key, reporter, lambda folder: _gather(folder, labroot, reporter))
 
 
@@ -49,6 +49,11 @@ def _gather(folder: Path, labroot: LabRoot, reporter: Reporter) -> None:
 def key(labroot: LabRoot, kernel_key: str) -> str:
     """Return the key of the tools for a kernel."""
     return store.digest([rust_key(labroot), bpf_key(labroot), kernel_key])
+
+
+def programs_key(labroot: LabRoot) -> str:
+    """Return the key of the tools for whatever kernel."""
+    return store.digest([rust_key(labroot), bpf_key(labroot)])
 
 
 def rust_key(labroot: LabRoot) -> str:

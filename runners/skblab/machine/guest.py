@@ -25,22 +25,20 @@ from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import GuestSpec, init_script
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
+from skblab.machine import patience
 from skblab.machine.transport import SshTransport, TransportError
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, one_line
 
-# Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
-BOOT_SECONDS = 120
 QEMU_ASSERTION = re.compile(r"^qemu-system-\S+: .*: Assertion .* failed", re.MULTILINE)
-# The debug flavour looks at each access to memory, a plugin at each instruction; guests that
-# count instructions come up several at a time.
-SLOW_BOOT_SECONDS = 600
 POWEROFF_SECONDS = 15
 # For an sshd to see that its client has gone, and to end.
 AGAIN_SECONDS = 60
 KEPT_LOGS = 50
 # Of the cache: a folder for each guest that runs.
 FOLDERS = "guests"
+# In such a folder: what the guest's kernel has said.
+CONSOLE = "console.log"
 
 # curve25519: the default post-quantum exchange takes an emulated CPU a second longer, and this
 # connection never leaves the machine. No grace time: a guest in exact mode that waits for the host
@@ -103,6 +101,8 @@ class Guest:
         (default: `<cache>/logs/`) if the guest fails, and when `log` is given. Raises
         GuestError with the cause in one line when the guest panics, hangs or is killed.
         """
+        # A wrong one that the user has given is refused before anything is started.
+        patience.limit(spec)
         folder = _make_folder()
         try:
             guest = cls._start(spec, kernel, labroot, shares, folder, place)
@@ -140,7 +140,7 @@ class Guest:
         sock = _sock(folder)
         sock.source.mkdir(mode=0o700)
         _make_keys(labroot, run)
-        console = Console(folder / "console.log")
+        console = Console(folder / CONSOLE)
         console.path.touch()
         # The guest sees the lab root itself, without the sandbox's /proc and /dev.
         root = Bind(labroot.path, "root")
@@ -194,12 +194,12 @@ class Guest:
             self._connect()
 
     def _connect(self) -> None:
-        slow = self.spec.patient or self.spec.exact or self.spec.plugin is not None
-        deadline = time.monotonic() + (SLOW_BOOT_SECONDS if slow else BOOT_SECONDS)
+        limit = patience.limit(self.spec)
+        deadline = time.monotonic() + limit
         while not (self.folder / "sock" / "ssh").exists():
             self.raise_if_dead()
             if time.monotonic() > deadline:
-                raise GuestError("QEMU did not open its control socket")
+                raise patience.late(limit, "QEMU to start")
             time.sleep(0.02)
         while True:
             again = self.console.again
@@ -207,9 +207,13 @@ class Guest:
             self.transport.trouble = functools.partial(self._refusal, again)
             try:
                 self.transport.connect(deadline - time.monotonic())
+                about.note_up(self.folder)
                 return
             except TransportError as error:
                 self.transport.close()
+                if time.monotonic() >= deadline and self._refusal(again) is None:
+                    what = "the first word of its kernel" if self.console.empty() else "its sshd"
+                    raise patience.late(limit, what) from error
                 if not self._sshd_again(again, deadline):
                     raise
                 text = f"{one_line(str(error))}; connecting to the guest again"
@@ -392,7 +396,7 @@ def _ssh_options(socket: str) -> list[str]:
         "StrictHostKeyChecking": "yes",
         "KexAlgorithms": "curve25519-sha256",
         "LogLevel": "ERROR",
-        "ConnectTimeout": str(SLOW_BOOT_SECONDS),
+        "ConnectTimeout": str(patience.longest()),
         # A guest that answers nothing for two minutes hangs.
         "ServerAliveInterval": "20",
         "ServerAliveCountMax": "6",

@@ -7,6 +7,7 @@ way in is a further session of the connection that the command has open: no new 
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import warnings
@@ -17,8 +18,10 @@ from pathlib import Path
 from skblab.lab import paths
 from skblab.lab.guest import about
 from skblab.lab.guest.about import About
+from skblab.lab.guest.console import Console
+from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import LabRoot
-from skblab.machine.guest import FOLDERS, transport_of
+from skblab.machine.guest import CONSOLE, FOLDERS, transport_of
 from skblab.machine.transport import SshTransport
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, UsageError
 
@@ -33,6 +36,10 @@ class Running:
     folder: Path
     about: About
 
+    @functools.cached_property
+    def _console(self) -> Console:
+        return Console(self.folder / CONSOLE)
+
     @property
     def by_hand(self) -> bool:
         """Whether `skblab boot` has booted it, and no command that measures in it."""
@@ -46,10 +53,21 @@ class Running:
         return made
 
     def trouble(self) -> str | None:
-        """Return that the guest has ended, if it has."""
-        if self.folder.is_dir() and self.about.alive:
-            return None
-        return f"guest {self.name} has ended"
+        """Return that the guest has ended or its kernel has died, if so."""
+        if not self.folder.is_dir() or not self.about.alive:
+            return f"guest {self.name} has ended"
+        cause = self._console.cause()
+        return cause and f"guest {self.name} is dead: {cause.kind.value}: {cause.text}"
+
+    def why_not_connected(self) -> SkblabError:
+        """Return the error for a guest without a connection: it boots, ends, or has ended."""
+        if dead := self.trouble():
+            return GuestError(dead)
+        if about.was_up(self.folder):
+            return GuestError(
+                f"guest {self.name} is ending: the command that booted it has closed its connection"
+            )
+        return UsageError(f"guest {self.name} is still booting; try again in some seconds")
 
 
 def running() -> list[Running]:
@@ -77,11 +95,15 @@ def running() -> list[Running]:
 def choose(guests: Sequence[Running], name: str | None) -> Running:
     """Return the guest of that name, of which the beginning is enough, or the only one.
 
+    A name begins with the process id of the command that booted it; the whole number comes first:
+    12 is not 123 where 12 runs.
+
     Raises UsageError if none runs, none has the name, or more than one might be meant.
     """
     if not guests:
         raise UsageError(f"no guest of yours runs; boot one in another terminal with: {BOOT}")
     meant = [guest for guest in guests if name is None or guest.name.startswith(name)]
+    meant = [guest for guest in meant if guest.name.partition("-")[0] == name] or meant
     if len(meant) == 1 and (name is not None or meant[0].by_hand):
         return meant[0]
     if len(meant) == 1:

@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING
 from typer.core import TyperArgument
 
 from skblab import __version__
+from skblab.lab.cache import sizes
+from skblab.machine import patience
 from skblab.manual.walk import Described
+from skblab_analysis.base.errors import EXIT_STATUSES
 
 if TYPE_CHECKING:
     from typer._click import Parameter
 
 EXAMPLE = "Example: "
-EXIT_STATUS = (
-    ("0", "All went well."),
-    ("1", "The answer is no: a check failed, a result is invalid, a build or a guest failed."),
-    ("2", "Bad usage, bad input, or a machine that lacks what the command needs."),
-    ("125", "The guest of skblab boot died."),
-    ("128+N", "Signal N stopped the command; what was finished is kept."),
-)
 ENVIRONMENT = (
+    (
+        patience.VARIABLE,
+        "How many seconds a guest may take to come up. If not set: "
+        f"{patience.BOOT_SECONDS}, or {patience.SLOW_BOOT_SECONDS} with --exact, "
+        "with a debug kernel, and for bench.",
+    ),
     ("SKBLAB_CACHE", "The folder of lab roots, kernels and tools; ~/.cache/skblab if not set."),
+    (
+        sizes.VARIABLE,
+        f"How much disk the cache may take, in GiB; {sizes.BOUND_GIB:.0f} if not set.",
+    ),
     (
         "SKBLAB_RESULTS",
         "The folder of results. If not set: results/ in the working directory for an installed "
@@ -58,7 +64,7 @@ def page(one: Described, everything: Sequence[Described], date: str) -> str:
         *_below(one, everything),
         *_example(one),
         ".SH EXIT STATUS",
-        *_list(EXIT_STATUS),
+        *_list(EXIT_STATUSES),
         ".SH ENVIRONMENT",
         *_list(ENVIRONMENT),
         *_see_also(one, everything),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skblab.manual.walk import Described, commands
 from skblab.pages.keys import cell
+from skblab_analysis.base.errors import EXIT_STATUSES
 
 if TYPE_CHECKING:
     from typer._click import Command
@@ -18,12 +19,19 @@ MADE = """<!-- SPDX-License-Identifier: GPL-2.0-or-later -->
 """
 HEAD = """# Commands
 
-Each command prints the same by `--help`. Exit status 0 is good; 1: the answer is no, or the run
-failed; 2: bad usage; 125: a guest died. [What a message means](messages.md) has more.
+Each command prints the same by `--help`.
 
     ./skblab --help
 
 | command | what it does |
+| --- | --- |
+"""
+STATUSES = """
+## Exit statuses
+
+[What a message means](messages.md) has more.
+
+| status | what it means |
 | --- | --- |
 """
 
@@ -40,7 +48,8 @@ def pages() -> dict[str, str]:
         rows.append(f"| [`{found.name}`]({link}) | {_sentence(found.command)} |\n")
         made[file] = f"{made[file]}\n" if under else MADE
         made[file] += _section(found, "##" if under else "#")
-    return {INDEX: MADE + HEAD + "".join(rows)} | {
+    statuses = "".join(f"| {status} | {means} |\n" for status, means in EXIT_STATUSES)
+    return {INDEX: MADE + HEAD + "".join(rows) + STATUSES + statuses} | {
         f"{FOLDER}/{file}": text for file, text in made.items()
     }
 

@@ -57,7 +57,7 @@ def overview(plan: Plan) -> Iterator[str]:
     names = [part.name for part in parts(experiment.measure, Exact() if plan.exact else None)]
     yield f"\nMeasured: {', '.join(names)}; traffic: {'; '.join(streams)}"
     yield "Settings, each in every block, in random order:"
-    yield f"  {BASELINE} (twice): {words(experiment.baseline) or 'nothing is set'}"
+    yield f"  {BASELINE} (twice): {words(experiment.baseline) or 'the router as it is'}"
     values: dict[tuple[str, str], str] = {}
     for setting in (None, *experiment.settings()):
         if setting is not None:

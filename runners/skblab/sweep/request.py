@@ -139,7 +139,8 @@ class Request:
             yield f"in {self.kind.where} it cannot run: {wrong}"
         if not scripts:
             yield from overview(plan)
-            yield f"\nTo run it: {self.typed}"
+            yield "\nThis was a dry run: nothing was measured, and no setting was changed."
+            yield f"To run it: {self.typed}"
             yield f"Order and scripts: {self.typed} --dry-run --scripts"
             return
         yield from order(plan)

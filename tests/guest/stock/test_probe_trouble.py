@@ -152,7 +152,9 @@ def _exact(document: PathlatDocument, count: int) -> None:
     assert set(receive.seen.values()) == {count}
     for path in (receive, send):
         assert 0 < path.since_entry.max < LONGEST_NS
-    assert all(one.negative == one.overflow == 0 and one.max < LONGEST_NS for one in document.napi)
+    assert all(
+        times.negative == times.overflow == 0 and times.max < LONGEST_NS for times in document.napi
+    )
 
 
 def test_no_types(testbed: Bed) -> None:
@@ -301,8 +303,8 @@ def test_tracing_that_cannot_be_stopped_any_more(testbed: Bed) -> None:
 def test_two_probes_at_once(testbed: Bed) -> None:
     on = [contextlib.ExitStack(), contextlib.ExitStack()]
     with on[1], on[0]:
-        for one in on:
-            one.enter_context(targets.stamps(testbed.target, True))
+        for stack in on:
+            stack.enter_context(targets.stamps(testbed.target, True))
         with testbed.probing() as end_second:
             with testbed.probing() as end_first:
                 testbed.send(2003)
@@ -352,13 +354,13 @@ def test_histograms_beside_a_reader_of_samples(testbed: Bed) -> None:
     assert list(same_counts(histograms, samples)) == []
     receive = histograms.path("receive")
     assert set(receive.seen.values()) == {1009}
-    assert [(one.name, one.context, one.work) for one in histograms.napi] == [
+    assert [(times.name, times.context, times.work) for times in histograms.napi] == [
         *(("delay", "all", None), ("time", "all", None)),
     ]
-    polls = sum(one.count for one in samples.napi if one.name == "time")
+    polls = sum(times.count for times in samples.napi if times.name == "time")
     # The one goes on while the other's last document is written.
     assert polls > 0
-    assert all(0 < one.count <= polls + 50 for one in histograms.napi)
+    assert all(0 < times.count <= polls + 50 for times in histograms.napi)
 
 
 @pytest.mark.slow
@@ -583,9 +585,9 @@ def command(testbed: Bed, tmp_path: Path) -> Iterator[Callable[..., Command]]:
         return one
 
     yield start
-    for one in started:
-        one.process.kill()
-        one.process.wait()
+    for probe in started:
+        probe.process.kill()
+        probe.process.wait()
 
 
 def test_another_machine_over_ssh_until_ctrl_c(

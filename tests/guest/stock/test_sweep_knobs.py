@@ -90,11 +90,13 @@ def test_every_knob_is_set_read_and_put_back(
     with applying(router, MACHINE, file) as applier:
         for index in indices:
             found = applier.apply({name: values[index] for name, values in VALUES.items()})
-            assert [one for one in found if one.invalid] == []
+            assert [applied for applied in found if applied.invalid] == []
             assert applier.look(found) == found
             if index == 0:
                 # Each of the first values is another one than before.
-                changed = {one.knob for one in found if one.after != before[one.knob]}
+                changed = {
+                    applied.knob for applied in found if applied.after != before[applied.knob]
+                }
                 assert changed == VALUES.keys()
                 assert {name for name, _ in Undo(file).scripts()} == VALUES.keys()
     assert states(router) == before
@@ -167,12 +169,12 @@ def test_routes_are_there_and_go(router: Transport, tmp_path: Path) -> None:
     with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         for value, four, six in ((20000, 20000, 20000), (str(file), 2, 1), (1, 1, 1)):
             found = applier.apply({"routes": value, "routes6": value})
-            assert [one for one in found if one.invalid] == []
+            assert [applied for applied in found if applied.invalid] == []
             assert int(router.script(count.format(4)).stdout) == four
             assert int(router.script(count.format(6)).stdout) == six
         # As one that was lost on the way.
         router.script("ip -n router route flush proto 83").check("flush")
-        assert [one.knob for one in applier.look(found) if one.invalid] == ["routes"]
+        assert [applied.knob for applied in applier.look(found) if applied.invalid] == ["routes"]
     assert router.script("ip -n router route; ip -n router -6 route").stdout == before
 
 
@@ -194,12 +196,12 @@ def test_a_route_that_the_machine_needs_is_not_taken_over(
 def test_load_that_dies_makes_the_trial_void(router: Transport, tmp_path: Path) -> None:
     with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         found = applier.apply({"load": 5})
-        assert [one for one in found if one.invalid] == []
+        assert [applied for applied in found if applied.invalid] == []
         # Its parts may have seen by themselves that it died: pkill then finds none, and says 1.
         router.script(
             "read -r pid _ </run/skblab-load && kill -9 $pid && { pkill stress-ng || [ $? = 1 ]; }"
         ).check("the end of stress-ng")
-        assert [one.knob for one in applier.look(found) if one.invalid] == ["load"]
+        assert [applied.knob for applied in applier.look(found) if applied.invalid] == ["load"]
 
 
 @pytest.mark.slow
@@ -218,7 +220,7 @@ def test_a_knob_that_is_not_named_any_more_is_put_back(router: Transport, tmp_pa
     before = states(router, knobs)
     with applying(router, MACHINE, tmp_path / "undo.jsonl") as applier:
         # A veth without GRO has no NAPI that could have threads: on its own.
-        assert not [one for one in applier.apply({"gro": False}) if one.invalid]
+        assert not [applied for applied in applier.apply({"gro": False}) if applied.invalid]
         applier.apply({"rp_filter": 2, "netdev_budget": 77})
         applier.apply({"rp_filter": 2})
         now = states(router, knobs)

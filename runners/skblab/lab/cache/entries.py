@@ -69,7 +69,7 @@ def entries(needed: Collection[Key]) -> list[Entry]:
 
 
 def taken() -> int:
-    """Return how much the cache takes, in bytes, without touching it."""
+    """Return how much there is, in bytes, without touching it; also what is behind links."""
     home, taken = paths.cache_place(), 0
     for folder in home.iterdir() if home.is_dir() else ():
         kind = KINDS.get(folder.name)
@@ -87,11 +87,11 @@ def total(found: Collection[Entry]) -> int:
 
 
 def _of(kind: Kind, needed: Collection[Key], in_guests: Collection[Key]) -> Iterator[Entry]:
-    if kind.single:
+    # Entries behind a link belong to another cache, whose locks and bound are there.
+    if kind.single or (paths.cache_place() / kind.folder).is_symlink():
         yield _single(kind)
         return
-    # Entries behind a link are of another cache, whose locks are there.
-    goes: Goes = "never" if (paths.cache_place() / kind.folder).is_symlink() else kind.goes
+    goes = kind.goes
     known = {key for name, key in needed if name == kind.folder}
     for path in store.entries(kind.folder):
         key = (kind.folder, path.name)
@@ -121,8 +121,13 @@ def _used(kind: str, key: str) -> bool:
 def _single(kind: Kind) -> Entry:
     path = paths.cache_place() / kind.folder
     used = path.lstat().st_mtime
-    size = store.disk_bytes(path)
-    return Entry(kind.folder, "", kind.holds, path, size, used, "never", False, None, "")
+    name = f"in {path.resolve()}, not counted: a link" if path.is_symlink() else kind.holds
+    return Entry(kind.folder, "", name, path, _own(path), used, "never", False, None, "")
+
+
+def _own(path: Path) -> int:
+    """Return how much of this cache a file or folder takes, in bytes: nothing behind a link."""
+    return 0 if path.is_symlink() else store.disk_bytes(path)
 
 
 def _loose(kind: Kind, path: Path, goes: Goes) -> Entry:
@@ -136,11 +141,13 @@ def _loose(kind: Kind, path: Path, goes: Goes) -> Entry:
                 busy = not free
         else:
             goes = "never"
-    name, size = f"{holds}: {path.name}", store.disk_bytes(path)
+    name, size = f"{holds}: {path.name}", _own(path)
     return Entry(kind.folder, path.name, name, path, size, used, goes, busy, None, lock)
 
 
 def _size(kind: Kind, path: Path) -> int:
+    if path.is_symlink():
+        return 0
     # SystemTap writes there whenever it likes.
     noted = None if kind.folder == SYSTEMTAP else uses.size(kind.folder, path.name)
     if noted is None:

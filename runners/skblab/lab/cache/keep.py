@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from skblab.lab import paths, store
 from skblab.lab.cache import choice, sizes
@@ -18,33 +19,57 @@ from skblab.lab.reporter import Reporter
 def look() -> list[Entry]:
     """Return all entries, after what killed builds and removals left was removed."""
     for kind in KINDS.values():
-        # What is behind a link is of another cache, whose locks are there.
+        # What is behind a link belongs to another cache, whose locks are there.
         if not kind.single and not (paths.cache() / kind.folder).is_symlink():
             store.sweep(kind.folder)
     return entries(needed())
 
 
-def remove(chosen: Sequence[Entry]) -> list[Entry]:
-    """Remove entries; return those that are gone. What somebody began to use meanwhile stays."""
-    return [entry for entry in chosen if _remove(entry)]
+@dataclass(frozen=True)
+class Removed:
+    """What became of entries that were to be removed: those that are gone, and the others.
+
+    `kept` has a sentence for each one that somebody began to use meanwhile, `failed` for each one
+    that could not be deleted, or not wholly.
+    """
+
+    gone: tuple[Entry, ...]
+    kept: tuple[str, ...]
+    failed: tuple[str, ...]
 
 
-def _remove(entry: Entry) -> bool:
+def remove(chosen: Sequence[Entry]) -> Removed:
+    """Remove entries."""
+    gone: list[Entry] = []
+    kept: list[str] = []
+    failed: list[str] = []
+    for entry in chosen:
+        why = _remove(entry)
+        if why is None:
+            gone.append(entry)
+        elif why == store.IN_USE:
+            kept.append(f"kept {entry.kind}/{entry.key}: {why}")
+        else:
+            failed.append(why)
+    return Removed(tuple(gone), tuple(kept), tuple(failed))
+
+
+def _remove(entry: Entry) -> str | None:
+    """Remove an entry; return why it is still there, as `store.discard` does."""
     if entry.lock is None:
         return store.discard(entry.kind, entry.key)
     with store.held(entry.lock) if entry.lock else contextlib.nullcontext(True) as free:
-        if not free:
-            return False
-        gone = store.put_away(entry.path)
-    store.remove(gone, quiet=True)
-    return True
+        return store.throw_away(entry.path) if free else store.IN_USE
 
 
 def keep_bound(reporter: Reporter) -> None:
     """Remove what was used least lately until the cache takes no more than its bound."""
     bound, found = sizes.bound(), look()
-    gone = remove(choice.beyond(found, bound, time.time()))
+    removed = remove(choice.beyond(found, bound, time.time()))
+    gone = removed.gone
     left, words = total(found) - total(gone), sizes.words
+    for sentence in removed.failed:
+        reporter.say(sentence)
     if gone:
         reporter.say(f"removed from the cache to keep its bound of {words(bound)}: {summary(gone)}")
     if left > bound:

@@ -37,4 +37,9 @@ def needed() -> frozenset[tuple[str, str]]:
             ("tools", tools.key(made, plan.key)),
             (SYSTEMTAP, plan.key),
         }
-    return frozenset(found | {("rust", tools.rust_key(made)), ("bpf", tools.bpf_key(made))})
+    found |= {
+        ("tools", tools.programs_key(made)),
+        ("rust", tools.rust_key(made)),
+        ("bpf", tools.bpf_key(made)),
+    }
+    return frozenset(found)

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from skblab_analysis.base.checked import parse
 
 FILE = "about.json"
+# Beside it, once the guest was up: from then on, no connection means that it ends.
+UP = "up"
 # Of /proc/PID/stat (proc(5)), counted from the state, which is the first after the name.
 BEGUN_FIELD = 19
 
@@ -57,6 +59,16 @@ def note(folder: Path, release: str, root: Path) -> None:
     part = folder / f"{FILE}.part"
     part.write_text(about.model_dump_json())
     part.rename(folder / FILE)
+
+
+def note_up(folder: Path) -> None:
+    """Note in a guest's folder that it has come up."""
+    (folder / UP).touch()
+
+
+def was_up(folder: Path) -> bool:
+    """Tell whether a guest has come up, by its folder."""
+    return (folder / UP).exists()
 
 
 def read(folder: Path) -> About | None:
