@@ -56,13 +56,9 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
 EXAMPLE = TREE / "results-schema/example"
-<<<<<<< HEAD
 # What a figure has beside its name and its difference; blocks of the difference are its own.
 OF_FIGURES_ALONE = {"value", "half", "blocks", "difference"}
-EVERYTHING = [one for one in commands() if not one.group]
-=======
 EVERYTHING = [described for described in commands() if not described.group]
->>>>>>> p2
 Json = dict[str, Any]
 
 

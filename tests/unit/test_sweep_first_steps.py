@@ -64,24 +64,15 @@ def test_the_experiments_are_listed(options: list[str]) -> None:
 
 
 def test_the_list_has_what_plans_say() -> None:
-<<<<<<< HEAD
-    for one in shipped():
-        found = read(one.name)
-        assert one.question == found.question
-        timed, exact = (make_plan(found, exact=counts) for counts in (False, True))
-        # Of what its budget leaves.
-        assert one.timed == timed.seconds(fitting(timed, 1))
-        assert one.timed <= 60 * (found.repeats.budget_minutes or 0)
-        assert one.exact in (None, exact.seconds(at_once=AT_ONCE))
-    assert {one.name for one in shipped() if one.exact is None} == {
-=======
     for experiment in shipped():
         found = read(experiment.name)
         assert experiment.question == found.question
-        assert experiment.timed == make_plan(found, exact=False).seconds()
-        assert experiment.exact in (None, make_plan(found, exact=True).seconds())
+        timed, exact = (make_plan(found, exact=counts) for counts in (False, True))
+        # Of what its budget leaves.
+        assert experiment.timed == timed.seconds(fitting(timed, 1))
+        assert experiment.timed <= 60 * (found.repeats.budget_minutes or 0)
+        assert experiment.exact in (None, exact.seconds(at_once=AT_ONCE))
     assert {experiment.name for experiment in shipped() if experiment.exact is None} == {
->>>>>>> p2
         "queues-and-affinity",
         "realtime",
     }

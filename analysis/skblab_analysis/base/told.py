@@ -94,7 +94,9 @@ def lines(
         if comparison.wording is not None and comparison.others:
             by_measure.setdefault(comparison.measure, []).append(comparison)
     several = len(by_measure) > 1
-    nothing, effects, rest = [], [], []
+    nothing: list[str] = []
+    effects: list[str] = []
+    rest: list[str] = []
     for ours in by_measure.values():
         good = [comparison for comparison in ours if unreliable(comparison) is None]
         if len(good) < len(ours):

@@ -56,8 +56,9 @@ class Running:
         """Return that the guest has ended or its kernel has died, if so."""
         if not self.folder.is_dir() or not self.about.alive:
             return f"guest {self.name} has ended"
-        cause = self._console.cause()
-        return cause and f"guest {self.name} is dead: {cause.kind.value}: {cause.text}"
+        if cause := self._console.cause():
+            return f"guest {self.name} is dead: {cause.kind.value}: {cause.text}"
+        return None
 
     def why_not_connected(self) -> SkblabError:
         """Return the error for a guest without a connection: it boots, ends, or has ended."""
