@@ -228,11 +228,12 @@ def test_the_tables_and_the_findings(run: Run) -> None:
     assert "Its 99th percentile against baseline: quick −" in said
     assert "False alarms in latency: 0 of 1 comparisons of the baseline with itself." in said
     assert "quick lowers the 99th percentile by" in findings.headline(run)
-    percentile, late = findings.compared(run)
+    percentile, late, lost = findings.compared(run)
     assert (percentile.figure, percentile.unit) == ("p99", "ns")
-    assert late.figure.startswith("late from 250 ") and late.wording is None
-    # All but the baseline are in both.
-    assert len(percentile.changes) == len(late.changes) == len(BASE) - 1
+    assert (late.figure, late.part, late.wording) == ("late", "from 250000 ns", None)
+    assert (lost.figure, lost.unit, lost.wording) == ("lost", "1", None)
+    # All but the baseline are in each.
+    assert len(percentile.changes) == len(late.changes) == len(lost.changes) == len(BASE) - 1
 
 
 def test_what_is_shown_is_what_was_measured(run: Run) -> None:

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
 
 import pytest
 
@@ -90,35 +88,6 @@ def test_a_guest_that_ended_is_not_tried_again(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         made.connect()
     assert client.tries == 1
-
-
-ASSERTION = "qemu-system-x86_64: system/physmem.c:2671: iotlb_to_section: Assertion `i < n' failed."
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_guest_whose_qemu_failed_is_booted_again_once(tmp_path: Path, times: int) -> None:
-    """Also one that boots beside another, for which nobody waits at once."""
-    made, client = guest(tmp_path, *["skblab-init: mounts"] * 2 * times)
-    process = Mock(**{"poll.return_value": -signal.SIGABRT})
-
-    def anew() -> Guest:
-        (tmp_path / "sock").mkdir()
-        (tmp_path / "sock" / "ssh").touch()
-        (tmp_path / "console.log").touch()
-        (tmp_path / "qemu.log").write_text(ASSERTION * (times - 1))
-        console = Console(tmp_path / "console.log")
-        return Guest(made.spec, made.kernel, client, console, tmp_path, process)
-
-    made.kernel, made._process, made._anew = Mock(key="plain"), process, anew
-    (tmp_path / "qemu.log").write_text(f"{ASSERTION}\n")
-    with pytest.warns(SkblabWarning, match="iotlb_to_section.*; booting the guest again"):
-        if times == 1:
-            made.connect()
-        else:
-            with pytest.raises(TransportError):
-                made.connect()
-    assert client.tries == 2
-    process.kill.assert_called_once_with()
 
 
 class Waits(Client):

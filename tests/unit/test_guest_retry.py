@@ -36,10 +36,10 @@ class Fake(Guest):
         Fake.starts += 1
         (folder / "console.log").touch()
         (folder / "qemu.log").write_text(cls.words if Fake.starts <= cls.broken else "")
-        none = cast(Any, None)
-        return cls(none, none, none, Console(folder / "console.log"), folder)
+        none, kernel = cast(Any, None), cast(Any, SimpleNamespace(key="key"))
+        return cls(none, kernel, none, Console(folder / "console.log"), folder)
 
-    def connect(self) -> None:
+    def _connect(self) -> None:
         if said := (self.folder / "qemu.log").read_text():
             raise GuestError(f"QEMU ended: {said}")
 
@@ -63,23 +63,23 @@ def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Fake, "starts", 0)
 
 
-def boot() -> None:
+def boot(*, wait: bool = True) -> None:
     none, kernel = cast(Any, None), cast(Any, SimpleNamespace(key="key"))
-    with Fake.boot(GuestSpec(), kernel, none):
-        pass
+    with Fake.boot(GuestSpec(), kernel, none, wait=wait) as guest:
+        if not wait:
+            guest.connect()
 
 
 @pytest.mark.parametrize(
-    ("broken", "words", "starts"),
-    [(0, BROKEN, 1), (1, BROKEN, 2)],
-    ids=["a guest that boots", "one whose QEMU broke"],
+    ("broken", "wait", "starts"),
+    [(0, True, 1), (1, True, 2), (1, False, 2)],
+    ids=["a guest that boots", "one whose QEMU broke", "one that booted beside others"],
 )
-def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, words: str, starts: int) -> None:
+def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, wait: bool, starts: int) -> None:
     monkeypatch.setattr(Fake, "broken", broken)
-    monkeypatch.setattr(Fake, "words", words)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        boot()
+        boot(wait=wait)
     assert Fake.starts == starts
     # The user is told of each that was not the first.
     assert [str(warning.message) for warning in said] == [AGAIN] * (starts - 1)
