@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import os
 
+from skblab.lab import environment
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import GuestSpec
-from skblab_analysis.base.errors import UsageError
 
 VARIABLE = "SKBLAB_BOOT_SECONDS"
 # Emulation on a loaded machine is slow and not dead: these are for the hopeless only.
@@ -30,16 +30,7 @@ def longest() -> int:
 
 
 def _given() -> float | None:
-    text = os.environ.get(VARIABLE)
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"{VARIABLE}={text}: expected a number of seconds above 0, such as 240")
-    return seconds
+    return environment.above_zero(VARIABLE, "seconds", 240)
 
 
 def late(seconds: float, waited_for: str) -> GuestError:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import math
-import os
 
-from skblab_analysis.base.errors import UsageError
+from skblab.lab import environment
 
 GIB = 2**30
 # From an empty cache to all of our kernels: lab root 2, source 2, kernels 4, what a build
@@ -21,14 +20,7 @@ CCACHE_SHARE = 0.25
 
 def bound() -> int:
     """Return how much the cache may take, in bytes; UsageError when $SKBLAB_CACHE_GIB is wrong."""
-    text = os.environ.get(VARIABLE) or str(BOUND_GIB)
-    try:
-        gib = float(text)
-    except ValueError:
-        gib = math.nan
-    if not 0 < gib < math.inf:
-        raise UsageError(f"{VARIABLE}={text}: expected a number of GiB above 0, such as 20")
-    return int(gib * GIB)
+    return int((environment.above_zero(VARIABLE, "GiB", 20) or BOUND_GIB) * GIB)
 
 
 def ccache_limit() -> str:
