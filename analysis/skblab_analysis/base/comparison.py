@@ -43,9 +43,8 @@ class Comparison:
     """What settings differ from `baseline` in one figure, of one traffic, at one rate (packets/s).
 
     `figure` and `part` name it, see `compared.py`. `unit` is that of the figure, and of each effect
-    that is not relative. `path` is what shares are
-    of, in that unit: the baseline's path; None: they are of the baseline's figure. Without
-    `wording` a summary leaves it out.
+    that is not relative. `path` is what shares are of, in that unit: the baseline's path; None:
+    they are of the baseline's figure. Without `wording` a summary leaves it out.
     """
 
     measure: Measure

@@ -49,10 +49,20 @@ def unreliable(found: Comparison) -> float | None:
 
 def reliable(found: Sequence[Comparison]) -> bool:
     """Return whether anything can be told of what is compared, or nothing is compared."""
-    compared = [
+    worded = _worded(found)
+    return not worded or bool(_good(worded))
+
+
+def _worded(found: Sequence[Comparison]) -> list[Comparison]:
+    """Return the comparisons that a summary tells of: with a wording, and of some setting."""
+    return [
         comparison for comparison in found if comparison.wording is not None and comparison.others
     ]
-    return not compared or any(unreliable(comparison) is None for comparison in compared)
+
+
+def _good(found: Sequence[Comparison]) -> list[Comparison]:
+    """Return the comparisons of which something can be told."""
+    return [comparison for comparison in found if unreliable(comparison) is None]
 
 
 def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
@@ -60,20 +70,19 @@ def headline(found: Sequence[Comparison], doubt: str = "") -> str | None:
 
     With `doubt`, what is said of it, also the largest of which no significance is known.
     """
-    found = [
-        comparison for comparison in found if comparison.wording is not None and comparison.others
-    ]
-    good = [comparison for comparison in found if unreliable(comparison) is None]
+    found = _worded(found)
+    good = _good(found)
     if found and not good:
         return _nothing(found, "").rstrip(".")
     # What shares of different wholes are cannot be compared: the first whole has the headline.
-    for of_whole in _by_whole(good):
+    by_whole = _by_whole(good)
+    for of_whole in by_whole:
         if effects := _extremes(of_whole):
             return "; ".join(
                 f"{effect.setting} {effect.of.phrase(effect.difference)}" for effect in effects
             )
     known = [change.difference.significant for comparison in good for change in comparison.others]
-    for of_whole in _by_whole(good) if doubt else ():
+    for of_whole in by_whole if doubt else ():
         if unknown := _unknown(of_whole):
             largest = max(unknown, key=lambda effect: abs(effect.gain))
             return f"{largest.setting} {largest.of.phrase(largest.difference)} ({doubt})"
@@ -90,15 +99,14 @@ def lines(
     `identical` names the settings that are the baseline's own state.
     """
     by_measure: dict[str, list[Comparison]] = {}
-    for comparison in found:
-        if comparison.wording is not None and comparison.others:
-            by_measure.setdefault(comparison.measure, []).append(comparison)
+    for comparison in _worded(found):
+        by_measure.setdefault(comparison.measure, []).append(comparison)
     several = len(by_measure) > 1
     nothing: list[str] = []
     effects: list[str] = []
     rest: list[str] = []
     for ours in by_measure.values():
-        good = [comparison for comparison in ours if unreliable(comparison) is None]
+        good = _good(ours)
         if len(good) < len(ours):
             nothing.append(_nothing(ours, _of(ours, several)))
         by_whole = _by_whole(good)
