@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -79,8 +80,20 @@ def test_scripts_of_a_transport_that_stays_share_a_shell() -> None:
         assert transport.run(["sh", "-c", "echo $$"]).stdout not in first
 
 
+def until_ended(shell: Shell) -> None:
+    deadline = time.monotonic() + 30
+    while shell._running.running():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:
     with pytest.raises(TransportError, match="a script did not end within 0 s"):
         shell.script("sleep 0.5", seconds=0.1)
     with pytest.raises(TransportError, match="the shell ended"):
         Shell(LocalTransport(), "echo gone >&2\nexit 0").script("echo never")
+    # One that ended before it was asked for anything takes no script.
+    ended = Shell(LocalTransport(), "echo gone >&2\nexit 0")
+    until_ended(ended)
+    with pytest.raises(TransportError, match="the shell ended: gone"):
+        ended.script("echo never")

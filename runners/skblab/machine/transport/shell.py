@@ -40,7 +40,11 @@ class Shell:
         """
         self._count += 1
         ends = f"{self._marks}-{self._count} "
-        self._running.send(f"(\nset -eu\n{text}\n) </dev/null\necho {ends} $? && echo {ends} >&2\n")
+        # One that has ended already may not take it: its end, and why, are seen below.
+        with contextlib.suppress(TransportError):
+            self._running.send(
+                f"(\nset -eu\n{text}\n) </dev/null\necho {ends} $? && echo {ends} >&2\n"
+            )
         deadline = time.monotonic() + seconds
         printed: list[str] = []
         while True:
