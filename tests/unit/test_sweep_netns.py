@@ -13,6 +13,7 @@ from skblab.machine.transport.base import Done
 from skblab.testbeds import NETNS, Offered, Sending
 from skblab.testbeds.asked import FIRST_PORT, MOST_FLOWS, Stream, Traffic
 from skblab.testbeds.netns import Netns, script
+from skblab.testbeds.processes import Others
 from skblab_analysis.base.errors import SkblabError
 
 STREAM = Stream(family=4, frame=64, flows=1)
@@ -55,6 +56,35 @@ def test_the_counts_of_a_trial_are_read() -> None:
     assert offered.tried == 1000
     # A long trial is not taken for a hanging one.
     assert says.limits[0] > 3600
+
+
+def told(kpktgend: int, ksoftirqd: int, sshd: int) -> str:
+    """Return what `processes` prints of four, of which one has no name any more."""
+    names = {3: "kpktgend_0", 4: "ksoftirqd/0", 9: "sshd: a:b", 10: "sh"}
+    ran = {3: kpktgend, 4: ksoftirqd, 9: sshd, 10: 0, 11: 7}
+    lines = [f"/proc/{number}/comm:{name}" for number, name in names.items()]
+    return "\n".join(
+        [*lines, *(f"/proc/{number}/schedstat:{ns} 5 6" for number, ns in ran.items())]
+    )
+
+
+def test_what_others_had_of_one_cpu_is_no_cost_of_packets() -> None:
+    before, after = told(1_000_000, 50_000, 10_000), told(7_900_000, 150_000, 3_110_000)
+    says = Says(f"1000 0 10000 1000 1000 1000\n== before\n{before}\n== after\n{after}\n")
+    offered = Netns(cast(Transport, says), 1).offer(Sending(STREAM, 1000))
+    assert offered.others.microseconds == 10_000 - 6_900 - 100
+    assert offered.others.who == "sshd: a:b 3.1 ms, sh 0.0 ms"
+
+
+def test_a_kernel_without_scheduler_statistics_tells_of_no_others() -> None:
+    says = Says("1 0 1000 1 1 1\n== before\n/proc/3/comm:kpktgend_0\n== after\n")
+    assert Netns(cast(Transport, says), 1).offer(Sending(STREAM, 1)).others == Others()
+
+
+def test_processes_that_cannot_be_read_are_an_error() -> None:
+    says = Says("1 0 1 1 1 1\n== before\n/proc/3/comm:a\n== after\n/proc/3/stat:1\n")
+    with pytest.raises(SkblabError, match=r"^what the guest's processes have run is not as expect"):
+        Netns(cast(Transport, says), 1).offer(Sending(STREAM, 1000))
 
 
 @pytest.mark.parametrize("text", ["", "980 20 970 969 1", "a 0 1 2 3 4"])

@@ -35,6 +35,7 @@ from skblab.machine.transport import TransportError
 from skblab.machine.watch import Watch, heard_of
 from skblab.sweep.budget import fitting
 from skblab.sweep.machines import Machines
+from skblab.sweep.measure.base import DisturbedError
 from skblab.sweep.parallel import side_by_side
 from skblab.sweep.plan import Plan
 from skblab.sweep.planned import Boot, Measurement, SettingMeasurements
@@ -47,9 +48,12 @@ from skblab_analysis.formats.heard import Heard, reason
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
 from skblab_analysis.trials.rows import Clock
+from skblab_analysis.work import rows as work
 
 # A guest that dies before anything was attempted in it will not come up the next time either.
 BOOTS = 3
+# Of a measurement, as long as something else disturbs it.
+ATTEMPTS = 3
 
 
 class Method(Protocol):
@@ -323,10 +327,7 @@ class Running:
         applied: list[Applied],
     ) -> None:
         try:
-            self.method.ready(measurement, testbed)
-            before = testbed.counters()
-            record = self.method.measure(key, measurement, testbed)
-            counted = counters.difference(before, testbed.counters())
+            record, counted = self._undisturbed(key, measurement, testbed)
             after = applier.look(applied)
             heard = testbed.watch.look()
         except TransportError:
@@ -346,6 +347,25 @@ class Running:
             with contextlib.suppress(RefusedError, RecordError):
                 record()
             self.progress.end(key)
+
+    def _undisturbed(
+        self, key: Key, measurement: Measurement, testbed: Testbed
+    ) -> tuple[Callable[[], None], list[work.Counter]]:
+        """Return what records a measurement, and what the kernel counted meanwhile."""
+
+        def attempt() -> tuple[Callable[[], None], list[work.Counter]]:
+            self.method.ready(measurement, testbed)
+            before = testbed.counters()
+            record = self.method.measure(key, measurement, testbed)
+            return record, counters.difference(before, testbed.counters())
+
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return attempt()
+            except DisturbedError as disturbed:
+                with self._lock:
+                    self.folder.journal("disturbed", **key.words(), reason=str(disturbed))
+        return attempt()
 
     def _invalid(
         self, key: Key, why: str, heard: Sequence[Heard] = (), found: Sequence[Applied] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -24,6 +24,7 @@ from skblab.machine.guest import Guest
 from skblab.machine.transport import Transport
 from skblab.machine.watch import Watch
 from skblab.testbeds.asked import MIXES, MOST_PACKETS, Asked, Frame, Traffic
+from skblab.testbeds.processes import Others
 from skblab.testbeds.sending import Sending
 from skblab.testbeds.sink import Place, Sink
 from skblab_analysis.base.errors import SkblabError, one_line
@@ -52,6 +53,7 @@ class Offered:
     """What came of packets: how many were sent, forwarded and received, and how long it took.
 
     `refused` are not among those sent: the first device behind the generator had no room for them.
+    `others`: what was of the time and of no packet, where it is known.
     """
 
     sent: int
@@ -59,6 +61,7 @@ class Offered:
     received: int
     microseconds: int
     refused: int = 0
+    others: Others = field(default_factory=Others)
 
     @property
     def tried(self) -> int:

@@ -24,6 +24,7 @@ from skblab.machine.watch import Watch
 from skblab.testbeds import base
 from skblab.testbeds.asked import Asked, Traffic
 from skblab.testbeds.base import SECONDS, SENT, Offered, Testbed, calling, counts
+from skblab.testbeds.processes import Others
 from skblab.testbeds.sending import Sending
 
 ROUTER = "router"
@@ -53,10 +54,15 @@ class Netns:
         """Send packets, see Testbed."""
         call = NETNS.offering(sending, self.machine.cpus)
         printed = self._run(call, "the generator", sending.seconds)
+        told, _, ran = printed.partition("== before\n")
         sent, refused, took, received, _, forwarded = counts(
-            "the generator", printed, (*SENT, "packets forwarded")
+            "the generator", told, (*SENT, "packets forwarded")
         )
-        return Offered(sent, sent if sending.tester else forwarded, received, took, refused)
+        if sending.tester:
+            forwarded = sent
+        before, _, after = ran.partition("== after\n")
+        others = Others.between(before, after, took) if ran else Others()
+        return Offered(sent, forwarded, received, took, refused, others)
 
     def program(self, name: str) -> str:
         """Return where a program of ours is in the guest."""

@@ -31,10 +31,20 @@ lay_out() {
 	$IN_ROUTER ethtool -K r1 tx-udp-segmentation off tx-gso-list off
 }
 
-# Prints what `send` does, and what the router handed over, which without one is nothing.
+# Prints what `send` does, and what the router handed over, which without one is nothing; with one
+# CPU also what each process there has had of it, before and after, for processes.py.
 offer() { # whole|tester name=value...
 	[ "$1" = tester ] || set -- "$@" "tag=$(tag)"
 	forwarded=$(handed_over r1)
+	before=$(processes)
 	told=$(send "$@")
+	after=$(processes)
 	echo "$told $(($(handed_over r1) - forwarded))"
+	[ -z "$before" ] || printf '== before\n%s\n== after\n%s\n' "$before" "$after"
+}
+
+processes() {
+	read -r online </sys/devices/system/cpu/online
+	# One that ends meanwhile has no file any more.
+	[ "$online" != 0 ] || grep . /proc/[0-9]*/comm /proc/[0-9]*/schedstat 2>/dev/null || :
 }

@@ -17,6 +17,7 @@ from skblab.sweep.progress import Key
 from skblab.testbeds import Kind, Sending, Testbed
 from skblab.testbeds.asked import MOST_PACKETS, Stream
 from skblab.testbeds.base import WARM_UP
+from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.load import Run
 from skblab_analysis.runfolder import RunFolder
 
@@ -56,6 +57,10 @@ class Program:
 
     name: str
     where: Literal["router", "tester"]
+
+
+class DisturbedError(SkblabError):
+    """Something else was measured with it: it is worth another attempt."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.labroot import Bind
 from skblab.lab.reporter import Reporter
 from skblab.sweep.best import BestSoFar
-from skblab.sweep.measure.base import Attempt, Measure, Section, Sections, fill_caches
+from skblab.sweep.measure.base import (
+    Attempt,
+    DisturbedError,
+    Measure,
+    Section,
+    Sections,
+    fill_caches,
+)
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
 from skblab.sweep.spent import over_budget
@@ -29,6 +36,8 @@ from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
 
 PACKETS = 20_000
+# What others than packets may have of the CPU, as a share of what is counted.
+OTHERS_LIMIT = 0.002
 # What it takes to count the instructions of a trial of the usual length, in seconds, where so many
 # boots are side by side on as many CPUs; what is listed of experiments is for these.
 COUNT_SECONDS = 5.0
@@ -88,6 +97,12 @@ class Exact(Measure):
     def measure(self, attempt: Attempt) -> Callable[[], None]:
         """Count the instructions of a trial's packets."""
         key, offered = attempt.key, attempt.testbed.offer(self._sending(attempt.measurement))
+        others = offered.others
+        if others.microseconds > OTHERS_LIMIT * offered.microseconds:
+            raise DisturbedError(
+                f"others than packets had the CPU for {others.microseconds / 1000:.1f} ms of "
+                f"{offered.microseconds / 1000:.1f} ms; most ran {others.who or 'nobody'}"
+            )
         with measured_well("what was counted"):
             counted = ExactTrial(
                 setting=key.setting,
