@@ -15,10 +15,11 @@ from typing import Protocol
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
+BAR_WIDTH = 20
 # In a plain log a bar is a line at each of these shares.
 PLAIN_STEPS = 10
-
 
 # Columns of a file or a pipe, which has no width of its own: folded words are hard to find.
 FILE_WIDTH = 200
@@ -72,14 +73,16 @@ class Reporter:
             yield lambda done, note="", total=None: None
         elif self.console.is_terminal:
             with Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
+                # What it has no room for is cut off, and not the times.
+                TextColumn("{task.description}", table_column=Column(no_wrap=True, ratio=1)),
+                BarColumn(bar_width=BAR_WIDTH),
                 TextColumn("{task.percentage:3.0f} %"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
                 console=self.console,
                 transient=True,
+                expand=True,
             ) as progress:
                 task = progress.add_task(escape(title), total=total)
                 of = total
