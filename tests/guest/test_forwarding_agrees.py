@@ -54,7 +54,7 @@ def of_sweep(transport: Transport) -> float:
     testbed = Netns(transport, cpus=1)
     testbed.prepare(Traffic())
     # With GRO veth has NAPI, which the benchmark's router is without.
-    run(transport, "for one in r0 r1; do ip netns exec router ethtool -K $one gro off; done")
+    run(transport, "for port in r0 r1; do ip netns exec router ethtool -K $port gro off; done")
 
     def counted(*, tester: bool) -> float:
         testbed.offer(Sending(STREAM, WARM_UP, tester=tester))

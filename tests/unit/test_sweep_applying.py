@@ -184,7 +184,7 @@ NIC = {
     """,
     "rps": """
         at=0
-        for one in {0}; do at=$((at + 1)); [ -e "rps-$at" ]; echo "$one" >"rps-$at"; done
+        for mask in {0}; do at=$((at + 1)); [ -e "rps-$at" ]; echo "$mask" >"rps-$at"; done
     """,
 }
 READ = {"queues": "cat queues", "rss": "cat table", "rps": "cat rps-*"}

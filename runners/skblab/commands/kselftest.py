@@ -176,7 +176,7 @@ def compared(both: compare.Compared) -> ComparedSelftests:
         differences=tuple(Differing(**vars(difference)) for difference in both.found),
         unsteady=tuple(both.unsteady),
         tests={
-            name: BothSides(unpatched=dict(unpatched), patched=dict(two))
-            for name, (unpatched, two) in ((name, both.pairs[name][-1]) for name in both.names)
+            name: BothSides(unpatched=dict(unpatched), patched=dict(patched))
+            for name, (unpatched, patched) in ((name, both.pairs[name][-1]) for name in both.names)
         },
     )
