@@ -21,6 +21,7 @@ from conftest import Skblab
 from skblab.lab import paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
+from skblab.lab.kernel.model import RECORD
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.labroot.sandbox import kill_with_parent
 from skblab.machine.guest import Guest
@@ -169,6 +170,8 @@ def test_installs_boots_compiles_a_module_and_goes(
     folder = tmp_path / "kernel"
     folder.mkdir()
     shutil.copyfile(image, folder / "bzImage")
+    # It is that kernel to the byte, and packages have no record of it.
+    shutil.copyfile(stock.path / RECORD, folder / RECORD)
     script = """
         uname -r
         test -e /sys/kernel/btf/vmlinux
