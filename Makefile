@@ -102,8 +102,14 @@ test-slice: setup dev kernels ## of the slow tests, this commit's part (BUDGET=3
 	@$(PYTEST) -m slow --slice-of "$$(git rev-list --count HEAD)" --budget $(or $(BUDGET),30) \
 		$(TEST_ARGS)
 
+# In tests they would be built beside others that take the processors, and the sweeps wait for them.
+.PHONY: all-kernels
+all-kernels: checked
+	@$(SKBLAB) kernel build --flavour rt
+	@$(SKBLAB) kernel build --flavour debug
+
 .PHONY: test-all
-test-all: setup dev checked ## every test there is, at full scale; goes on where it was stopped
+test-all: setup dev all-kernels ## every test there is, at full scale; goes on where it was stopped
 	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes $(ALL)/outcomes.jsonl \
 		--table $(ALL)/table.md --junit-xml $(ALL)/junit.xml $(TEST_ARGS)
 

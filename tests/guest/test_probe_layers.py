@@ -170,15 +170,3 @@ def test_known_packets_are_counted_by_every_script(run_skblab: Skblab) -> None:
     # Beside those that read samples, for their times to be compared.
     said = _verified(run_skblab, ["samples", *tools], "udp6-forward")
     assert said.count("all counted") == 10
-
-
-@pytest.mark.guest
-@pytest.mark.slow
-@pytest.mark.timeout(10_800)
-def test_the_whole_of_verify(run_skblab: Skblab, full: bool) -> None:
-    """Every case by every back end, and the medians; else SCTP, which no other test has."""
-    some = () if full else ("--only", "sctp6-forward, softirq", "--no-medians")
-    packets = "10007" if full else "503"
-    done = run_skblab("probe", "verify", "--packets", packets, *some, timeout=10_500)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("all counted") == len(BACKENDS) * (24 if full else 1)

@@ -23,6 +23,7 @@ APART = frozenset(
         "fuzz",
         "kernel_tests",
         "patches_check",
+        "probe_verify",
     )
 )
 # One sweep in guests at a time has this machine's processors, and others wait: on one worker they

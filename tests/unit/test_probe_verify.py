@@ -24,7 +24,7 @@ from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.probe.verify import counts
 from skblab.probe.verify.counts import Counters, Verdict, complaints
-from skblab.probe.verify.plan import Backend, Case, cases, cases_of
+from skblab.probe.verify.plan import BACKENDS, Backend, Case, cases, cases_of, rounds
 from skblab.probe.verify.tables import counts_table
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -262,3 +262,8 @@ def test_cases_are_chosen_by_load_or_by_name() -> None:
 def test_every_protocol_family_path_and_context_is_a_case() -> None:
     found = list(cases())
     assert len(found) == len(set(found)) == 24
+
+
+def test_every_back_end_is_in_one_round() -> None:
+    names = [backend.name for together in rounds(BACKENDS) for backend in together]
+    assert sorted(names) == sorted(backend.name for backend in BACKENDS)
