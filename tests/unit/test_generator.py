@@ -61,7 +61,9 @@ class FakeKernel:
     """Plays pktgen by files in a folder: its thread begins `late` seconds after a start, or never.
 
     A start returns at once, as one does whose thread has not begun. `fails` begins in an error.
-    It sends for `lasts` seconds, from when it has heard `awaits` if it waits for that.
+    It sends for `lasts` seconds, from when it has heard `awaits` if it waits for that. Its thread
+    `has` a device, and takes as long as `forgets` seconds to give it away; one that comes
+    meanwhile is `taken` with it.
     """
 
     folder: Path
@@ -69,6 +71,10 @@ class FakeKernel:
     lasts: float = 0.1
     fails: bool = False
     awaits: str = ""
+    has: str = ""
+    forgets: float = 0.0
+    taken: bool = False
+    removal: float | None = None
     told: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     due: float | None = None
@@ -88,7 +94,9 @@ class FakeKernel:
         figures = f"     pkts-sofar: {sent}  errors: 3\n     started: {self.started}us  stopped: "
         figures += f"{stopped}us idle: 0us\n     seq_num: {sent + 1}  cur_dst_mac_offset: 0\n"
         self.put("g0", f"Current:\n{figures}Result: {self.result}\n")
-        self.put("kpktgend_0", f"Running: {'g0 ' if running else ''}\nStopped: \nResult: NA\n")
+        self.put(
+            "kpktgend_0", f"Running: {'g0 ' if running else ''}\nStopped: {self.has}\nResult: NA\n"
+        )
 
     def now(self) -> int:
         """Return the kernel's time in microseconds, by hundredths of a second."""
@@ -125,7 +133,13 @@ class FakeKernel:
             asked = self.hear("pgctrl")
             while setting := self.hear("g0"):
                 self.result = f"OK: {setting.replace(' ', '=')}"
-            self.hear("kpktgend_0")
+            asked_of_thread = self.hear("kpktgend_0")
+            if asked_of_thread == "rem_device_all":
+                self.removal = time.monotonic() + self.forgets
+            elif asked_of_thread and self.removal is not None:
+                self.taken = True
+            if self.removal is not None and time.monotonic() >= self.removal:
+                self.removal, self.has = None, ""
             if asked == "start" and self.late is not None:
                 self.due = time.monotonic() + self.late
             if self.began is not None and self.ends is None and self.awaits in self.told:
@@ -231,3 +245,20 @@ def test_a_step_that_comes_after_the_end_hides_no_figures(kernel: FakeKernel) ->
     assert (status, said) == (0, "")
     assert 100_000 <= took < 2_000_000
     assert sent == took // 1000
+
+
+def test_a_device_is_given_to_a_thread_that_has_given_away_its_last(kernel: FakeKernel) -> None:
+    kernel.has, kernel.forgets = "c0 ", 0.4
+    kernel.show()
+    status, _, said = generate(kernel, "count=100")
+    assert (status, said, kernel.taken) == (0, "", False)
+    assert kernel.told.index("rem_device_all") < kernel.told.index("add_device g0")
+
+
+def test_a_thread_that_has_none_is_not_asked_to_give_it_away(kernel: FakeKernel) -> None:
+    other, nothing = kernel.folder / "kpktgend_1", "Running: \nStopped: \nResult: NA\n"
+    other.write_text(nothing)
+    status, _, said = generate(kernel, "count=100")
+    assert (status, said) == (0, "")
+    # It would do so after it was given one, where it has no time at once.
+    assert other.read_text() == nothing

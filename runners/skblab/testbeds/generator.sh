@@ -56,9 +56,30 @@ generate() { # name=value...
 		fi
 		set -- "$@" "count $count" "delay $gap"
 		[ ! -e "$file" ] || [ ! -e "$run/skblab-pktgen" ] || read -r last <"$run/skblab-pktgen"
+		give_up() {
+			echo "generate: pktgen $1" >&2
+			exit 1
+		}
+		has_device() { # THREAD
+			empty=0
+			while read -r list devices; do
+				case $list$devices in Running: | Stopped:) empty=$((empty + 1)) ;; esac
+			done <"$1"
+			[ "$empty" != 2 ]
+		}
 		if [ "$last" != "$same" ]; then
 			: >"$run/skblab-pktgen"
-			for one in "$pktgen"/kpktgend_*; do echo rem_device_all >"$one"; done
+			# A thread does it when it next runs, and loses what it was given meanwhile, too.
+			left=600
+			for other in "$pktgen"/kpktgend_*; do
+				has_device "$other" || continue
+				echo rem_device_all >"$other"
+				while has_device "$other"; do
+					[ "$left" -gt 0 ] || give_up "kept a device for 30 s: ${other##*/} has no time"
+					left=$((left - 1))
+					sleep 0.05
+				done
+			done
 			echo "add_device $device" >"$thread"
 			if [ "$family" = 4 ]; then
 				set -- "$@" "src_min 198.18.0.2" "src_max 198.18.0.2"
@@ -105,10 +126,6 @@ generate() { # name=value...
 			echo stop >"$pktgen/pgctrl"
 			: >"$run/skblab-pktgen"
 			echo rem_device_all >"$thread"
-		}
-		give_up() {
-			echo "generate: pktgen $1" >&2
-			exit 1
 		}
 		look
 		earlier=$began
