@@ -7,13 +7,17 @@ packet that a kernel sends of its own, is a warning in pytest's summary.
 
 from __future__ import annotations
 
+import re
 import warnings
 
+from skblab.probe.verify.plan import BACKENDS
 from skblab_analysis.base.errors import SkblabWarning
 from skblab_analysis.load import Run
 
 # Of all loads that were offered, so many may have been offered again.
 STRAYS = 0.1
+BY_KPROBE = "|".join(backend.name for backend in BACKENDS if backend.by_kprobe)
+MISSED = re.compile(rf"^\W*({BY_KPROBE}) .*\(again: \d+ missed, as it said\)")
 
 
 def no_retries(run: Run) -> None:
@@ -30,8 +34,15 @@ def no_retries(run: Run) -> None:
 
 
 def verified_at_once(said: str) -> None:
-    """Fail if `skblab probe verify` counted any case a second time, slower."""
-    assert "(again: " not in said, said
+    """Fail if `skblab probe verify` counted any case a second time, slower.
+
+    But for kprobes that said once that they missed packets: while a CPU is at one, packets that an
+    interrupt brings there meet no other, so a machine that stops a guest's CPU makes them miss.
+    """
+    for line in said.splitlines():
+        if "(again: " in line:
+            assert MISSED.search(line), said
+            warnings.warn(line.strip(), SkblabWarning, stacklevel=2)
 
 
 def tell(said: str) -> None:
