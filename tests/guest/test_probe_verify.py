@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`skblab probe verify` in parts: every case at full scale, else those that no other test has.
 
-A part is what `verify` itself runs in one guest, so that no back end loses its company.
+A part is what `verify` itself runs at once, so that no back end loses its company.
 """
 
 from __future__ import annotations
@@ -21,10 +21,18 @@ ALONE = Load("sctp", 6, forward=True)
 pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 
-def verified(run_skblab: Skblab, *words: str) -> str:
-    """Return what it printed, after all was good."""
-    done = run_skblab("probe", "verify", *words, timeout=7000)
+def verified(
+    run_skblab: Skblab, backends: Sequence[Backend], only: Sequence[str], *words: str
+) -> str:
+    """Return what it printed of these cases, after each back end counted all of each."""
+    done = run_skblab(
+        *("probe", "verify", *words),
+        *(word for backend in backends for word in ("--backend", backend.name)),
+        *(word for case in only for word in ("--only", case)),
+        timeout=7000,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all counted") == len(backends) * len(only)
     return done.stdout
 
 
@@ -41,22 +49,11 @@ def test_every_packet_of_every_case_is_counted(
     chosen = [
         str(case) for case in cases() if case.threaded == threaded and (full or case.load == ALONE)
     ]
-    said = verified(
-        run_skblab,
-        *("--packets", FULL if full else SMALL, "--no-medians"),
-        *(word for backend in backends for word in ("--backend", backend.name)),
-        *(word for case in chosen for word in ("--only", case)),
-    )
-    assert said.count("all counted") == len(backends) * len(chosen)
+    packets = FULL if full else SMALL
+    verified(run_skblab, backends, chosen, "--packets", packets, "--no-medians")
 
 
 def test_medians_agree(run_skblab: Skblab, full: bool) -> None:
     few = ("samples", "hooks by fentry")
-    backends = [backend.name for backend in BACKENDS if full or backend.name in few]
-    said = verified(
-        run_skblab,
-        *("--packets", SMALL, "--only", "udp, softirq"),
-        *(word for backend in backends for word in ("--backend", backend)),
-    )
-    assert said.count("all counted") == len(backends)
-    assert "Medians" in said
+    backends = [backend for backend in BACKENDS if full or backend.name in few]
+    assert "Medians" in verified(run_skblab, backends, ["udp, softirq"], "--packets", SMALL)

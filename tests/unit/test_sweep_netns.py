@@ -13,7 +13,7 @@ from skblab.machine.transport.base import Done
 from skblab.testbeds import NETNS, Offered, Sending
 from skblab.testbeds.asked import FIRST_PORT, MOST_FLOWS, Stream, Traffic
 from skblab.testbeds.netns import Netns, script
-from skblab.testbeds.processes import Others
+from skblab.testbeds.processes import OF_PACKETS, Others
 from skblab_analysis.base.errors import SkblabError
 
 STREAM = Stream(family=4, frame=64, flows=1)
@@ -74,6 +74,17 @@ def test_what_others_had_of_one_cpu_is_no_cost_of_packets() -> None:
     offered = Netns(cast(Transport, says), 1).offer(Sending(STREAM, 1000))
     assert offered.others.microseconds == 10_000 - 6_900 - 100
     assert offered.others.who == "sshd: a:b 3.1 ms, sh 0.0 ms"
+
+
+@pytest.mark.parametrize(
+    ("name", "packets"),
+    [
+        *(("kpktgend_0", True), ("napi/r0-8193", True), ("irq/25-virtio0", True)),
+        *(("irqbalance", False), ("kworker/0:1-events", False), ("napi_poller", False)),
+    ],
+)
+def test_a_thread_of_packets_is_known_by_its_name(name: str, packets: bool) -> None:
+    assert (OF_PACKETS.fullmatch(name) is not None) == packets
 
 
 def test_a_kernel_without_scheduler_statistics_tells_of_no_others() -> None:

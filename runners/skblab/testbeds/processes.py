@@ -11,8 +11,8 @@ from skblab_analysis.base.errors import understood
 from skblab_analysis.base.whole import whole
 
 # Those that packets are sent and processed in: pktgen, softirqs, NAPI and, with PREEMPT_RT, the
-# threads of interrupts and timers.
-OF_PACKETS = re.compile(r"(kpktgend|ksoftirqd|ktimers|rcuc|napi|irq)/?.*")
+# threads of interrupts, timers and RCU's callbacks.
+OF_PACKETS = re.compile(r"kpktgend_\d+|(ksoftirqd|ktimers|rcuc|napi|irq)/.*")
 _LINE = re.compile(r"/proc/(\d+)/(comm|schedstat):(.*)")
 MOST_NAMED = 3
 
