@@ -79,9 +79,12 @@ class Plan:
     key: str
 
 
-def plan(request: Request, labroot: LabRoot) -> Plan:
-    """Return what will be built; raises UsageError for what can be known to be wrong now."""
-    origin = source.find(request.source, labroot)
+def plan(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -> Plan:
+    """Return what will be built; raises UsageError for what can be known to be wrong now.
+
+    Debian's source is fetched first, if the line is one that the lab root has not.
+    """
+    origin = source.find(request.source, labroot, request.line, reporter)
     series = source.series_for(origin, request.alternative) if request.patches else None
     versions = labroot.versions
     toolchain = {name: versions[name] for name in sorted(versions) if TOOLCHAIN.match(name)}
@@ -108,7 +111,7 @@ def ensure(request: Request, labroot: LabRoot, reporter: Reporter) -> Kernel:
     Raises UsageError for wrong input, and SkblabError, in one line and with the log's path,
     when a patch does not apply, an option is refused, the compile fails or the disk is full.
     """
-    wanted = plan(request, labroot)
+    wanted = plan(request, labroot, reporter)
     path = store.ensure(
         registry.KIND, wanted.key, reporter, lambda part: _build(wanted, part, labroot, reporter)
     )

@@ -17,19 +17,21 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from skblab.lab import paths
-from skblab.lab.kernel import config, source
+from skblab.lab.kernel import config, debian_packages, source
+from skblab.lab.kernel.debian_packages import Unpacked
+from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.kernel.model import Flavour, Request
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import tomlfile
 from skblab_analysis.base.errors import UsageError
 
-# The configurations that Debian's package linux-config-6.12 ships. There is none of a debug
-# kernel, and nothing is measured on ours.
-_FOLDER = "usr/src/linux-config-6.12"
-_CONFIGS: dict[Flavour, str] = {
-    "stock": "config.amd64_none_amd64.xz",
-    "rt": "config.amd64_rt_amd64.xz",
+# The configurations that Debian's package of a line ships, by the first name that is there. There
+# is none of a debug kernel, and nothing is measured on ours.
+_CONFIGS: dict[Flavour, tuple[str, ...]] = {
+    "stock": ("config.amd64_none_amd64.xz",),
+    # Until rt was merged, Debian patched it in.
+    "rt": ("config.amd64_rt_amd64.xz", "config.amd64_none_rt-amd64.xz"),
 }
 
 
@@ -93,37 +95,44 @@ class Comparison(BaseModel):
         return "\n".join(lines)
 
 
-def compare(flavour: Flavour, labroot: LabRoot, reporter: Reporter) -> Comparison:
+def compare(
+    flavour: Flavour, labroot: LabRoot, reporter: Reporter, line: Line = DEFAULT
+) -> Comparison:
     """Compare the unpatched kernel's configuration of `flavour` with Debian's."""
-    theirs = debian(flavour, labroot)
-    request = Request(flavour=flavour, patches=False)
+    theirs = debian(flavour, debian_packages.ensure(line, labroot, reporter))
+    request = Request(flavour=flavour, patches=False, line=line)
+    origin = source.find(None, labroot, line, reporter)
     with (
-        source.tree(source.find(None, labroot), None, labroot, reporter) as tree,
+        source.tree(origin, None, labroot, reporter) as tree,
         tempfile.TemporaryDirectory(prefix="skblab-config-") as folder,
     ):
         output = Path(folder)
-        log = paths.cache() / "logs" / f"config-diff-{flavour}.log"
+        log = paths.cache() / "logs" / f"config-diff-{line}-{flavour}.log"
         config.merge(request.fragments, tree, output, labroot, log)
         ours = config.parse((output / ".config").read_text())
-    return contrast(flavour, theirs, ours, reasons())
+    return contrast(flavour, theirs, ours, reasons(line=line))
 
 
-def debian(flavour: Flavour, labroot: LabRoot) -> dict[str, str]:
+def debian(flavour: Flavour, packages: Unpacked) -> dict[str, str]:
     """Return Debian's configuration that `flavour` is compared with."""
     if flavour not in _CONFIGS:
         raise UsageError(
             f"Debian has no {flavour} kernel to compare with; compared are: {', '.join(_CONFIGS)}"
         )
-    file = labroot.path / _FOLDER / _CONFIGS[flavour]
-    if not file.is_file():
-        raise UsageError(f"the lab root has no {file.name}: expected {file}")
-    return config.parse(lzma.decompress(file.read_bytes()).decode())
+    files = [packages.configs / name for name in _CONFIGS[flavour]]
+    there = next((file for file in files if file.is_file()), None)
+    if there is None:
+        raise UsageError(
+            f"{packages.line.config_package} has no configuration of {flavour}: "
+            f"expected {files[-1]}"
+        )
+    return config.parse(lzma.decompress(there.read_bytes()).decode())
 
 
-def reasons(file: Path | None = None) -> Reasons:
-    """Read the reasons; UsageError when the file is not as `Reasons` describes."""
-    path = file or paths.tree() / "kconfig" / "debian-differences.toml"
-    return tomlfile.read(Reasons, path, "the reasons")
+def reasons(file: Path | None = None, line: Line = DEFAULT) -> Reasons:
+    """Read the reasons of a line; UsageError when the file is not as `Reasons` describes."""
+    name = f"debian-differences{'' if line is DEFAULT else f'-{line}'}.toml"
+    return tomlfile.read(Reasons, file or paths.tree() / "kconfig" / name, "the reasons")
 
 
 def contrast(

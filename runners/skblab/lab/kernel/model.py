@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
 Flavour = Literal["stock", "rt", "debug"]
@@ -30,7 +31,7 @@ def flavour(name: str) -> Flavour:
 
 @dataclass(frozen=True)
 class Request:
-    """The kernel somebody wants. `source` None means Debian's from the lab root.
+    """The kernel somebody wants. `source` None means Debian's of that line.
 
     `trace` False: with the series, but its option off in the configuration.
     `alternative`: one more patch after the series, another way of doing a thing.
@@ -40,6 +41,7 @@ class Request:
     flavour: Flavour = "stock"
     source: Path | None = None
     patches: bool = True
+    line: Line = DEFAULT
     trace: bool = True
     alternative: Path | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -50,6 +52,11 @@ class Request:
         if self.source is not None and not self.source.expanduser().is_dir():
             raise UsageError(
                 f"--source {self.source}: no such folder; expected a Linux source tree"
+            )
+        if self.patches and self.source is None and not self.line.patched:
+            raise UsageError(
+                f"there are no patches for Linux {self.line} yet (patches/v{self.line}); "
+                "add --no-patches to have the kernel as Debian has it"
             )
         if self.alternative is not None and not (self.patches and self.alternative.is_file()):
             raise UsageError(f"{self.alternative}: expected a patch to apply after our series")
@@ -70,9 +77,9 @@ class Request:
         names = ["base"]
         if self.flavour != "stock":
             names.append(self.flavour)
-        if self.patches and self.trace:
+        if self.patches and self.trace and self.line.has_options:
             names.append("skblab")
-        return tuple(names)
+        return self.line.fragments(names)
 
 
 class PatchRecord(BaseModel):

@@ -101,7 +101,10 @@ class PackageRequest:
     def fragments(self) -> tuple[str, ...]:
         """The fragments to merge; `base` is a whole configuration, and so is the user's."""
         names = self.kernel.fragments
-        return names if self.config is None else tuple(name for name in names if name != "base")
+        if self.config is None:
+            return names
+        base = self.kernel.line.fragments(["base"])
+        return tuple(name for name in names if name not in base)
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ def ensure(request: PackageRequest, labroot: LabRoot, reporter: Reporter) -> Pac
             f"the lab root has no {', '.join(missing)}, which packages are made with; "
             f"remove {labroot.path} and run the command again"
         )
-    wanted = build.plan(request.kernel, labroot)
+    wanted = build.plan(request.kernel, labroot, reporter)
     key = store.digest(
         [
             RECIPE,

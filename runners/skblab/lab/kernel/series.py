@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skblab.lab.kernel.model import PatchRecord
@@ -30,10 +30,15 @@ NOT_BUILT = re.compile(rb"diff --git a/(?:Documentation/|tools/testing/|MAINTAIN
 
 @dataclass(frozen=True)
 class Series:
-    """A folder `patches/<name>` and its patches in the order of application."""
+    """A folder `patches/<name>` and its patches in the order of application.
+
+    `parts`: the folders below it that have a series each. Patches of two of them may have the same
+    name, so there the name of a patch has its folder.
+    """
 
     folder: Path
     patches: tuple[Path, ...]
+    parts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -42,18 +47,30 @@ class Series:
 
     def followed_by(self, patch: Path) -> Series:
         """Return the series with one more patch at its end."""
-        return Series(self.folder, (*self.patches, patch))
+        return replace(self, patches=(*self.patches, patch))
+
+    def part(self, name: str) -> Series:
+        """Return one part by itself; UsageError with the known ones when there is none such."""
+        if name not in self.parts:
+            known = ", ".join(self.parts) or "none, it is one series"
+            raise UsageError(f"--series {name}: patches/{self.name} has no such part; it has {known}")
+        own = tuple(patch for patch in self.patches if patch.parent == self.folder / name)
+        return replace(self, patches=own, parts=(name,))
+
+    def label(self, patch: Path) -> str:
+        """Return the name of a patch, which no other of the series has."""
+        return f"{patch.parent.name}/{patch.name}" if self.parts else patch.name
 
     def records(self) -> tuple[PatchRecord, ...]:
         """Name and sha256 of each patch."""
         return tuple(
-            PatchRecord(name=patch.name, sha256=hashlib.sha256(patch.read_bytes()).hexdigest())
+            PatchRecord(name=self.label(patch), sha256=hashlib.sha256(patch.read_bytes()).hexdigest())
             for patch in self.patches
         )
 
     def built_from(self) -> tuple[str, ...]:
         """Name of each patch that changes the kernel itself, and SHA-256 of what it changes."""
-        changes = {patch.name: _of_the_kernel(patch.read_bytes()) for patch in self.patches}
+        changes = {self.label(patch): _of_the_kernel(patch.read_bytes()) for patch in self.patches}
         return tuple(
             f"{name} {hashlib.sha256(change).hexdigest()}"
             for name, change in changes.items()
@@ -68,8 +85,24 @@ def _of_the_kernel(patch: bytes) -> bytes:
     return b"".join(file for file in files if not NOT_BUILT.match(file)) if files else patch
 
 
-def read(folder: Path) -> Series:
-    """Read `folder/series`; UsageError with file and line for anything that is wrong in it."""
+def read(folder: Path, parts: Sequence[str] = ()) -> Series:
+    """Read `folder/series`, or those of the `parts` below it that there are, in that order.
+
+    UsageError with file and line for anything that is wrong in it.
+    """
+    if not parts:
+        return Series(folder, _patches(folder))
+    there = {file.parent.name for file in folder.glob("*/series")}
+    if other := sorted(there - {*parts}):
+        raise UsageError(
+            f"{folder / other[0]} is no part of this series: expected only {', '.join(parts)}"
+        )
+    found = tuple(part for part in parts if part in there)
+    patches = tuple(patch for part in found for patch in _patches(folder / part))
+    return Series(folder, patches, found)
+
+
+def _patches(folder: Path) -> tuple[Path, ...]:
     file = folder / "series"
     if not file.is_file():
         raise UsageError(
@@ -83,7 +116,7 @@ def read(folder: Path) -> Series:
             patches.append(_patch(folder, words, f"{file}:{number}", patches))
     if not patches:
         raise UsageError(f"{file} names no patch; build with --no-patches to have none")
-    return Series(folder, tuple(patches))
+    return tuple(patches)
 
 
 def _patch(folder: Path, words: list[str], where: str, before: list[Path]) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel source trees: Debian's tarball or a folder of the user's, copied, then patched.
+"""Kernel source trees: a tarball of Debian's or a folder of the user's, copied, then patched.
 
 The cache has one entry for each origin: `plain/` is the source as it was when it was asked for
 last, and beside it is a folder for each series that was applied to it. So an edit of a user's tree
@@ -20,7 +20,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skblab.lab import paths, store, uses
+from skblab.lab.kernel import debian_packages, lines
 from skblab.lab.kernel import series as quilt
+from skblab.lab.kernel.lines import Line
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -30,8 +32,7 @@ from skblab_analysis.base.errors import UsageError
 KIND = "sources"
 # Raise when the way a tree is made here changes its content.
 RECIPE = "1"
-DEBIAN_PACKAGE = "linux-source-6.12"
-DEBIAN_TARBALL = f"usr/src/{DEBIAN_PACKAGE}.tar.xz"
+TARBALL_END = ".tar.xz"
 # In an entry: the source itself, and what it is. The rest are trees with a series applied.
 PLAIN, STATE = "plain", "origin.json"
 # A patched tree is links to the plain one, and its folders: some 25 MB. So many stay of an origin.
@@ -52,13 +53,14 @@ class Source:
     @property
     def line(self) -> str:
         """The stable line it belongs to, e.g. 6.12."""
-        return ".".join(self.version.split(".")[:2])
+        return lines.of_version(self.version)
 
     @property
     def origin(self) -> str:
         """The key of where it comes from, which stays the same when its content changes."""
         debian = self.place.is_file()
-        return store.digest(["origin", RECIPE, DEBIAN_PACKAGE if debian else str(self.place)])
+        package = self.place.name.removesuffix(TARBALL_END)
+        return store.digest(["origin", RECIPE, package if debian else str(self.place)])
 
 
 class State(BaseModel):
@@ -71,26 +73,24 @@ class State(BaseModel):
     digest: str
 
 
-def find(wanted: Path | None, labroot: LabRoot) -> Source:
-    """Return the source to build from: `wanted`, or Debian's when it is None.
+def find(
+    wanted: Path | None,
+    labroot: LabRoot,
+    line: Line = lines.DEFAULT,
+    reporter: Reporter | None = None,
+) -> Source:
+    """Return the source to build from: `wanted`, or Debian's of a line when it is None.
 
     Debian's tarball is known by its package version, a folder by the names, sizes and times
-    of its files, so that neither is read through to see that nothing changed.
+    of its files, so that neither is read through to see that nothing changed. A tarball that the
+    lab root does not have is fetched, once.
     """
-    return _debian(labroot) if wanted is None else _folder(wanted)
-
-
-def _debian(labroot: LabRoot) -> Source:
-    tarball = labroot.path / DEBIAN_TARBALL
-    package = labroot.versions.get(DEBIAN_PACKAGE)
-    if package is None or not tarball.is_file():
-        raise UsageError(
-            f"the lab root has no {DEBIAN_PACKAGE}: expected {tarball}; "
-            f"remove {labroot.path} and run the command again, or give --source DIR"
-        )
+    if wanted is not None:
+        return _folder(wanted)
+    there = debian_packages.ensure(line, labroot, reporter or Reporter(quiet=True))
     # 6.12.117-1 or 1:6.12.117-1~bpo: the upstream part in between.
-    upstream = package.split(":")[-1].split("-")[0]
-    return Source(tarball, upstream, store.digest(["debian", DEBIAN_PACKAGE, package]))
+    upstream = there.version.split(":")[-1].split("-")[0]
+    return Source(there.tarball, upstream, there.digest)
 
 
 def _folder(wanted: Path) -> Source:
@@ -133,8 +133,10 @@ def series_for(source: Source, alternative: Path | None = None) -> Series:
     An `alternative` is one more patch, applied last.
     """
     folder = paths.tree() / "patches" / f"v{source.line}"
-    if folder.is_dir():
-        series = quilt.read(folder)
+    line = lines.known(source.line)
+    parts = line.parts if line else ()
+    if folder.is_dir() if line is None else line.patched:
+        series = quilt.read(folder, parts)
         return series if alternative is None else series.followed_by(alternative)
     have = sorted(entry.name for entry in folder.parent.glob("v*") if entry.is_dir())
     named = ", ".join(f"patches/{name} (for Linux {name[1:]}.x)" for name in have)
@@ -268,9 +270,11 @@ def _unpack(source: Source, folder: Path, labroot: LabRoot, reporter: Reporter) 
     with reporter.step("kernel source"):
         if source.place.is_file():
             reporter.say(f"unpacking Linux {source.version} from {source.place}")
+            packed = Bind(source.place.parent, "src")
+            tarball = f"{packed.inside}/{source.place.name}"
             labroot.run(
-                ["tar", "-C", out.inside, "--strip-components=1", "-xf", f"/{DEBIAN_TARBALL}"],
-                binds=[out],
+                ["tar", "-C", out.inside, "--strip-components=1", "-xf", tarball],
+                binds=[out, packed],
                 what=f"unpacking {source.place.name}",
                 log=log,
             )
