@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from skblab.lab import paths
 from skblab.lab.kernel import config, debian_packages, source
 from skblab.lab.kernel.debian_packages import Unpacked
-from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab.lab.kernel.lines import DEFAULT, NAMES, Line
 from skblab.lab.kernel.model import Flavour, Request
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
@@ -45,6 +45,15 @@ class Reason(BaseModel):
     # The value these options have here; a difference of another kind is not covered.
     ours: str
     flavours: tuple[Flavour, ...] = tuple(_CONFIGS)
+    # The lines that differ so.
+    kernels: tuple[str, ...] = NAMES
+
+    @field_validator("kernels")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if other := [name for name in names if name not in NAMES]:
+            raise ValueError(f"no kernel {other[0]}: expected {', '.join(NAMES)}")
+        return names
 
 
 class Reasons(BaseModel):
@@ -110,7 +119,7 @@ def compare(
         log = paths.cache() / "logs" / f"config-diff-{line}-{flavour}.log"
         config.merge(request.fragments, tree, output, labroot, log)
         ours = config.parse((output / ".config").read_text())
-    return contrast(flavour, theirs, ours, reasons(line=line))
+    return contrast(flavour, theirs, ours, reasons(), line)
 
 
 def debian(flavour: Flavour, packages: Unpacked) -> dict[str, str]:
@@ -129,18 +138,26 @@ def debian(flavour: Flavour, packages: Unpacked) -> dict[str, str]:
     return config.parse(lzma.decompress(there.read_bytes()).decode())
 
 
-def reasons(file: Path | None = None, line: Line = DEFAULT) -> Reasons:
-    """Read the reasons of a line; UsageError when the file is not as `Reasons` describes."""
-    name = f"debian-differences{'' if line is DEFAULT else f'-{line}'}.toml"
-    return tomlfile.read(Reasons, file or paths.tree() / "kconfig" / name, "the reasons")
+def reasons(file: Path | None = None) -> Reasons:
+    """Read the reasons; UsageError when the file is not as `Reasons` describes."""
+    path = file or paths.tree() / "kconfig" / "debian-differences.toml"
+    return tomlfile.read(Reasons, path, "the reasons")
 
 
 def contrast(
-    flavour: Flavour, theirs: Mapping[str, str], ours: Mapping[str, str], known: Reasons
+    flavour: Flavour,
+    theirs: Mapping[str, str],
+    ours: Mapping[str, str],
+    known: Reasons,
+    line: Line = DEFAULT,
 ) -> Comparison:
     """Return every difference in scope with its reason, and the stale reasons."""
     options = sorted(name for name in theirs.keys() | ours.keys() if matches(name, known.scope))
-    rows = [reason for reason in known.difference if flavour in reason.flavours]
+    rows = [
+        reason
+        for reason in known.difference
+        if flavour in reason.flavours and line.name in reason.kernels
+    ]
     used: set[tuple[int, str]] = set()
     found: list[Difference] = []
     built_in = 0

@@ -99,7 +99,7 @@ LINES = (
         suite="trixie-backports",
         parts=("pktgen", "napi", "net_path"),
         options_by="net_path",
-        differing=("base", "rt", "debug"),
+        differing=("base", "rt"),
     ),
 )
 NAMES = tuple(line.name for line in LINES)
