@@ -27,6 +27,7 @@ from skblab.lab.cache.kinds import KINDS
 from skblab.lab.cache.needed import needed, requests
 from skblab.lab.kernel import build as kernel_build
 from skblab.lab.kernel import source
+from skblab.lab.kernel.lines import DEFAULT
 from skblab.lab.kernel.model import Record
 from skblab.lab.labroot import root as labroot
 from skblab.lab.labroot.root import LabRoot
@@ -112,7 +113,7 @@ def listing(skblab_here: Skblab) -> dict[str, dict[str, object]]:
 
 def test_each_entry_is_named_as_a_user_knows_it(home: Home, skblab_here: Skblab) -> None:
     (home.put("kernels", "aaaa") / "kernel.json").write_text(record())
-    debian = f"/cache/roots/x/{source.DEBIAN_TARBALL}"
+    debian = f"/cache/roots/x/{DEFAULT.tarball}"
     text = record(release="6.12.5-plain-rt", flavour="rt", patched=False, source=debian)
     (home.put("kernels", "bbbb") / "kernel.json").write_text(text)
     home.put("kernels", "broken")

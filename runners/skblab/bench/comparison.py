@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
 from skblab.bench.functions import Mark, Section, Symbols
-from skblab.bench.kernels import Others, ensure_kernel, finished
+from skblab.bench.kernels import Others, already, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import lines
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
@@ -53,6 +54,7 @@ class Asked:
     family: records.Family
     packets: int
     repeats: int
+    line: lines.Line = lines.DEFAULT
 
     @property
     def rows(self) -> tuple[Row, Row]:
@@ -68,11 +70,19 @@ class Asked:
             f"./skblab bench functions --row {self.b.name} --against {self.a.name} "
             f"--case {self.case} --family {self.family} --packets {self.packets} "
             f"--repeats {self.repeats}"
+            f"{'' if self.line == lines.DEFAULT else f' --kernel {self.line}'}"
         )
 
 
 def asked(
-    row: str, against: str, case: str, family: int, packets: int, repeats: int, others: Others
+    row: str,
+    against: str,
+    case: str,
+    family: int,
+    packets: int,
+    repeats: int,
+    others: Others,
+    line: lines.Line = lines.DEFAULT,
 ) -> Asked:
     """Check what was asked for; UsageError in one line for what cannot be."""
     known = {row.name: row for row in plan.choose([], others)}
@@ -90,6 +100,7 @@ def asked(
     for name in (row, against):
         if known[name].group == "napi" and case != "poll":
             raise UsageError(f"--case {case}: row {name} counts polls; give --case poll")
+    plan.require_stamps((known[row], known[against]), line, already(others))
     return Asked(
         known[row],
         known[against],
@@ -97,20 +108,21 @@ def asked(
         family,
         packets,
         repeats,
+        line,
     )
 
 
 def kernels(given: list[str]) -> dict[str, kernel.Kernel]:
-    """Return the kernels of --kernel by name."""
+    """Return the kernels of --built by name."""
     names = (plan.PLAIN, plan.OFF, plan.PATCHED)
     found = {}
     for text in given:
         name, equals, place = text.partition("=")
         if not equals or name not in names:
             raise UsageError(
-                f"--kernel {text}: expected NAME=FOLDER, NAME one of {', '.join(names)}"
+                f"--built {text}: expected NAME=FOLDER, NAME one of {', '.join(names)}"
             )
-        found[name] = finished(place, f"--kernel {text}")
+        found[name] = finished(place, f"--built {text}")
     return found
 
 
@@ -234,7 +246,7 @@ class Comparison:
         costs: dict[str, figures.Cost] = {}
         described: dict[str, records.Row] = {}
         for boot, name in enumerate(plan.kernels(rows)):
-            built = ensure_kernel(name, self.others, self.root, self.reporter)
+            built = ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
             own = [row for row in rows if row.kernel == name]
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)

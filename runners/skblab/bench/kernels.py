@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from skblab.bench import plan
-from skblab.lab import kernel, paths
+from skblab.lab import kernel
+from skblab.lab.kernel.lines import Line
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import UsageError
@@ -16,10 +17,14 @@ from skblab_analysis.base.errors import UsageError
 Others = dict[str, kernel.Kernel | Path]
 
 
-def patches() -> dict[str, Path]:
-    """Return the alternatives that are patches of this tree, by name."""
-    folder = paths.tree() / "patches" / "v6.12" / "alternatives"
-    return {patch.stem: patch for patch in sorted(folder.glob("*.patch"))}
+def patches(line: Line) -> dict[str, Path]:
+    """Return the alternatives that are patches of this tree for a line, by name."""
+    return {patch.stem: patch for patch in line.alternatives}
+
+
+def already(others: Others) -> list[str]:
+    """Return the names of those that are kernels already."""
+    return [name for name, other in others.items() if isinstance(other, kernel.Kernel)]
 
 
 def alternatives(given: list[str]) -> dict[str, kernel.Kernel]:
@@ -47,13 +52,18 @@ def finished(place: str, option: str) -> kernel.Kernel:
 
 
 def ensure_kernel(
-    name: str, others: Others, root: LabRoot, reporter: Reporter, jobs: int | None = None
+    name: str,
+    others: Others,
+    root: LabRoot,
+    reporter: Reporter,
+    line: Line,
+    jobs: int | None = None,
 ) -> kernel.Kernel:
     """Return the kernel of that name: a finished one that was given, or one built with `jobs`."""
     other = others.get(name)
     if isinstance(other, kernel.Kernel):
         return other
-    request = plan.request(name, other)
+    request = plan.request(name, other, line)
     if jobs is not None:
         request = replace(request, jobs=jobs)
     return kernel.ensure(request, root, reporter)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from skblab.lab import kernel
+from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.bench import Group
 
@@ -152,6 +153,21 @@ def kernels(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row.kernel for row in rows))
 
 
-def request(name: str, patch: Path | None = None) -> kernel.Request:
+def request(name: str, patch: Path | None = None, line: Line = DEFAULT) -> kernel.Request:
     """Return the kernel of that name as it is asked for, with the patch of an alternative."""
-    return kernel.Request(patches=name != PLAIN, trace=name != OFF, alternative=patch)
+    return kernel.Request(patches=name != PLAIN, trace=name != OFF, alternative=patch, line=line)
+
+
+def require_stamps(rows: Iterable[Row], line: Line, given: Collection[str]) -> None:
+    """Raise UsageError if rows need stamps, which our patches for a line do not have yet.
+
+    `given` are the kernels that need not be built.
+    """
+    wanting = [row.name for row in rows if row.kernel not in (PLAIN, *given)]
+    if wanting and not line.has_options:
+        without = ", ".join(row.name for row in ROWS if row.kernel == PLAIN)
+        raise UsageError(
+            f"--kernel {line}: there are no path stamps for Linux {line} yet, and "
+            f"{', '.join(wanting[:3])}{' …' if len(wanting) > 3 else ''} cannot run without; "
+            f"rows of the unpatched kernel are: {without}"
+        )

@@ -11,6 +11,7 @@ from skblab.bench.kernels import Others, ensure_kernel
 from skblab.bench.plan import Row
 from skblab.lab import kernel, paths
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
@@ -44,6 +45,7 @@ class Run:
     pairs: int
     others: Others
     jobs: int | None
+    line: Line = DEFAULT
     environments: dict[str, Environment] = field(default_factory=dict, init=False)
     last: Environment | None = field(default=None, init=False)
     # Why there are no throughput pairs, if kernels complained.
@@ -67,7 +69,7 @@ class Run:
         releases: dict[str, str] = {}
         wall_pairs: list[records.WallPair] = []
         for name in plan.kernels(self.rows):
-            built = ensure_kernel(name, self.others, self.root, self.reporter, self.jobs)
+            built = ensure_kernel(name, self.others, self.root, self.reporter, self.line, self.jobs)
             releases[name] = built.release
             own = [row for row in self.rows if row.kernel == name]
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
@@ -197,6 +199,7 @@ def _plan(run: Run, rows: str) -> Plan:
         f"./skblab bench patch --packets {run.packets} --repeats {run.repeats} "
         f"--boots {run.boots} --pairs {run.pairs}" + (f" --rows {rows}" if rows else "")
     )
+    again += "" if run.line == DEFAULT else f" --kernel {run.line}"
     return Plan(
         experiment="bench-patch",
         question="What do the path stamps cost per packet, and what do other tools cost?",

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from skblab.bench import plan
-from skblab.bench.kernels import Others, alternatives, patches
+from skblab.bench.kernels import Others, already, alternatives, patches
 from skblab.bench.run import Run
-from skblab.commands.options import AsJson, Jobs, echo
+from skblab.commands.options import AsJson, Jobs, LineName, echo
 from skblab.lab import labroot
+from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.errors import EXIT_NO
 from skblab_analysis.cost.view import of_bench
@@ -52,6 +53,7 @@ def patch(
             metavar="NAME=FOLDER", help="Add a row: a finished kernel with its stamps elsewhere."
         ),
     ] = None,
+    line: LineName = lines.DEFAULT.name,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,11 +66,12 @@ def patch(
 
     Example: `skblab bench patch --rows off,on --pairs 0`
     """
-    reporter = Reporter()
-    others: Others = {**patches(), **alternatives(alternative or [])}
+    reporter, chosen = Reporter(), lines.line(line)
+    others: Others = {**patches(chosen), **alternatives(alternative or [])}
     wanted = plan.choose([name.strip() for name in rows.split(",") if name.strip()], others)
+    plan.require_stamps(wanted, chosen, already(others))
     root = labroot.ensure(reporter)
-    run = Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs)
+    run = Run(root, reporter, wanted, packets, repeats, boots, pairs, others, jobs, chosen)
     folder, document = run.recorded(rows)
     if as_json:
         echo(document)

@@ -10,7 +10,8 @@ import typer
 from skblab.bench.comparison import BATCH, Comparison, asked, kernels
 from skblab.bench.kernels import Others, patches
 from skblab.commands.bench import bench
-from skblab.commands.options import AsJson, echo
+from skblab.commands.options import AsJson, LineName, echo
+from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.cost.view import of_functions
 from skblab_analysis.formats import functions as figures
@@ -37,11 +38,12 @@ def functions(
     given: Annotated[
         list[str] | None,
         typer.Option(
-            "--kernel",
+            "--built",
             metavar="NAME=FOLDER",
             help="Use this finished kernel as plain, off or patched; may be repeated.",
         ),
     ] = None,
+    line: LineName = lines.DEFAULT.name,
     as_json: AsJson = False,
 ) -> None:
     """Compare two rows of the benchmark, kernel function by kernel function.
@@ -53,9 +55,9 @@ def functions(
 
     Example: `skblab bench functions --row on --against off`
     """
-    reporter = Reporter()
-    others: Others = {**patches(), **kernels(given or [])}
-    wanted = asked(row, against, case, family, packets, repeats, others)
+    reporter, chosen = Reporter(), lines.line(line)
+    others: Others = {**patches(chosen), **kernels(given or [])}
+    wanted = asked(row, against, case, family, packets, repeats, others, chosen)
     folder, document = Comparison(wanted, others, reporter).recorded()
     if as_json:
         echo(document)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skblab.commands.options import FlavourName, Patches, Source
+from skblab.commands.options import FlavourName, LineOfSource, Patches, Source, line_of
 from skblab.lab import kernel, labroot, paths, tools
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import source as sources
@@ -32,6 +32,7 @@ def boot(
         typer.Argument(help="What to run, after `--`. Default: a shell."),
     ] = None,
     flavour: FlavourName = "stock",
+    line: LineOfSource = None,
     patches: Patches = True,
     source: Source = None,
     cpus: Annotated[
@@ -102,7 +103,12 @@ def boot(
     )
     if share is not None and not share.is_dir():
         raise UsageError(f"--share {share}: no such folder; make it first")
-    request = kernel.Request(flavour=kernel.flavour(flavour), patches=patches, source=source)
+    request = kernel.Request(
+        flavour=kernel.flavour(flavour),
+        patches=patches,
+        source=source,
+        line=line_of(line, source),
+    )
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
     shares = [Bind(built.path, "kernel"), Bind(paths.tree(), "tree")]
@@ -133,7 +139,7 @@ def _selftests(
     request: kernel.Request, root: LabRoot, reporter: Reporter
 ) -> tuple[Path, list[str]]:
     """Return the folder of the selftests of a kernel's source, and the names of those we add."""
-    origin = sources.find(request.source, root)
+    origin = sources.find(request.source, root, request.line, reporter)
     series = sources.series_for(origin) if request.patches else None
     folder = tree.ensure(origin, series, root, reporter)
     return folder.path, [] if series is None else tree.added(series)

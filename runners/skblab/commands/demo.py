@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from skblab.commands.options import AsJson, echo
+from skblab.commands.options import AsJson, LineName, Patches, echo
 from skblab.demo.run import RATE_PPS, Demo
 from skblab.lab import kernel, labroot, tools
 from skblab.lab.drawing import gnuplot
 from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.report import summary, terminal
@@ -39,20 +41,24 @@ def demo(
         int | None,
         typer.Option(min=1, help="Run so many compilers at once. Default: one for each CPU."),
     ] = None,
+    line: LineName = lines.DEFAULT.name,
+    patches: Patches = True,
     as_json: AsJson = False,
 ) -> None:
     """Show where a UDP packet's time goes: patch, build, boot, send, time, report.
 
-    skblab times UDP packets layer by layer in the patched kernel. Then it counts the
-    instructions that forwarding a packet takes with rp_filter 0 and 1. It writes
-    `results/demo-<time>/` and prints the path of the report.
+    skblab times UDP packets layer by layer in the patched kernel; without patches, by hooks.
+    Then it counts the instructions that forwarding a packet takes with rp_filter 0 and 1. It
+    writes `results/demo-<time>/` and prints the path of the report.
 
     Example: `skblab demo --packets 20000 --exact-packets 5000`
     """
     begun = time.monotonic()
     reporter = Reporter()
+    chosen = kernel.Request(patches=patches, line=lines.line(line))
+    if jobs is not None:
+        chosen = replace(chosen, jobs=jobs)
     root = labroot.ensure(reporter)
-    chosen = kernel.Request() if jobs is None else kernel.Request(jobs=jobs)
     built = kernel.ensure(chosen, root, reporter)
     # Before the run begins: what cannot be built is none.
     tools.ensure(root, built, reporter)

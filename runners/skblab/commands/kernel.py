@@ -19,9 +19,19 @@ from skblab.commands.documents import (
     ConfigDifferences,
     MadePackages,
 )
-from skblab.commands.options import AsJson, FlavourName, Jobs, Patches, Source, echo
+from skblab.commands.options import (
+    AsJson,
+    FlavourName,
+    Jobs,
+    LineName,
+    LineOfSource,
+    Patches,
+    Source,
+    echo,
+    line_of,
+)
 from skblab.lab import labroot
-from skblab.lab.kernel import debian, ownconfig, patchcheck, registry
+from skblab.lab.kernel import debian, lines, ownconfig, patchcheck, registry
 from skblab.lab.kernel import package as packages
 from skblab.lab.kernel.build import ensure
 from skblab.lab.kernel.model import Request
@@ -41,6 +51,7 @@ SHOWN = 5
 @kernel.command()
 def build(
     flavour: FlavourName = "stock",
+    line: LineOfSource = None,
     source: Source = None,
     patches: Patches = True,
     jobs: Jobs = None,
@@ -48,8 +59,8 @@ def build(
 ) -> None:
     """Build a kernel, or find it in the cache, and print where it is.
 
-    The source is Debian's, or your own tree (`--source`). skblab applies the series in patches/
-    and configures it by kconfig/.
+    The source is Debian's, of Debian 13 or of its backports (`--kernel`), or your own tree
+    (`--source`). skblab applies the series in patches/ and configures it by kconfig/.
 
     Example: `skblab kernel build --flavour rt`
     """
@@ -58,6 +69,7 @@ def build(
         flavour=to_flavour(flavour),
         source=source,
         patches=patches,
+        line=line_of(line, source),
         jobs=(os.cpu_count() or 1) if jobs is None else jobs,
     )
     built = ensure(request, labroot.ensure(reporter), reporter)
@@ -76,6 +88,7 @@ def package(
         ),
     ] = None,
     flavour: FlavourName = "stock",
+    line: LineOfSource = None,
     source: Source = None,
     patches: Patches = True,
     output: Annotated[Path, typer.Option(help="Put the packages into this folder.")] = Path(
@@ -100,6 +113,7 @@ def package(
             flavour=to_flavour(flavour),
             source=source,
             patches=patches,
+            line=line_of(line, source),
             jobs=(os.cpu_count() or 1) if jobs is None else jobs,
         ),
         config=ownconfig.read(config) if config else None,
@@ -164,7 +178,9 @@ def list_kernels(as_json: AsJson = False) -> None:
 
 
 @kernel.command("config-diff")
-def config_diff(flavour: FlavourName = "stock", as_json: AsJson = False) -> None:
+def config_diff(
+    flavour: FlavourName = "stock", line: LineName = lines.DEFAULT.name, as_json: AsJson = False
+) -> None:
     """Compare our kernel configuration with Debian's, option by option.
 
     Exit status 1: an option that a packet's path may depend on differs and has no reason in
@@ -172,9 +188,9 @@ def config_diff(flavour: FlavourName = "stock", as_json: AsJson = False) -> None
 
     Example: `skblab kernel config-diff`
     """
-    reporter = Reporter()
+    reporter, chosen = Reporter(), lines.line(line)
     root = labroot.ensure(reporter)
-    comparison = debian.compare(to_flavour(flavour), root, reporter)
+    comparison = debian.compare(to_flavour(flavour), root, reporter, chosen)
     if as_json:
         echo(ConfigDifferences(**comparison.model_dump()))
     else:
@@ -203,6 +219,16 @@ def patches_check(
     text: Annotated[
         bool, typer.Option("--text", help="Build nothing: apply, checkpatch and kernel-doc only.")
     ] = False,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            "--series",
+            metavar="PART",
+            help="Where a kernel has several series, such as patches/v7.3/napi: check only this "
+            "one, on the unpatched kernel. Default: all, one after the other.",
+        ),
+    ] = None,
+    line: LineOfSource = None,
     source: Source = None,
     jobs: Jobs = None,
     as_json: AsJson = False,
@@ -218,6 +244,8 @@ def patches_check(
     reporter = Reporter()
     request = patchcheck.CheckRequest(
         source=source,
+        line=line_of(line, source),
+        part=part,
         only=tuple(patch or ()),
         first=first,
         depth="text" if text else "quick" if quick else "full",

@@ -18,9 +18,11 @@ from skblab.commands.documents import (
     Selftest,
     Selftests,
 )
-from skblab.commands.options import AsJson, FlavourName, echo
+from skblab.commands.options import AsJson, FlavourName, LineName, echo
 from skblab.lab import kernel, labroot, paths
+from skblab.lab.kernel import lines
 from skblab.lab.kernel import source as sources
+from skblab.lab.kernel.lines import Line
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter, printer
@@ -40,6 +42,7 @@ def kselftest(
         typer.Argument(help="Run only these tests, named as `--list` prints them."),
     ] = None,
     flavour: FlavourName = "stock",
+    line: LineName = lines.DEFAULT.name,
     own: Annotated[
         bool,
         typer.Option(
@@ -63,22 +66,25 @@ def kselftest(
     if listed and as_json:
         raise UsageError("--json with --list: the list has no figures; leave one out")
     reporter = Reporter()
-    chosen = kernel.flavour(flavour)
+    chosen, of = kernel.flavour(flavour), lines.line(line)
+    of.require_patches("this command tests")
     if listed:
-        names = compare.tests() if own else tree.added(_series(labroot.ensure(reporter)))
+        root = labroot.ensure(reporter)
+        names = compare.tests() if own else tree.added(_series(of, root, reporter))
         typer.echo("\n".join(_pick(tests, names)))
         return
     if own:
-        both = compare.run(_pick(tests, compare.tests()), chosen, reporter)
+        both = compare.run(_pick(tests, compare.tests()), chosen, of, reporter)
         if as_json:
             echo(compared(both))
         else:
             compare.show(both)
         raise typer.Exit(EXIT_NO if both.found else 0)
     root = labroot.ensure(reporter)
-    names = _pick(tests, tree.added(_series(root)))
-    built = kernel.ensure(kernel.Request(flavour=chosen), root, reporter)
-    folder = tree.ensure(sources.find(None, root), _series(root), root, reporter)
+    origin, series = sources.find(None, root, of, reporter), _series(of, root, reporter)
+    names = _pick(tests, tree.added(series))
+    built = kernel.ensure(kernel.Request(flavour=chosen, line=of), root, reporter)
+    folder = tree.ensure(origin, series, root, reporter)
     logs = paths.cache() / "logs" / f"kselftest-{built.release}"
     outcomes: list[Outcome] = []
     with reporter.step("selftests in guests"):
@@ -95,8 +101,8 @@ def kselftest(
         raise typer.Exit(1)
 
 
-def _series(root: LabRoot) -> Series:
-    return sources.series_for(sources.find(None, root))
+def _series(line: Line, root: LabRoot, reporter: Reporter) -> Series:
+    return sources.series_for(sources.find(None, root, line, reporter))
 
 
 def _pick(wanted: Sequence[str] | None, names: Sequence[str]) -> list[str]:

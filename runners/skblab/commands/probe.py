@@ -23,8 +23,9 @@ from skblab.commands.documents import (
     Study,
     Verified,
 )
-from skblab.commands.options import AsJson, FlavourName, echo
+from skblab.commands.options import AsJson, FlavourName, LineName, echo
 from skblab.lab import kernel, labroot
+from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab.probe import cost, scripts, study, targets
 from skblab.probe import request as request_of
@@ -58,7 +59,7 @@ probe = typer.Typer(
 )
 
 # Options that mean nothing without a guest of ours, and those that change no number.
-OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "patches")
+OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "line", "patches")
 OF_SHOWING = ("hist", "as_json", "cost_")
 
 LIVE_SECONDS = 1.0
@@ -244,6 +245,16 @@ def layers(
             rich_help_panel=OURS,
         ),
     ] = "stock",
+    line: Annotated[
+        str,
+        typer.Option(
+            "--kernel",
+            metavar="LINE",
+            help=f"The kernel of Debian: {' or '.join(lines.NAMES)}.",
+            autocompletion=lambda: list(lines.NAMES),
+            rich_help_panel=OURS,
+        ),
+    ] = lines.DEFAULT.name,
     patches: Annotated[
         bool,
         typer.Option(
@@ -293,6 +304,7 @@ def layers(
     if flows > 1 and wanted.protocol != "udp":
         raise UsageError(f"--flows {flows}: {wanted} is one connection; expected 1, or --load udp")
     sending = Traffic(wanted, packets, rate, flows) if on == targets.GUEST else None
+    chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches, line=lines.line(line))
     reporter = Reporter(quiet=as_json)
     root = labroot.ensure(reporter)
     asked = Asked(
@@ -301,7 +313,7 @@ def layers(
         backend=backend,
         request=request,
         sending=sending,
-        chosen=kernel.Request(flavour=kernel.flavour(flavour), patches=patches),
+        chosen=chosen,
         max_unaccounted=max_unaccounted,
         again=_again(context),
     )
@@ -394,6 +406,7 @@ def verify_(
         ),
     ] = True,
     flavour: FlavourName = "stock",
+    line: LineName = lines.DEFAULT.name,
     as_json: AsJson = False,
 ) -> None:
     """Check the probes: count known packets with every back end, to the packet.
@@ -413,7 +426,15 @@ def verify_(
         if name not in names:
             raise UsageError(f"--backend {name}: expected {', '.join(names)}")
     chosen = [known for known in BACKENDS if not backend or known.name in backend]
-    reporter = Reporter()
+    reporter, of = Reporter(), lines.line(line)
+    if not of.has_options:
+        if unfit := [known.name for known in chosen if known.patched and backend]:
+            raise UsageError(
+                f"--backend {unfit[0]}: there are no path stamps for Linux {of} yet; "
+                "expected one of the hooks"
+            )
+        reporter.say(f"Linux {of} has no path stamps yet: only hooks are checked")
+        chosen = [known for known in chosen if not known.patched]
     root = labroot.ensure(reporter)
     # Tables are printed as they come: the next kernel takes minutes.
     console = Console(quiet=True) if as_json else printer()
@@ -422,12 +443,13 @@ def verify_(
     wrong: list[str] = []
     for patched in (True, False):
         some = [backend for backend in chosen if backend.patched == patched]
-        request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched)
-        if some:
-            found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
-            console.print(verify.counts_table(found))
-            counted += [_counted(case, patched=patched) for case in found]
-            wrong += [f"{case.backend}, {case.case}" for case in found if case.complaints]
+        if not some:
+            continue
+        request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched, line=of)
+        found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
+        console.print(verify.counts_table(found))
+        counted += [_counted(case, patched=patched) for case in found]
+        wrong += [f"{case.backend}, {case.case}" for case in found if case.complaints]
         some = comparable(chosen, patched=patched)
         if medians_ and len(some) > 1:
             built = kernel.ensure(request, root, reporter)

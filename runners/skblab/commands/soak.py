@@ -12,10 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab.commands.documents import Soak
-from skblab.commands.options import AsJson, FlavourName, Patches, echo
+from skblab.commands.options import AsJson, FlavourName, LineName, Patches, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import lines
 from skblab.lab.kernel import source as sources
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter, printer
@@ -37,6 +38,7 @@ MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096}
 
 def soak(
     flavour: FlavourName = "debug",
+    line: LineName = lines.DEFAULT.name,
     seconds: Annotated[
         int,
         typer.Option(min=10, max=86400, help="How long the load lasts, in seconds of the guest."),
@@ -56,11 +58,12 @@ def soak(
     Example: `skblab soak --flavour stock --seconds 60`
     """
     reporter = Reporter()
-    chosen = kernel.flavour(flavour)
+    request = kernel.Request(
+        flavour=kernel.flavour(flavour), patches=patches, line=lines.line(line)
+    )
     root = labroot.ensure(reporter)
-    request = kernel.Request(flavour=chosen, patches=patches)
     built = kernel.ensure(request, root, reporter)
-    origin = sources.find(None, root)
+    origin = sources.find(None, root, request.line, reporter)
     series = sources.series_for(origin) if patches else None
     source_tree = tree.ensure(origin, series, root, reporter)
     plan = planner.make(seed, seconds)

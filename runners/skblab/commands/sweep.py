@@ -10,9 +10,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from skblab.commands.options import AsJson, FlavourName, Patches, echo
+from skblab.commands.options import AsJson, FlavourName, LineName, Patches, echo
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
+from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep import budget, hostmachines, session
 from skblab.sweep.measure.exact import AT_ONCE, PACKETS
@@ -91,6 +92,7 @@ def sweep(
         ),
     ] = None,
     flavour: FlavourName = "stock",
+    line: LineName = lines.DEFAULT.name,
     patches: Patches = True,
     dry_run: Annotated[
         bool,
@@ -129,7 +131,7 @@ def sweep(
     if file is None or listed:
         _list()
         return
-    request = Request(file, exact, packets, testbed, hosts, flavour, patches)
+    request = Request(file, exact, packets, testbed, hosts, flavour, patches, line=lines.line(line))
     if dry_run or scripts:
         for line in request.dry_run(scripts=scripts):
             typer.echo(line)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skblab.lab import kernel, paths
+from skblab.lab.kernel.lines import DEFAULT
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe
@@ -47,15 +48,24 @@ class Demo:
     @property
     def again(self) -> str:
         """The command that runs it."""
-        return (
-            f"./skblab demo --packets {self.packets} --rate {self.rate} "
-            f"--exact-packets {self.exact_packets}"
-        )
+        words = [
+            f"./skblab demo --packets {self.packets} --rate {self.rate}",
+            f"--exact-packets {self.exact_packets}",
+        ]
+        words += [] if self.chosen.line == DEFAULT else [f"--kernel {self.chosen.line}"]
+        words += [] if self.chosen.patches else ["--no-patches"]
+        return " ".join(words)
 
     @property
     def counting(self) -> Request:
         """The sweep."""
-        return Request(NAME, exact=True, packets=self.exact_packets)
+        return Request(
+            NAME,
+            exact=True,
+            packets=self.exact_packets,
+            patches=self.chosen.patches,
+            line=self.chosen.line,
+        )
 
     @property
     def timing(self) -> Asked:

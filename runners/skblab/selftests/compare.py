@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.kernel import source as sources
+from skblab.lab.kernel.lines import Line
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.selftests import tree
@@ -151,17 +152,17 @@ class Compared:
     uncompiled: Sequence[str]
 
 
-def run(names: Sequence[str], flavour: kernel.Flavour, reporter: Reporter) -> Compared:
+def run(names: Sequence[str], flavour: kernel.Flavour, line: Line, reporter: Reporter) -> Compared:
     """Compare the two kernels by these tests."""
     root = labroot.ensure(reporter)
-    origin = sources.find(None, root)
+    origin = sources.find(None, root, line, reporter)
     folder = tree.ensure(origin, None, root, reporter)
     extra = tree.extra_packages(root, reporter)
     unpatched, patched = (
         Side(name, kernel.ensure(request, root, reporter), folder, extra, root)
         for name, request in (
-            ("unpatched", kernel.Request(flavour=flavour, patches=False)),
-            ("patched", kernel.Request(flavour=flavour)),
+            ("unpatched", kernel.Request(flavour=flavour, patches=False, line=line)),
+            ("patched", kernel.Request(flavour=flavour, line=line)),
         )
     )
     logs = paths.cache() / "logs" / f"kselftest-compare-{patched.built.release}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from skblab.knobs import boot
 from skblab.lab import kernel
+from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
@@ -18,7 +19,10 @@ from skblab_analysis.base.errors import one_line
 
 @dataclass(frozen=True)
 class Booting:
-    """How the guests of a run are booted: `flavour` and `patches` unless a knob says another."""
+    """How the guests of a run are booted: `flavour` and `patches` unless a knob says another.
+
+    All kernels are of one line.
+    """
 
     flavour: str
     patches: bool
@@ -47,15 +51,35 @@ class Booting:
         }
 
 
-def ensure(plan: Plan, flavour: str, patches: bool, root: LabRoot, reporter: Reporter) -> Booting:
-    """Build what kernels the boots of a plan need, and are not there yet."""
-    kernels: dict[tuple[str, bool], kernel.Kernel] = {}
+def requests(
+    plan: Plan, flavour: str, patches: bool, line: Line
+) -> dict[tuple[str, bool], kernel.Request]:
+    """Return the kernels that the boots of a plan need, by flavour and patches.
+
+    UsageError if one cannot be had.
+    """
+    found = {}
     for wanted in plan.boots:
         begins = boot.start(wanted.knobs, flavour, patches=patches)
-        key = begins.flavour, begins.patches
-        if key not in kernels:
-            request = kernel.Request(flavour=kernel.flavour(begins.flavour), patches=begins.patches)
-            kernels[key] = kernel.ensure(request, root, reporter)
+        found[begins.flavour, begins.patches] = kernel.Request(
+            flavour=kernel.flavour(begins.flavour), patches=begins.patches, line=line
+        )
+    return found
+
+
+def ensure(
+    plan: Plan,
+    flavour: str,
+    patches: bool,
+    root: LabRoot,
+    reporter: Reporter,
+    line: Line = DEFAULT,
+) -> Booting:
+    """Build what kernels the boots of a plan need, and are not there yet."""
+    kernels = {
+        key: kernel.ensure(request, root, reporter)
+        for key, request in requests(plan, flavour, patches, line).items()
+    }
     return Booting(flavour, patches, kernels)
 
 

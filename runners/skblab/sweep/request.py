@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
+from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab.sweep import booting
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
 from skblab.sweep.budget import fitting, refusal, told
@@ -53,6 +55,7 @@ class Request:
     hosts: Path | None = None
     flavour: str = STOCK
     patches: bool = True
+    line: Line = DEFAULT
 
     def __post_init__(self) -> None:
         if self.packets is not None and not self.exact:
@@ -72,10 +75,12 @@ class Request:
                 else f"--hosts {self.hosts} is for --testbed hosts, and the testbed is "
                 f"{self.testbed}"
             )
-        if not self.kind.boots and (self.flavour != STOCK or not self.patches):
+        if not self.kind.boots and (
+            self.flavour != STOCK or not self.patches or self.line != DEFAULT
+        ):
             raise UsageError(
-                "--flavour and --no-patches choose the kernel of guests; skblab never changes "
-                "the kernel of your hosts"
+                "--flavour, --kernel and --no-patches choose the kernel of guests; skblab never "
+                "changes the kernel of your hosts"
             )
 
     @property
@@ -113,6 +118,7 @@ class Request:
         words += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
         words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
+        words += [] if self.line == DEFAULT else [f"--kernel {self.line}"]
         words += [] if self.patches else ["--no-patches"]
         return " ".join(words)
 
@@ -133,8 +139,11 @@ class Request:
             f"about {rough_time(plan.seconds(at_once=at_once))}{' for all blocks' if cut else ''}"
         )
         yield from told(plan, at_once)
-        if why := refusal(plan, at_once):
-            yield f"it cannot run: {why}"
+        if self.line != DEFAULT:
+            yield f"kernel: Linux {self.line}"
+        for why in (refusal(plan, at_once), self.unbuildable(plan)):
+            if why:
+                yield f"it cannot run: {why}"
         for wrong in unable(experiment, self.kind, exact=self.exact):
             yield f"in {self.kind.where} it cannot run: {wrong}"
         if not scripts:
@@ -148,6 +157,15 @@ class Request:
         packets = self.packets or PACKETS
         yield from commands(plan, self.kind, packets, self.flavour, patches=self.patches)
 
+    def unbuildable(self, plan: Plan) -> str:
+        """Return why a kernel that the plan boots cannot be had, in words; empty if all can."""
+        if self.kind.boots:
+            try:
+                booting.requests(plan, self.flavour, self.patches, self.line)
+            except UsageError as error:
+                return str(error)
+        return ""
+
     def begin(self) -> tuple[Plan, RunFolder]:
         """Make the run's folder; UsageError if testbed or budget do not allow what it asks."""
         machines, plan = self.machines, self.plan()
@@ -155,6 +173,8 @@ class Request:
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
         if why := refusal(plan, self.at_once):
             raise UsageError(f"{self.file}: {why}")
+        if why := self.unbuildable(plan):
+            raise UsageError(why)
         folder = RunFolder.create(paths.results(), plan.experiment.name, self.record(plan))
         disk.write(folder.path / EXPERIMENT, _file(self.file).read_bytes())
         if machines is not None:
@@ -174,6 +194,9 @@ class Request:
         if self.kind.boots:
             parameters |= {"flavour": self.flavour, "patches": self.patches}
             again.append(f"--flavour {self.flavour}")
+            if self.line != DEFAULT:
+                parameters["kernel"] = self.line.name
+                again.append(f"--kernel {self.line}")
         if self.exact:
             parameters["packets"] = packets = self.packets or PACKETS
             again.append(f"--exact --packets {packets}")
@@ -203,6 +226,7 @@ class Parameters(BaseModel):
     packets: Positive = PACKETS
     flavour: str = STOCK
     patches: bool = True
+    kernel: str = DEFAULT.name
 
     @classmethod
     def of(cls, folder: RunFolder) -> Parameters:

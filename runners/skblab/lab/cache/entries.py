@@ -26,7 +26,8 @@ from skblab.lab.cache.kinds import (
     Kind,
 )
 from skblab.lab.cache.mounts import mounted
-from skblab.lab.kernel import source
+from skblab.lab.kernel import debian_packages, source
+from skblab.lab.kernel.lines import LINES
 from skblab.lab.kernel.model import RECORD, Record
 from skblab.lab.kernel.package import Record as PackageRecord
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -168,6 +169,9 @@ def name_of(kind: Kind, path: Path) -> str:
         if kind.folder == PACKAGES:
             made = PackageRecord.model_validate_json((path / "package.json").read_bytes())
             return f"packages of {made.release}, of {_place(made.source)}"
+        if kind.folder == debian_packages.KIND:
+            fetched = debian_packages.record(path).packages
+            return ", ".join(f"{name} {fetched[name].version}" for name in sorted(fetched))
         if kind.folder == ROOTS:
             count = len(json.loads((path / "skblab" / "versions.json").read_text()))
             return f"lab root, {count} Debian packages"
@@ -178,7 +182,8 @@ def name_of(kind: Kind, path: Path) -> str:
 
 def _place(text: str) -> str:
     """Return a source by its name: Debian's tarball is deep in a lab root."""
-    return "Debian's source" if text.endswith(source.DEBIAN_TARBALL) else text
+    debian = any(text.endswith(line.tarball) for line in LINES)
+    return "Debian's source" if debian else text
 
 
 def _tree(path: Path) -> str:

@@ -30,6 +30,7 @@ KINDS: dict[str, Kind] = {
         Kind(ROOTS, "lab root"),
         Kind(KERNELS, "kernel"),
         Kind(SOURCES, "kernel tree"),
+        Kind("kernel-packages", "Debian's source of a kernel"),
         Kind(PACKAGES, "Debian packages of a kernel"),
         Kind("ccache", "compiler cache, which keeps its own limit", "never", single=True),
         Kind(DEVELOP, "what checks and fuzzing compile"),

@@ -3,23 +3,24 @@
 
 from __future__ import annotations
 
-from skblab.lab import paths, tools
+from skblab.lab import tools
 from skblab.lab.cache.kinds import KERNELS, ROOTS, SOURCES, SYSTEMTAP
-from skblab.lab.kernel import build
+from skblab.lab.kernel import build, debian_packages
+from skblab.lab.kernel.lines import DEFAULT, LINES, Line
 from skblab.lab.kernel.model import FLAVOURS, Request
 from skblab.lab.labroot import root as labroot
 
 
-def requests() -> list[Request]:
-    """Return the kernels that commands build without being given a source."""
-    folder = paths.tree() / "patches" / "v6.12" / "alternatives"
+def requests(line: Line = DEFAULT) -> list[Request]:
+    """Return the kernels of a line that commands build without being given a source."""
+    patched = ((True, True), (True, False)) if line.patched else ()
     return [
         *(
-            Request(flavour=flavour, patches=patches, trace=trace)
+            Request(flavour=flavour, patches=patches, trace=trace, line=line)
             for flavour in FLAVOURS
-            for patches, trace in ((True, True), (True, False), (False, True))
+            for patches, trace in (*patched, (False, True))
         ),
-        *(Request(alternative=patch) for patch in sorted(folder.glob("*.patch"))),
+        *(Request(alternative=patch, line=line) for patch in line.alternatives if patched),
     ]
 
 
@@ -29,7 +30,12 @@ def needed() -> frozenset[tuple[str, str]]:
     made = labroot.existing()
     if made is None:
         return frozenset(found)
-    for request in requests():
+    # Of a line that was never fetched nobody has built a kernel.
+    here = [line for line in LINES if debian_packages.fetched(line, made)]
+    found |= {
+        (debian_packages.KIND, debian_packages.key(line, made)) for line in here if line.suite
+    }
+    for request in (request for line in here for request in requests(line)):
         plan = build.plan(request, made)
         found |= {
             (KERNELS, plan.key),

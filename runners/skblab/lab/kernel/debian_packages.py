@@ -83,12 +83,9 @@ def ensure(line: Line, labroot: LabRoot, reporter: Reporter) -> Unpacked:
     return _fetched(line, folder)
 
 
-def existing(line: Line, labroot: LabRoot) -> Unpacked | None:
-    """Return a line's packages if they are here; None if they would have to be fetched."""
-    if line.suite is None:
-        return _of_root(line, labroot)
-    folder = paths.cache_place() / KIND / key(line, labroot)
-    return _fetched(line, folder) if folder.is_dir() else None
+def fetched(line: Line, labroot: LabRoot) -> bool:
+    """Whether nothing has to be fetched for a line."""
+    return line.suite is None or (paths.cache_place() / KIND / key(line, labroot)).is_dir()
 
 
 def key(line: Line, labroot: LabRoot) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The lines of kernels that the lab runs: which of Debian's each is, and what of ours belongs to it.
+"""The lines of kernels that the lab runs: Debian's packages of each, and what of ours is for it.
 
 A line is a stable kernel and all that follows on it, such as 6.12. Everything that differs between
 lines is in `LINES`, and nothing else may ask for a line by its number.

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from skblab.lab import paths, store
 from skblab.lab.kernel import build, config, findings, generated, objects, series, source
 from skblab.lab.kernel.findings import Findings
+from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.kernel.model import Request
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
@@ -78,9 +79,14 @@ class PatchResult(BaseModel):
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Which patches to check (numbers from 1), of which source, and how deeply."""
+    """Which patches to check (numbers from 1), of which source, and how deeply.
+
+    `part` is one of several series, to be checked by itself.
+    """
 
     source: Path | None = None
+    line: Line = DEFAULT
+    part: str | None = None
     only: tuple[int, ...] = ()
     first: int = 1
     depth: Depth = "full"
@@ -107,18 +113,26 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
         raise UsageError(
             f"the lab root has no {', '.join(missing)}; remove {labroot.path} and try again"
         )
-    wanted = build.plan(Request(source=request.source, jobs=request.jobs), labroot)
-    assert wanted.series is not None
-    patches = wanted.series.patches
+    if request.source is None:
+        request.line.require_patches("patches-check looks into")
+    asked = Request(source=request.source, jobs=request.jobs, line=request.line)
+    wanted = build.plan(asked, labroot, reporter)
+    whole = wanted.series
+    assert whole is not None
+    if request.part is not None:
+        whole = whole.part(request.part)
+        wanted = replace(wanted, series=whole)
+    patches = whole.patches
     selected = request.selected(len(patches))
     keys = _keys(wanted, labroot, request.depth)
     results = {number: _cached(keys[number]) for number in selected}
     if any(result is None for result in results.values()):
         with store.locked("patches-check", reporter), _work() as work:
-            run = _Run(wanted, wanted.series, labroot, reporter, request.depth, work)
+            run = _Run(wanted, whole, labroot, reporter, request.depth, work)
             run.through(keys, {number for number, result in results.items() if result is None})
         results = {
-            number: _cached(keys[number]) or _not_reached(patches[number - 1], keys[number])
+            number: _cached(keys[number])
+            or _not_reached(whole.label(patches[number - 1]), keys[number])
             for number in selected
         }
     return [result for _, result in sorted(results.items()) if result is not None]
@@ -151,9 +165,9 @@ def _cached(key: str) -> PatchResult | None:
     return None
 
 
-def _not_reached(patch: Path, key: str) -> PatchResult:
+def _not_reached(patch: str, key: str) -> PatchResult:
     missed = dict.fromkeys(TEXT, Outcome(verdict="not reached"))
-    return PatchResult(patch=patch.name, key=key, outcomes=missed, seconds=0)
+    return PatchResult(patch=patch, key=key, outcomes=missed, seconds=0)
 
 
 @contextlib.contextmanager
@@ -214,7 +228,8 @@ class _Run:
                 for name, outcome in (cached.outcomes if cached else {}).items():
                     self._learn(name, outcome)
                 continue
-            self.reporter.say(f"patch {number} of {len(self.series.patches)}: {patch.name}")
+            name = self.series.label(patch)
+            self.reporter.say(f"patch {number} of {len(self.series.patches)}: {name}")
             outcomes = self._checks(patch, last=number == len(self.series.patches))
             self._store(keys[number], patch, outcomes, start)
 
@@ -239,7 +254,8 @@ class _Run:
                     outcome = outcome.model_copy(update={"log": str(final / kept_name)})
                 kept[name] = outcome
             seconds = round(time.monotonic() - start, 1)
-            result = PatchResult(patch=patch.name, key=key, outcomes=kept, seconds=seconds)
+            name = self.series.label(patch)
+            result = PatchResult(patch=name, key=key, outcomes=kept, seconds=seconds)
             disk.write_whole(part / RESULT, result.model_dump_json(indent=1) + "\n")
 
         store.remove(final)

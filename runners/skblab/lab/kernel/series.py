@@ -53,7 +53,9 @@ class Series:
         """Return one part by itself; UsageError with the known ones when there is none such."""
         if name not in self.parts:
             known = ", ".join(self.parts) or "none, it is one series"
-            raise UsageError(f"--series {name}: patches/{self.name} has no such part; it has {known}")
+            raise UsageError(
+                f"--series {name}: patches/{self.name} has no such part; it has {known}"
+            )
         own = tuple(patch for patch in self.patches if patch.parent == self.folder / name)
         return replace(self, patches=own, parts=(name,))
 
@@ -64,7 +66,9 @@ class Series:
     def records(self) -> tuple[PatchRecord, ...]:
         """Name and sha256 of each patch."""
         return tuple(
-            PatchRecord(name=self.label(patch), sha256=hashlib.sha256(patch.read_bytes()).hexdigest())
+            PatchRecord(
+                name=self.label(patch), sha256=hashlib.sha256(patch.read_bytes()).hexdigest()
+            )
             for patch in self.patches
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from skblab.lab import kernel, paths, store, tools
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import lines
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.probe.cost import exact, wall
@@ -55,8 +56,7 @@ def calibrated(
 ) -> CostDocument:
     """Return what the probe costs on that kernel, measured when it has not been."""
     content = _content(probe, labroot, reporter)
-    record = built.record
-    command = again(probe, load, patched=record.patched, flavour=record.flavour)
+    command = _again(probe, load, built)
 
     def run_pairs(folder: Path) -> None:
         reporter.say(f"{load} with and without the probe, {wall.PAIRS} pairs, this once")
@@ -89,8 +89,7 @@ def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, reporter: Report
     RefusedError if they cannot be told.
     """
     key = _exact_key(built, probe, _content(probe, labroot, reporter))
-    record = built.record
-    command = again(probe, Load(), patched=record.patched, flavour=record.flavour)
+    command = _again(probe, Load(), built)
 
     def count_them(folder: Path) -> None:
         reporter.say(
@@ -124,10 +123,24 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
     return empty
 
 
-def again(probe: Probe, load: Load, *, patched: bool, flavour: str = "stock") -> str:
+def _again(probe: Probe, load: Load, built: kernel.Kernel) -> str:
+    record = built.record
+    line = lines.known(lines.of_version(record.source_version)) or lines.DEFAULT
+    return again(probe, load, patched=record.patched, flavour=record.flavour, line=line)
+
+
+def again(
+    probe: Probe,
+    load: Load,
+    *,
+    patched: bool,
+    flavour: str = "stock",
+    line: lines.Line = lines.DEFAULT,
+) -> str:
     """Return the command that measures it on such a kernel."""
     words = ["./skblab probe layers --on guest"]
     words += [f"--flavour {flavour}"] if flavour != "stock" else []
+    words += [f"--kernel {line}"] if line != lines.DEFAULT else []
     words += [] if patched else ["--no-patches"]
     # The patched kernel's samples are what it would be otherwise.
     words += [f"--source {probe.source}"] if patched and probe.source != "samples" else []
