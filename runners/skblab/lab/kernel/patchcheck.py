@@ -92,6 +92,10 @@ class CheckRequest:
     depth: Depth = "full"
     jobs: int = 1
 
+    def __post_init__(self) -> None:
+        if self.source is None:
+            self.line.require_patches("this command checks")
+
     def selected(self, count: int) -> list[int]:
         """Return the numbers to check; UsageError for one that the series does not have."""
         for number in (*self.only, self.first):
@@ -113,8 +117,6 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
         raise UsageError(
             f"the lab root has no {', '.join(missing)}; remove {labroot.path} and try again"
         )
-    if request.source is None:
-        request.line.require_patches("patches-check looks into")
     asked = Request(source=request.source, jobs=request.jobs, line=request.line)
     wanted = build.plan(asked, labroot, reporter)
     whole = wanted.series
