@@ -20,7 +20,7 @@ Skblab = Callable[..., CompletedProcess[str]]
 def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path: Path) -> None:
     words = ["bench", "functions", "--row", "on", "--against", "off", "--case", "receive"]
     ran = skblab(
-        *(*words, "--packets", "2000", "--kernel", f"patched={stock.path}", "--json"),
+        *(*words, "--packets", "2000", "--built", f"patched={stock.path}", "--json"),
         env={"SKBLAB_RESULTS": str(tmp_path)},
         timeout=1500,
     )

@@ -22,9 +22,8 @@ from skblab.commands.options import AsJson, FlavourName, LineName, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.kernel import lines
 from skblab.lab.kernel import source as sources
-from skblab.lab.kernel.lines import Line
 from skblab.lab.kernel.series import Series
-from skblab.lab.labroot import LabRoot
+from skblab.lab.kernel.source import Source
 from skblab.lab.reporter import Reporter, printer
 from skblab.selftests import compare, tree
 from skblab.selftests.guestrun import Outcome, booter, run_all
@@ -69,8 +68,11 @@ def kselftest(
     chosen, of = kernel.flavour(flavour), lines.line(line)
     of.require_patches("this command tests")
     if listed:
-        root = labroot.ensure(reporter)
-        names = compare.tests() if own else tree.added(_series(of, root, reporter))
+        names = (
+            compare.tests()
+            if own
+            else tree.added(_series(sources.find(None, labroot.ensure(reporter), of, reporter)))
+        )
         typer.echo("\n".join(_pick(tests, names)))
         return
     if own:
@@ -81,7 +83,8 @@ def kselftest(
             compare.show(both)
         raise typer.Exit(EXIT_NO if both.found else 0)
     root = labroot.ensure(reporter)
-    origin, series = sources.find(None, root, of, reporter), _series(of, root, reporter)
+    origin = sources.find(None, root, of, reporter)
+    series = _series(origin)
     names = _pick(tests, tree.added(series))
     built = kernel.ensure(kernel.Request(flavour=chosen, line=of), root, reporter)
     folder = tree.ensure(origin, series, root, reporter)
@@ -101,8 +104,8 @@ def kselftest(
         raise typer.Exit(1)
 
 
-def _series(line: Line, root: LabRoot, reporter: Reporter) -> Series:
-    return sources.series_for(sources.find(None, root, line, reporter))
+def _series(origin: Source) -> Series:
+    return sources.series_for(origin)
 
 
 def _pick(wanted: Sequence[str] | None, names: Sequence[str]) -> list[str]:

@@ -125,7 +125,7 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
 
 def _again(probe: Probe, load: Load, built: kernel.Kernel) -> str:
     record = built.record
-    line = lines.known(lines.of_version(record.source_version)) or lines.DEFAULT
+    line = lines.known(lines.of_version(built.release)) or lines.DEFAULT
     return again(probe, load, patched=record.patched, flavour=record.flavour, line=line)
 
 
