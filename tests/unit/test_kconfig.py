@@ -10,7 +10,8 @@ import pytest
 from skblab.lab import paths
 from skblab.lab.kernel import config, debian, source
 from skblab.lab.kernel.debian import Reason, Reasons
-from skblab.lab.kernel.model import FLAVOURS, Request
+from skblab.lab.kernel.lines import LINES, Line
+from skblab.lab.kernel.model import FLAVOURS, Flavour, Request
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -128,6 +129,42 @@ def test_no_unexplained_difference_from_debian(flavour: str, lab: LabRoot) -> No
     assert found.compared > 1000
     assert [f"{row.option}: {row.debian} -> {row.ours}" for row in found.unexplained] == []
     assert found.stale == ()
+
+
+@pytest.mark.labroot
+@pytest.mark.slow
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@pytest.mark.parametrize("line", [line for line in LINES if line.suite], ids=str)
+def test_fragments_of_another_line(
+    line: Line, flavour: Flavour, lab: LabRoot, tmp_path: Path
+) -> None:
+    """Its kernel refuses no option, and where Debian has such a flavour, each difference is known.
+
+    It fetches the line's source if that is not here.
+    """
+    if flavour != "debug":
+        found = debian.compare(flavour, lab, Reporter(), line)
+        assert found.compared > 1000
+        assert [f"{row.option}: {row.debian} -> {row.ours}" for row in found.unexplained] == []
+        assert found.stale == ()
+        return
+    request = Request(flavour=flavour, patches=False, line=line)
+    origin = source.find(None, lab, line, Reporter())
+    with source.tree(origin, None, lab, Reporter()) as tree:
+        config.merge(request.fragments, tree, tmp_path, lab, tmp_path / "log")
+
+
+def test_a_reason_is_of_the_lines_that_it_names() -> None:
+    row = {"options": ["NET_X"], "reason": "of one line alone", "ours": "n", "kernels": ["6.12"]}
+    known = Reasons.model_validate({"scope": ["NET_*"], "difference": [row]})
+    theirs, ours = {"NET_X": "y"}, {"NET_X": "n"}
+    assert debian.contrast("stock", theirs, ours, known).clean
+    other = debian.contrast("stock", theirs, ours, known, LINES[1])
+    assert [found.option for found in other.unexplained] == ["NET_X"]
+    assert debian.contrast("stock", {}, {}, known, LINES[1]).clean
+    assert debian.contrast("stock", {}, {}, known).stale == ("NET_X",)
+    with pytest.raises(ValueError, match=r"no kernel 5\.4: expected 6\.12, 7\.3"):
+        Reason.model_validate({**row, "kernels": ["5.4"]})
 
 
 @pytest.mark.labroot

@@ -59,6 +59,34 @@ def test_our_tests_are_those_that_patches_add_to_the_makefile() -> None:
     assert tree.added_by(patch) == ["net_path.py", "napi.sh", "more.py"]
 
 
+# As Linux has it since its lists have one test in a line.
+LISTED = """diff --git a/tools/testing/selftests/net/Makefile b/tools/testing/selftests/net/Makefile
+--- a/tools/testing/selftests/net/Makefile
++++ b/tools/testing/selftests/net/Makefile
+@@ -60,6 +60,7 @@ TEST_PROGS := \\
+ \tmsg_zerocopy.sh \\
++\tnapi_thread.py \\
+ \tnat6to4.sh \\
+@@ -136,9 +137,11 @@ TEST_PROGS := \\
+ \txfrm_policy.sh \\
++\tzz_last.py \\
+ # end of TEST_PROGS
+\x20
+ TEST_PROGS_EXTENDED := \\
++\tlib.sh \\
+ \txfrm_policy_add_speed.sh \\
+ # end of TEST_PROGS_EXTENDED
+@@ -205,4 +208,5 @@ TEST_GEN_PROGS := \\
++\ttun \\
+ \tudpgso \\
+"""
+
+
+def test_tests_that_a_patch_adds_to_a_list() -> None:
+    assert tree.added_by(LISTED) == ["napi_thread.py", "zz_last.py"]
+    assert tree.added_by(LISTED.replace("net/Makefile", "net/lib/Makefile")) == []
+
+
 def test_equal_results_make_no_difference() -> None:
     same = {"": "status 0", "a": "pass", "b": "fail"}
     assert compare.differences("t", same, dict(same)) == []

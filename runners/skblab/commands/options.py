@@ -25,13 +25,13 @@ FlavourName = Annotated[
         rich_help_panel=KERNEL,
     ),
 ]
-_LINES = f"The kernel of Debian: {' or '.join(NAMES)}."
+LINES_HELP = f"Linux {DEFAULT}, or {' or '.join(NAMES[1:])} of Debian's backports."
 LineName = Annotated[
     str,
     typer.Option(
         "--kernel",
         metavar="LINE",
-        help=_LINES,
+        help=LINES_HELP,
         autocompletion=lambda: list(NAMES),
         rich_help_panel=KERNEL,
     ),
@@ -42,7 +42,7 @@ LineOfSource = Annotated[
     typer.Option(
         "--kernel",
         metavar="LINE",
-        help=f"{_LINES} Default: {DEFAULT}, or that of --source.",
+        help=f"{LINES_HELP} Default: {DEFAULT}, or that of --source.",
         autocompletion=lambda: list(NAMES),
         show_default=False,
         rich_help_panel=KERNEL,

@@ -23,7 +23,7 @@ from skblab.commands.documents import (
     Study,
     Verified,
 )
-from skblab.commands.options import AsJson, FlavourName, LineName, echo
+from skblab.commands.options import LINES_HELP, AsJson, FlavourName, LineName, echo
 from skblab.lab import kernel, labroot
 from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
@@ -250,7 +250,7 @@ def layers(
         typer.Option(
             "--kernel",
             metavar="LINE",
-            help=f"The kernel of Debian: {' or '.join(lines.NAMES)}.",
+            help=LINES_HELP,
             autocompletion=lambda: list(lines.NAMES),
             rich_help_panel=OURS,
         ),

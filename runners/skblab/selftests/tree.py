@@ -59,12 +59,30 @@ def added(series: Series) -> list[str]:
 
 
 def added_by(patch: str) -> list[str]:
-    """Return the tests that a patch adds to TEST_PROGS of NET's Makefile."""
+    """Return the tests that a patch adds to TEST_PROGS of NET's Makefile.
+
+    Linux 6.12 has an assignment for each, later ones have a list with one in a line.
+    """
     found: list[str] = []
     for part in re.split(r"^diff --git ", patch, flags=re.M):
         if part.startswith(f"a/{NET}/Makefile "):
             for words in re.findall(r"^\+TEST_PROGS \+?= (.*)$", part, re.M):
                 found += words.split()
+            found += _listed(part)
+    return found
+
+
+def _listed(part: str) -> list[str]:
+    """Return what a patch adds to the list TEST_PROGS; a hunk's head names the list it is in."""
+    found: list[str] = []
+    of = ""
+    for line in part.splitlines():
+        if begun := re.match(r"(?:@@.*@@ |[ +])(\w+) :?= \\$", line):
+            of = begun[1]
+        elif line.startswith("@@") or re.match(r"[ +]# end of ", line):
+            of = ""
+        elif of == "TEST_PROGS" and (one := re.match(r"\+\t(\S+) \\$", line)):
+            found.append(one[1])
     return found
 
 

@@ -22,7 +22,10 @@ mkdir /tmp/stub
 echo 'def validate(*_): pass' >/tmp/stub/jsonschema.py
 name=$1
 shift
-PYTHONPATH=/tmp/stub python3 -B tools/net/ynl/ynl-gen-c.py -o "/tmp/$name" "$@"
+generator=tools/net/ynl/pyynl/ynl_gen_c.py
+# Where it is on 6.12.
+[ -e "$generator" ] || generator=tools/net/ynl/ynl-gen-c.py
+PYTHONPATH=/tmp/stub python3 -B "$generator" -o "/tmp/$name" "$@"
 cat "/tmp/$name"
 """
 
