@@ -6,6 +6,8 @@ SHELL := /bin/sh
 SKBLAB := ./skblab
 PYTHON_FILES := runners analysis tests
 VENV := $(or $(SKBLAB_VENV),.venv)
+# KERNEL=7.3: that of Debian's backports.
+LINE := $(if $(KERNEL),--kernel $(KERNEL))
 
 .PHONY: help
 help: ## this list
@@ -30,7 +32,7 @@ shell: setup ## a shell in a guest with the patched kernel
 
 .PHONY: kernel
 kernel: setup ## build the patched stock kernel (cached)
-	@$(SKBLAB) kernel build
+	@$(SKBLAB) kernel build $(LINE)
 
 # No root rights, and nothing of the host but Python: it works with PREFIX=$HOME/.local.
 .PHONY: install
@@ -64,16 +66,16 @@ figures: setup ## which figures of the documents are not so any more (FIGURES=al
 	@$(VENV)/bin/python -m skblab.figures $(FIGURES)
 
 .PHONY: kselftest
-kselftest: setup ## the series' kernel selftests in a guest (FLAVOUR=stock|rt|debug)
-	@$(SKBLAB) kselftest --flavour $(or $(FLAVOUR),stock)
+kselftest: setup ## the series' kernel selftests in a guest (FLAVOUR=stock|rt|debug KERNEL=6.12|7.3)
+	@$(SKBLAB) kselftest --flavour $(or $(FLAVOUR),stock) $(LINE)
 
 .PHONY: kselftest-compare
 kselftest-compare: setup ## the kernel's own network selftests, unpatched against patched
-	@$(SKBLAB) kselftest --compare
+	@$(SKBLAB) kselftest --compare $(LINE)
 
 .PHONY: kernel-soak
 kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLAVOUR=, SOAK_ARGS=)
-	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(SOAK_ARGS)
+	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(LINE) $(SOAK_ARGS)
 
 # Tests of guests wait for them most of the time, slow ones now and then: workers beyond the number of
 # processors use these better.

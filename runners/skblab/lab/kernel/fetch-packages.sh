@@ -1,8 +1,10 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Fetch packages of a suite and unpack what they have in /usr/src below /skblab/out:
 #   fetch-packages.sh SUITE-OF-THE-ROOT SUITE PACKAGE...
 # It runs in the lab root, which stays as it is. The mirror is the root's own; apt checks the
 # signature of what it gets by the root's keys. A line for each package says what was unpacked.
+set -e
 here=$1
 suite=$2
 shift 2
@@ -22,7 +24,8 @@ apt-get "$@" download $packages
 
 for file in *.deb; do
 	dpkg-deb -x "$file" unpacked
-	echo "unpacked $(dpkg-deb -W --showformat='${Package} ${Version}' "$file")" \
+	echo "unpacked $(dpkg-deb -f "$file" Package)" \
+		"$(dpkg-deb -f "$file" Version)" \
 		"$(sha256sum <"$file" | cut -d ' ' -f 1)"
 	rm "$file"
 done
