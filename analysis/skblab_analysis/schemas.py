@@ -82,6 +82,7 @@ def _json(document: object) -> str:
 def _table_json(table: Stored) -> dict[str, object]:
     return {
         "file": f"{table.file}.parquet",
+        "version": table.version,
         "row": table.row,
         "columns": [
             {

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import operator
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import golden_files
 import pyarrow.parquet as pq
 import pytest
 import schema_checks
@@ -23,6 +27,8 @@ from skblab_analysis.formats.catalogue import FILE as CATALOGUE
 from skblab_analysis.load import load
 
 EXAMPLE = FOLDER / "example"
+# Name, version and digest of each form of now: `make golden` writes it.
+FORMS = golden_files.FOLDER / "forms.txt"
 OF_A_DEMO = {"run", "journal-event", "pathlat", "traffic-sender", "traffic-receiver"}
 
 
@@ -42,6 +48,56 @@ def test_command_names_what_is_not_current(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "run.schema.json" in result.stderr
     assert "columns" not in result.stderr
+
+
+def forms() -> dict[str, str]:
+    """Return the form of each document and table of now: by name and version, without sentences."""
+    found = {}
+    for file in sorted(FOLDER.glob("*.schema.json")):
+        text = file.read_text()
+        versions = ",".join(sorted(set(re.findall(r"skblab\.([a-z-]+/[0-9]+)", text))))
+        found[f"{file.name} {versions}"] = _digest(_form(json.loads(text)))
+    for table in json.loads((FOLDER / "columns.json").read_text())["tables"]:
+        # Where a column stands, no reader by name sees.
+        columns = sorted(table["columns"], key=operator.itemgetter("name"))
+        found[f"{table['file']} {table['version']}"] = _digest(_form(columns))
+    return found
+
+
+def _form(value: Any) -> Any:  # noqa: ANN401 (any JSON)
+    """Return what a program sees of a schema: names, types, values and units."""
+    if isinstance(value, dict):
+        said = {"description", "title", "about", "$comment"}
+        # In "properties" and "$defs" the keys are names, and a name may be any of these.
+        return {
+            key: {name: _form(one) for name, one in part.items()}
+            if key in ("properties", "$defs")
+            else _form(part)
+            for key, part in value.items()
+            if key not in said
+        }
+    return [_form(part) for part in value] if isinstance(value, list) else value
+
+
+def _digest(form: object) -> str:
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def test_no_form_changes_within_a_version_golden() -> None:
+    """`exact` was once named `instructions`, and the version of the document stayed."""
+    now = forms()
+    held = dict(line.rsplit(" ", 1) for line in FORMS.read_text().splitlines())
+    changed = [name for name in now if held.get(name, now[name]) != now[name]]
+    assert not changed, (
+        f"{', '.join(changed)}: the form is another. Raise the version, unless readers of the old "
+        f"form read the new one; then delete these lines of {FORMS}. `make golden` writes them"
+    )
+    golden_files.check(FORMS.name, "".join(f"{name} {form}\n" for name, form in now.items()))
+
+
+def test_a_form_is_what_a_program_sees() -> None:
+    schema = {"title": "A", "properties": {"title": {"description": "what", "type": "string"}}}
+    assert _form(schema) == {"properties": {"title": {"type": "string"}}}
 
 
 def example(name: str) -> dict[str, Any]:

@@ -14,7 +14,10 @@ from skblab_analysis.base.rows import Stored
 
 
 class ComparisonRow(Compared, OfFigure):
-    """What a setting differs from the baseline in one figure, as `--json` has it."""
+    """What a setting differs from the baseline in one figure, as `--json` has it.
+
+    In version 1 `figure` had what is in `part` now, and `of` instructions was path and tester.
+    """
 
 
 DERIVED = (
@@ -23,6 +26,7 @@ DERIVED = (
         "comparison",
         "what one setting differs from the baseline in one figure. Derived from the other tables "
         "whenever a report is made, and read by nothing in skblab",
+        version=2,
     ),
 )
 [COMPARISON] = DERIVED

@@ -51,9 +51,13 @@ class Trials(_Part):
 
 
 class SummaryDocument(_Part):
-    """A run's figures and what they come to."""
+    """A run's figures and what they come to.
 
-    schema_: Literal["skblab.summary/1"] = Field(default="skblab.summary/1", alias="schema")
+    In version 1 the measure `instructions` was `exact`, `instructions/packet` was `instructions`,
+    `ns/packet` was `ns`, and `figure` had the goals and layers that are in `part` now.
+    """
+
+    schema_: Literal["skblab.summary/2"] = Field(default="skblab.summary/2", alias="schema")
     folder: str = Field(description="the run folder")
     report: str | None = Field(description="the report's page; null if none was made")
     name: str
