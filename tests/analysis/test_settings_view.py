@@ -36,7 +36,21 @@ def test_readings_that_are_alike_are_one_and_what_did_not_hold_is_first(tmp_path
         ("rp", "1", 2, True),
         ("rules", "a\nb", 3, True),
     ]
-    assert found[2].cells == ("rules", "2", "", "a …", "a …", "3")
+    assert found[0].cells == ("rp", "1", "0", "1", "0", "1")
+    assert found[2].held_cells == ("rules", "2", "a …", "3")
+
+
+def test_what_the_trial_before_left_makes_no_row_of_its_own(tmp_path: Path) -> None:
+    """Settings come in random order, and any of them may have been before."""
+    folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
+    for block, before in enumerate(("none", "1", "none", "2")):
+        folder.known([ReadBack(knob="rp", value="1", before=before, wanted="1", after="1")])
+        folder.record(searches.search("baseline", block, 1000.0))
+    [found] = of(load(folder.path))
+    assert found.held_cells == ("rp", "1", "1", "4")
+    # Where one did not hold, it may say why.
+    failed = of(load(recorded(tmp_path, "0")))[0]
+    assert failed.before == "0"
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -45,6 +59,8 @@ def test_the_page_has_all_and_the_terminal_what_did_not_hold(tmp_path: Path, hel
     page = page_checks.check(build_report(path, fake_gnuplot))
     assert "What was set" in page.text
     assert ("not as wanted: such a trial is invalid" in page.text) is not held
+    assert ("Knobs that did not hold" in page.text) is not held
+    assert "Knobs by setting" in page.text
     assert ("Settings that did not hold" in text(*of_run(path))) is not held
 
 

@@ -17,13 +17,17 @@ from skblab_analysis.settings.rows import SettingRow
 from skblab_analysis.view import Cells, Section, View
 
 COLUMNS = ("knob", "value", "before", "wanted", "after", "trials")
+OF_HELD = ("knob", "value", "as it was read", "trials")
 # Rules and routes have many lines; the table on disk has all of them.
-LONGEST = 60
+LONGEST, LONGEST_OF_HELD = 60, 150
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a knob was in a setting's trials, and in how many of them."""
+    """What a knob was in a setting's trials, and in how many of them.
+
+    Where it held, `before` is empty: by the random order any other setting may have left anything.
+    """
 
     setting: str
     knob: str
@@ -42,7 +46,13 @@ class Reading:
     def cells(self) -> tuple[str, ...]:
         """What a table has of it, by COLUMNS."""
         texts = (self.knob, self.value, self.before, self.wanted, self.after)
-        return (*map(_short, texts), str(self.trials))
+        return (*(_short(text, LONGEST) for text in texts), str(self.trials))
+
+    @property
+    def held_cells(self) -> tuple[str, ...]:
+        """The same by OF_HELD, of one that was as wanted."""
+        texts = (self.knob, self.value, self.after)
+        return (*(_short(text, LONGEST_OF_HELD) for text in texts), str(self.trials))
 
 
 def of(run: Run) -> list[Reading]:
@@ -50,7 +60,8 @@ def of(run: Run) -> list[Reading]:
 
     def reading(row: SettingRow) -> tuple[str, str, str, str, str, str]:
         setting = run.trials[row.trial].setting
-        return setting, row.knob, row.value, row.before, row.wanted, row.after
+        before = row.before if row.after != row.wanted else ""
+        return setting, row.knob, row.value, before, row.wanted, row.after
 
     counted = Counter(map(reading, run.settings))
     order = run.setting_order({texts[0] for texts in counted})
@@ -58,10 +69,10 @@ def of(run: Run) -> list[Reading]:
     return sorted(found, key=lambda read: (read.held, order.index(read.setting), read.knob))
 
 
-def _short(text: str) -> str:
+def _short(text: str, longest: int) -> str:
     line, *more = text.split("\n")
-    cut = bool(more) or len(line) > LONGEST
-    return f"{line[:LONGEST].rstrip()} …" if cut else line
+    cut = bool(more) or len(line) > longest
+    return f"{line[:longest].rstrip()} …" if cut else line
 
 
 def _breakable(text: str) -> Markup:
@@ -84,16 +95,26 @@ def _tables(run: Run) -> list[Table]:
 
 
 def _sections(run: Run) -> list[Section]:
-    rows = [
+    readings = of(run)
+    if not readings:
+        return []
+    failed = [
         Cells(
             name=reading.setting,
-            about="" if reading.held else "not as wanted: such a trial is invalid",
+            about="not as wanted: such a trial is invalid",
             figures=tuple(map(_breakable, reading.cells)),
-            strong=not reading.held,
+            strong=True,
         )
-        for reading in of(run)
+        for reading in readings
+        if not reading.held
     ]
-    return [Section("settings/section.html.j2", {"rows": rows, "columns": COLUMNS})] if rows else []
+    held = [
+        Cells(name=reading.setting, about="", figures=tuple(map(_breakable, reading.held_cells)))
+        for reading in readings
+        if reading.held
+    ]
+    shown = {"failed": failed, "columns": COLUMNS, "held": held, "of_held": OF_HELD}
+    return [Section("settings/section.html.j2", shown)]
 
 
 VIEW = View(tables=_tables, sections=_sections)
