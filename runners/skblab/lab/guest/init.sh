@@ -48,9 +48,23 @@ mkfifo /run/never
 hostname skblab
 ip link set lo up
 
-for port in /sys/class/virtio-ports/*; do
-	if [ "$(cat "$port/name")" = skblab.ssh ]; then
-		device=/dev/${port##*/}
+# The kernel makes the port, its name and its device when QEMU has told it, which may be later than
+# this where the host is busy.
+device=
+looks=0
+while [ ! "$device" ]; do
+	for port in /sys/class/virtio-ports/*; do
+		if [ "$(cat "$port/name" 2>/dev/null)" = skblab.ssh ] && [ -c "/dev/${port##*/}" ]; then
+			device=/dev/${port##*/}
+		fi
+	done
+	if [ ! "$device" ]; then
+		looks=$((looks + 1))
+		if [ $looks = 600 ]; then
+			echo "<3>skblab-init: there is no virtio port skblab.ssh" >/dev/kmsg
+			exit 1
+		fi
+		sleep 0.1
 	fi
 done
 # From here on process 1 has nothing left to fail at: whatever ends the connection ends the guest,
