@@ -40,7 +40,7 @@ from skblab.sweep.parallel import side_by_side
 from skblab.sweep.plan import Plan
 from skblab.sweep.planned import Boot, Measurement, SettingMeasurements
 from skblab.sweep.progress import DEATHS, Key, Progress
-from skblab.testbeds import Testbed
+from skblab.testbeds import CableError, Testbed
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.base.words import counted
@@ -388,10 +388,13 @@ class Running:
 
 @contextlib.contextmanager
 def _given_up(kind: type[SkblabError]) -> Iterator[None]:
-    """Turn such an error into a GuestError: the guest is of no more use, though it may live."""
+    """Turn such an error into a GuestError: the guest is of no more use, though it may live.
+
+    No further testbed has its cables elsewhere.
+    """
     try:
         yield
-    except GuestError:
+    except (GuestError, CableError):
         raise
     except kind as error:
         raise GuestError(str(error)) from error

@@ -13,7 +13,7 @@ router.sh     the device under test: its addresses, and what it handed over
 from importlib import import_module
 from pkgutil import iter_modules
 
-from skblab.testbeds.base import GuestKind, Kind, Offered, Testbed
+from skblab.testbeds.base import CableError, GuestKind, Kind, Offered, Testbed
 from skblab.testbeds.hosts import HOSTS
 from skblab.testbeds.netns import NETNS
 from skblab.testbeds.sending import Sending
@@ -48,6 +48,7 @@ __all__ = [
     "KINDS",
     "NETNS",
     "VIRTIO",
+    "CableError",
     "GuestKind",
     "Kind",
     "Offered",

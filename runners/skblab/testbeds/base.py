@@ -27,7 +27,7 @@ from skblab.testbeds.asked import MIXES, MOST_PACKETS, Asked, Frame, Traffic
 from skblab.testbeds.processes import Others
 from skblab.testbeds.sending import Sending
 from skblab.testbeds.sink import Place, Sink
-from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 from skblab_analysis.base.whole import MOST_COUNTED, whole
 
 # Frames of IPv6 that hold the generator's own header: magic, sequence and time, see pktgen.c.
@@ -46,6 +46,10 @@ TESTER = ("net", "generator", "tester")
 LIBRARY = (*TESTER, "router")
 # What `send` of tester.sh prints.
 SENT = ("packets sent", "refused", "microseconds", "packets received", "in all")
+
+
+class CableError(UsageError):
+    """The machines are not joined as the user says: no further testbed mends that."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from skblab.machine.transport.host import kept
 from skblab.testbeds import base
 from skblab.testbeds.apart import Apart
 from skblab.testbeds.asked import Asked, Stream, Traffic
-from skblab.testbeds.base import Offered, calling
+from skblab.testbeds.base import CableError, Offered, calling
 from skblab.testbeds.hostsfile import HostsFile
 from skblab.testbeds.sending import Sending
 from skblab_analysis.base.errors import SkblabError
@@ -33,6 +34,8 @@ GREETING = 100
 # Some drivers fetch their card's counters once a second, or every other one.
 DRIVER_SECONDS = 2.5
 GREETING_RATE = 1000.0
+# Before packets are sent once more, in seconds.
+GREETING_PAUSES = (2.0, 5.0)
 MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "S1_MAC")
 NO_LOOP = (
     "the tester has no loop: without two ports joined to each other ([tester] loop in the hosts "
@@ -93,7 +96,7 @@ class Hosts(Apart):
     nodes: int = 1
 
     def prepare(self, traffic: Traffic) -> None:
-        """Lay out addresses and neighbours; SkblabError if packets do not come to the sink."""
+        """Lay out addresses and neighbours; CableError if packets do not come to the sink."""
         self.router(base.laying_out("be_router", traffic))
         self._greet(next(traffic.each()))
 
@@ -109,17 +112,22 @@ class Hosts(Apart):
 
     def _greet(self, stream: Stream) -> None:
         generator, port_in, port_out, sink = self.ports
-        found = self.offer(Sending(stream, GREETING, GREETING_RATE))
+        for pause in (*GREETING_PAUSES, None):
+            found = self.offer(Sending(stream, GREETING, GREETING_RATE))
+            if found.forwarded and found.received:
+                return
+            if pause is not None:
+                # A link may say that it is up before it carries anything.
+                time.sleep(pause)
         if found.forwarded == 0:
-            raise SkblabError(
+            raise CableError(
                 f"the router forwarded none of {found.tried} packets: is the tester's {generator} "
                 f"joined to the router's {port_in}?"
             )
-        if found.received == 0:
-            raise SkblabError(
-                f"none of {found.forwarded} packets that the router forwarded came to the sink: is "
-                f"the router's {port_out} joined to the tester's {sink}?"
-            )
+        raise CableError(
+            f"none of {found.forwarded} packets that the router forwarded came to the sink: is "
+            f"the router's {port_out} joined to the tester's {sink}?"
+        )
 
 
 @contextlib.contextmanager
