@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from skblab.machine.transport import LocalTransport, Shell, SshTransport, staying
 from skblab.machine.transport.base import TransportError
+from skblab.machine.transport.host import connected
 
 
 def _local(argv: Sequence[str]) -> list[str]:
@@ -97,3 +99,13 @@ def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:
     until_ended(ended)
     with pytest.raises(TransportError, match="the shell ended: gone"):
         ended.script("echo never")
+
+
+def test_a_host_that_is_not_there_names_what_has_to_work(tmp_path: Path) -> None:
+    config = tmp_path / "ways of mine"
+    config.write_text("Host box\n ProxyCommand false\n")
+    with pytest.raises(TransportError, match="^no connection to root@box: ") as raised:
+        with connected("root@box", config):
+            raise AssertionError
+    call = f"ssh -F '{config}' -o BatchMode=yes root@box true"
+    assert str(raised.value).endswith(f"; this has to work without a question: {call}")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from skblab.machine.transport.base import Running, Transport
+from skblab.machine.transport.base import Running, Transport, TransportError
 from skblab.machine.transport.local import LocalTransport
 from skblab.machine.transport.ssh import SshTransport
 from skblab_analysis.base.errors import SkblabError
@@ -24,7 +25,8 @@ CONNECT_SECONDS = 30
 SCRIPT_SECONDS = 120
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
 # A host that answers nothing for half a minute has gone.
-_OPTIONS = ("BatchMode=yes", "ServerAliveInterval=10", "ServerAliveCountMax=3")
+_UNASKED = ("-o", "BatchMode=yes")
+_OPTIONS = (_UNASKED[1], "ServerAliveInterval=10", "ServerAliveCountMax=3")
 _FOLDER = """folder=$(mktemp -d -t skblab.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
@@ -49,10 +51,20 @@ def connected(host: str, config: Path | None = None) -> Iterator[SshTransport]:
             wrap=lambda call: ["setpriv", "--pdeathsig", "KILL", "--", *call],
         )
         try:
-            ssh.connect(CONNECT_SECONDS)
+            _reach(ssh, host, config)
             yield ssh
         finally:
             ssh.close()
+
+
+def _reach(ssh: SshTransport, host: str, config: Path | None) -> None:
+    try:
+        ssh.connect(CONNECT_SECONDS)
+    except TransportError as error:
+        call = ["ssh", *(["-F", str(config)] if config else []), *_UNASKED, host, "true"]
+        raise TransportError(
+            f"{error}; this has to work without a question: {shlex.join(call)}"
+        ) from error
 
 
 @contextlib.contextmanager
