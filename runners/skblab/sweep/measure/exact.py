@@ -82,7 +82,8 @@ class Exact(Measure):
     packets: int = PACKETS
     name: ClassVar[str] = "instructions"
     section: ClassVar[type[Section]] = Section
-    unit: ClassVar[str] = "instructions/packet"
+    # What a trial counts, while the tester alone may still be to come.
+    unit: ClassVar[str] = "instructions/packet with tester"
 
     def seconds(self, asked: Sections, measurement: Measurement) -> float:
         """Return about how long a trial takes."""

@@ -25,6 +25,7 @@ from skblab.sweep.measure.throughput.section import Throughput
 from skblab.sweep.measure.throughput.trial import Recorder, Trial
 from skblab.sweep.planned import Measurement
 from skblab.testbeds import Kind, Offered, Sending
+from skblab_analysis.base.words import number
 from skblab_analysis.load import Run
 from skblab_analysis.rfc2544.rows import Benchmarked, Figure
 from skblab_analysis.throughput.rows import Found, FoundRow, Load, Purpose, Search, by_setting
@@ -219,7 +220,7 @@ def _load(trial: Trial, purpose: Purpose = "search") -> Load:
 
 def _said(search: Search) -> str:
     rates = ", ".join(
-        f"{goal.goal} {'none' if goal.throughput is None else round(goal.throughput)}"
+        f"{goal.goal} {'none' if goal.throughput is None else number(goal.throughput)}"
         for goal in search.goals
     )
     return f"block {search.block + 1}, {search.setting}, {search.traffic}: {rates} packets/s"
