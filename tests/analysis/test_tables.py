@@ -60,6 +60,7 @@ def test_spread_over_the_limit_and_what_is_not_significant_are_said() -> None:
     ]
     shown = text(exact_table(summarise(trials)))
     assert "4.0 > 1.0" in shown
+    assert "spread with >: trials further apart than 0.10" in " ".join(shown.split())
     assert "not significant, the smallest detectable difference is 16.0" in " ".join(shown.split())
 
 

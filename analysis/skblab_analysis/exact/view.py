@@ -49,6 +49,8 @@ def exact_table(exact: ExactSummary, identical: Collection[str] = ()) -> Table:
         )
     said = [f"{trials} trials of each, in {boots} boots" for trials, boots in each if not counted]
     said += [NO_TESTER] if not exact.of_path else []
+    if any(cost.repeats is False for cost in costs):
+        said.append(f"spread with >: trials further apart than {small_share(SPREAD_LIMIT)}")
     said += [
         f"{escape(change.setting)}: not significant, the smallest detectable difference is "
         f"{number(change.difference.detectable, 1)}"
