@@ -49,6 +49,7 @@ BLOCKS = (2, 3, 10)
 # Of figures that are drawn: that many boots has a benchmark of the patches, too.
 DRAWN = (2, 3, 5, 10)
 COMPARISONS = 2000
+FILE_WIDTH = 110
 INSTRUCTIONS = 7600
 WIDTH = 0.02
 LATENCY_PACKETS = 50_000
@@ -307,7 +308,11 @@ def main(
 ) -> None:
     """Print how often a setting that changes nothing comes out significant."""
     try:
-        Console().print(real(runs, names) if runs else simulated())
+        console = Console()
+        if not console.is_terminal:
+            # A file has room for every column's whole name.
+            console.width = max(console.width, FILE_WIDTH)
+        console.print(real(runs, names) if runs else simulated())
     except SkblabError as error:
         typer.echo(f"skblab: {error}", err=True)
         raise typer.Exit(2) from error

@@ -39,6 +39,13 @@ seconds = 61
 date = 2026-01-01
 kernel = "6.12"
 
+[command.own]
+run = "false"
+seconds = 1
+date = 2026-01-01
+kernel = "6.12"
+needs = "a tree of yours"
+
 [[figure]]
 document = "page.md"
 command = "short"
@@ -112,6 +119,10 @@ def test_a_page_whose_figures_hold(tree: Path, capsys: pytest.CaptureFixture[str
     # Two, three, two and three of the table without +-, and two of the text.
     assert "12 figures compared, 0 differ; 0 commands failed" in out
     assert "not run (61 s): false    # FIGURES=long" in out
+    # Whoever asks for all has not what it needs, either.
+    assert "not run (it needs a tree of yours): false\n" in out
+    assert "own" not in program.chosen(program.read(), ["all"])
+    assert program.chosen(program.read(), ["own"]) == ["own"]
     assert "a clock" not in out
 
 

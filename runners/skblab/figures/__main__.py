@@ -27,15 +27,16 @@ LONGER, BUILD_SECONDS = 20, 3600
 
 def chosen(listing: Listing, words: list[str]) -> list[str]:
     """Return the names of the commands to run: the short ones, all, or those that are named."""
+    runnable = {name: command for name, command in listing.command.items() if not command.needs}
     if words == ["all"]:
-        return list(listing.command)
+        return list(runnable)
     if unknown := [word for word in words if word not in listing.command]:
         raise UsageError(
             f"FIGURES={unknown[0]}: no such command; expected all, or of: "
             f"{', '.join(listing.command)}"
         )
     return words or [
-        name for name, command in listing.command.items() if command.seconds <= SHORT_SECONDS
+        name for name, command in runnable.items() if command.seconds <= SHORT_SECONDS
     ]
 
 
@@ -93,7 +94,9 @@ def shown(figures: list[Compared]) -> Table:
 def not_run(listing: Listing, names: list[str]) -> Iterator[str]:
     """Yield a line for each command that takes too long, and for what has to be read by hand."""
     for name, command in listing.command.items():
-        if name not in names:
+        if name not in names and command.needs:
+            yield f"not run (it needs {command.needs}): {command.run}"
+        elif name not in names:
             yield f"not run ({command.seconds} s): {command.run}    # FIGURES={name}"
     for figure in listing.figure:
         if figure.command in names and figure.by_hand:

@@ -25,12 +25,16 @@ class _Part(BaseModel):
 
 
 class Command(_Part):
-    """What makes figures: `seconds` with everything in the cache, when and on what it ran last."""
+    """What makes figures: `seconds` with everything in the cache, when and on what it ran last.
+
+    One that `needs` something of the reader's own cannot be run as it stands.
+    """
 
     run: str
     seconds: PositiveInt
     date: datetime.date
     kernel: str
+    needs: str = ""
 
 
 class Within(_Part):
