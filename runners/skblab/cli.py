@@ -39,23 +39,23 @@ from skblab_analysis.base.errors import (
 COMPLETE = "_SKBLAB_COMPLETE"
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# Where each command is.
+# Where each command is, in the order of `skblab --help`: what a user begins with comes first.
 COMMANDS = {
-    "lab-root": "skblab.commands.lab_root:lab_root",
     "doctor": "skblab.commands.doctor:doctor",
-    "boot": "skblab.commands.boot:boot",
-    "ssh": "skblab.commands.ssh:ssh",
     "demo": "skblab.commands.demo:demo",
-    "report": "skblab.commands.report:report",
-    "kselftest": "skblab.commands.kselftest:kselftest",
-    "soak": "skblab.commands.soak:soak",
+    "probe": "skblab.commands.probe:probe",
     "sweep": "skblab.commands.sweep:sweep",
     "resume": "skblab.commands.sweep:resume",
+    "report": "skblab.commands.report:report",
     "cleanup": "skblab.commands.sweep:cleanup",
-    "kernel": "skblab.commands.kernel:kernel",
-    "cache": "skblab.commands.cache:cache",
     "bench": "skblab.commands.bench_functions:bench",
-    "probe": "skblab.commands.probe:probe",
+    "boot": "skblab.commands.boot:boot",
+    "ssh": "skblab.commands.ssh:ssh",
+    "kernel": "skblab.commands.kernel:kernel",
+    "kselftest": "skblab.commands.kselftest:kselftest",
+    "soak": "skblab.commands.soak:soak",
+    "cache": "skblab.commands.cache:cache",
+    "lab-root": "skblab.commands.lab_root:lab_root",
     "lint": "skblab.commands.develop:lint",
     "format": "skblab.commands.develop:format_",
     "native-tests": "skblab.commands.develop:native_tests",
