@@ -104,8 +104,8 @@ def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:
 def test_a_host_that_is_not_there_names_what_has_to_work(tmp_path: Path) -> None:
     config = tmp_path / "ways of mine"
     config.write_text("Host box\n ProxyCommand false\n")
-    with pytest.raises(TransportError, match="^no connection to root@box: ") as raised:
-        with connected("root@box", config):
-            raise AssertionError
+    with pytest.raises(TransportError) as raised, connected("root@box", config):
+        raise AssertionError
+    assert str(raised.value).startswith("no connection to root@box: ")
     call = f"ssh -F '{config}' -o BatchMode=yes root@box true"
     assert str(raised.value).endswith(f"; this has to work without a question: {call}")

@@ -35,9 +35,7 @@ def chosen(listing: Listing, words: list[str]) -> list[str]:
             f"FIGURES={unknown[0]}: no such command; expected all, or of: "
             f"{', '.join(listing.command)}"
         )
-    return words or [
-        name for name, command in runnable.items() if command.seconds <= SHORT_SECONDS
-    ]
+    return words or [name for name, command in runnable.items() if command.seconds <= SHORT_SECONDS]
 
 
 def run(command: Command) -> str:
