@@ -276,6 +276,7 @@ def test_a_damaged_record_is_named(lab: LabRoot) -> None:
         ("E: Unable to locate package linux-source-7.3\n", "trixie-backports has no linux-source"),
         ("E: Failed to fetch http://x: Temporary failure resolving\n", "cannot be fetched: no net"),
         ("mkdir: no such folder\n", "^something$"),
+        ("E: Failed to fetch http://x: write (28: No space left on device)\n", "^something$"),
     ],
 )
 def test_why_nothing_was_fetched(tmp_path: Path, output: str, told: str) -> None:

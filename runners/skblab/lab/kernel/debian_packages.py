@@ -157,6 +157,9 @@ def packages(output: str, names: Sequence[str]) -> dict[str, Package]:
 def explain(error: SkblabError, line: Line, log: Path) -> SkblabError:
     """Return the error of a fetch in words, where its output tells why it failed."""
     text = log.read_text(errors="replace") if log.exists() else ""
+    # apt says of a full disk, too, that it failed to fetch; the error says it already.
+    if re.search(r"No space left on device|Disk quota exceeded", text):
+        return error
     whole = f"whole output: {log}"
     if re.search(r"Unable to locate package|has no installation candidate", text):
         return UsageError(
