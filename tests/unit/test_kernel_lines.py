@@ -447,6 +447,18 @@ def test_what_needs_patches_says_so_in_a_line(
     assert "for Linux 7.3 yet" in told[0]
 
 
+def test_a_flavour_that_is_not_compared_makes_and_fetches_nothing(
+    skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> LabRoot:
+        raise AssertionError("there was nothing to make")
+
+    monkeypatch.setattr("skblab.lab.labroot.ensure", nothing)
+    done = skblab_here("kernel", "config-diff", "--kernel", "7.3", "--flavour", "debug")
+    assert done.returncode == 2
+    assert "Debian has no debug kernel to compare with" in done.stderr
+
+
 def test_a_line_of_hosts_is_refused(skblab_here: Skblab) -> None:
     done = skblab_here("probe", "layers", "--kernel", "7.3")
     assert done.returncode == 2

@@ -188,9 +188,10 @@ def config_diff(
 
     Example: `skblab kernel config-diff`
     """
-    reporter, chosen = Reporter(), lines.line(line)
+    reporter, chosen, kind = Reporter(), lines.line(line), to_flavour(flavour)
+    debian.require_compared(kind)
     root = labroot.ensure(reporter)
-    comparison = debian.compare(to_flavour(flavour), root, reporter, chosen)
+    comparison = debian.compare(kind, root, reporter, chosen)
     if as_json:
         echo(ConfigDifferences(**comparison.model_dump()))
     else:

@@ -122,12 +122,17 @@ def compare(
     return contrast(flavour, theirs, ours, reasons(), line)
 
 
-def debian(flavour: Flavour, packages: Unpacked) -> dict[str, str]:
-    """Return Debian's configuration that `flavour` is compared with."""
+def require_compared(flavour: Flavour) -> None:
+    """Raise UsageError if Debian has no such kernel to compare with."""
     if flavour not in _CONFIGS:
         raise UsageError(
             f"Debian has no {flavour} kernel to compare with; compared are: {', '.join(_CONFIGS)}"
         )
+
+
+def debian(flavour: Flavour, packages: Unpacked) -> dict[str, str]:
+    """Return Debian's configuration that `flavour` is compared with."""
+    require_compared(flavour)
     files = [packages.configs / name for name in _CONFIGS[flavour]]
     there = next((file for file in files if file.is_file()), None)
     if there is None:
