@@ -66,12 +66,19 @@ command = "long"
 text = "slept 8 hours"
 within = {{}}
 by_hand = "a clock"
+
+[[figure]]
+document = "page.md"
+command = "own"
+text = "weighs 3 kB"
+within = {{}}
+by_hand = "scales"
 """
 PAGE = """# A page
 
 It ran in 12 s for 1 200 packets,
 slept 8
-hours, and prints
+hours, weighs 3 kB, and prints
 {table}
 That is all.
 """
@@ -121,8 +128,8 @@ def test_a_page_whose_figures_hold(tree: Path, capsys: pytest.CaptureFixture[str
     assert "not run (61 s): false    # FIGURES=long" in out
     # Whoever asks for all has not what it needs, either.
     assert "not run (it needs a tree of yours): false\n" in out
-    assert "own" not in program.chosen(program.read(), ["all"])
-    assert program.chosen(program.read(), ["own"]) == ["own"]
+    assert "own" not in program.chosen(listing.read(), ["all"])
+    assert program.chosen(listing.read(), ["own"]) == ["own"]
     assert "a clock" not in out
 
 

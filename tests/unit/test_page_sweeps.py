@@ -24,6 +24,7 @@ _HERE = re.compile(
 )
 _NAME = re.compile(r"`([\w-]+\.toml)`")
 _PLAN = re.compile(r"^plan [0-9a-f]{16}: ", re.MULTILINE)
+_ABOUT = re.compile(r"about \d+ \w+")
 
 
 def saved(page: Path) -> Iterator[tuple[str, str]]:
@@ -100,7 +101,9 @@ def test_a_plan_on_a_page_is_that_of_now(
 ) -> None:
     _, *words = shlex.split(dry)
     said = planned(words, {**everywhere(), **dict(saved(page))}, skblab_here)
-    assert said.startswith(shown)
+    # How long it takes depends on how many processors there are.
+    now, then = (_ABOUT.sub("about a while", text) for text in (said, shown))
+    assert now.startswith(then)
 
 
 def test_there_are_sweeps_and_plans() -> None:
