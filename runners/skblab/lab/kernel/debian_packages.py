@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from skblab.lab import paths, store
 from skblab.lab.kernel.lines import Line
 from skblab.lab.labroot import Bind, LabRoot
-from skblab.lab.labroot.root import SUITE
+from skblab.lab.labroot.root import FULL_DISK, NO_MIRROR, SUITE
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
 from skblab_analysis.base.checked import parse
@@ -157,8 +157,8 @@ def packages(output: str, names: Sequence[str]) -> dict[str, Package]:
 def explain(error: SkblabError, line: Line, log: Path) -> SkblabError:
     """Return the error of a fetch in words, where its output tells why it failed."""
     text = log.read_text(errors="replace") if log.exists() else ""
-    # apt says of a full disk, too, that it failed to fetch; the error says it already.
-    if re.search(r"No space left on device|Disk quota exceeded", text):
+    # The error says it already.
+    if FULL_DISK.search(text):
         return error
     whole = f"whole output: {log}"
     if re.search(r"Unable to locate package|has no installation candidate", text):
@@ -166,7 +166,7 @@ def explain(error: SkblabError, line: Line, log: Path) -> SkblabError:
             f"Debian's {line.suite} has no {line.source_package}: give a tree of your own with "
             f"--source DIR, or another line; {whole}"
         )
-    if re.search(r"Temporary failure resolving|Could not (resolve|connect)|Failed to fetch", text):
+    if NO_MIRROR.search(text):
         return UsageError(
             f"{line.source_package} cannot be fetched: no network, or Debian's mirror does not "
             f"answer; check with: apt-get update; {whole}"

@@ -21,6 +21,10 @@ from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line, understood
 
 SUITE = "trixie"
+# What programs print when the disk is full, and apt when no mirror answers. Of a full disk, too, it
+# prints that it failed to fetch.
+FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded")
+NO_MIRROR = re.compile(r"Temporary failure resolving|Could not (resolve|connect)|Failed to fetch")
 # Raise when the recipe below changes in a way that the package list does not show.
 RECIPE = "3"
 # Lines that mmdebstrap prints to its log for this list; only the progress bar depends on it.
@@ -131,7 +135,7 @@ def run_logged(
 
 def command_failed(what: str, text: str, status: int, log: Path | None) -> SkblabError:
     """Return the one-line error for a failed command: its most telling output line."""
-    if re.search(r"No space left on device|Disk quota exceeded", text):
+    if FULL_DISK.search(text):
         where = log or Path("/")
         return store.full_disk(where)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -227,7 +231,7 @@ def _mmdebstrap(root: Path) -> list[str]:
 
 def _explain(error: SkblabError, log: Path) -> SkblabError:
     text = log.read_text(errors="replace") if log.exists() else ""
-    if re.search(r"Temporary failure resolving|Could not (resolve|connect)|Failed to fetch", text):
+    if NO_MIRROR.search(text) and not FULL_DISK.search(text):
         return UsageError(
             "Debian's packages cannot be fetched: no network, or its mirror does not answer; "
             f"check with: apt-get update; whole output: {log}"
