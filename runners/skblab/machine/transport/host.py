@@ -25,8 +25,8 @@ CONNECT_SECONDS = 30
 SCRIPT_SECONDS = 120
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
 # A host that answers nothing for half a minute has gone.
-_UNASKED = ("-o", "BatchMode=yes")
-_OPTIONS = (_UNASKED[1], "ServerAliveInterval=10", "ServerAliveCountMax=3")
+_UNASKED = "BatchMode=yes"
+_OPTIONS = (_UNASKED, "ServerAliveInterval=10", "ServerAliveCountMax=3")
 _FOLDER = """folder=$(mktemp -d -t skblab.XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
@@ -61,7 +61,7 @@ def _reach(ssh: SshTransport, host: str, config: Path | None) -> None:
     try:
         ssh.connect(CONNECT_SECONDS)
     except TransportError as error:
-        call = ["ssh", *(["-F", str(config)] if config else []), *_UNASKED, host, "true"]
+        call = ["ssh", *(["-F", str(config)] if config else []), "-o", _UNASKED, host, "true"]
         raise TransportError(
             f"{error}; this has to work without a question: {shlex.join(call)}"
         ) from error
