@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skblab.lab import kernel, paths
-from skblab.lab.kernel.lines import DEFAULT
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe
@@ -52,7 +51,7 @@ class Demo:
             f"./skblab demo --packets {self.packets} --rate {self.rate}",
             f"--exact-packets {self.exact_packets}",
         ]
-        words += [] if self.chosen.line == DEFAULT else [f"--kernel {self.chosen.line}"]
+        words += self.chosen.line.words
         words += [] if self.chosen.patches else ["--no-patches"]
         return " ".join(words)
 

@@ -118,7 +118,7 @@ class Request:
         words += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
         words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
-        words += [] if self.line == DEFAULT else [f"--kernel {self.line}"]
+        words += self.line.words
         words += [] if self.patches else ["--no-patches"]
         return " ".join(words)
 
@@ -193,10 +193,9 @@ class Request:
         again = [f"./skblab sweep {self.file}"]
         if self.kind.boots:
             parameters |= {"flavour": self.flavour, "patches": self.patches}
-            again.append(f"--flavour {self.flavour}")
+            again += [f"--flavour {self.flavour}", *self.line.words]
             if self.line != DEFAULT:
                 parameters["kernel"] = self.line.name
-                again.append(f"--kernel {self.line}")
         if self.exact:
             parameters["packets"] = packets = self.packets or PACKETS
             again.append(f"--exact --packets {packets}")

@@ -82,6 +82,11 @@ class Line:
             found += [name, f"{name}-{self.name}"] if name in self.differing else [name]
         return tuple(found)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a command that is to have it says; nothing for the default."""
+        return () if self == DEFAULT else (f"--kernel {self}",)
+
     def require_patches(self, what: str) -> None:
         """Raise UsageError if there are none: `what` needs them, and can be had without a line."""
         if not self.patched:

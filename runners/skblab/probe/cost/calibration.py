@@ -140,7 +140,7 @@ def again(
     """Return the command that measures it on such a kernel."""
     words = ["./skblab probe layers --on guest"]
     words += [f"--flavour {flavour}"] if flavour != "stock" else []
-    words += [f"--kernel {line}"] if line != lines.DEFAULT else []
+    words += line.words
     words += [] if patched else ["--no-patches"]
     # The patched kernel's samples are what it would be otherwise.
     words += [f"--source {probe.source}"] if patched and probe.source != "samples" else []
