@@ -66,12 +66,12 @@ class Asked:
     @property
     def again(self) -> str:
         """The command that asks for it."""
-        return (
+        again = (
             f"./skblab bench functions --row {self.b.name} --against {self.a.name} "
             f"--case {self.case} --family {self.family} --packets {self.packets} "
             f"--repeats {self.repeats}"
-            f"{'' if self.line == lines.DEFAULT else f' --kernel {self.line}'}"
         )
+        return " ".join([again, *self.line.words])
 
 
 def asked(

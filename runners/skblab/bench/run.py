@@ -199,7 +199,7 @@ def _plan(run: Run, rows: str) -> Plan:
         f"./skblab bench patch --packets {run.packets} --repeats {run.repeats} "
         f"--boots {run.boots} --pairs {run.pairs}" + (f" --rows {rows}" if rows else "")
     )
-    again += "" if run.line == DEFAULT else f" --kernel {run.line}"
+    again = " ".join([again, *run.line.words])
     return Plan(
         experiment="bench-patch",
         question="What do the path stamps cost per packet, and what do other tools cost?",
