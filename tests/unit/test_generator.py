@@ -85,6 +85,8 @@ class FakeKernel:
     result: str = "Idle"
     shown: dict[str, deque[tuple[TextIO, str]]] = field(default_factory=dict)
     heard: set[str] = field(default_factory=set)
+    # A test shows what it has set at once, while the thread that plays shows what it did.
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def show(self) -> None:
         """Have the files say what is so, each whole or not at all."""
@@ -129,35 +131,40 @@ class FakeKernel:
     def run(self) -> None:
         """Play until it is `over`."""
         while not self.over.is_set():
-            # All settings are there before a start is.
-            asked = self.hear("pgctrl")
-            while setting := self.hear("g0"):
-                self.result = f"OK: {setting.replace(' ', '=')}"
-            asked_of_thread = self.hear("kpktgend_0")
-            if asked_of_thread == "rem_device_all":
-                self.removal = time.monotonic() + self.forgets
-            elif asked_of_thread and self.removal is not None:
-                self.taken = True
-            if self.removal is not None and time.monotonic() >= self.removal:
-                self.removal, self.has = None, ""
-            if asked == "start" and self.late is not None:
-                self.due = time.monotonic() + self.late
-            if self.began is not None and self.ends is None and self.awaits in self.told:
-                self.ends = time.monotonic() + self.lasts
-            ended = self.ends is not None and time.monotonic() > self.ends
-            if self.began is not None and (asked == "stop" or ended):
-                self.began, self.stopped = None, self.now()
-                took = self.stopped - self.started
-                self.result = f"OK: {took}(c{took}+d0) usec, {took // 1000} (60byte,0frags)"
-            if self.due is not None and time.monotonic() >= self.due:
-                self.due = None
-                if self.fails:
-                    self.result = "Error starting"
-                else:
-                    self.began, self.started, self.result = time.monotonic(), self.now(), "Starting"
-                    self.ends = None if self.awaits else self.began + self.lasts
-            self.show()
+            with self.turn:
+                self.play()
             time.sleep(0.002)
+
+    def play(self) -> None:
+        """Hear what was written, do it, and show what came of it."""
+        # All settings are there before a start is.
+        asked = self.hear("pgctrl")
+        while setting := self.hear("g0"):
+            self.result = f"OK: {setting.replace(' ', '=')}"
+        asked_of_thread = self.hear("kpktgend_0")
+        if asked_of_thread == "rem_device_all":
+            self.removal = time.monotonic() + self.forgets
+        elif asked_of_thread and self.removal is not None:
+            self.taken = True
+        if self.removal is not None and time.monotonic() >= self.removal:
+            self.removal, self.has = None, ""
+        if asked == "start" and self.late is not None:
+            self.due = time.monotonic() + self.late
+        if self.began is not None and self.ends is None and self.awaits in self.told:
+            self.ends = time.monotonic() + self.lasts
+        ended = self.ends is not None and time.monotonic() > self.ends
+        if self.began is not None and (asked == "stop" or ended):
+            self.began, self.stopped = None, self.now()
+            took = self.stopped - self.started
+            self.result = f"OK: {took}(c{took}+d0) usec, {took // 1000} (60byte,0frags)"
+        if self.due is not None and time.monotonic() >= self.due:
+            self.due = None
+            if self.fails:
+                self.result = "Error starting"
+            else:
+                self.began, self.started, self.result = time.monotonic(), self.now(), "Starting"
+                self.ends = None if self.awaits else self.began + self.lasts
+        self.show()
 
 
 @pytest.fixture
@@ -248,8 +255,9 @@ def test_a_step_that_comes_after_the_end_hides_no_figures(kernel: FakeKernel) ->
 
 
 def test_a_device_is_given_to_a_thread_that_has_given_away_its_last(kernel: FakeKernel) -> None:
-    kernel.has, kernel.forgets = "c0 ", 0.4
-    kernel.show()
+    with kernel.turn:
+        kernel.has, kernel.forgets = "c0 ", 0.4
+        kernel.show()
     status, _, said = generate(kernel, "count=100")
     assert (status, said, kernel.taken) == (0, "", False)
     assert kernel.told.index("rem_device_all") < kernel.told.index("add_device g0")
