@@ -113,8 +113,8 @@ all-kernels: checked
 .PHONY: test-all
 test-all: setup dev all-kernels ## every test there is, at full scale; goes on where it was stopped (PASSED=FILE)
 	$(if $(PASSED),@mkdir -p $(ALL) && cp -n $(PASSED) $(ALL)/outcomes.jsonl)
-	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes $(ALL)/outcomes.jsonl \
-		--table $(ALL)/table.md --junit-xml $(ALL)/junit.xml $(TEST_ARGS)
+	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes=$(ALL)/outcomes.jsonl \
+		--table=$(ALL)/table.md --junit-xml=$(ALL)/junit.xml $(TEST_ARGS)
 
 .PHONY: test-unit
 test-unit: setup dev ## only the tests that need no lab root and no guest

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skblab.lab import paths
 from skblab.lab.guest import eventlog
 from tiers import outcomes, schedule, store
 from tiers.schedule import Duration
@@ -130,3 +135,22 @@ def test_what_no_pattern_allows_is_a_complaint() -> None:
     ended = eventlog.Event(event=eventlog.ENDED, kernel="k", findings=("WARNING: a", "BUG: b"))
     assert outcomes.complaints([ended], [r"^WARNING: "]) == ["BUG: b"]
     assert outcomes.complaints([ended], []) == ["WARNING: a", "BUG: b"]
+
+
+def test_a_run_that_goes_on_knows_its_options(tmp_path: Path) -> None:
+    # A word that names a file is one to collect for pytest: it then reads no conftest elsewhere.
+    folder = tmp_path / "results/test-all/tree"
+    folder.mkdir(parents=True)
+    (folder / "outcomes.jsonl").write_text("")
+    for name in ("pyproject.toml", "tests", "runners", "analysis"):
+        (tmp_path / name).symlink_to(paths.tree() / name)
+    shutil.copy(paths.tree() / "Makefile", tmp_path)
+    words = ["make", "--no-print-directory", "-n", "test-all", "ALL=results/test-all/tree"]
+    told = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    line = told.replace("\\\n", " ").splitlines()[-1]
+    argv = shlex.split(line.partition(" -m pytest ")[2])
+    assert "--full" in argv
+    asked = [sys.executable, "-m", "pytest", *argv, "--help"]
+    done = subprocess.run(asked, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--outcomes=FILE" in done.stdout
