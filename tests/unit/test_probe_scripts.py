@@ -16,7 +16,7 @@ from skblab.probe.request import Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
 from skblab.probe.verify import agreement
-from skblab.probe.verify.plan import BACKENDS, rounds
+from skblab.probe.verify.plan import BACKENDS, boots, rounds
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.ledger import refuse
@@ -269,6 +269,10 @@ def test_back_ends_by_kprobes_are_verified_alone() -> None:
         ["hooks by kprobe"],
         ["stap hooks"],
     ]
+    # An interrupt runs no softirq in a guest of theirs, and the others have a guest as it is.
+    assert {
+        words: [together[0].name for together in some] for words, some in boots(BACKENDS).items()
+    } == {(): ["samples", "hooks by fentry"], ("threadirqs",): ["hooks by kprobe", "stap hooks"]}
 
 
 def of_samples(*more: ScriptDocument, **forward: object) -> ScriptsDocument:

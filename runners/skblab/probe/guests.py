@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from skblab.lab import kernel, tools
@@ -26,12 +26,17 @@ def guest_of_ours(
     reporter: Reporter,
     prepare: Callable[[Target], None],
     log: Path | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[Target]:
-    """Boot a guest with the probe in it, and `prepare` it; `log` keeps its console."""
+    """Boot a guest with the probe in it, and `prepare` it; `log` keeps its console.
+
+    `arguments` are words of its kernel's command line.
+    """
     built = kernel.ensure(chosen, root, reporter)
     shares = [Bind(tools.ensure(root, built, reporter), "tools")]
-    reporter.say(f"booting {built.record.release}")
-    with Guest.boot(make_spec(), built, root, shares=shares, log=log) as guest:
+    spec = make_spec(arguments=list(arguments))
+    reporter.say(f"booting {' '.join((built.record.release, *arguments))}")
+    with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
         program = f"{traffic.PROGRAMS}/pathlat"
         release = built.record.release
         target = Target(targets.GUEST, guest.transport, program, release, built, guest)

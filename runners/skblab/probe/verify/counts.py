@@ -35,7 +35,7 @@ from skblab.probe.loads import Sent
 from skblab.probe.request import BPF, HISTOGRAMS
 from skblab.probe.targets import Target
 from skblab.probe.verify import agreement
-from skblab.probe.verify.plan import Backend, Case, rounds
+from skblab.probe.verify.plan import Backend, Case, boots
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError, understood
 from skblab_analysis.base.whole import whole
@@ -342,21 +342,27 @@ def of_all(
     load: tuple[int, int],
     reporter: Reporter,
 ) -> list[Verdict]:
-    """Count each case with each back end in a guest with this kernel; `load`: packets and rate."""
+    """Count each case with each back end in guests with this kernel; `load`: packets and rate."""
     found: list[Verdict] = []
-    with guest_of_ours(request, root, reporter, prepare) as target:
-        stamps = targets.stamps(
-            *(target, any(backend.patched for backend in backends)),
-            histograms=any(backend.request.source == HISTOGRAMS for backend in backends),
-        )
-        with stamps, reporter.bar("verifying", len(backends) * len(chosen)) as done:
-            for together, case in product(rounds(backends), chosen):
-                verdicts = Count(case, together, *load, (root, reporter)).run(target)
-                for verdict in verdicts:
-                    if verdict.complaints:
-                        reporter.say(
-                            f"{verdict.backend}, {verdict.case}: {'; '.join(verdict.complaints)}"
-                        )
-                found += verdicts
-                done(len(found))
+    with reporter.bar("verifying", len(backends) * len(chosen)) as done:
+        for arguments, those_of_boot in boots(backends).items():
+            of_guest = [backend for together in those_of_boot for backend in together]
+            with (
+                guest_of_ours(request, root, reporter, prepare, arguments=arguments) as target,
+                targets.stamps(
+                    target,
+                    any(backend.patched for backend in of_guest),
+                    histograms=any(backend.request.source == HISTOGRAMS for backend in of_guest),
+                ),
+            ):
+                for together, case in product(those_of_boot, chosen):
+                    verdicts = Count(case, together, *load, (root, reporter)).run(target)
+                    for verdict in verdicts:
+                        if verdict.complaints:
+                            reporter.say(
+                                f"{verdict.backend}, {verdict.case}: "
+                                f"{'; '.join(verdict.complaints)}"
+                            )
+                    found += verdicts
+                    done(len(found))
     return found

@@ -16,6 +16,9 @@ from skblab_analysis.base.errors import UsageError
 # A prime, so that no batch size hides a rest.
 PACKETS = 100_003
 RATE = 10_000
+# An interrupt that comes while a CPU is in a kprobe then wakes a thread for its softirqs. Else they
+# run at the interrupt's end, still in the kprobe, and no kprobe sees their packets.
+SOFTIRQS_IN_THREADS = "threadirqs"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,15 @@ def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
     by_fentry = tuple(backend for backend in hooks if not backend.by_kprobe)
     groups = [readers, by_fentry, *((backend,) for backend in hooks if backend.by_kprobe)]
     return [group for group in groups if group]
+
+
+def boots(backends: Sequence[Backend]) -> dict[tuple[str, ...], list[tuple[Backend, ...]]]:
+    """Return the rounds of each guest, by the words on its kernel's command line."""
+    of_boots: dict[tuple[str, ...], list[tuple[Backend, ...]]] = {}
+    for together in rounds(backends):
+        words = (SOFTIRQS_IN_THREADS,) if together[0].by_kprobe else ()
+        of_boots.setdefault(words, []).append(together)
+    return of_boots
 
 
 def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
