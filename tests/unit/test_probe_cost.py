@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from pydantic import BaseModel
 
 from made_up_cost import HOOKS
 from made_up_cost import exact as made_up
@@ -29,10 +31,10 @@ HISTOGRAMS = Probe(backend="bpf", source="histograms")
 LAB = cast(LabRoot, SimpleNamespace(key="lab"))
 
 
-def built(*, patched: bool, key: str = "k") -> Kernel:
+def built(*, patched: bool, key: str = "k", release: str = "6.12.0-plain") -> Kernel:
     fragments = ("base", "skblab") if patched else ("base",)
     record = SimpleNamespace(
-        release="6.12.0-plain", fragments=fragments, patched=patched, flavour="stock", made="now"
+        release=release, fragments=fragments, patched=patched, flavour="stock", made="now"
     )
     return cast(Kernel, SimpleNamespace(key=key, release=record.release, record=record))
 
@@ -133,6 +135,25 @@ def test_another_machine_has_what_is_known_of_ours(
     assert "on 6.12.0-plain in a guest" in sentence(found)
     # Of samples nothing was measured.
     assert calibration.known("6.12.0", SAMPLES, LAB, reporter).exact is None
+
+
+def test_another_machine_has_what_is_known_of_its_own_line(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of(document: BaseModel) -> Callable[..., BaseModel]:
+        return lambda on, *_: document.model_copy(update={"kernel": on.release})
+
+    monkeypatch.setattr(exact, "count", of(made_up()))
+    monkeypatch.setattr(wall, "measure", of(made_up_wall(0.9)))
+    both = [built(patched=False, key=name, release=f"{name}.1-plain") for name in ("6.12", "7.3")]
+    monkeypatch.setattr(kernel, "kernels", lambda: both)
+    for one in both:
+        calibrated(one, Load())
+    of_releases = {"7.3.4+deb13-amd64": "7.3.1-plain", "6.12.5": "6.12.1-plain", "5.15.0": None}
+    for release, own in of_releases.items():
+        found = calibration.known(release, HOOKS, LAB, Reporter(quiet=True)).exact
+        assert found is not None
+        assert found.kernel == (own or both[0].release)
 
 
 def test_a_refusal_is_told_and_not_kept(

@@ -104,12 +104,16 @@ def count(built: kernel.Kernel, probe: Probe, labroot: LabRoot, reporter: Report
 
 
 def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> CostDocument:
-    """Return what is known of the probe's cost for a kernel that is not ours; measure nothing."""
+    """Return what is known of the probe's cost for a kernel that is not ours; measure nothing.
+
+    What was counted on a kernel of its line goes before that of another line.
+    """
     content = _content(probe, labroot, reporter)
     patched = probe.source != "hooks"
     command = again(probe, Load(), patched=patched)
     empty = CostDocument(probe=probe, kernel=release, own=False, again=command)
-    for built in kernel.kernels():
+    line = lines.of_version(release)
+    for built in sorted(kernel.kernels(), key=lambda one: lines.of_version(one.release) != line):
         counted = store.entry(KIND, _exact_key(built, probe, content))
         like_it = built.record.flavour == "stock" and built.record.patched == patched
         if not (like_it and counted.is_dir()):
