@@ -16,7 +16,7 @@ from skblab_analysis.report.page import build_report
 from skblab_analysis.report.terminal import of_run
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
-from skblab_analysis.settings.view import of
+from skblab_analysis.settings.view import differing, of
 
 
 def recorded(results: Path, *after: str) -> Path:
@@ -77,3 +77,19 @@ def test_lines_of_the_page_break_in_paths_which_are_copied_as_they_are(tmp_path:
 def test_a_run_without_readings_has_no_such_section(tmp_path: Path) -> None:
     page = build_report(searches.finished_run(tmp_path), fake_gnuplot)
     assert "What was set" not in page.read_text()
+
+
+def test_other_settings_have_what_the_baseline_has_not(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "settings", searches.plan(), synthetic=True)
+    long = "x" * 400
+    for setting, rp, rules in (("baseline", "0", "a"), ("strict", "1", "a"), ("long", "0", long)):
+        for knob, state in (("rp", rp), ("rules", rules)):
+            folder.known([ReadBack(knob=knob, value=state, before="", wanted=state, after=state)])
+        folder.record(searches.search(setting, 0, 1000.0))
+    run = load(folder.path)
+    assert sorted((read.setting, read.knob) for read in differing(run, of(run))) == [
+        *(("baseline", "rp"), ("baseline", "rules")),
+        *(("long", "rules"), ("strict", "rp")),
+    ]
+    # What nothing can be compared with is all there.
+    assert len(differing(run, [read for read in of(run) if read.setting != "baseline"])) == 4
