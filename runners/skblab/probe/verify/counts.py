@@ -47,7 +47,7 @@ from skblab_analysis.formats.scripts import ScriptsDocument
 QUIET_SECONDS = 0.5
 SETTLE_SECONDS = 30
 # Times that a case is tried, each at half the rate of the one before.
-SLOWER = 3
+SLOWER = 5
 # Times that it is tried to attach while no packet comes.
 ATTEMPTS = 3
 NAMESPACES = ("source", "router", "target")
