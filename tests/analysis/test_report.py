@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import golden_files
@@ -22,6 +23,7 @@ from skblab_analysis.base.pictures import COLOURS, MUTED, Curve, distribution
 from skblab_analysis.exact.picture import picture as exact_picture
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.exact.summary import summarise
+from skblab_analysis.exact.view import sentences
 from skblab_analysis.report import pictures, svg
 from skblab_analysis.report.page import build_report
 from skblab_analysis.report.pictures import GnuplotRunner
@@ -189,6 +191,25 @@ def test_the_exact_picture_tells_which_differences_are_not_significant() -> None
         "less differs from baseline by −40.0; "
         "noisy differs from baseline by +9.5 (not significant); "
         "once differs from baseline by +29.5 (of one boot: not known whether it differs)."
+    )
+
+
+def test_a_setting_costs_or_saves_instructions() -> None:
+    costs = {"baseline": (100, 101), "less": (60, 61), "more": (130, 131)}
+    trials = [
+        ExactTrial(setting=name, block=boot, packets=10, delivered=10, instructions=10 * cost)
+        for name, boots in costs.items()
+        for boot, cost in enumerate(boots)
+    ]
+    found = replace(summarise(trials), traffic="IPv4, 1 flow")
+    saves, more, *_ = (text.replace("\u00a0", " ") for text in sentences([found]))
+    assert saves == (
+        "IPv4, 1 flow: less saves 40.0 instructions a packet, compared with baseline: "
+        "−39.8 % of path and tester together."
+    )
+    assert more == (
+        "IPv4, 1 flow: more costs 30.0 instructions a packet more than baseline: "
+        "+29.9 % of path and tester together."
     )
 
 

@@ -196,7 +196,8 @@ def _sentences(exact: ExactSummary) -> Iterator[str]:
         )
 
 
-def _all_sentences(found: Sequence[ExactSummary]) -> list[str]:
+def sentences(found: Sequence[ExactSummary]) -> list[str]:
+    """Return what each setting costs or saves, how far trials differ, and false alarms."""
     said = [sentence for exact in found for sentence in _sentences(exact)]
     again = [
         change.difference
@@ -209,13 +210,12 @@ def _all_sentences(found: Sequence[ExactSummary]) -> list[str]:
 
 def _cost(change: Change, exact: ExactSummary) -> str:
     effect = change.difference.effect
-    amount = number(abs(effect), 1, NARROW_SPACE)
-    more = "more" if effect >= 0 else "less"
-    traffic = f" of {exact.traffic}" if exact.traffic else ""
-    return (
-        f"{change.setting} costs {amount} instructions a packet{traffic} {more} than "
-        f"{exact.baseline.setting}"
-    )
+    amount = f"{number(abs(effect), 1, NARROW_SPACE)} instructions a packet"
+    baseline = exact.baseline.setting
+    traffic = f"{exact.traffic}: " if exact.traffic else ""
+    if effect < 0:
+        return f"{traffic}{change.setting} saves {amount}, compared with {baseline}"
+    return f"{traffic}{change.setting} costs {amount} more than {baseline}"
 
 
 def _unseen(exact: ExactSummary) -> Iterator[str]:
@@ -263,6 +263,6 @@ VIEW = View(
     sections=lambda run: [_section(exact, place) for place, exact in enumerate(of(run))],
     headline=lambda run: told.headline(compared(run), doubt="one block: it may be chance"),
     compared=compared,
-    sentences=lambda run: _all_sentences(of(run)),
+    sentences=lambda run: sentences(of(run)),
     unseen=lambda run: [sentence for exact in of(run) for sentence in _unseen(exact)],
 )
