@@ -27,7 +27,7 @@ APART = frozenset(
     )
 )
 # One sweep in guests at a time has this machine's processors, and others wait: on one worker they
-# keep no second one waiting.
+# keep no second one waiting. Nor does one test put back what another's killed sweep has left.
 SWEEPS = "sweeps in guests"
 SWEEPING = frozenset(
     f"tests/guest/test_{name}.py"
@@ -36,6 +36,7 @@ SWEEPING = frozenset(
         "experiments",
         "sweep_boots",
         "sweep_exact",
+        "sweep_hosts_taken",
         "sweep_quick",
         "sweep_trouble",
         "sweep_virtio",
