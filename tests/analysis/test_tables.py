@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 
 import golden_files
@@ -112,7 +113,12 @@ def test_quantity_names_its_unit(value: float | None, unit: str, expected: str) 
 
 
 @pytest.mark.parametrize(
-    ("part", "expected"), [(0.00034, "0.034 %"), (0.012, "1.2 %"), (0.0, "0 %"), (None, "–")]
+    ("part", "expected"),
+    [
+        *((0.00034, "0.034 %"), (0.012, "1.2 %"), (0.0, "0 %"), (None, "–")),
+        # Of a damaged run.
+        *((1e307, "inf %"), (math.inf, "inf %"), (math.nan, "nan %")),
+    ],
 )
 def test_small_share_keeps_two_digits(part: float | None, expected: str) -> None:
     assert words.small_share(part).replace(words.FIXED_SPACE, " ") == expected

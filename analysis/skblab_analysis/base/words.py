@@ -65,8 +65,11 @@ def small_share(part: float | None) -> str:
 
 
 def _leading(part: float) -> int:
-    """Decimals needed to show the first digit of a share in per cent; below 0 for 10 % and more."""
-    return -math.floor(math.log10(abs(100 * part)))
+    """Decimals needed to show the first digit of a share in per cent; below 0 for 10 % and more.
+
+    A damaged run may have a share that is no number, or one that is none in per cent.
+    """
+    return -math.floor(math.log10(abs(part))) - 2 if math.isfinite(part) else 0
 
 
 def quantity(value: float | None, unit: str, space: str = NARROW_SPACE) -> str:
