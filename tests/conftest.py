@@ -36,6 +36,8 @@ from tiers.plugin import (  # noqa: F401  (hooks)
     pytest_xdist_node_collection_finished,
 )
 
+pytest_plugins = ("two_hosts",)
+
 TREE = Path(__file__).resolve().parents[1]
 PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
 Skblab = Callable[..., subprocess.CompletedProcess[str]]

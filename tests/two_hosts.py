@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A router and a tester for sweeps on hosts: two guests, reached by real SSH as any host is."""
+"""A router and a tester for sweeps on hosts: two guests, reached by real SSH as any host is.
+
+Its fixtures are those of tests that leave both guests in order; conftest.py has them known.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from conftest import ssh_way
 from skblab.lab.guest import Nic, links
@@ -117,6 +122,23 @@ def two_hosts(kernel: Kernel, lab: LabRoot, folder: Path) -> Iterator[Hosts]:
             f"loop = {json.dumps(loop)}\n"
         )
         yield Hosts(guests["router"], guests["tester"], file, tuple(names["router"]))
+
+
+@pytest.fixture(scope="module")
+def hosts(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """Both hosts for the tests of a file, whose kernels complain of nothing."""
+    with two_hosts(stock, lab, tmp_path_factory.mktemp("hosts")) as found:
+        yield found
+        for guest in (found.router, found.tester):
+            assert guest.console.warnings() == []
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """The file of a sweep that is over soon."""
+    file = tmp_path / "few-hosts.toml"
+    file.write_text(EXPERIMENT)
+    return file
 
 
 def until(said: str, seconds: float, holds: Callable[[], object]) -> None:

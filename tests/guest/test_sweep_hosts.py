@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,29 +10,12 @@ import schema_checks
 
 from conftest import Skblab
 from retries import no_retries
-from skblab.lab.kernel import Kernel
-from skblab.lab.labroot import LabRoot
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import load
 from skblab_analysis.work import summary as work_summary
-from two_hosts import EXPERIMENT, Hosts, two_hosts
+from two_hosts import Hosts
 
 pytestmark = pytest.mark.guest
-
-
-@pytest.fixture(scope="module")
-def hosts(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    with two_hosts(stock, lab, tmp_path_factory.mktemp("hosts")) as found:
-        yield found
-        for guest in (found.router, found.tester):
-            assert guest.console.warnings() == []
-
-
-@pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    file = tmp_path / "few-hosts.toml"
-    file.write_text(EXPERIMENT)
-    return file
 
 
 def test_a_sweep_on_hosts_leaves_them_as_they_were(

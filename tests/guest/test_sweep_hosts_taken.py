@@ -10,37 +10,19 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import TREE, Skblab
 from skblab.lab import paths
-from skblab.lab.kernel import Kernel
-from skblab.lab.labroot import LabRoot
 from skblab.testbeds import hostsfile
 from skblab.testbeds.hosts import give_back, has_ports, router_taken
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.load import load
-from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
+from two_hosts import BUDGET, Hosts, until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def hosts(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    with two_hosts(stock, lab, tmp_path_factory.mktemp("hosts")) as found:
-        yield found
-        for guest in (found.router, found.tester):
-            assert guest.console.warnings() == []
-
-
-@pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    file = tmp_path / "few-hosts.toml"
-    file.write_text(EXPERIMENT)
-    return file
 
 
 def test_a_killed_sweep_is_put_back_and_goes_on(
@@ -62,7 +44,7 @@ def test_a_killed_sweep_is_put_back_and_goes_on(
         assert "another sweep has router and tester" in second.stderr
         run.send_signal(signal.SIGKILL)
     # The ports come back by themselves, the setting does not.
-    until("ports", 120, lambda: hosts.sh("cat /run/skblab-sweep.lock") == "")
+    until("ports", 30, lambda: hosts.sh("cat /run/skblab-sweep.lock") == "")
     assert hosts.sh("ip netns") == ""
     assert hosts.sh(f"cat {BUDGET}").strip() == "200"
     # Tests that were killed may have left another router of that name, which is gone.
