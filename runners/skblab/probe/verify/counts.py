@@ -357,12 +357,14 @@ def of_all(
             ):
                 for together, case in product(those_of_boot, chosen):
                     verdicts = Count(case, together, *load, (root, reporter)).run(target)
-                    for verdict in verdicts:
-                        if verdict.complaints:
-                            reporter.say(
-                                f"{verdict.backend}, {verdict.case}: "
-                                f"{'; '.join(verdict.complaints)}"
-                            )
+                    _tell(verdicts, reporter)
                     found += verdicts
                     done(len(found))
     return found
+
+
+def _tell(verdicts: Sequence[Verdict], reporter: Reporter) -> None:
+    """Say at once what does not agree: the table comes after the last case."""
+    for verdict in verdicts:
+        if verdict.complaints:
+            reporter.say(f"{verdict.backend}, {verdict.case}: {'; '.join(verdict.complaints)}")
