@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import markupsafe
@@ -70,9 +70,9 @@ def of(run: Run) -> list[Reading]:
     return sorted(found, key=lambda read: (read.held, order.index(read.setting), read.knob))
 
 
-def differing(run: Run, readings: Iterable[Reading]) -> list[Reading]:
+def differing(run: Run, readings: Sequence[Reading]) -> list[Reading]:
     """Return those of the baseline, and of other settings what was otherwise than with it."""
-    readings, baseline = list(readings), run.document.plan.baseline
+    baseline = run.document.plan.baseline
     usual = {(read.knob, read.value, read.after) for read in readings if read.setting == baseline}
     return [
         read
@@ -122,7 +122,7 @@ def _sections(run: Run) -> list[Section]:
     ]
     held = [
         Cells(name=reading.setting, about="", figures=tuple(map(_breakable, reading.held_cells)))
-        for reading in differing(run, (reading for reading in readings if reading.held))
+        for reading in differing(run, [reading for reading in readings if reading.held])
     ]
     shown = {"failed": failed, "columns": COLUMNS, "held": held, "of_held": OF_HELD}
     return [Section("settings/section.html.j2", shown)]
