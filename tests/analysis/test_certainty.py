@@ -174,3 +174,12 @@ def test_any_number_of_blocks_has_a_detectable_difference() -> None:
             if paired:
                 assert found.detectable < before
                 before = found.detectable
+
+
+def test_figures_whose_difference_is_no_number_are_not_compared() -> None:
+    far = {0: 1e-18, 1: 1e18}, {0: 1e18, 1: 1e-18}
+    assert difference(*far, relative=True) is None
+    # In one block there is no interval, and the effect alone is a number.
+    alone = difference({0: 1.0}, {0: 1e18}, relative=True)
+    assert alone is not None
+    assert alone.effect == pytest.approx(1e18)

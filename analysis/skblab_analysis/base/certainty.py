@@ -201,6 +201,9 @@ def difference(
 ) -> Difference | None:
     """Return what the other differs from the baseline; None if there is nothing to compare.
 
+    That is so, too, where no number is large enough: figures of a damaged run, or blocks that
+    differ by many powers of ten.
+
     `relative` is of figures above 0, by their quotient; blocks with others are left out. If
     `paired`, blocks that both have are compared one by one, and else all that either has.
     `resolution` is in the figures' unit, or a part of the baseline if `relative`.
@@ -227,10 +230,17 @@ def difference(
         detectable = max(
             _noncentrality(freedom) * error, resolution + _student(freedom, 2 * POWER - 1) * error
         )
-    if relative:
-        effect, of = math.expm1(effect), math.exp(of)
-        detectable = None if detectable is None else math.expm1(detectable)
-    return Difference(effect, of, noise, resolution, detectable, blocks, relative)
+    try:
+        if relative:
+            effect, of = math.expm1(effect), math.exp(of)
+            detectable = None if detectable is None else math.expm1(detectable)
+        found = Difference(effect, of, noise, resolution, detectable, blocks, relative)
+        figures = [found.effect, found.low, found.high, found.detectable]
+    except OverflowError:
+        return None
+    # As they are, in the figure's unit and in per cent.
+    largest = max(abs(figure) for figure in figures if figure is not None)
+    return found if math.isfinite(largest * max(found.scale, 100)) else None
 
 
 def difference_of_shares(baseline: Counts, other: Counts) -> Difference | None:

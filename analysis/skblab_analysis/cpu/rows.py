@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import NonNegativeFloat
-
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import AtRate
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Row, Table
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
@@ -48,7 +47,7 @@ class Worked(OfTrial):
     rate: Positive
     tried: Whole
     forwarded: Whole
-    offered_rate: NonNegativeFloat
+    offered_rate: Real
     times: tuple[Times, ...]
 
     @property

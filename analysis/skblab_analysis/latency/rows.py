@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Literal
 
-from pydantic import NonNegativeFloat, PositiveFloat
-
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import AtRate, offered_rate
+from skblab_analysis.base.real import PositiveReal, Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Table
 from skblab_analysis.base.whole import Positive, Signed, Whole
 from skblab_analysis.formats.pktsink import ArrivalsDocument, Gap
@@ -55,7 +54,7 @@ class AnomalyRow(Numbered):
         Signed | None, Column("ns", "From the first one's stamp to the last one's.")
     ] = None
     latency_min: Annotated[Whole | None, Column("ns", "The smallest latency in it.")] = None
-    latency_mean: Annotated[NonNegativeFloat | None, Column("ns", "The mean latency in it.")] = None
+    latency_mean: Annotated[Real | None, Column("ns", "The mean latency in it.")] = None
     latency_max: Annotated[Whole | None, Column("ns", "The largest latency in it.")] = None
     open_begin: Annotated[bool | None, Column(NO_UNIT, "Whether the data begins with it.")] = None
     open_end: Annotated[bool | None, Column(NO_UNIT, "Whether the data ends with it.")] = None
@@ -70,8 +69,8 @@ class Arrivals(OfTrial):
 
     rate: Positive
     tried: Whole
-    seconds: PositiveFloat
-    took: NonNegativeFloat
+    seconds: PositiveReal
+    took: Real
     document: ArrivalsDocument
 
     @property

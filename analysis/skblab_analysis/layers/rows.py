@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import NonNegativeFloat
-
 from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Plain, Table, Text
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.pathlat import PathlatDocument, PathName
@@ -19,7 +18,7 @@ Kind = Literal["layer", "path", "since_entry", "napi", "arrival"]
 Counted = Literal["packet", "poll"]
 Unit = Literal["ns", "instructions"]
 BY_COUNTED = "by column `counted`"
-Quantile = NonNegativeFloat | None
+Quantile = Real | None
 
 
 class Probed(OfTrial):
@@ -28,7 +27,7 @@ class Probed(OfTrial):
     rate: Positive
     tried: Whole
     forwarded: Whole
-    offered_rate: NonNegativeFloat
+    offered_rate: Real
 
     def check(self, document: PathlatDocument, limit: float) -> None:
         """Raise RefusedError if the probe saw fewer packets leave than were forwarded.

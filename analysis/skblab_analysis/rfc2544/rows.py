@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field
 
+from skblab_analysis.base.real import PositiveReal, Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Lines, Numbered, Row, Table
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.throughput.rows import Limit, Search
@@ -33,24 +34,24 @@ class Figure(Row):
         ),
     ]
     repeat: Annotated[Whole, Column(NO_UNIT, "Number of the repetition, or of the load, from 0.")]
-    load: Annotated[PositiveFloat, Column("packets/s", "Rate of the stream, burst, or overload.")]
+    load: Annotated[PositiveReal, Column("packets/s", "Rate of the stream, burst, or overload.")]
     seconds: Annotated[
-        PositiveFloat,
+        PositiveReal,
         Column(
             "s", "How long a trial was, or the longest burst; of recovery, overload and rest each."
         ),
     ]
     share: Annotated[
-        PositiveFloat | None,
+        PositiveReal | None,
         Column(
             "1",
             "The load as part of what the tester carries (frame loss), or of the throughput "
             "(recovery).",
         ),
     ] = None
-    latency_ns: Annotated[NonNegativeFloat | None, Column("ns", "One way, in mid-stream.")] = None
+    latency_ns: Annotated[Real | None, Column("ns", "One way, in mid-stream.")] = None
     floor_ns: Annotated[
-        NonNegativeFloat | None,
+        Real | None,
         Column(
             "ns",
             "The tester's own at that rate, with no router in between; null: it was not to be had.",
@@ -62,14 +63,14 @@ class Figure(Row):
     ] = None
     burst: Annotated[Whole | None, Column("packets", "The longest burst that lost nothing.")] = None
     buffer_s: Annotated[
-        NonNegativeFloat | None, Column("s", "RFC 9004's corrected buffer time of that burst.")
+        Real | None, Column("s", "RFC 9004's corrected buffer time of that burst.")
     ] = None
     recovery_s: Annotated[
-        NonNegativeFloat | None,
+        Real | None,
         Column("s", "From the end of the overload until the last lost frame was sent."),
     ] = None
     within_s: Annotated[
-        NonNegativeFloat | None,
+        Real | None,
         Column("s", "It may be shorter by so much: the generator was behind, or its clock coarse."),
     ] = None
     open: Annotated[

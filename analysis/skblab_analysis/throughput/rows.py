@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
+from pydantic import Field, model_validator
 
 from skblab_analysis.base.offered import offered_rate
+from skblab_analysis.base.real import PositiveReal, Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Plain, Row, Table, Text
 from skblab_analysis.base.whole import Whole
 from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow, older_head
@@ -26,9 +27,9 @@ Ratio = Annotated[float, Field(ge=0, le=1)]
 class Load(Row):
     """One trial of a search, or (`purpose`) one after it."""
 
-    load: Annotated[PositiveFloat, Column("packets/s", "Rate that the generator was asked for.")]
-    seconds: Annotated[PositiveFloat, Column("s", "How long it was asked for.")]
-    took: Annotated[NonNegativeFloat, Column("s", "How long the generator really sent.")]
+    load: Annotated[PositiveReal, Column("packets/s", "Rate that the generator was asked for.")]
+    seconds: Annotated[PositiveReal, Column("s", "How long it was asked for.")]
+    took: Annotated[Real, Column("s", "How long the generator really sent.")]
     tried: Annotated[
         Whole,
         Column(
@@ -72,12 +73,12 @@ class Found(Row):
     loss_ratio: Annotated[Ratio, Column("1", "A trial that loses more than this is bad.")]
     exceed_ratio: Annotated[Ratio, Column("1", "A load with more bad trials than this is no good.")]
     width: Annotated[
-        PositiveFloat, Column("1", "How near the bounds were to come, as part of the upper.")
+        PositiveReal, Column("1", "How near the bounds were to come, as part of the upper.")
     ]
-    lower: Annotated[PositiveFloat | None, Column("packets/s", "Greatest load that is good.")]
-    upper: Annotated[PositiveFloat | None, Column("packets/s", "Smallest that is not, above it.")]
+    lower: Annotated[PositiveReal | None, Column("packets/s", "Greatest load that is good.")]
+    upper: Annotated[PositiveReal | None, Column("packets/s", "Smallest that is not, above it.")]
     throughput: Annotated[
-        PositiveFloat | None,
+        PositiveReal | None,
         Column(
             "packets/s",
             "Conditional throughput: what arrives at the lower bound in the worst trial counted.",
@@ -110,7 +111,7 @@ class Found(Row):
             "Whether a last, long trial at the lower bound lost nothing; null: there was none.",
         ),
     ] = None
-    confirm_seconds: Annotated[PositiveFloat | None, Column("s", "How long that trial was.")] = None
+    confirm_seconds: Annotated[PositiveReal | None, Column("s", "How long that trial was.")] = None
 
     @model_validator(mode="after")
     def _confirmed_in_seconds(self) -> Self:
@@ -123,7 +124,7 @@ class LoadRow(Load, OfRow):
     """A load, and of which search."""
 
     number: Annotated[Whole, Column(NO_UNIT, "Number of the load in its search, from 0.")]
-    offered_rate: Annotated[NonNegativeFloat, Column("packets/s", "Rate that it really reached.")]
+    offered_rate: Annotated[Real, Column("packets/s", "Rate that it really reached.")]
 
 
 class FoundRow(Found, OfRow):

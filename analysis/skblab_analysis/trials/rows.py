@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import NonNegativeFloat, StringConstraints, model_validator
+from pydantic import StringConstraints, model_validator
 
+from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Lines, Numbered, Plain, Row, Table, Text
 from skblab_analysis.base.whole import Signed, Whole
 
@@ -106,11 +107,11 @@ class TrialRow(OfRow):
         Column("packets", "Packets received after one with a higher sequence number."),
     ] = None
     send_rate: Annotated[
-        NonNegativeFloat | None,
+        Real | None,
         Column("packets/s", "Rate the sender reached, first to last packet."),
     ] = None
     receive_rate: Annotated[
-        NonNegativeFloat | None,
+        Real | None,
         Column("packets/s", "Rate at the receiver, first to last packet."),
     ] = None
     late: Annotated[
@@ -120,9 +121,9 @@ class TrialRow(OfRow):
     late_threshold: Annotated[
         Whole | None, Column("ns", "How far behind its schedule a packet counts as late.")
     ] = None
-    late_mean: Annotated[
-        NonNegativeFloat | None, Column("ns", "Mean time behind schedule, all packets.")
-    ] = None
+    late_mean: Annotated[Real | None, Column("ns", "Mean time behind schedule, all packets.")] = (
+        None
+    )
     late_max: Annotated[Whole | None, Column("ns", "The worst time behind schedule.")] = None
     packets: Annotated[Whole, Column("packets", "Packets the trial's figures are taken over.")] = 0
     instructions: Annotated[
@@ -130,7 +131,7 @@ class TrialRow(OfRow):
         Column("instructions", "Guest instructions of the counted run (exact only)."),
     ] = None
     instructions_per_packet: Annotated[
-        NonNegativeFloat | None,
+        Real | None,
         Column("instructions/packet", "Instructions over packets (exact only)."),
     ] = None
 
