@@ -65,6 +65,7 @@ def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
     assert offered == Offered(990, 980, 970, 1_000_123, 10)
     # Frames are in the router's VLAN.
     assert tester.calls[0] == f"send whole {UDP} count=1000 gap=1000000 limit=2 cpu=1 tag=7"
+    assert tester.calls[1] == "settled s0"
     assert router.calls[1] == "handed_over r1"
 
 
@@ -119,6 +120,15 @@ def test_without_a_router_none_is_asked() -> None:
     assert (offered.sent, offered.forwarded, offered.received) == (1000, 1000, 1000)
     assert router.calls == []
     assert tester.calls == [f"send tester {UDP} count=1000 cpu=1 xmit=queue_xmit"]
+
+
+def test_what_the_tester_alone_loses_is_looked_for_where_it_went() -> None:
+    tester = Says("1000 0 1000123 700 9700\n", *["9990\n"] * 1000)
+    made = bed(Says(), tester)
+    made.still = 1e-9
+    offered = made.offer(Sending(STREAM, 1000, tester=True))
+    assert (offered.sent, offered.received) == (1000, 990)
+    assert set(tester.calls[1:]) == {"settled s1"}
 
 
 def test_a_router_without_a_vlan_has_no_tag() -> None:

@@ -58,13 +58,13 @@ class Apart:
         sent, refused, took, received, whole = counts("the generator", printed, SENT)
         if sending.tester:
             if self.still and received != sent:
-                _, now = self._settled(sent, whole, lambda: sent)
+                _, now = self._settled("s1", sent, whole, lambda: sent)
                 received += now - whole
             return Offered(sent, sent, received, took, refused)
         after, now = self._handed_over(), whole
         late = self.still > 0 and received != sent
         if after - before != received or late:
-            after, now = self._settled(after, whole, self._handed_over)
+            after, now = self._settled("s0", after, whole, self._handed_over)
         if after < before:
             raise SkblabError(
                 f"the router's counter of forwarded packets fell from {before} to {after} in the "
@@ -90,7 +90,9 @@ class Apart:
             shell.end()
         self._shells.clear()
 
-    def _settled(self, handed: int, seen: int, handed_over: Callable[[], int]) -> tuple[int, int]:
+    def _settled(
+        self, sink: str, handed: int, seen: int, handed_over: Callable[[], int]
+    ) -> tuple[int, int]:
         """Return what the router handed over and what came to the sink, both in all.
 
         The two stand still by clocks of their own: where they do not agree, something is lost or
@@ -99,7 +101,8 @@ class Apart:
         since = time.monotonic()
         for _ in range(LOOKS):
             after = handed_over()
-            [now] = counts("the sink", self.sender("settled s0", "the sink"), ["packets received"])
+            said = self.sender(f"settled {sink}", "the sink")
+            [now] = counts("the sink", said, ["packets received"])
             if (after, now) != (handed, seen):
                 handed, seen, since = after, now, time.monotonic()
             elif time.monotonic() - since >= self.still:

@@ -31,7 +31,7 @@ class Offering:
         sending = Sending.timed(self.stream, load, seconds, tester=self.tester)
         offered = self.testbed.offer(sending)
         for _ in range(TRIES - 1):
-            if offered.received <= self._forwarded(offered) <= offered.tried:
+            if 0 <= offered.received <= self._forwarded(offered) <= offered.tried:
                 break
             # A kernel now and then sends a packet of its own, which would hide a loss.
             self.again(offered)
