@@ -375,3 +375,13 @@ def test_a_full_disk_hides_no_signal(
     assert stopped.value.exit_code == 143
     said = "".join(capsys.readouterr().err.split())
     assert f"whatwasrecordeduntilthen:{folder.path}" in said
+    assert "resume" not in said
+
+
+def test_a_run_that_can_go_on_says_how(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Stopped), recording(folder, lambda: None, Reporter(), resumes=True):
+        raise Stopped(2)
+    said = "".join(capsys.readouterr().err.split())
+    assert f"goonwith:./skblabresume{folder.path}" in said

@@ -17,11 +17,16 @@ from skblab_analysis.trials.rows import Clock
 
 @contextlib.contextmanager
 def recording(
-    folder: RunFolder, environment: Callable[[], Environment | None], reporter: Reporter
+    folder: RunFolder,
+    environment: Callable[[], Environment | None],
+    reporter: Reporter,
+    *,
+    resumes: bool = False,
 ) -> Iterator[None]:
     """Run the body; whatever stops it, what was recorded stays readable and says why it ends here.
 
-    `environment` is called only then, and returns what is known of it by that time.
+    `environment` is called only then, and returns what is known of it by that time. `resumes`: the
+    command `resume` goes on with such a run.
     """
     try:
         yield
@@ -34,6 +39,8 @@ def recording(
         with contextlib.suppress(OSError, SkblabError):
             folder.fail(reason, known, reporter.timings)
         reporter.say(f"what was recorded until then: {folder.path}")
+        if resumes:
+            reporter.say(f"go on with: ./skblab resume {folder.path}")
         raise
 
 

@@ -279,6 +279,8 @@ class HostMachines:
                 stack.callback(testbed.watch.end)
                 self._watch(testbed, router=router, tester=tester)
                 self._check(testbed)
+                both = f"{self.file.router.ssh} and {self.file.tester.ssh}"
+                self.reporter.say(f"the ports are taken; asking {both} what they are")
                 self.machine = testbed.machine
                 found = self._environment(testbed)
                 self.same(found)

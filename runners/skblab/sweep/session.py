@@ -57,7 +57,7 @@ def run(
     sweep = prepared(plan, folder, root, reporter)
     if resumed:
         folder.resume()
-    with recording(folder, sweep.machines.environment, reporter):
+    with recording(folder, sweep.machines.environment, reporter, resumes=True):
         sweep.measure()
     environment = sweep.machines.environment()
     assert environment is not None
