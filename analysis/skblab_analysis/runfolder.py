@@ -134,6 +134,11 @@ class RunFolder:
         return self._document
 
     @property
+    def empty(self) -> bool:
+        """Whether no trial was ever recorded, good or not."""
+        return self._trials == 0
+
+    @property
     def logs(self) -> Path:
         """Folder for raw output and console logs."""
         return self.path / "logs"

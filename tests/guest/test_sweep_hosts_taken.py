@@ -171,6 +171,7 @@ def test_a_port_in_use_is_refused_and_nothing_is_taken(
             f"{port} is in use: it has the address 192.0.2.7/24; remove it with: ip address flush "
             f"dev {port}"
         ) in done.stderr
+        assert not list((tmp_path / "r").glob("*"))
         assert hosts.state() == before
     finally:
         hosts.sh(f"ip address del 192.0.2.7/24 dev {port}")

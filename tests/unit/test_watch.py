@@ -378,6 +378,26 @@ def test_a_full_disk_hides_no_signal(
     assert "resume" not in said
 
 
+def test_a_run_that_never_began_leaves_nothing(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        pytest.raises(SkblabError),
+        recording(folder, lambda: None, Reporter(), resumes=True),
+    ):
+        raise SkblabError("there is no network device eth9")
+    assert not folder.path.exists()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_what_there_is_to_look_at_stays(folder: RunFolder, names: bool) -> None:
+    error = SkblabError(f"see {folder.logs}") if names else GuestError("it died")
+    with pytest.raises(SkblabError), recording(folder, lambda: None, Reporter(), resumes=True):
+        raise error
+    assert (folder.path / "run.json").exists()
+
+
 def test_a_run_that_can_go_on_says_how(
     folder: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

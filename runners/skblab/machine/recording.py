@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 
 from skblab.lab.guest.errors import GuestError
@@ -26,11 +27,14 @@ def recording(
     """Run the body; whatever stops it, what was recorded stays readable and says why it ends here.
 
     `environment` is called only then, and returns what is known of it by that time. `resumes`: the
-    command `resume` goes on with such a run.
+    command `resume` goes on with such a run; one that never began, and has nothing to look at, goes.
     """
     try:
         yield
     except BaseException as error:
+        if resumes and _never_began(folder, error):
+            shutil.rmtree(folder.path, ignore_errors=True)
+            raise
         reason = "stopped by a signal" if isinstance(error, Stopped) else str(error)
         known = None
         # What is torn by now hides nothing of what went wrong.
@@ -42,6 +46,16 @@ def recording(
         if resumes:
             reporter.say(f"go on with: ./skblab resume {folder.path}")
         raise
+
+
+def _never_began(folder: RunFolder, error: BaseException) -> bool:
+    """Whether an error that is no guest's, and names no file of the run, came before any trial."""
+    return (
+        folder.empty
+        and isinstance(error, SkblabError)
+        and not isinstance(error, GuestError)
+        and str(folder.path) not in str(error)
+    )
 
 
 def begins(folder: RunFolder, watch: Watch, **kernels: Source) -> None:
