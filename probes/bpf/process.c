@@ -57,6 +57,44 @@ static bool has_tracefs(void)
 	       !access("/sys/kernel/debug/tracing/events", F_OK);
 }
 
+/* Whether a line of @file ends with @end; also if it cannot be read, for then nothing is known. */
+static bool has_line(const char *file, const char *end)
+{
+	FILE *lines = fopen(file, "re");
+	size_t size = strlen(end), room = 0;
+	bool found = !lines;
+	char *line = NULL;
+	ssize_t length;
+
+	while (!found && (length = getline(&line, &room, lines)) > 0) {
+		if (line[length - 1] == '\n')
+			line[--length] = '\0';
+		found = length >= (ssize_t)size && !strcmp(line + length - size, end);
+	}
+	free(line);
+	if (lines)
+		fclose(lines);
+	return found;
+}
+
+/* What this kernel lacks, or how to find out. */
+static const char *why_no_bpf(int error)
+{
+	if (!has_line("/proc/filesystems", "\ttracefs"))
+		return "this kernel has no ftrace (no tracefs in /proc/filesystems), which the "
+		       "programs attach by: boot one with CONFIG_FUNCTION_TRACER and "
+		       "CONFIG_KPROBE_EVENTS";
+	/* The address of a variable that a program reads is looked up there. */
+	if (error == -ENOENT && !has_line("/proc/kallsyms", " init_net"))
+		return "this kernel does not list its variables (no init_net in /proc/kallsyms): "
+		       "boot one with CONFIG_KALLSYMS_ALL";
+	/* libbpf has to write there where perf makes no kprobes. */
+	if (!has_tracefs())
+		return "tracefs is not mounted, which may be why: mount -t tracefs none " TRACING
+		       ". Else --verbose shows why";
+	return "--verbose shows why";
+}
+
 void fail_bpf(int error)
 {
 	if (error == -EPERM && geteuid())
@@ -66,11 +104,7 @@ void fail_bpf(int error)
 		     "kernel; it takes CAP_BPF and CAP_PERFMON");
 	else
 		fail("cannot load or attach the BPF programs: %s; %s", strerror(-error),
-		     /* libbpf has to write there where perf makes no kprobes. */
-		     has_tracefs()
-			     ? "--verbose shows why"
-			     : "tracefs is not mounted, which may be why: mount -t tracefs none " TRACING
-			       ". Else --verbose shows why");
+		     why_no_bpf(error));
 }
 
 static int on_libbpf(enum libbpf_print_level level, const char *format, va_list args)
