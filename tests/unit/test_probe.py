@@ -16,6 +16,7 @@ import pytest
 from conftest import Skblab
 from skblab.machine.transport import LocalTransport, Running, TransportError, host
 from skblab.probe import targets
+from skblab.probe.attached import attached
 from skblab.probe.loads import Load
 from skblab.probe.request import Request
 from skblab.testbeds import traffic
@@ -140,6 +141,43 @@ def test_it_is_undone_after_kill_9(tmp_path: Path) -> None:
     while mark.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not mark.exists()
+
+
+def pathlat(folder: Path, script: str) -> targets.Target:
+    """Return a target whose probe is this shell script."""
+    program = folder / "pathlat"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return targets.Target("here", LocalTransport(), str(program), "6.12")
+
+
+REFUSES = "echo 'libbpf: failed to load' >&2; echo 'pathlat: cannot; see' >&2; exit 2"
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_what_libbpf_says_of_a_refusal_is_told_if_asked_for(tmp_path: Path, verbose: bool) -> None:
+    heard: list[str] = []
+    target, request = pathlat(tmp_path, REFUSES), Request(verbose=verbose)
+    assert request.options() == (["--verbose"] if verbose else [])
+    with (
+        pytest.raises(UsageError, match=r"^cannot; see$"),
+        attached(target, request, lambda text: None, heard.append),
+    ):
+        raise AssertionError
+    assert heard == (["libbpf: failed to load"] if verbose else [])
+
+
+def test_what_the_probe_says_while_it_runs_is_told_when_it_comes(tmp_path: Path) -> None:
+    heard: list[str] = []
+    says = "echo ready >&2; echo 'libbpf: noise' >&2; echo 'pathlat: tracing stopped' >&2"
+    target = pathlat(tmp_path, f"{says}; sleep 0.2")
+    with attached(target, Request(), lambda text: None, heard.append) as reading:
+        deadline = time.monotonic() + 10
+        while not heard and time.monotonic() < deadline:
+            reading.look()
+        # Once.
+        reading.look()
+    assert heard == ["tracing stopped"]
 
 
 def test_the_command_says_so_in_one_line(skblab_here: Skblab) -> None:

@@ -60,7 +60,7 @@ probe = typer.Typer(
 
 # Options that mean nothing without a guest of ours, and those that change no number.
 OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "line", "patches")
-OF_SHOWING = ("hist", "as_json", "cost_")
+OF_SHOWING = ("hist", "as_json", "cost_", "verbose")
 
 LIVE_SECONDS = 1.0
 # Groups of options in the help of `layers`.
@@ -138,6 +138,14 @@ def layers(
             rich_help_panel=SOURCE,
         ),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            help="If the probe does not attach: print all that libbpf and the kernel say of it.",
+            rich_help_panel=SOURCE,
+        ),
+    ] = False,
     device: Annotated[
         str | None,
         typer.Option(
@@ -298,6 +306,7 @@ def layers(
         stop=stop,
         kprobes=kprobes,
         room=room,
+        verbose=verbose,
     )
     request_of.check(request, backend, list(scripts.BACKENDS))
     wanted = Load.parse(load)
@@ -305,7 +314,8 @@ def layers(
         raise UsageError(f"--flows {flows}: {wanted} is one connection; expected 1, or --load udp")
     sending = Traffic(wanted, packets, rate, flows) if on == targets.GUEST else None
     chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches, line=lines.line(line))
-    reporter = Reporter(quiet=as_json)
+    # What it says goes to standard error, and leaves the document alone.
+    reporter = Reporter(quiet=as_json and not verbose)
     root = labroot.ensure(reporter)
     asked = Asked(
         on=on,

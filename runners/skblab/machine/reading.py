@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +17,15 @@ from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 ATTACH_SECONDS = 120
 END_SECONDS = 60
 EXIT_USAGE = 2
+# What a loader says, behind its name.
+OWN_LINE = re.compile(r"(?:pathlat|pktsink): (.+)")
 
 
 class Reading:
-    """A probe that is attached. `lines` is called with each document's text."""
+    """A probe that is attached. `lines` is called with each document's text.
+
+    `heard`, if given, is called with each line that it says on standard error as itself.
+    """
 
     def __init__(
         self,
@@ -27,8 +33,10 @@ class Reading:
         lines: Callable[[str], None],
         name: str = "the probe",
         patience: int = 1,
+        heard: Callable[[str], None] | None = None,
     ) -> None:
         self._running = running
+        self._heard = heard
         self._lines = lines
         self._name = name
         self._patience = patience
@@ -40,6 +48,11 @@ class Reading:
         for line in self._running.take_lines():
             self._last = line
             self._lines(line)
+        if self._heard is not None:
+            for said in self._running.take_errors().splitlines():
+                # Not what libbpf says, nor that it is ready.
+                if (own := OWN_LINE.match(said)) is not None:
+                    self._heard(own[1])
         return goes_on
 
     def end(self) -> str:
@@ -59,12 +72,16 @@ class Reading:
 
 @contextlib.contextmanager
 def started(
-    transport: Transport, argv: Sequence[str], too_late: str, patience: int = 1
+    transport: Transport,
+    argv: Sequence[str],
+    too_late: str,
+    patience: int = 1,
+    others: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Running]:
     """Have a program of ours run and be ready; UsageError with its own words if it refuses.
 
     What is raised while it runs ends it. `too_late` says in words that it was not ready in time,
-    which is `patience` times the usual.
+    which is `patience` times the usual. `others` is called with each other line of a refusal.
     """
     running = transport.start(argv)
     seconds = patience * ATTACH_SECONDS
@@ -80,6 +97,9 @@ def started(
         if done.status == EXIT_USAGE:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             own = [line for line in said if line.startswith(f"{name}: ")] or said
+            for line in said:
+                if line != own[0]:
+                    others(line)
             raise UsageError(own[0].removeprefix(f"{name}: "))
         done.check(name)
     try:

@@ -16,11 +16,25 @@ EXACT_PATIENCE = 5
 
 
 @contextlib.contextmanager
-def attached(target: Target, request: Request, lines: Callable[[str], None]) -> Iterator[Reading]:
-    """Have the probe attached; UsageError with its own words if it refuses."""
+def attached(
+    target: Target,
+    request: Request,
+    lines: Callable[[str], None],
+    heard: Callable[[str], None] | None = None,
+) -> Iterator[Reading]:
+    """Have the probe attached; UsageError with its own words if it refuses.
+
+    `heard`, if given, is called with what it says meanwhile; and, as was asked for by `verbose`,
+    with what libbpf says of a refusal.
+    """
     argv = [target.program, *request.options()]
     late = f"the probe did not attach on {target.name}"
     exact = target.guest is not None and target.guest.spec.exact
     patience = EXACT_PATIENCE if exact else 1
-    with started(target.transport, argv, late, patience) as running:
-        yield Reading(running, lines, patience=patience)
+    others = heard if heard is not None and request.verbose else _unheard
+    with started(target.transport, argv, late, patience, others) as running:
+        yield Reading(running, lines, patience=patience, heard=heard)
+
+
+def _unheard(line: str) -> None:
+    del line

@@ -38,6 +38,6 @@ def attached(
     `lines` is called with each document that pathlat writes before its last; scripts write one.
     """
     if backend == BPF:
-        return pathlat.attached(target, request, lines)
+        return pathlat.attached(target, request, lines, reporter.say)
     source = request.source or "auto"
     return scripts.attached(backend, target, request.path, source, labroot, reporter)

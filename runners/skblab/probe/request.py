@@ -16,7 +16,7 @@ BPF = "bpf"
 OF_ALL = ("source", "seconds", "path")
 # The patched kernel's own histograms as a source, and what they can be asked.
 HISTOGRAMS = "histograms"
-OF_HISTOGRAMS = ("source", "seconds", "interval")
+OF_HISTOGRAMS = ("source", "seconds", "interval", "verbose")
 SOURCES = ("auto", "samples", "hooks", HISTOGRAMS)
 # As pathlat has it: some thirty years.
 MOST_SECONDS = 1_000_000_000
@@ -44,6 +44,7 @@ class Request:
     stop: bool | None = None
     kprobes: bool | None = None
     room: int | None = None
+    verbose: bool | None = None
 
     def every(self, seconds: float) -> Request:
         """Return the request with a document every so often."""
