@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,25 +36,33 @@ int tracing_open(void)
 	return fd;
 }
 
-/* What was measured is worth more than the trace: without it goes on. */
-static bool stop_tracing(int tracing)
+/* What was measured is worth more than the trace: without it goes on. The time of the packet's end
+ * is told as ftrace prints times if its clock is mono.
+ */
+static bool stop_tracing(int tracing, __u64 end_ns)
 {
 	bool stopped = write(tracing, "0", 1) == 1;
 
 	if (!stopped)
 		fail("--stop: cannot write to " TRACING_ON ": %s; tracing goes on",
 		     strerror(errno));
+	else
+		fprintf(stderr,
+			"pathlat: tracing stopped after the late packet that ended at "
+			"%llu.%06llu; Ctrl-C ends the measurement now\n",
+			end_ns / 1000000000, end_ns % 1000000000 / 1000);
 	return stopped;
 }
 
 static int on_packet(void *opaque, void *data, size_t size)
 {
 	struct late_list *list = opaque;
+	const struct late_packet *packet = data;
 
-	if (size < sizeof(struct late_packet))
+	if (size < sizeof(*packet))
 		return 0;
 	if (list->tracing >= 0) {
-		list->stopped = stop_tracing(list->tracing);
+		list->stopped = stop_tracing(list->tracing, packet->end_ns);
 		list->tracing = -1;
 	}
 	if (list->count == list->room) {
@@ -67,7 +76,7 @@ static int on_packet(void *opaque, void *data, size_t size)
 		list->packets = grown;
 		list->room = room;
 	}
-	memcpy(&list->packets[list->count++], data, sizeof(*list->packets));
+	list->packets[list->count++] = *packet;
 	return 0;
 }
 
