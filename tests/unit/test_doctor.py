@@ -40,7 +40,14 @@ class Machine:
         (folder / "cache").mkdir()
         for name in ("keyring", "msr", "kvm"):
             (folder / name).touch()
-        (folder / "events/cpu_core").mkdir(parents=True)
+        for source in ("cpu_core", "kprobe"):
+            (folder / "events" / source).mkdir(parents=True)
+        (folder / "btf").touch()
+        (folder / "kallsyms").write_text("0000 T ip_rcv\n0000 D init_net\n")
+        (folder / "filesystems").write_text("nodev\tproc\nnodev\ttracefs\n")
+        (folder / "ftrace").write_text("1\n")
+        (folder / "tracing").mkdir()
+        (folder / "tracing/tracing_on").touch()
         versions = {"qemu-system-x86": "1:10.0.2", "systemtap": "5.1-5"}
         (folder / "root/skblab").mkdir(parents=True)
         (folder / "root/skblab/versions.json").write_text(json.dumps(versions))
@@ -49,6 +56,11 @@ class Machine:
         patch.setattr(checks, "KEYRING", folder / "keyring")
         patch.setattr(checks, "MSR", folder / "msr")
         patch.setattr(checks, "EVENT_SOURCES", folder / "events")
+        patch.setattr(checks, "BTF", folder / "btf")
+        patch.setattr(checks, "KALLSYMS", folder / "kallsyms")
+        patch.setattr(checks, "FILESYSTEMS", folder / "filesystems")
+        patch.setattr(checks, "FTRACE_ENABLED", folder / "ftrace")
+        patch.setattr(checks, "TRACING", folder / "tracing")
         patch.setattr(kvm, "DEVICE", folder / "kvm")
         patch.setattr(kvm, "TRIAL_SECONDS", 0.2)
         patch.setattr(platform, "machine", lambda: "x86_64")
@@ -232,8 +244,49 @@ def test_kvm_is_tried_once_in_a_boot(machine: Machine) -> None:
 def test_no_pmu(machine: Machine) -> None:
     (machine.folder / "events/cpu_core").rmdir()
     assert line("perf hardware events")[:2] == ("limited", "no hardware PMU")
-    (machine.folder / "events").rmdir()
-    assert line("perf hardware events")[:2] == ("limited", "no hardware PMU")
+    shutil.rmtree(machine.folder / "events")
+    assert said(0)["perf hardware events"]["found"] == "no hardware PMU"
+
+
+def test_a_kernel_that_cannot_be_probed(machine: Machine) -> None:
+    where = machine.folder
+    (where / "ftrace").write_text("0\n")
+    assert line("probing this kernel") == (
+        *("limited", "kernel.ftrace_enabled is 0"),
+        "sysctl -w kernel.ftrace_enabled=1",
+    )
+    # As without ftrace, which also has that setting.
+    (where / "ftrace").unlink()
+    (where / "filesystems").write_text("nodev\tproc\n")
+    assert line("probing this kernel") == (
+        *("limited", f"no ftrace (no tracefs in {where}/filesystems)"),
+        "boot a kernel with CONFIG_FUNCTION_TRACER, CONFIG_KPROBE_EVENTS",
+    )
+    (where / "kallsyms").write_text("0000 T ip_rcv\n0000 T init_net_x\n")
+    (where / "btf").unlink()
+    status, found, mend = line("probing this kernel")
+    assert found == (
+        f"no BTF ({where}/btf is absent); no ftrace (no tracefs in {where}/filesystems); "
+        f"variables are not listed (no init_net in {where}/kallsyms)"
+    )
+    assert (status, mend.count("CONFIG_")) == ("limited", 4)
+    assert "--on guest" in said(0)["probing this kernel"]["means"]
+    (where / "kallsyms").unlink()
+    (where / "filesystems").unlink()
+    assert line("probing this kernel")[1] == found
+
+
+def test_a_kernel_that_can_be_probed_but_for_some_options(machine: Machine) -> None:
+    assert said(0)["probing this kernel"]["found"] == "BTF, ftrace, kprobes"
+    (machine.folder / "tracing/tracing_on").unlink()
+    status, found, mend = line("probing this kernel")
+    assert (status, found) == ("limited", "BTF, ftrace, kprobes")
+    assert mend == f"mount -t tracefs none {machine.folder}/tracing"
+    (machine.folder / "events/kprobe").rmdir()
+    status, found, mend = line("probing this kernel")
+    assert (status, found) == ("limited", "BTF, ftrace, no kprobes")
+    assert mend.endswith("; boot a kernel with CONFIG_KPROBE_EVENTS, if you want these")
+    assert "by fentry; --kprobes" in said(0)["probing this kernel"]["means"]
 
 
 def test_no_pcm(machine: Machine) -> None:

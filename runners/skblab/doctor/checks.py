@@ -34,6 +34,12 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 EVENT_SOURCES = Path("/sys/bus/event_source/devices")
 MSR = Path("/dev/cpu/0/msr")
 CPUINFO = Path("/proc/cpuinfo")
+# What the probe takes of a kernel: its types, its variables, and ways to attach.
+BTF = Path("/sys/kernel/btf/vmlinux")
+KALLSYMS = Path("/proc/kallsyms")
+FILESYSTEMS = Path("/proc/filesystems")
+FTRACE_ENABLED = Path("/proc/sys/kernel/ftrace_enabled")
+TRACING = Path("/sys/kernel/tracing")
 NEED_MEMORY_GIB = 4
 GIB = sizes.GIB
 
@@ -198,6 +204,69 @@ def _pcm() -> Check:
     )
 
 
+def _probing() -> Check:
+    name, means = "probing this kernel", "`probe layers` can time the packets of this machine"
+    lacking, without = _not_to_be_probed()
+    if lacking:
+        return Check(
+            name=name,
+            status="limited",
+            found="; ".join(lacking),
+            means="`probe layers` cannot time the packets of this machine; it can in a guest "
+            "(--on guest) and on another host (--on root@HOST); nothing else needs it",
+            mend="; ".join(without),
+        )
+    lacks_kprobes = not (EVENT_SOURCES / "kprobe").exists()
+    if lacks_kprobes:
+        # Whoever has fentry needs none.
+        means += " by fentry; --kprobes and the scripts of bpftrace and SystemTap cannot"
+    mounted = (TRACING / "tracing_on").exists()
+    if not mounted:
+        means += "; `--late --stop` cannot stop tracing, as tracefs is not mounted"
+    return Check(
+        name=name,
+        status="good" if mounted and not lacks_kprobes else "limited",
+        found="BTF, ftrace, " + ("no kprobes" if lacks_kprobes else "kprobes"),
+        means=means,
+        mend="; ".join(
+            how
+            for how, lacks in (
+                (f"mount -t tracefs none {TRACING}", not mounted),
+                ("boot a kernel with CONFIG_KPROBE_EVENTS, if you want these", lacks_kprobes),
+            )
+            if lacks
+        ),
+    )
+
+
+def _not_to_be_probed() -> tuple[list[str], list[str]]:
+    """Return what this kernel lacks for any probe of ours, and how to mend each."""
+    options = []
+    lacking = []
+    if not BTF.exists():
+        lacking.append(f"no BTF ({BTF} is absent)")
+        options.append("CONFIG_DEBUG_INFO_BTF")
+    if not _ends_a_line(FILESYSTEMS, "\ttracefs"):
+        lacking.append(f"no ftrace (no tracefs in {FILESYSTEMS})")
+        options += ["CONFIG_FUNCTION_TRACER", "CONFIG_KPROBE_EVENTS"]
+    # A variable of the kernel; it lists its functions without that option, too.
+    if not _ends_a_line(KALLSYMS, " init_net"):
+        lacking.append(f"variables are not listed (no init_net in {KALLSYMS})")
+        options.append("CONFIG_KALLSYMS_ALL")
+    mend = [f"boot a kernel with {', '.join(options)}"] if options else []
+    if FTRACE_ENABLED.exists() and FTRACE_ENABLED.read_text().strip() == "0":
+        lacking.append("kernel.ftrace_enabled is 0")
+        mend.append("sysctl -w kernel.ftrace_enabled=1")
+    return lacking, mend
+
+
+def _ends_a_line(file: Path, end: str) -> bool:
+    if not file.exists():
+        return False
+    with file.open() as lines:
+        return any(line.rstrip("\n").endswith(end) for line in lines)
+
+
 def _kvm() -> Check:
     verdict = kvm.verdict()
     if verdict.works:
@@ -280,6 +349,7 @@ CHECKS: dict[str, Callable[[], Check]] = {
     "lab root": _labroot,
     "QEMU": _qemu,
     "KVM": _kvm,
+    "probing this kernel": _probing,
     "perf hardware events": _perf_events,
     "Intel PCM": _pcm,
     "SystemTap": _systemtap,
