@@ -268,6 +268,20 @@ def test_a_task_is_known_by_its_process_id() -> None:
     assert ("hog", None) in doings([deed(2_000, "irq_end", "hog")])
 
 
+@pytest.mark.parametrize(
+    ("doer", "words"),
+    [
+        (Doer("swapper/3", 0), "idle"),
+        (Doer("swapper/3"), "idle"),
+        (Doer("swapper/3", 9), "swapper/3"),
+        (Doer("hog", 9), "hog"),
+        (Doer("irq 1"), "irq 1"),
+    ],
+)
+def test_an_idle_task_is_called_idle(doer: Doer, words: str) -> None:
+    assert doer.words == words
+
+
 def test_late_packets_in_a_table() -> None:
     late = {
         "threshold_ns": 250_000,
@@ -284,12 +298,48 @@ def test_late_packets_in_a_table() -> None:
     assert table.title == "Late packets (250 µs or more, 2 in a row)"
     assert table.row_count == 1
     assert table.caption == (
-        "9 late in 1 runs: 1 recorded, 5 not, for there were enough, 2 not, for want of room, "
-        "1 before a run was long enough"
+        "9 late, 1 run of 2 or more in a row: 1 recorded, 5 not recorded (beyond 100 a second), "
+        "2 not recorded (no room), 1 before a run was long enough"
     )
+    assert "end, s" not in [column.header for column in table.columns]
     late |= {"packets_late": 1, "limited": 0, "lost": 0, "tracing_stopped": True}
     table = late_packets.table(parse(LateDocument, json.dumps(late), "it"))
-    assert table.caption == "1 late in 1 runs: 1 recorded, tracing stopped at the first"
+    assert table.caption == (
+        "1 late, 1 run of 2 or more in a row: 1 recorded, tracing stopped at the first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("most", "rate", "beyond"),
+    [
+        (None, None, "beyond 100 a second"),
+        (2, None, "beyond 2 in all or 100 a second"),
+        (2, 0, "beyond 2 in all"),
+        (3, 7, "beyond 7 a second"),
+    ],
+)
+def test_which_limit_kept_late_packets_from_being_recorded(
+    most: int | None, rate: int | None, beyond: str
+) -> None:
+    late = late_document(late_packet(), late_packet()).model_copy(update={"limited": 4000})
+    caption = late_packets.table(late, most=most, rate=rate).caption
+    assert isinstance(caption, str)
+    assert f": 2 recorded, 4 000 not recorded ({beyond}), " in caption
+
+
+def test_the_usual_limits_are_those_of_pathlat() -> None:
+    loader = (Path(__file__).parents[2] / "probes/bpf/pathlat.c").read_text()
+    assert f"late_max ?: {late_packets.MOST_RECORDED};" in loader
+    assert f"a->late_rate : {late_packets.RATE};" in loader
+
+
+def test_where_tracing_was_stopped_each_packet_has_the_time_of_its_end_as_ftrace_prints_it() -> (
+    None
+):
+    late = late_document(late_packet(end_ns=4_567_012_345_999))
+    table = late_packets.table(late.model_copy(update={"tracing_stopped": True}))
+    assert table.columns[-1].header == "end, s"
+    assert list(table.columns[-1].cells) == ["4567.012345"]
 
 
 def late_document(*packets: dict[str, Any]) -> LateDocument:
@@ -306,8 +356,9 @@ def test_what_made_all_late_packets_late_is_said_first() -> None:
     late = late_document(*[hog] * 1200, *[reader] * 300, *[sender] * 20, early)
     assert late_packets.sentences(late, {5: "sender"}) == [
         "1 520 of 1 521 recorded packets were late in wake, 1 in an earlier path.",
-        "What their CPU ran longest meanwhile: hog (PID 9) for 1 200, t (PID 7, reader) for 300, "
-        "t (PID 5, sender) for 20, what is not known for 1.",
+        "What their CPU ran longest meanwhile: hog (PID 9) for 1 200 packets, "
+        "t (PID 7, reader) for 300 packets, t (PID 5, sender) for 20 packets, "
+        "what is not known for 1 packet.",
     ]
     table = late_packets.table(late)
     assert (table.title, table.row_count) == ("The 20 slowest (250 µs or more)", 20)
@@ -327,3 +378,11 @@ def test_what_made_packets_late_is_said_path_by_path_and_not_at_all_without_any(
     assert "idle for 2" in ran
     assert late_packets.sentences(late_document()) == []
     assert len(late_packets.sentences(late_document(late_packet(cpu_did=[])))) == 1
+    assert late_packets.sentences(late_document(late_packet())) == [
+        "The one recorded packet was late in wake.",
+        "What its CPU ran longest meanwhile: hog (PID 9).",
+    ]
+    two = [late_packet(times={f"l{n}": 50_000}) for n in range(2)]
+    assert late_packets.sentences(late_document(*two))[0].startswith(
+        "1 of 2 recorded packets was late in "
+    )

@@ -333,11 +333,21 @@ class Deed(ToolDocument):
         return self.comm if self.kind == "task" else f"{self.kind} {self.name or self.id}"
 
 
+# Of the task of a CPU that has nothing to do.
+IDLE_PID = 0
+
+
 class Doer(NamedTuple):
     """What a CPU was at: a task with its process id, if that is known, a softirq, an interrupt."""
 
     name: str
     pid: int | None = None
+
+    @property
+    def words(self) -> str:
+        """Its name, or `idle` for an idle task, which the kernel calls swapper and its CPU."""
+        idle = self.pid == IDLE_PID or (self.pid is None and self.name.startswith("swapper/"))
+        return "idle" if idle else self.name
 
 
 class LatePacket(ToolDocument):
@@ -426,6 +436,7 @@ class LateDocument(ToolDocument):
 
     `limited` were not recorded because there were enough, in all or in that second, `lost` for want
     of room.
+    `runs`: so often there were `in_a_row` of them one after the other on a CPU.
     `tracing_stopped`: asked for, and done when the first was read.
     """
 

@@ -29,7 +29,7 @@ from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab.probe import cost, scripts, study, targets
 from skblab.probe import request as request_of
-from skblab.probe.layers import Asked, Document
+from skblab.probe.layers import Asked, Timed
 from skblab.probe.loads import Load, Traffic
 from skblab.probe.request import Request
 from skblab.probe.verify import counts, medians
@@ -49,7 +49,6 @@ from skblab_analysis.layers import series, tables, trial_view
 from skblab_analysis.load import load
 from skblab_analysis.report import study as study_table
 from skblab_analysis.report import terminal
-from skblab_analysis.runfolder import RunFolder
 
 probe = typer.Typer(
     help="Time packets layer by layer, on this machine or another.\n\n"
@@ -333,7 +332,7 @@ def layers(
     if as_json:
         typer.echo(timed.text.strip())
     else:
-        _show(timed.folder, timed.document, hist, timed.roles)
+        _show(timed, request, hist)
     if cost_:
         # Last: it may take minutes, and the results are there already.
         probed = cost.probe_of(timed.document, kprobes)
@@ -560,8 +559,9 @@ def _tables(text: str) -> list[Table]:
     return tables.of_series(series.from_document(0, "ns", document), document)
 
 
-def _show(folder: RunFolder, document: Document, hist: bool, roles: Mapping[int, str]) -> None:
+def _show(timed: Timed, request: Request, hist: bool) -> None:
     console = printer()
+    folder, document = timed.folder, timed.document
     pathlat = document if isinstance(document, PathlatDocument) else None
     run = load(folder.path)
     for table in (*trial_view.tables(run, pathlat), *terminal.complaint_tables(run)):
@@ -569,7 +569,7 @@ def _show(folder: RunFolder, document: Document, hist: bool, roles: Mapping[int,
         console.print()
     if isinstance(document, PathlatDocument):
         found = series.from_document(0, "ns", document)
-        _show_pathlat(console, document, roles)
+        _show_pathlat(console, document, timed.roles, request)
     else:
         found = [
             series_of for script in document.scripts for series_of in script_series(0, "ns", script)
@@ -582,13 +582,16 @@ def _show(folder: RunFolder, document: Document, hist: bool, roles: Mapping[int,
     console.print(f"Results: {folder.path}", soft_wrap=True)
 
 
-def _show_pathlat(console: Console, document: PathlatDocument, roles: Mapping[int, str]) -> None:
+def _show_pathlat(
+    console: Console, document: PathlatDocument, roles: Mapping[int, str], request: Request
+) -> None:
     if document.groups_others:
         console.print(f"{number(document.groups_others)} packets are in none of the groups.")
     if document.late is not None:
         for line in late_packets.sentences(document.late, roles):
             console.print(escape(line))
-        console.print(late_packets.table(document.late, roles))
+        limits = {"most": request.late_max, "rate": request.late_rate}
+        console.print(late_packets.table(document.late, roles, **limits))
         console.print()
     if not any(path.ended for path in document.paths):
         console.print(f"No packet came to its end{_unwanted(document)}.")
