@@ -11,7 +11,7 @@ import synthetic_run
 from skblab_analysis.formats.run import Command, Plan
 from skblab_analysis.rfc2544.rows import Benchmarked, Figure
 from skblab_analysis.runfolder import RunFolder
-from skblab_analysis.throughput.rows import Found, Judgement, Load, Search
+from skblab_analysis.throughput.rows import Found, Judgement, Limit, Load, Search
 from skblab_analysis.trials.rows import Part
 
 TRAFFIC = "IPv4, 64 bytes, 1 flow"
@@ -41,7 +41,9 @@ def load(rate: float, lost: int = 0) -> Load:
     )
 
 
-def found(goal: str, rate: float | None, judgement: Judgement | None = "device") -> Found:
+def found(
+    goal: str, rate: float | None, judgement: Judgement | None = "device", limit: Limit = "device"
+) -> Found:
     loss_ratio, exceed_ratio, _ = GOALS[goal]
     return Found(
         goal=goal,
@@ -52,7 +54,7 @@ def found(goal: str, rate: float | None, judgement: Judgement | None = "device")
         upper=2.0 if rate is None else rate * 1.009,
         throughput=rate,
         trials=10,
-        limit="none" if judgement is None else "device",
+        limit="none" if judgement is None else limit,
         outcome="no good load" if rate is None else "regular",
         reached=rate is not None,
         judgement=judgement,
@@ -67,6 +69,7 @@ def search(
     part: Part = "whole",
     traffic: str = TRAFFIC,
     judgement: Judgement = "device",
+    limit: Limit = "device",
 ) -> Search:
     most = 2.0 if rate is None else rate
     return Search(
@@ -80,6 +83,7 @@ def search(
                 goal,
                 None if rate is None else rate * more,
                 None if part == "tester" else judgement,
+                limit,
             )
             for goal, (_, _, more) in GOALS.items()
         ),

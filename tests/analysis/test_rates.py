@@ -142,9 +142,27 @@ def test_blocks_that_agree_have_the_width_of_the_search_for_an_interval(tmp_path
         assert not re.search(r"±0(\.0+)?\b", shown)
 
 
-def test_limits_that_are_not_the_devices_are_said(tmp_path: Path) -> None:
+def test_older_runs_blame_no_tester_that_was_not_measured_alone(tmp_path: Path) -> None:
     made = [
         searches.search("baseline", 0, 1000.0, judgement="tester"),
+        searches.search("other", 0, 900.0, judgement="tester", limit="generator"),
+    ]
+    path = searches.finished_run(tmp_path / "without", made)
+    [summary] = throughput_summary.of(load(path))
+    assert [rate.judgement for rate in summary.main.rates] == ["not known", "tester"]
+    assert (
+        "IPv4, 64 bytes, 1 flow: with 1 of 2 settings it is not known whether the router or the "
+        "tester limited the rate."
+    ) in said(path)
+    assert "not known" in text(*of_run(path))
+    tester = searches.search("tester", 0, 1005.0, part="tester")
+    [summary] = throughput_summary.of(load(searches.finished_run(tmp_path, [tester, *made])))
+    assert [rate.judgement for rate in summary.main.rates] == ["tester", "tester"]
+
+
+def test_limits_that_are_not_the_devices_are_said(tmp_path: Path) -> None:
+    made = [
+        searches.search("baseline", 0, 1000.0, judgement="tester", limit="generator"),
         searches.search("none", 0, None, judgement="no good load"),
     ]
     found = said(searches.finished_run(tmp_path, made))

@@ -148,6 +148,7 @@ def test_a_tester_at_its_limit_is_not_the_device(
         (1e5, 1.1e5, "generator", 1e6, "tester"),
         (9.8e5, 9.9e5, "device", 1e6, "tester"),
         (9.7e5, 9.8e5, "device", 1e6, "device"),
+        # The tester alone had no good load.
         (1e5, 1.1e5, "device", None, "tester"),
         (None, 1e3, "device", 1e6, "no good load"),
         (None, 1e3, "generator", 1e6, "tester"),
@@ -160,6 +161,23 @@ def test_a_judgement(
     lower: float | None, upper: float | None, limit: Limit, ceiling: float | None, judgement: str
 ) -> None:
     assert limits.judge(lower, upper, limit, ceiling) == judgement
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "limit", "judgement"),
+    [
+        (1e5, 1.1e5, "device", "not known"),
+        (1e5, 1.1e5, "generator", "tester"),
+        (1e5, 1.1e5, "sink", "tester"),
+        (None, 1e3, "generator", "tester"),
+        (None, 1e3, "device", "no good load"),
+        (1e6, None, "none", "maximum load"),
+    ],
+)
+def test_a_tester_that_was_not_measured_alone_is_blamed_only_for_what_was_seen(
+    lower: float | None, upper: float | None, limit: Limit, judgement: str
+) -> None:
+    assert limits.judge(lower, upper, limit, None, alone=False) == judgement
 
 
 def test_near_the_ceiling_is_the_tester() -> None:

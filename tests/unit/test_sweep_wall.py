@@ -256,6 +256,22 @@ def test_near_the_ceiling_the_tester_is_the_limit(
     assert judged == {BASELINE: "tester", AGAIN: "tester", "strict": "device"}
 
 
+@pytest.mark.parametrize(("shared", "judgement"), [(False, "not known"), (True, "tester")])
+def test_a_tester_without_a_loop_is_blamed_only_for_what_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, judgement: str
+) -> None:
+    class NoLoop(Guest):
+        def offer(self, sending: Sending) -> Offered:
+            if sending.tester:
+                raise SkblabError("the tester has no loop")
+            return super().offer(sending)
+
+    run = Sweep.begin(tmp_path, experiment(), NoLoop(shared=shared)).run(monkeypatch)
+    assert {row.judgement for row in run.rows(FoundRow)} == {judgement}
+    [summary] = throughput_summary.of(run)
+    assert {rate.judgement for rate in summary.main.rates} == {judgement}
+
+
 def test_a_setting_that_was_not_there_to_the_end_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ LIMITS: dict[Judgement | None, str] = {
     "tester": "tester",
     "maximum load": "not met",
     "no good load": "no load",
+    "not known": "not known",
     None: "",
 }
 

@@ -17,7 +17,7 @@ from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow, older_head
 # Of a trial: who lost packets, or did not send them.
 Limit = Literal["none", "generator", "device", "sink"]
 # Of a search: what its result is the result of.
-Judgement = Literal["device", "tester", "maximum load", "no good load"]
+Judgement = Literal["device", "tester", "maximum load", "no good load", "not known"]
 Outcome = Literal["regular", "good at the maximum load", "no good load"]
 # What a trial was for.
 Purpose = Literal["search", "confirmation", "rfc2544"]
@@ -100,8 +100,9 @@ class Found(Row):
         Judgement | None,
         Column(
             NO_UNIT,
-            "What it is the result of: `device`, `tester`, `maximum load`, `no good load`; null of "
-            "the tester itself.",
+            "What it is the result of: `device`, `tester`, `maximum load`, `no good load`, or `not "
+            "known`: packets were lost, and the tester was not measured alone; null of the tester "
+            "itself.",
         ),
     ] = None
     confirmed: Annotated[
@@ -118,6 +119,19 @@ class Found(Row):
         if self.confirmed is not None and self.confirm_seconds is None:
             raise ValueError("confirmed, in how many seconds is not said")
         return self
+
+
+def judge_unmeasured(lower: float | None, upper: float | None, limit: Limit) -> Judgement:
+    """Return what a search's result is the result of, if the tester was not measured alone.
+
+    Only what the tester is seen not to do is the tester's: send at its rate, count what arrives.
+    Packets that are lost before the sink may be lost by either.
+    """
+    if limit in ("generator", "sink"):
+        return "tester"
+    if lower is None:
+        return "no good load"
+    return "maximum load" if upper is None else "not known"
 
 
 class LoadRow(Load, OfRow):

@@ -12,7 +12,7 @@ differs is not known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
@@ -30,6 +30,7 @@ from skblab_analysis.load import Run
 from skblab_analysis.throughput.rows import (
     FoundRow,
     Judgement,
+    judge_unmeasured,
 )
 
 
@@ -145,12 +146,14 @@ def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
     names = list(dict.fromkeys(result.setting for result in wholes))
     names.sort(key=lambda name: name != baseline)
     width = results[0].width
-    rates = tuple(
-        _rate(name, [result for result in wholes if result.setting == name], width)
-        for name in names
-    )
     testers = [result for result in results if result.part == "tester"]
     boots = dict.fromkeys(result.boot_knobs for result in testers)
+    alone = {(result.block, result.boot_knobs) for result in testers}
+    judged = [_judged(result, alone) for result in wholes]
+    rates = tuple(
+        _rate(name, [result for result in judged if result.setting == name], width)
+        for name in names
+    )
     first = results[0]
     changes = []
     if names[0] == baseline:
@@ -176,6 +179,17 @@ def _goal(results: Sequence[FoundRow], baseline: str | None) -> GoalSummary:
             for knobs in boots
         ),
     )
+
+
+def _judged(result: FoundRow, alone: Collection[tuple[int, str]]) -> FoundRow:
+    """Return a result that does not blame a tester which nobody measured, as older versions did.
+
+    `alone` has the boots in which the tester was measured alone.
+    """
+    if result.judgement != "tester" or (result.block, result.boot_knobs) in alone:
+        return result
+    judgement = judge_unmeasured(result.lower, result.upper, result.limit)
+    return result.model_copy(update={"judgement": judgement})
 
 
 def _rate(setting: str, results: Sequence[FoundRow], width: float) -> Rate:

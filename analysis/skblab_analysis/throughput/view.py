@@ -195,6 +195,12 @@ def unseen(run: Run) -> list[str]:
                 f"{summary.traffic}: the tester was the bottleneck with {len(limited)} of "
                 f"{len(goal.rates)} settings. The router may forward more than these rates."
             )
+        unknown = [rate for rate in goal.rates if rate.judgement == "not known" and not rate.none]
+        if unknown:
+            said.append(
+                f"{summary.traffic}: with {len(unknown)} of {len(goal.rates)} settings it is not "
+                "known whether the router or the tester limited the rate."
+            )
         single = [rate.setting for rate in goal.rates if len(rate.blocks) == 1 and not rate.none]
         if single:
             said.append(

@@ -2,7 +2,8 @@
 """Who was the limit: generator, device or sink, of one trial and of a search's result.
 
 The tester itself is searched first, from generator to sink with nothing in between. What it reaches
-is the ceiling: a device that comes near it was not measured, the tester was.
+is the ceiling: a device that comes near it was not measured, the tester was. A tester that cannot
+be searched, as on hosts without a loop, has no ceiling: who lost packets is then not known.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from skblab_analysis.throughput.rows import Judgement, Limit
+from skblab_analysis.throughput.rows import Judgement, Limit, judge_unmeasured
 
 # How near the ceiling a result may come. Twice the usual width, for the two searches, and as much
 # again for a tester that has less left for a device's traffic than for a bare link's.
@@ -70,12 +71,17 @@ def judge(
     limit: Limit,
     ceiling: float | None,
     margin: float = MARGIN,
+    *,
+    alone: bool = True,
 ) -> Judgement:
     """Return what a search's result is the result of.
 
     `lower` and `upper` are the bounds found, `limit` is who was the limit at the upper one and
-    `ceiling` the tester's own lower bound for the same goal, None where it has none.
+    `ceiling` the tester's own lower bound for the same goal, None where no load was good. `alone`:
+    whether the tester was measured alone at all.
     """
+    if not alone:
+        return judge_unmeasured(lower, upper, limit)
     if ceiling is None or limit in ("generator", "sink"):
         return "tester"
     if lower is None:

@@ -101,7 +101,8 @@ class _Searching:
         asked = self.attempt.asked.get(Rfc2544)
         if asked is None or (rate := found["strict"].lower) is None:
             return
-        ceiling = self._ceiling(goals.STRICT.name)
+        tester = self._tester(goals.STRICT.name)
+        ceiling = None if tester is None else tester.lower
         most = max(rate, _most(measurer.trials) if ceiling is None else ceiling)
         alone = ceiling is not None and ceiling >= rate
         yield from Tests(
@@ -175,8 +176,13 @@ class _Searching:
             return made
         # Four times the width, as MARGIN is of the usual one.
         margin = max(MARGIN, 4 * result.goal.width)
-        ceiling = self._ceiling(result.goal.name)
-        judgement = limits.judge(result.lower, result.upper, result.limit, ceiling, margin)
+        tester = self._tester(result.goal.name)
+        judgement = limits.judge(
+            *(result.lower, result.upper, result.limit),
+            None if tester is None else tester.lower,
+            margin,
+            alone=tester is not None,
+        )
         more: dict[str, object] = {"judgement": judgement}
         if confirmed is not None and result.goal.name == goals.STRICT.name:
             more |= {
@@ -185,13 +191,16 @@ class _Searching:
             }
         return made.model_copy(update=more)
 
-    def _ceiling(self, goal: str) -> float | None:
-        """Return what the tester reached in this boot: also one that another guest had begun."""
+    def _tester(self, goal: str) -> FoundRow | None:
+        """Return what was found of the tester alone in this boot; None if it was not measured.
+
+        Also in a boot that another guest had begun.
+        """
         key = self.attempt.key
         ours = ("tester", goal, key.block, key.boot_knobs, key.traffic)
         for row in self.attempt.folder.again(FoundRow):
             if (row.part, row.goal, row.block, row.boot_knobs, row.traffic) == ours:
-                return row.lower
+                return row
         return None
 
 
