@@ -114,7 +114,15 @@ def test_a_single_block_tells_no_difference(tmp_path: Path) -> None:
     # Nothing is known, and nothing is said of it.
     assert not any("significant" in sentence for sentence in found)
     assert not any("with itself" in sentence for sentence in found)
-    assert "(+10.0 %)" in text(*of_run(path)).replace(words.FIXED_SPACE, " ")
+    table = text(*of_run(path)).replace(words.FIXED_SPACE, " ")
+    assert "(+10.0 %)" in table
+    assert "A difference in brackets: significance not known." in table
+    # There is no interval, and no column for any.
+    assert "95 %" not in table
+    page = page_checks.check(build_report(path, fake_gnuplot))
+    assert "95 %" not in page.text
+    assert "One block has no intervals." in page.text
+    assert "Intervals are Student’s" not in page.text
 
 
 def test_that_no_setting_is_better_is_said_of_several_blocks(tmp_path: Path) -> None:
@@ -193,7 +201,7 @@ def test_a_setting_without_a_good_load_in_some_block_is_called_no_better(tmp_pat
     assert not any("NAPI threads +" in sentence for sentence in found)
     table = text(*of_run(path)).replace(words.FIXED_SPACE, " ")
     [row, *_] = [line for line in table.splitlines() if line.strip().startswith("NAPI threads")]
-    assert "in brackets: not significant, or not known" in table
+    assert "A difference in brackets: not significant or significance not known." in table
     assert "(+5.0 %)" in row and "3 of 4" in row and "no load" in row
     [summary] = throughput_summary.of(load(path))
     shown = picture(summary)

@@ -21,6 +21,14 @@ def difference_text(difference: Difference) -> str:
     return text if difference.significant else f"({text})"
 
 
+def brackets(differences: Iterable[Difference | None]) -> Iterator[str]:
+    """Say what brackets around a table's differences mean, if there are any."""
+    found = {difference.significant for difference in differences if difference is not None}
+    told = {False: "not significant", None: "significance not known"}
+    if said := " or ".join(words for key, words in told.items() if key in found):
+        yield f"A difference in brackets: {said}."
+
+
 def half_text(difference: Difference) -> str:
     """Return half of its interval, or its ends if these are not as far; nothing of one block."""
     if difference.ends is None:

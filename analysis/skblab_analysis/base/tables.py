@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from rich import box
 from rich.markup import escape
@@ -11,6 +11,8 @@ from rich.table import Table
 
 # Said of a setting that changes nothing.
 IDENTICAL = "identical to the baseline"
+# A column of halves of intervals. Of one block none is known, and the column is left out.
+INTERVAL = "95 %"
 
 
 def titled(title: str) -> Table:
@@ -25,6 +27,18 @@ def titled(title: str) -> Table:
         show_edge=False,
         caption_justify="left",
     )
+
+
+def known_columns(
+    names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return columns and rows without the intervals that no row has."""
+    kept = [
+        place
+        for place, name in enumerate(names)
+        if name != INTERVAL or any(row[place] for row in rows)
+    ]
+    return [names[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
 
 
 def named(setting: str, identical: Collection[str]) -> str:

@@ -16,13 +16,14 @@ from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
 from skblab_analysis.base.differences import (
     alarms_text,
+    brackets,
     change_text,
     difference_text,
     half_text,
     not_significant,
 )
 from skblab_analysis.base.offered import KEPT, behind
-from skblab_analysis.base.tables import named, titled
+from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
     ABSENT,
     FIXED_SPACE,
@@ -46,18 +47,16 @@ def tables(summary: CpuSummary, identical: Collection[str] = ()) -> list[Table]:
     """Return CPU time of a packet by setting at one rate."""
     table = titled(f"CPU time (ns per packet, {at_rate(summary)})")
     table.add_column("setting", overflow="fold")
-    for name in (*SHOWN, "differs", "95 %"):
+    names, figures = known_columns(
+        (*SHOWN, "differs", INTERVAL),
+        [(*_times(usage), *_differs(usage, summary)) for usage in summary.usages],
+    )
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("CPUs busy", justify="right")
-    for usage in summary.usages:
-        table.add_row(
-            named(usage.setting, identical),
-            *_times(usage),
-            *_differs(usage, summary),
-            _by_cpu(usage),
-        )
-    if any(change.difference.significant is not True for change in summary.changes):
-        table.caption = "in brackets: not significant"
+    for usage, cells in zip(summary.usages, figures, strict=True):
+        table.add_row(named(usage.setting, identical), *cells, _by_cpu(usage))
+    table.caption = "\n".join(brackets(change.difference for change in summary.changes)) or None
     return [table]
 
 
@@ -67,25 +66,29 @@ class Shown:
 
     suffix: str
     title: str
+    columns: list[str]
     rows: tuple[Cells, ...]
 
 
 def _section(summary: CpuSummary, place: int) -> Section:
-    rows = tuple(
-        Cells(
-            name=usage.setting,
-            figures=(
+    columns, figures = known_columns(
+        ("differs", INTERVAL, *SHOWN, "CPUs busy", "blocks", "rate"),
+        [
+            (
                 *_differs(usage, summary),
                 *_times(usage, NARROW_SPACE),
                 _by_cpu(usage),
                 str(len(usage.trials)),
                 "not kept" if behind(usage.trials) else "kept",
-            ),
-            strong=usage.setting == summary.baseline,
-        )
-        for usage in summary.usages
+            )
+            for usage in summary.usages
+        ],
     )
-    return Section("cpu/section.html.j2", Shown(suffix(place), at_rate(summary), rows))
+    rows = tuple(
+        Cells(name=usage.setting, figures=cells, strong=usage.setting == summary.baseline)
+        for usage, cells in zip(summary.usages, figures, strict=True)
+    )
+    return Section("cpu/section.html.j2", Shown(suffix(place), at_rate(summary), columns, rows))
 
 
 def _times(usage: Usage, space: str = " ") -> tuple[str, ...]:

@@ -33,11 +33,6 @@ class DelayCells:
     half: str
     rate: str
 
-    @property
-    def doubtful(self) -> bool:
-        """Whether the difference is not significant."""
-        return self.difference.startswith("(")
-
 
 @dataclass(frozen=True)
 class LateCells:

@@ -16,10 +16,10 @@ from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN, Difference
 from skblab_analysis.base.certainty import Change as SettingChange
 from skblab_analysis.base.comparison import Comparison, Unit, Wording
-from skblab_analysis.base.differences import alarms_text, change_text, not_significant
+from skblab_analysis.base.differences import alarms_text, brackets, change_text, not_significant
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
-from skblab_analysis.base.tables import named, titled
+from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import NARROW_SPACE, at_rate, joined, quantity, share, spaced
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.latency.cells import QUANTILES, figure_row, late_rows, rows, scale_of
@@ -39,19 +39,24 @@ def tables(summary: LatencySummary, identical: Collection[str] = ()) -> list[Tab
     scaled = scale_of(summary)
     table = titled(f"Latency ({scaled.name}, {at_rate(summary)})")
     table.add_column("setting", overflow="fold")
-    names = [name for name in QUANTILES if name != "p99.99"]
-    for name in ("lost", *names, "max", "p99 differs", "95 %"):
-        table.add_column(name, justify="right", no_wrap=True)
+    times = [name for name in QUANTILES if name != "p99.99"]
     made = rows(summary)
-    for place, row in enumerate(made):
-        figures = [*row.times[: len(names)], row.times[-1]]
+    names, figures = known_columns(
+        ("lost", *times, "max", "p99 differs", INTERVAL),
+        [
+            (row.lost, *row.times[: len(times)], row.times[-1], row.difference, row.half)
+            for row in made
+        ],
+    )
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for place, (row, cells) in enumerate(zip(made, figures, strict=True)):
         table.add_row(
             named(row.setting, identical),
-            *(row.lost, *figures, row.difference, row.half),
+            *cells,
             end_section=place == len(summary.delays) - 1,
         )
-    if any(row.doubtful for row in made):
-        table.caption = "in brackets: not significant"
+    table.caption = "\n".join(brackets(change.compared for change in summary.changes)) or None
     return [table, _late_packets_table(summary, identical)]
 
 
@@ -83,6 +88,7 @@ class Shown:
     title: str
     unit: str
     quantiles: list[str]
+    columns: list[str]
     rows: tuple[Cells, ...]
     late: tuple[Cells, ...]
     in_a_row: int
@@ -91,18 +97,20 @@ class Shown:
 
 def _section(summary: LatencySummary, place: int) -> Section:
     scaled = scale_of(summary)
+    made = rows(summary, NARROW_SPACE)
+    columns, figures = known_columns(
+        ("p99 differs", INTERVAL, *QUANTILES, "max", "lost", "blocks", "rate"),
+        [(row.difference, row.half, *row.times, row.lost, row.blocks, row.rate) for row in made],
+    )
     shown = Shown(
         suffix=suffix(place),
         title=at_rate(summary),
         unit=scaled.name,
         quantiles=list(QUANTILES),
+        columns=columns,
         rows=tuple(
-            Cells(
-                name=row.setting,
-                figures=(row.difference, row.half, *row.times, row.lost, row.blocks, row.rate),
-                strong=row.setting == summary.baseline,
-            )
-            for row in rows(summary, NARROW_SPACE)
+            Cells(name=row.setting, figures=cells, strong=row.setting == summary.baseline)
+            for row, cells in zip(made, figures, strict=True)
         ),
         late=tuple(
             Cells(

@@ -34,11 +34,6 @@ class RateCells:
     limit: str
 
     @property
-    def doubtful(self) -> bool:
-        """Whether the difference is not significant."""
-        return self.difference.startswith("(")
-
-    @property
     def in_blocks(self) -> str:
         """In how many blocks a load was good, if not in all."""
         return f"in {self.blocks} blocks" if " of " in self.blocks else ""

@@ -14,8 +14,8 @@ from rich.table import Table
 from skblab_analysis.base import told
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.comparison import Comparison, Wording
-from skblab_analysis.base.differences import alarms_text, change_text, not_significant
-from skblab_analysis.base.tables import named, titled
+from skblab_analysis.base.differences import alarms_text, brackets, change_text, not_significant
+from skblab_analysis.base.tables import INTERVAL, known_columns, named, titled
 from skblab_analysis.base.words import (
     NARROW_SPACE,
     joined,
@@ -50,20 +50,24 @@ def _tables(run: Run) -> list[Table]:
 def _rate_table(summary: ThroughputSummary, goal: GoalSummary, identical: Collection[str]) -> Table:
     table = titled(f"Throughput, {goal.goal} (packets/s, {summary.traffic})")
     table.add_column("setting", overflow="fold")
-    for name in ("packets/s", "95 %", "difference", "95 %", "blocks", "limit"):
-        table.add_column(name, justify="right", no_wrap=True)
     made = rows(goal)
-    for place, row in enumerate(made):
+    names, figures = known_columns(
+        ("packets/s", INTERVAL, "difference", INTERVAL, "blocks", "limit"),
+        [
+            (row.rate, row.half, row.difference, row.difference_half, row.blocks, row.limit)
+            for row in made
+        ],
+    )
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for place, (row, cells) in enumerate(zip(made, figures, strict=True)):
         table.add_row(
             named(row.setting, identical),
-            *(row.rate, row.half, row.difference, row.difference_half, row.blocks, row.limit),
+            *cells,
             end_section=place == len(goal.rates) - 1,
         )
-    table.caption = f"good: {goal_words(goal)}"
-    if any(row.doubtful for row in made):
-        table.caption += "; in brackets: not significant"
-    if any(change.difference.significant is None for change in goal.changes):
-        table.caption += ", or not known"
+    said = brackets(change.difference for change in goal.changes)
+    table.caption = "\n".join([f"{goal.goal}: {goal_words(goal)}.", *said])
     return table
 
 
@@ -73,6 +77,7 @@ class RatesOfGoal:
 
     name: str
     words: str
+    columns: list[str]
     rows: tuple[Cells, ...]
 
 
@@ -84,36 +89,48 @@ class Shown:
     summary: ThroughputSummary
     goals: tuple[RatesOfGoal, ...]
 
+    @property
+    def intervals(self) -> bool:
+        """Whether any interval is known."""
+        return any(INTERVAL in goal.columns for goal in self.goals)
+
 
 def _section(summary: ThroughputSummary, place: int) -> Section:
-    goals = tuple(
-        RatesOfGoal(
-            name=goal.goal,
-            words=goal_words(goal),
-            rows=tuple(
-                Cells(
-                    name=row.setting,
-                    figures=(
-                        *(row.difference, row.difference_half, row.rate, row.half),
-                        *(row.blocks, row.limit),
-                    ),
-                    strong=row.setting == goal.baseline,
-                )
-                for row in rows(goal, NARROW_SPACE)
-            ),
-        )
-        for goal in summary.goals
-    )
+    goals = tuple(_rates(goal) for goal in summary.goals)
     shown = Shown(suffix(place), summary, goals)
     return Section("throughput/section.html.j2", shown, (picture(summary, suffix(place)),))
 
 
+def _rates(goal: GoalSummary) -> RatesOfGoal:
+    made = rows(goal, NARROW_SPACE)
+    columns, figures = known_columns(
+        ("difference", INTERVAL, "rate", INTERVAL, "blocks", "limit"),
+        [
+            (row.difference, row.difference_half, row.rate, row.half, row.blocks, row.limit)
+            for row in made
+        ],
+    )
+    return RatesOfGoal(
+        name=goal.goal,
+        words=goal_words(goal),
+        columns=columns,
+        rows=tuple(
+            Cells(name=row.setting, figures=cells, strong=row.setting == goal.baseline)
+            for row, cells in zip(made, figures, strict=True)
+        ),
+    )
+
+
 def goal_words(goal: GoalSummary) -> str:
-    """Return what a goal is good for, in words."""
-    lost = "nothing" if not goal.loss_ratio else f"{small_share(goal.loss_ratio)} at most"
+    """Return when a load is good by a goal, in words."""
+    return f"a load is good if {_good(goal)}"
+
+
+def _good(goal: GoalSummary) -> str:
+    lost = "nothing" if not goal.loss_ratio else f"at most {small_share(goal.loss_ratio)}"
     if not goal.exceed_ratio:
         return f"every trial lost {lost}"
-    return f"{share(1 - goal.exceed_ratio, 0)} of all trials or more lost {lost}"
+    return f"at least {share(1 - goal.exceed_ratio, 0)} of its trials lost {lost}"
 
 
 def headline(run: Run) -> str | None:
@@ -218,7 +235,7 @@ def _of_traffic(run: Run, summary: ThroughputSummary) -> Iterable[str]:
     goal = summary.main
     known = [rate for rate in goal.rates if rate.interval is not None]
     if not known:
-        yield f"{summary.traffic}: no setting has a load at which {goal_words(goal)}."
+        yield f"{summary.traffic}: no setting has a load at which {_good(goal)}."
         return
     first = known[0].setting
     rates = [
