@@ -53,6 +53,11 @@ class Run:
     series: tuple[Series, ...]
     journal: tuple[Event, ...]
 
+    @property
+    def booted(self) -> bool:
+        """Whether each block had fresh boots: hosts are not booted."""
+        return self.document.plan.parameters.get("testbed") != "hosts"
+
     def rows(self, model: type[Model]) -> tuple[Model, ...]:
         """Return the rows of the table that has this model; those of histograms are in `series`."""
         return cast(tuple[Model, ...], self.tables[model])

@@ -125,6 +125,18 @@ def test_a_single_block_tells_no_difference(tmp_path: Path) -> None:
     assert "Intervals are Student’s" not in page.text
 
 
+def test_a_block_is_booted_afresh_in_guests_only(tmp_path: Path) -> None:
+    for testbed, booted in (("virtio", True), ("hosts", False)):
+        plan = searches.plan()
+        plan = plan.model_copy(update={"parameters": plan.parameters | {"testbed": testbed}})
+        folder = RunFolder.create(tmp_path / testbed, "settings", plan)
+        for made in searches.searches():
+            folder.record(made)
+        page = page_checks.check(build_report(folder.path, fake_gnuplot))
+        assert ("A block repeats everything in a fresh boot." in page.text) is booted
+        assert ("hosts are not booted for it" in page.text) is not booted
+
+
 def test_that_no_setting_is_better_is_said_of_several_blocks(tmp_path: Path) -> None:
     rates = {"baseline": [1000.0, 1001.0, 1000.0], "other": [900.0, 901.0, 900.0]}
     found = said(searches.finished_run(tmp_path, list(searches.searches(rates))))

@@ -88,6 +88,7 @@ class Shown:
     suffix: str
     summary: ThroughputSummary
     goals: tuple[RatesOfGoal, ...]
+    booted: bool
 
     @property
     def intervals(self) -> bool:
@@ -95,9 +96,9 @@ class Shown:
         return any(INTERVAL in goal.columns for goal in self.goals)
 
 
-def _section(summary: ThroughputSummary, place: int) -> Section:
+def _section(run: Run, summary: ThroughputSummary, place: int) -> Section:
     goals = tuple(_rates(goal) for goal in summary.goals)
-    shown = Shown(suffix(place), summary, goals)
+    shown = Shown(suffix(place), summary, goals, run.booted)
     return Section("throughput/section.html.j2", shown, (picture(summary, suffix(place)),))
 
 
@@ -338,7 +339,7 @@ def _figures(summary: ThroughputSummary) -> Iterable[Figure]:
 VIEW = View(
     figures=lambda run: [figure for summary in of(run) for figure in _figures(summary)],
     tables=_tables,
-    sections=lambda run: [_section(summary, place) for place, summary in enumerate(of(run))],
+    sections=lambda run: [_section(run, summary, place) for place, summary in enumerate(of(run))],
     headline=headline,
     compared=compared,
     summary=_summary,
