@@ -249,6 +249,24 @@ def test_refused_trial_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     assert "This run has not ended" in page.text
 
 
+def test_what_is_left_out_is_told_by_its_setting(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "it", synthetic_run.plan(), synthetic=True)
+    for block in range(2):
+        why = "not possible here: rss: r0 has no rss-indirection-table"
+        folder.record_invalid("wall", "RSS: one queue", why, block=block, measure="throughput")
+    folder.record_invalid("wall", "tester", "its counts <contradict>", measure="tester")
+    for block in range(5):
+        folder.record_invalid("wall", "mtu=9000", "mtu: is 1500", block=block)
+    page = page_checks.check(build_report(folder.path, fake_gnuplot))
+    for sentence in (
+        "RSS: one queue was skipped (trials 0 and 1): not possible here: rss: r0 has no rss-",
+        "Trial 2 (tester) is invalid and in no figure: its counts <contradict>",
+        "5 trials (mtu=9000) are invalid and in no figure: mtu: is 1500",
+    ):
+        assert page.text.count(sentence) == 1
+    assert "is invalid and in no figure: not possible here" not in page.text
+
+
 def test_wall_run_without_polls_and_with_few_packets(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, "demo", synthetic_run.plan(15), synthetic=True)
     pathlat = synthetic_run.pathlat(15) | {"napi": []}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from skblab.cli import app
 from skblab.knobs.applying import Undo
+from skblab.knobs.base import Unable
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import LocalTransport, Shell, Transport, TransportError
 from skblab.machine.transport.base import Done
@@ -157,7 +158,7 @@ def test_cables_that_are_elsewhere_are_told(
 
 
 def test_a_tester_without_a_loop_is_never_alone() -> None:
-    with pytest.raises(SkblabError, match="the tester has no loop"):
+    with pytest.raises(Unable, match="the tester has no loop"):
         bed(Answers(), Answers()).offer(Sending(STREAM, 10, tester=True))
 
 

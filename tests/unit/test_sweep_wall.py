@@ -27,6 +27,7 @@ from retries import no_retries
 from skblab.cli import app
 from skblab.commands import sweep
 from skblab.knobs.applying import Applied, Applier
+from skblab.knobs.base import Unable
 from skblab.knobs.values import Value
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.errors import GuestError
@@ -263,10 +264,13 @@ def test_a_tester_without_a_loop_is_blamed_only_for_what_was_seen(
     class NoLoop(Guest):
         def offer(self, sending: Sending) -> Offered:
             if sending.tester:
-                raise SkblabError("the tester has no loop")
+                raise Unable("the tester has no loop")
             return super().offer(sending)
 
     run = Sweep.begin(tmp_path, experiment(), NoLoop(shared=shared)).run(monkeypatch)
+    [skipped] = [row for row in run.trials if row.skipped]
+    assert skipped.setting == TESTER
+    assert skipped.reason == "not possible here: the tester has no loop"
     assert {row.judgement for row in run.rows(FoundRow)} == {judgement}
     [summary] = throughput_summary.of(run)
     assert {rate.judgement for rate in summary.main.rates} == {judgement}
@@ -744,7 +748,7 @@ def test_without_a_ceiling_the_most_is_what_the_tester_was_seen_to_send(
     class NoLoop(Buffered):
         def offer(self, sending: Sending) -> Offered:
             if sending.tester:
-                raise SkblabError("the tester has no loop")
+                raise Unable("the tester has no loop")
             return super().offer(sending)
 
     wanted = rfc2544_experiment(frame_loss_seconds=1)

@@ -22,7 +22,7 @@ from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.comparison.rows import rows as comparison_rows
 from skblab_analysis.load import Run, load
 from skblab_analysis.measures import VIEWS
-from skblab_analysis.report import findings, pictures, svg
+from skblab_analysis.report import findings, left_out, pictures, svg
 from skblab_analysis.report.pictures import GnuplotRunner
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -63,7 +63,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
             findings=findings.sentences(run),
             identical=dict.fromkeys(run.identical, IDENTICAL),
             unseen=findings.unseen(run),
-            invalid=[row for row in run.trials if row.state == "invalid"],
+            left_out=left_out.of(run.trials),
             complaints=run.complaints(),
             sections=sections,
             drawn={

@@ -15,6 +15,10 @@ from skblab_analysis.base.whole import Signed, Whole
 Clock = Literal["wall", "exact"]
 Part = Literal["whole", "tester"]
 Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.=:/+, -]+$", max_length=80)]
+# Of a trial that is of no setting.
+UNNAMED = "default"
+# How the reason of a trial begins that was skipped.
+NOT_POSSIBLE = "not possible here: "
 # A word: which there are only the measures' packages say.
 Measure = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=40)]
 
@@ -23,7 +27,7 @@ class OfTrial(Row):
     """What a trial is of: trials of other traffic are not compared with it."""
 
     setting: Annotated[Setting, Column(NO_UNIT, "Setting under test, such as `rp_filter=1`.")] = (
-        "default"
+        UNNAMED
     )
     part: Annotated[
         Part,
@@ -134,6 +138,11 @@ class TrialRow(OfRow):
         Real | None,
         Column("instructions/packet", "Instructions over packets (exact only)."),
     ] = None
+
+    @property
+    def skipped(self) -> bool:
+        """Whether it was not possible where the others were measured."""
+        return self.state == "invalid" and self.reason.startswith(NOT_POSSIBLE)
 
     @property
     def counted(self) -> bool:

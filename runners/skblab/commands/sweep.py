@@ -24,7 +24,7 @@ from skblab.testbeds import KINDS, NETNS
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import ABSENT, counted, rough_time
 from skblab_analysis.load import Run, load
-from skblab_analysis.report import findings, summary, terminal
+from skblab_analysis.report import findings, left_out, summary, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 
@@ -238,9 +238,9 @@ def _show(run: Run, page: Path) -> None:
     for table in terminal.of_run(run.folder):
         console.print(table)
         console.print()
-    skipped = {row.setting: row.reason for row in run.trials if row.reason}
-    for name, reason in skipped.items():
-        console.print(f"[yellow]{escape(name)}: skipped: {escape(reason)}[/]", soft_wrap=True)
+    for one in {(one.setting, one.state): one for one in left_out.of(run.trials)}.values():
+        said = f"{one.setting}: {one.state}: {one.reason}"
+        console.print(f"[yellow]{escape(said)}[/]", soft_wrap=True)
     for best in run.document.commands:
         command = best.command if "\n" not in best.command else "a script, in the report"
         console.print(escape(f"To set {best.setting}: {command}"), soft_wrap=True)

@@ -47,7 +47,7 @@ from skblab_analysis.base.words import counted
 from skblab_analysis.formats.heard import Heard, reason
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.settings.rows import ReadBack
-from skblab_analysis.trials.rows import Clock
+from skblab_analysis.trials.rows import NOT_POSSIBLE, Clock
 from skblab_analysis.work import rows as work
 
 # A guest that dies before anything was attempted in it will not come up the next time either.
@@ -303,9 +303,8 @@ class Running:
         except TransportError:
             raise
         except SkblabError as refusal:
-            kind = "not possible here: " if isinstance(refusal, Unable) else ""
             for key, _ in waiting:
-                self._invalid(key, f"{kind}{refusal}", testbed.watch.look(), applied)
+                self._invalid(key, _why(refusal), testbed.watch.look(), applied)
             return
         for number, (key, measurement) in enumerate(waiting):
             if number:
@@ -326,15 +325,19 @@ class Running:
         applier: Applier,
         applied: list[Applied],
     ) -> None:
+        measured = False
         try:
             record, counted = self._undisturbed(key, measurement, testbed)
+            measured = True
             after = applier.look(applied)
             heard = testbed.watch.look()
         except TransportError:
             raise
         except SkblabError as failure:
             applier.forget()
-            self._invalid(key, str(failure), testbed.watch.look())
+            # A knob that has gone since was possible.
+            why = str(failure) if measured else _why(failure)
+            self._invalid(key, why, testbed.watch.look())
             return
         with self._lock:
             if wrong := _wrong(after):
@@ -398,6 +401,11 @@ def _given_up(kind: type[SkblabError]) -> Iterator[None]:
         raise
     except kind as error:
         raise GuestError(str(error)) from error
+
+
+def _why(error: SkblabError) -> str:
+    """Return why a trial is left out: skipped, if it is not possible here, or invalid."""
+    return f"{NOT_POSSIBLE if isinstance(error, Unable) else ''}{error}"
 
 
 def _wrong(found: Sequence[Applied]) -> str:

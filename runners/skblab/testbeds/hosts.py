@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from skblab.knobs import cpus as lists
+from skblab.knobs.base import Unable
 from skblab.machine.device import Machine
 from skblab.machine.transport import Transport, staying
 from skblab.machine.transport.host import kept
@@ -25,7 +26,6 @@ from skblab.testbeds.asked import Asked, Stream, Traffic
 from skblab.testbeds.base import CableError, Offered, calling
 from skblab.testbeds.hostsfile import HostsFile
 from skblab.testbeds.sending import Sending
-from skblab_analysis.base.errors import SkblabError
 
 NAMESPACE = "router"
 PARTS = (*base.LIBRARY, "hosts")
@@ -39,7 +39,7 @@ GREETING_PAUSES = (2.0, 5.0)
 MACS = ("G0_MAC", "R0_MAC", "S0_MAC", "S1_MAC")
 NO_LOOP = (
     "the tester has no loop: without two ports joined to each other ([tester] loop in the hosts "
-    "file) nobody knows what it can do alone"
+    "file) its own maximum is not known"
 )
 
 
@@ -101,9 +101,9 @@ class Hosts(Apart):
         self._greet(next(traffic.each()))
 
     def offer(self, sending: Sending) -> Offered:
-        """Send packets, see Testbed; SkblabError for the tester alone if it has no loop."""
+        """Send packets, see Testbed; Unable for the tester alone if it has no loop."""
         if sending.tester and not self.loop:
-            raise SkblabError(NO_LOOP)
+            raise Unable(NO_LOOP)
         return super().offer(sending)
 
     def program(self, name: str) -> str:
