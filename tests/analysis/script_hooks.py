@@ -33,7 +33,7 @@ def kernel_points() -> list[str]:
     """Every point in the order of the kernel's own numbers, from its patch."""
     series = Path(__file__).resolve().parents[2] / "patches" / "v6.12"
     enum = re.compile(r"^\+\tNET_PATH_([A-Z]+),$", re.MULTILINE)
-    texts = [file.read_text() for file in sorted(series.glob("*.patch"))]
+    texts = [file.read_text() for file in sorted(series.glob("*/*.patch"))]
     return next(
         found
         for text in texts

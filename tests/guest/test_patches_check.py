@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from conftest import TREE
-from skblab.lab.kernel import source
+from skblab.lab.kernel import series, source
+from skblab.lab.kernel.lines import DEFAULT
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 
@@ -66,8 +67,8 @@ PATCHES = {
 def project(tmp_path: Path, lab: LabRoot) -> Path:
     """A tree of ours whose series is the one above, and a last patch that does not apply."""
     top = tmp_path / "project"
-    series = top / "patches" / "v6.12"
-    series.mkdir(parents=True)
+    folder = top / "patches" / "v6.12" / "net_path"
+    folder.mkdir(parents=True)
     shutil.copytree(TREE / "kconfig", top / "kconfig")
     reporter = Reporter(quiet=True)
     with source.tree(source.find(None, lab), None, lab, reporter) as plain:
@@ -77,10 +78,10 @@ def project(tmp_path: Path, lab: LabRoot) -> Path:
         lines = (text.splitlines(keepends=True), after.splitlines(keepends=True))
         diff = "".join(difflib.unified_diff(*lines, f"a/{FILE}", f"b/{FILE}"))
         header = HEADER.format(subject=subject, file=FILE)
-        (series / f"{number}.patch").write_text(header + diff)
+        (folder / f"{number}.patch").write_text(header + diff)
         text = after
-    (series / "7.patch").write_text((series / "3.patch").read_text())
-    (series / "series").write_text("".join(f"{n}.patch\n" for n in range(1, 8)))
+    (folder / "7.patch").write_text((folder / "3.patch").read_text())
+    (folder / "series").write_text("".join(f"{n}.patch\n" for n in range(1, 8)))
     return top
 
 
@@ -116,12 +117,10 @@ def test_our_series_builds_at_every_patch(lab: LabRoot, full: bool) -> None:
 
 def _last_of_c() -> int:
     """Return the number of the series' last patch of the kernel's C; after it come selftests."""
-    folder = TREE / "patches" / "v6.12"
-    names = (folder / "series").read_text().split()
     of_c = [
         number
-        for number, name in enumerate(names, 1)
-        if re.search(r"^\+\+\+ b/net/.*\.c$", (folder / name).read_text(), re.MULTILINE)
+        for number, patch in enumerate(series.read(DEFAULT.patches, DEFAULT.parts).patches, 1)
+        if re.search(r"^\+\+\+ b/net/.*\.c$", patch.read_text(), re.MULTILINE)
     ]
     return of_c[-1]
 

@@ -58,7 +58,7 @@ EXTMOD = '#!/bin/sh\nmkdir -p "$1"\necho symbols > "$1/Module.symvers"\n'
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a fake series and fragments, and a cache of its own."""
     top = tmp_path / "project"
-    series = top / "patches" / "v6.12"
+    series = top / "patches" / "v6.12" / "net_path"
     series.mkdir(parents=True)
     (series / "series").write_text("1.patch\n")
     (series / "1.patch").write_text(
@@ -144,12 +144,12 @@ def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, t
     keys = [first, key(flavour="rt"), key(trace=False), key(patches=False)]
     (project / "kconfig" / "base.config").write_text("CONFIG_BASE=y\nCONFIG_MORE=y\n")
     keys.append(key())
-    (project / "patches" / "v6.12" / "1.patch").write_text("another")
+    (project / "patches" / "v6.12" / "net_path" / "1.patch").write_text("another")
     keys.append(key())
     (tree / "net" / "dev.c").write_text("int other;\n")
     keys.append(key())
     (lab.path / "skblab" / "versions.json").write_text('{"gcc-14": "14.3.0-1"}')
-    more = project / "patches" / "v6.12" / "table.patch"
+    more = project / "patches" / "v6.12" / "net_path" / "table.patch"
     more.write_text("more")
     keys.append(key(alternative=more))
     keys.append(key())
@@ -284,7 +284,7 @@ def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: 
     assert (made.build_dir / "Module.symvers").read_text() == "symbols\n"
     assert (made.build_dir / "vmlinux").resolve() == made.vmlinux
     assert made.config.read_text() == "CONFIG_BASE=y\nCONFIG_SKBLAB=y\n"
-    assert made.record.patches[0].name == "1.patch"
+    assert made.record.patches[0].name == "net_path/1.patch"
     assert sorted(child.name for child in made.path.iterdir()) == [
         *("System.map", "build", "bzImage", "config", "kernel.json", "vmlinux")
     ]
@@ -312,7 +312,7 @@ def test_same_input_same_image(
 def test_failed_compile_names_the_error_and_the_log(
     project: Path, tree: Path, lab: LabRoot, tmp_path: Path
 ) -> None:
-    patch = project / "patches" / "v6.12" / "1.patch"
+    patch = project / "patches" / "v6.12" / "net_path" / "1.patch"
     patch.write_text(patch.read_text().replace("int patched;", "int patched"))
     with pytest.raises(SkblabError) as caught:
         kernel.ensure(kernel.Request(source=tree), lab, QUIET)
@@ -329,7 +329,7 @@ def test_failing_patch_leaves_nothing_behind(
     project: Path, tree: Path, lab: LabRoot, tmp_path: Path
 ) -> None:
     (tree / "net" / "dev.c").write_text("int y;\n")
-    with pytest.raises(SkblabError, match=r"v6\.12/1\.patch does not apply.*dev\.c: hunk 1"):
+    with pytest.raises(SkblabError, match=r"v6\.12/net_path/1\.patch does not apply.*dev\.c: hunk 1"):
         kernel.ensure(kernel.Request(source=tree), lab, QUIET)
     assert project.is_dir()
     assert list((tmp_path / "cache" / "kernels").iterdir()) == []

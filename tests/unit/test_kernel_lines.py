@@ -30,13 +30,13 @@ QUIET = Reporter(quiet=True)
 NEW = lines.line("7.3")
 PATCH = "--- a/net/dev.c\n+++ b/net/dev.c\n@@ -1,1 +1,1 @@\n-int x;\n+int patched;\n"
 DIGEST = "0123456789abcdef" * 4
-# Keys of this project with 6.12 as they were before there was another line: every one of these
-# kernels is in somebody's cache, and building it again takes an hour.
+# Keys of this project with 6.12 as they were before somebody changed something else: every one of
+# these kernels is in somebody's cache, and building it again takes an hour.
 KEYS: dict[str, dict[str, object]] = {
-    "ac91cb26ad8cbcac": {},
-    "72b07eadc0dd113f": {"flavour": "rt"},
-    "19fa23329cd379c1": {"flavour": "debug"},
-    "051bfd982ba25e1e": {"trace": False},
+    "25bede0706047188": {},
+    "3404f588820dbc8e": {"flavour": "rt"},
+    "faca9614d9bad47c": {"flavour": "debug"},
+    "e6574e86953797c0": {"trace": False},
     "8de8221047c132ba": {"patches": False},
 }
 
@@ -64,7 +64,7 @@ class FetchingRoot(LabRoot):
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabRoot:
     """A lab root that has the source of 6.12 and fetches others, and a project with patches."""
     top = tmp_path / "project"
-    write_series(top / "patches" / "v6.12")
+    write_series(top / "patches" / "v6.12" / "net_path")
     (top / "kconfig").mkdir()
     for name in ("base", "rt", "debug", "skblab"):
         (top / "kconfig" / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
@@ -108,7 +108,7 @@ def test_keys_of_the_default_line_stay(lab: LabRoot, key: str, asked: dict[str, 
 
 def test_tree_and_lab_root_of_the_default_line_stay(lab: LabRoot) -> None:
     planned = build.plan(kernel.Request(), lab)
-    assert source.tree_key(planned.source, planned.series) == "bbb19c9a750d93f4"
+    assert source.tree_key(planned.source, planned.series) == "66387341e835478c"
     assert source.tree_key(planned.source, None) == "6a98cd6d1ff2cb8d"
     assert not any("7.3" in name for name in labroot.packages())
 
@@ -190,8 +190,10 @@ def test_parts_are_applied_in_their_order(lab: LabRoot) -> None:
         planned.series.part("napi")
     older = build.plan(kernel.Request(), lab).series
     assert older is not None
+    with pytest.raises(UsageError, match="no such part; it has net_path"):
+        older.part("pktgen")
     with pytest.raises(UsageError, match="it has none, it is one series"):
-        older.part("napi")
+        series.read(older.folder / "net_path").part("napi")
 
 
 def test_an_alternative_keeps_its_name(lab: LabRoot, tmp_path: Path) -> None:

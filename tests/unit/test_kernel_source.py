@@ -83,9 +83,9 @@ def fake_tree(folder: Path, version: tuple[str, str, str, str] = ("6", "12", "5"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     top = tmp_path / "project"
     (top / "kconfig").mkdir(parents=True)
-    (top / "patches" / "v6.12").mkdir(parents=True)
-    (top / "patches" / "v6.12" / "series").write_text("1.patch\n")
-    (top / "patches" / "v6.12" / "1.patch").write_text("x")
+    (top / "patches" / "v6.12" / "net_path").mkdir(parents=True)
+    (top / "patches" / "v6.12" / "net_path" / "series").write_text("1.patch\n")
+    (top / "patches" / "v6.12" / "net_path" / "1.patch").write_text("x")
     monkeypatch.setenv("SKBLAB_TREE", str(top))
     return top
 
@@ -223,7 +223,7 @@ def test_only_some_patched_trees_stay(tmp_path: Path, root: CopyingRoot, project
     found = source.find(fake_tree(tmp_path / "linux"), NO_ROOT)
     keys = []
     for number in range(source.KEPT_PATCHED + 3):
-        (project / "patches" / "v6.12" / "1.patch").write_text(f"x{number}")
+        (project / "patches" / "v6.12" / "net_path" / "1.patch").write_text(f"x{number}")
         series = source.series_for(found)
         keys.append(source.tree_key(found, series))
         with source.tree(found, series, root, QUIET) as made:
@@ -313,7 +313,7 @@ def test_private_copy_of_a_users_tree(
     (tree / ".config").write_text("CONFIG_X=y\n")
     (tree / "net" / "dev.o").write_text("x")
     (tree / ".git").mkdir()
-    (project / "patches" / "v6.12" / "1.patch").write_text(
+    (project / "patches" / "v6.12" / "net_path" / "1.patch").write_text(
         "--- a/net/dev.c\n+++ b/net/dev.c\n@@ -1,1 +1,1 @@\n-int x;\n+int patched;\n"
     )
     found = source.find(tree, lab)

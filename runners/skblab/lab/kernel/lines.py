@@ -96,13 +96,15 @@ class Line:
             )
 
 
-DEFAULT = Line("6.12")
+# Our series, in the order in which they are applied.
+PARTS = ("pktgen", "napi", "net_path")
+DEFAULT = Line("6.12", parts=PARTS, options_by="net_path")
 LINES = (
     DEFAULT,
     Line(
         "7.3",
         suite="trixie-backports",
-        parts=("pktgen", "napi", "net_path"),
+        parts=PARTS,
         options_by="net_path",
         differing=("base", "rt"),
     ),
