@@ -83,9 +83,39 @@ def test_checkpatch() -> None:
         "/skblab/out/0001-a.patch:31: ERROR:CODE_INDENT: code indent should use tabs\n"
         "total: 1 errors, 1 warnings, 1 checks, 40 lines checked\n"
     )
-    said = findings.checkpatch(output)
+    said = findings.checkpatch(output, "", "")
     assert [text.split(":")[0] for text in said.serious] == ["line 12", "line 31"]
     assert said.checks == ("line 20: CHECK:SPACING: No space is necessary after a cast",)
+
+
+BACKPORT = f"""\
+From: somebody
+
+[ Upstream commit {"ab" * 20} ]
+see commit abcdef
+--- /dev/null
++++ b/tools/testing/selftests/net/new.py
+"""
+COMMIT = "ERROR:GIT_COMMIT_ID: Please use git commit description style"
+FILES = "WARNING:FILE_PATH_CHANGES: added, moved or deleted file(s), does MAINTAINERS need updating?"
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "patch", "serious"),
+    [
+        (3, COMMIT, BACKPORT, False),
+        (4, COMMIT, BACKPORT, True),
+        (99, COMMIT, BACKPORT, True),
+        (5, FILES, BACKPORT, False),
+        (5, FILES, BACKPORT.replace("tools/testing", "tools/other"), True),
+        (5, FILES, BACKPORT + "deleted file mode 100644\n", True),
+        (5, FILES, "", True),
+    ],
+)
+def test_what_checkpatch_cannot_know(line: int, said: str, patch: str, serious: bool) -> None:
+    maintainers = "F:\ttools/testing/selftests/net/\nF:\t*\nF:\t*/\n"
+    found = findings.checkpatch(f"/skblab/out/1.patch:{line}: {said}\n", patch, maintainers)
+    assert (len(found.serious), len(found.checks)) == ((1, 0) if serious else (0, 1))
 
 
 def test_undefined_symbols() -> None:

@@ -25,6 +25,8 @@ _OBJTOOL = re.compile(r"(?P<file>[^\s:]+\.o): (?P<kind>warning|error): objtool: 
 _NUMBERED = re.compile(r"\.(isra|constprop|part|cold)\.\d+|\+0x[0-9a-f]+")
 
 _CHECKPATCH = re.compile(r"[^:]*:(?P<line>\d+): (?P<kind>ERROR|WARNING|CHECK):(?P<words>.+)$")
+# A backport names its commit so.
+_UPSTREAM = re.compile(r"\[ Upstream commit [0-9a-f]{40} \]")
 
 
 def read(output: str) -> Findings:
@@ -56,15 +58,36 @@ class Checkpatch:
     checks: tuple[str, ...]
 
 
-def checkpatch(output: str) -> Checkpatch:
-    """Read the output of `checkpatch.pl --terse --show-types`."""
+def checkpatch(output: str, patch: str, maintainers: str) -> Checkpatch:
+    """Read the output of `checkpatch.pl --terse --show-types` for a patch, given as its text.
+
+    Two of its complaints are only noted: of the line that names an upstream commit as
+    Documentation/process/stable-kernel-rules.rst asks for, and of added files if `maintainers`, the
+    text of MAINTAINERS, has all of them.
+    """
+    lines = dict(enumerate(patch.splitlines(), 1))
     serious: list[str] = []
     checks: list[str] = []
     for line in output.splitlines():
         if found := _CHECKPATCH.match(line):
             text = f"line {found['line']}: {found['kind']}:{found['words']}"
-            (checks if found["kind"] == "CHECK" else serious).append(text)
+            about = lines.get(int(found["line"]), "")
+            noted = (
+                found["kind"] == "CHECK"
+                or (found["words"].startswith("GIT_COMMIT_ID:") and _UPSTREAM.fullmatch(about))
+                or (found["words"].startswith("FILE_PATH_CHANGES:") and _kept(patch, maintainers))
+            )
+            (checks if noted else serious).append(text)
     return Checkpatch(tuple(serious), tuple(checks))
+
+
+def _kept(patch: str, maintainers: str) -> bool:
+    """Whether every file that a patch adds, and no other, is below a folder of MAINTAINERS."""
+    if re.search(r"^(?:deleted file|rename from) ", patch, re.MULTILINE):
+        return False
+    folders = re.findall(r"^F:\t(\S+/)$", maintainers, re.MULTILINE)
+    added = re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)$", patch, re.MULTILINE)
+    return bool(added) and all(name.startswith(tuple(folders)) for name in added)
 
 
 def undefined(nm: str) -> Findings:
