@@ -85,9 +85,9 @@ def test_all_that_a_command_needs_passes_through(
         echo kept >/skblab/out/file; echo gone >/root/file
         echo "out: $1"; echo err >&2; cat
         test -e "/lib/modules/$(uname -r)/build/.config"
-        for name in skblab-traffic pktsink pathlat bpftrace stap perf trace-cmd; do
-            command -v $name
-        done | wc -l
+         for name in skblab-traffic pktsink ping iperf3 pathlat bpftrace stap perf trace-cmd; do
+             command -v $name
+         done | wc -l
         exit 42"""
     more = ("--cpus", "2", "--numa", "2", "--memory", "1024", "--append", "skblab.test=1")
     call = ("--share", str(tmp_path), "--", "sh", "-c", script, "sh", "a  'b' $c")
@@ -98,7 +98,7 @@ def test_all_that_a_command_needs_passes_through(
     assert re.fullmatch(r"6\.12\.\d+-skblab", release)
     assert (cpus, nodes) == ("2", "2")
     assert command_line.endswith("skblab.test=1")
-    assert rest == ["out: a  'b' $c", "typed", "7"]
+    assert rest == ["out: a  'b' $c", "typed", "9"]
     assert done.stderr.endswith("err\n")
     assert (tmp_path / "file").read_text() == "kept\n"
 

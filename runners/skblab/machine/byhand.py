@@ -53,7 +53,7 @@ class ByHand:
         """Return what a shell says first, line by line what is where."""
         lines = [
             f"Linux {self.release}, {self._size()}. Type exit to end the guest.",
-            "On PATH: skblab-traffic pktsink pathlat bpftrace stap perf trace-cmd",
+            "On PATH: skblab-traffic pktsink ping iperf3 pathlat bpftrace stap perf trace-cmd",
             'Scripts: /skblab/tree/probes/{bpftrace,systemtap}; they count after "ready"',
             f"Selftests: {self._tests()}",
             "Kernel's build folder: /lib/modules/$(uname -r)/build",

@@ -30,7 +30,7 @@ KEPT = (
     "Documentation/netlink/specs",
 )
 # What the kernel's own tests call and no part of the lab needs.
-PACKAGES = ("conntrack", "iperf3", "iputils-ping", "jq", "net-tools", "socat", "traceroute")
+PACKAGES = ("conntrack", "jq", "net-tools", "socat", "traceroute")
 
 
 @dataclass(frozen=True)
