@@ -467,7 +467,9 @@ def test_what_checkers_and_patch_print(text: str) -> None:
     def read() -> None:
         found = findings.read(text) + findings.undefined(text)
         assert min(found.values(), default=1) > 0 and findings.added(found, found) == []
-        assert all(isinstance(finding, str) for finding in findings.checkpatch(text, text, text).serious)
+        assert all(
+            isinstance(finding, str) for finding in findings.checkpatch(text, text, text).serious
+        )
         assert all(objects.touched(text))
         assert "\n" not in series.explain(text)
 

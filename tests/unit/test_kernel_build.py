@@ -329,7 +329,9 @@ def test_failing_patch_leaves_nothing_behind(
     project: Path, tree: Path, lab: LabRoot, tmp_path: Path
 ) -> None:
     (tree / "net" / "dev.c").write_text("int y;\n")
-    with pytest.raises(SkblabError, match=r"v6\.12/net_path/1\.patch does not apply.*dev\.c: hunk 1"):
+    with pytest.raises(
+        SkblabError, match=r"v6\.12/net_path/1\.patch does not apply.*dev\.c: hunk 1"
+    ):
         kernel.ensure(kernel.Request(source=tree), lab, QUIET)
     assert project.is_dir()
     assert list((tmp_path / "cache" / "kernels").iterdir()) == []

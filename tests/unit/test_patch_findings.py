@@ -97,7 +97,9 @@ see commit abcdef
 +++ b/tools/testing/selftests/net/new.py
 """
 COMMIT = "ERROR:GIT_COMMIT_ID: Please use git commit description style"
-FILES = "WARNING:FILE_PATH_CHANGES: added, moved or deleted file(s), does MAINTAINERS need updating?"
+FILES = (
+    "WARNING:FILE_PATH_CHANGES: added, moved or deleted file(s), does MAINTAINERS need updating?"
+)
 
 
 @pytest.mark.parametrize(
