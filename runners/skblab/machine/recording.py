@@ -27,7 +27,7 @@ def recording(
     """Run the body; whatever stops it, what was recorded stays readable and says why it ends here.
 
     `environment` is called only then, and returns what is known of it by that time. `resumes`: the
-    command `resume` goes on with such a run; one that never began, and has nothing to look at, goes.
+    command `resume` goes on with such a run; one that never began, with nothing to look at, goes.
     """
     try:
         yield
