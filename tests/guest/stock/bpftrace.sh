@@ -19,7 +19,7 @@ run() {
 		kill -0 "$script" || { cat /tmp/out; exit 1; }
 		sleep 0.2
 	done
-	ip netns exec "$2" "$traffic" receive --bind "$3:5001" --expect "$packets" --idle 2 \
+	ip netns exec "$2" "$traffic" receive --bind "$3:5001" --expect "$packets" --idle 60 \
 		--rcvbuf 134217728 >/tmp/receive 2>/tmp/ready &
 	receiver=$!
 	until grep -q '^ready' /tmp/ready; do sleep 0.1; done
