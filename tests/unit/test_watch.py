@@ -390,6 +390,13 @@ def test_a_run_that_never_began_leaves_nothing(
     assert capsys.readouterr().err == ""
 
 
+def test_a_run_that_is_resumed_stays(folder: RunFolder) -> None:
+    folder.resume()
+    with pytest.raises(SkblabError), recording(folder, lambda: None, Reporter(), resumes=True):
+        raise SkblabError("no connection to router")
+    assert (folder.path / "run.json").exists()
+
+
 @pytest.mark.parametrize("names", [False, True])
 def test_what_there_is_to_look_at_stays(folder: RunFolder, names: bool) -> None:
     error = SkblabError(f"see {folder.logs}") if names else GuestError("it died")

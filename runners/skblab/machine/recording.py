@@ -49,9 +49,13 @@ def recording(
 
 
 def _never_began(folder: RunFolder, error: BaseException) -> bool:
-    """Whether an error that is no guest's, and names no file of the run, came before any trial."""
+    """Whether an error that is no guest's, and names no file of the run, came before any trial.
+
+    Somebody who resumes a run wants that one: it stays, and can be tried again.
+    """
     return (
         folder.empty
+        and not folder.events("resumed")
         and isinstance(error, SkblabError)
         and not isinstance(error, GuestError)
         and str(folder.path) not in str(error)
