@@ -76,12 +76,13 @@ def started(
     argv: Sequence[str],
     too_late: str,
     patience: int = 1,
-    others: Callable[[str], None] = lambda line: None,
+    others: Callable[[str], None] | None = None,
 ) -> Iterator[Running]:
     """Have a program of ours run and be ready; UsageError with its own words if it refuses.
 
     What is raised while it runs ends it. `too_late` says in words that it was not ready in time,
-    which is `patience` times the usual. `others` is called with each other line of a refusal.
+    which is `patience` times the usual. `others`, if given, is called with each other line of a
+    refusal.
     """
     running = transport.start(argv)
     seconds = patience * ATTACH_SECONDS
@@ -98,7 +99,7 @@ def started(
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             own = [line for line in said if line.startswith(f"{name}: ")] or said
             for line in said:
-                if line != own[0]:
+                if others is not None and line != own[0]:
                     others(line)
             raise UsageError(own[0].removeprefix(f"{name}: "))
         done.check(name)

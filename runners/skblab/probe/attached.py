@@ -31,10 +31,6 @@ def attached(
     late = f"the probe did not attach on {target.name}"
     exact = target.guest is not None and target.guest.spec.exact
     patience = EXACT_PATIENCE if exact else 1
-    others = heard if heard is not None and request.verbose else _unheard
+    others = heard if request.verbose else None
     with started(target.transport, argv, late, patience, others) as running:
         yield Reading(running, lines, patience=patience, heard=heard)
-
-
-def _unheard(line: str) -> None:
-    del line
