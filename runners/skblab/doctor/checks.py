@@ -216,26 +216,22 @@ def _probing() -> Check:
             "(--on guest) and on another host (--on root@HOST); nothing else needs it",
             mend="; ".join(without),
         )
-    lacks_kprobes = not (EVENT_SOURCES / "kprobe").exists()
-    if lacks_kprobes:
+    mend = []
+    mounted, kprobes = (TRACING / "tracing_on").exists(), (EVENT_SOURCES / "kprobe").exists()
+    if not kprobes:
         # Whoever has fentry needs none.
         means += " by fentry; --kprobes and the scripts of bpftrace and SystemTap cannot"
-    mounted = (TRACING / "tracing_on").exists()
     if not mounted:
         means += "; `--late --stop` cannot stop tracing, as tracefs is not mounted"
+        mend.append(f"mount -t tracefs none {TRACING}")
+    if not kprobes:
+        mend.append("boot a kernel with CONFIG_KPROBE_EVENTS, if you want these")
     return Check(
         name=name,
-        status="good" if mounted and not lacks_kprobes else "limited",
-        found="BTF, ftrace, " + ("no kprobes" if lacks_kprobes else "kprobes"),
+        status="limited" if mend else "good",
+        found=f"BTF, ftrace, {'kprobes' if kprobes else 'no kprobes'}",
         means=means,
-        mend="; ".join(
-            how
-            for how, lacks in (
-                (f"mount -t tracefs none {TRACING}", not mounted),
-                ("boot a kernel with CONFIG_KPROBE_EVENTS, if you want these", lacks_kprobes),
-            )
-            if lacks
-        ),
+        mend="; ".join(mend),
     )
 
 
