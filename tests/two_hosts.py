@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,11 +138,3 @@ def experiment(tmp_path: Path) -> Path:
     file = tmp_path / "few-hosts.toml"
     file.write_text(EXPERIMENT)
     return file
-
-
-def until(said: str, seconds: float, holds: Callable[[], object]) -> None:
-    """Wait for something, at most so long."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, said
-        time.sleep(0.2)

@@ -130,10 +130,14 @@ def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None
     assert said.count("all counted") == len(BACKENDS) - 1 == 7
 
 
+# Fewer packets than the ring of a veth device has room for: a CPU that the host stops loses none.
+ROOM = "251"
+
+
 def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str) -> str:
     """Return what `probe verify` printed of small cases, after it was good at the first try."""
     done = run_skblab(
-        *("probe", "verify", "--packets", "503", "--rate", "2000", "--no-medians"),
+        *("probe", "verify", "--packets", ROOM, "--rate", "2000", "--no-medians"),
         *(word for backend in backends for word in ("--backend", backend)),
         *(word for case in only for word in ("--only", case)),
         # Some fifty hooks are attached four times: minutes on a machine that does other work.

@@ -20,7 +20,8 @@ from skblab.testbeds import hostsfile
 from skblab.testbeds.hosts import give_back, has_ports, router_taken
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.load import load
-from two_hosts import BUDGET, Hosts, until
+from two_hosts import BUDGET, Hosts
+from waiting import until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

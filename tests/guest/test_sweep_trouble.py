@@ -19,7 +19,8 @@ from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import Run, load
-from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts, until
+from two_hosts import BUDGET, EXPERIMENT, Hosts, two_hosts
+from waiting import until
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 

@@ -15,6 +15,8 @@ import pytest
 from skblab.lab.guest import GuestSpec
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
+from skblab.lab.guest.spec import Accel
+from skblab.machine import guest
 from skblab.machine.guest import Guest
 from skblab_analysis.base.errors import SkblabError, SkblabWarning
 
@@ -28,6 +30,8 @@ class Fake(Guest):
 
     broken = 0
     words = BROKEN
+    printed = ""
+    like = GuestSpec()
     starts = 0
 
     @classmethod
@@ -36,8 +40,10 @@ class Fake(Guest):
         Fake.starts += 1
         (folder / "console.log").touch()
         (folder / "qemu.log").write_text(cls.words if Fake.starts <= cls.broken else "")
+        if Fake.starts <= cls.broken:
+            (folder / "console.log").write_text(cls.printed)
         none, kernel = cast(Any, None), cast(Any, SimpleNamespace(key="key"))
-        return cls(none, kernel, none, Console(folder / "console.log"), folder)
+        return cls(cls.like, kernel, none, Console(folder / "console.log"), folder)
 
     def _connect(self) -> None:
         if said := (self.folder / "qemu.log").read_text():
@@ -83,6 +89,47 @@ def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, wait: bool, star
     assert Fake.starts == starts
     # The user is told of each that was not the first.
     assert [str(warning.message) for warning in said] == [AGAIN] * (starts - 1)
+
+
+STALL = "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"
+TIMER = "rcu: rcu_preempt kthread timer wakeup didn't happen for 29998 jiffies! g-1159 f0x0"
+KASAN = "BUG: KASAN: wild-memory-access in rcu_is_watching+0x38/0x60"
+WARNED = "WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 napi_enable+0x1/0x2"
+
+
+@pytest.mark.parametrize(
+    ("printed", "accel", "starts"),
+    [
+        ((STALL, TIMER), "tcg", 2),
+        ((STALL, TIMER), "kvm", 1),
+        ((STALL,), "tcg", 1),
+        ((WARNED, STALL, TIMER), "tcg", 1),
+        ((STALL, TIMER, KASAN), "tcg", 1),
+        ((KASAN,), "tcg", 1),
+    ],
+)
+def test_only_a_timer_lost_while_an_emulated_kernel_starts_is_not_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    printed: tuple[str, ...],
+    accel: Accel,
+    starts: int,
+) -> None:
+    text = "".join(f"[  121.030030] {line}\n" for line in printed)
+    monkeypatch.setattr(Fake, "broken", 1)
+    monkeypatch.setattr(Fake, "printed", text)
+    monkeypatch.setattr(Fake, "like", GuestSpec(accel=accel))
+    monkeypatch.setattr(guest, "DUMP_SECONDS", 0)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(SkblabError) if starts == 1 else contextlib.nullcontext():
+            boot()
+    assert Fake.starts == starts
+    kept = [log.read_text() for log in (tmp_path / "logs").glob("guest-*.log")]
+    assert kept == [text] * (starts - 1)
+    assert len(said) == starts - 1
+    for warning in said:
+        assert str(warning.message).startswith("a timer of the guest's RCU was lost")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from skblab.lab.kernel.model import Record
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError
+from waiting import until
 
 QUIET = Reporter(quiet=True)
 
@@ -409,24 +410,16 @@ def test_stopped_while_compiling(
         return any(process.info["cmdline"] == ["sleep", length] for process in found)
 
     process = subprocess.Popen(child(lab, tree, 0.0), stderr=subprocess.PIPE, text=True)
-    wait_for(running)
+    until("it runs", 20, running)
     process.send_signal(number)
     _, told = process.communicate(timeout=20)
-    wait_for(lambda: not running())
+    until("it has ended", 20, lambda: not running())
     if number == signal.SIGINT:
         assert told.strip() == "stopped"
         assert list((tmp_path / "cache" / "kernels").iterdir()) == []
     # The cache is usable next time, whatever happened.
     (tree / "Makefile").write_text(MAKEFILE)
     assert kernel.ensure(kernel.Request(source=tree), lab, QUIET).image.is_file()
-
-
-def wait_for(condition: object, seconds: float = 20) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

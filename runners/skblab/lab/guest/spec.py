@@ -37,6 +37,9 @@ EXACT_ARGUMENTS = (
 
 # Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
 TCG_ARGUMENTS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+# identify_cpu() forgets for a moment which features the CPU has, also five levels of page tables;
+# KASAN, asked then by an interrupt, takes each address for a wild one. With four it is no question.
+DEBUG_ARGUMENTS = ("no5lvl",)
 
 
 class Nic(BaseModel):
@@ -76,7 +79,7 @@ class GuestSpec(BaseModel):
     numa: Annotated[int, Field(ge=1, le=8)] = 1
     accel: Accel = "tcg"
     arguments: tuple[str, ...] = ()
-    # A kernel with debugging options takes minutes to boot under emulation.
+    # A kernel with debugging options: under emulation it takes minutes to boot.
     patient: bool = False
     # CPUs of TCG that take turns in one thread of the host. With a thread for each, QEMU (10.0) may
     # run an instruction that the kernel has rewritten since: store_helper() drops the translation
@@ -132,7 +135,8 @@ class GuestSpec(BaseModel):
         """Return the kernel command line, word by word."""
         slow = TCG_ARGUMENTS if self.accel == "tcg" else ()
         mode = EXACT_ARGUMENTS if self.exact else slow
-        return [*KERNEL_ARGUMENTS, *mode, *self.arguments]
+        debug = DEBUG_ARGUMENTS if self.patient else ()
+        return [*KERNEL_ARGUMENTS, *mode, *debug, *self.arguments]
 
     def machine(self) -> list[str]:
         """Return the QEMU arguments that decide speed and clock."""
