@@ -49,7 +49,7 @@ package: setup ## Debian packages of the patched kernel: docs/howto/install-the-
 	@$(SKBLAB) kernel package $(PACKAGE_ARGS)
 
 .PHONY: patches-check
-patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, kernel-doc
+patches-check: setup ## each patch: applies, builds, checkpatch, W=1, sparse, kernel-doc, three other architectures
 	@$(SKBLAB) kernel patches-check $(CHECK_ARGS)
 
 .PHONY: bench-patch

@@ -56,11 +56,25 @@ PATCHES = {
         "static int __maybe_unused dst_cache_half(int a)\n{\n\treturn a;\n}\n",
         {"kernel-doc", "W=1 off"},
     ),
+    "count on a time stamp counter": (
+        "#ifdef CONFIG_X86_TSC\n#include <asm/tsc.h>\n"
+        "static u32 __maybe_unused dst_cache_khz(void)\n{\n\treturn tsc_khz;\n}\n#endif\n",
+        {"um"},
+    ),
+    "divide 64 bits": (
+        "static u64 __used dst_cache_divide(u64 a, u64 b)\n{\n\treturn a / b;\n}\n",
+        {"i386"},
+    ),
+    "speak x86": (
+        'static void __used dst_cache_pause(void)\n{\n\tasm volatile("pause");\n}\n',
+        {"arm64"},
+    ),
     "use what is not there": (
         "static int __maybe_unused dst_cache_typo(int a)\n{\n\treturn b;\n}\n",
-        {"build off"},
+        {"build off", "um", "i386", "arm64"},
     ),
 }
+LAST = f"{len(PATCHES) + 1}.patch"
 
 
 @pytest.fixture
@@ -80,8 +94,8 @@ def project(tmp_path: Path, lab: LabRoot) -> Path:
         header = HEADER.format(subject=subject, file=FILE)
         (folder / f"{number}.patch").write_text(header + diff)
         text = after
-    (folder / "7.patch").write_text((folder / "3.patch").read_text())
-    (folder / "series").write_text("".join(f"{n}.patch\n" for n in range(1, 8)))
+    (folder / LAST).write_text((folder / "3.patch").read_text())
+    (folder / "series").write_text("".join(f"{n}.patch\n" for n in range(1, len(PATCHES) + 2)))
     return top
 
 
@@ -137,15 +151,15 @@ def test_each_fault_is_found_once(project: Path) -> None:
     assert failed == [*(expected for _, expected in PATCHES.values()), {"applies"}]
     # Nothing of our options is in this series: there is no other configuration to compile.
     assert results[0]["outcomes"]["build on"]["verdict"] == "as off"
-    assert "dst_cache.c: hunk 1 does not match" in results[6]["outcomes"]["applies"]["found"][0]
-    log = Path(results[5]["outcomes"]["build off"]["log"])
+    assert "dst_cache.c: hunk 1 does not match" in results[-1]["outcomes"]["applies"]["found"][0]
+    log = Path(results[-2]["outcomes"]["build off"]["log"])
     assert "error:" in log.read_text()
 
     # What was checked is not checked again; the table names each patch and each fault.
     again = check(project, "--quick")
     assert again.returncode == 1
     assert "building" not in again.stderr
-    assert "7 patches checked, 6 not fit" in again.stdout
+    assert f"{len(PATCHES) + 1} patches checked, {len(PATCHES)} not fit" in again.stdout
     assert f"whole output: {log}" in again.stdout
     one = check(project, "--quick", "--patch", "1")
     assert (one.returncode, one.stderr) == (0, "")

@@ -508,7 +508,9 @@ def test_what_boot_has_in_a_guest_is_needed(
 
 def kinds_in_the_code() -> Iterator[str]:
     """Yield each kind that some code names when it adds an entry."""
-    call = re.compile(r'store\.ensure\(\s*"([a-z-]+)"|^KIND = "([a-z-]+)"', re.M)
+    call = re.compile(
+        r'(?:store\.ensure|extra\.unpacked)\(\s*"([a-z-]+)"|^KIND = "([a-z-]+)"', re.M
+    )
     for file in (TREE / "runners" / "skblab").rglob("*.py"):
         for found in call.finditer(file.read_text()):
             yield found[1] or found[2]

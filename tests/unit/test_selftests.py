@@ -118,9 +118,3 @@ def test_the_list_of_own_tests_is_whole() -> None:
     assert limits.keys() == set(names) and min(limits.values()) > 0
     assert min(len(reason) for reason in reasons.values()) > 20
     assert not reasons.keys() & set(names)
-
-
-def test_packages_are_fetched_without_touching_the_root() -> None:
-    script = tree.fetch_script(["ping", "jq"])
-    assert "install ping jq" in script
-    assert "Dir::Cache=/tmp/cache" in script

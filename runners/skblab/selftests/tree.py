@@ -6,14 +6,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.lab import paths, store
 from skblab.lab.kernel import source
 from skblab.lab.kernel.series import Series
-from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.labroot import Bind, LabRoot, extra
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError
 
@@ -152,32 +151,5 @@ def _copy(origin: Path, target: Path) -> None:
 
 def extra_packages(labroot: LabRoot, reporter: Reporter) -> Path:
     """Return a folder with the unpacked PACKAGES, to be laid over a guest's root."""
-    return store.ensure(
-        "selftest-packages",
-        store.digest([RECIPE, labroot.key, *PACKAGES]),
-        reporter,
-        lambda folder: _fetch(folder, labroot, reporter),
-    )
-
-
-def _fetch(folder: Path, labroot: LabRoot, reporter: Reporter) -> None:
-    reporter.say(f"fetching what the kernel's own tests call: {', '.join(PACKAGES)}")
-    with reporter.step("packages"):
-        labroot.run(
-            ["sh", "-ec", fetch_script(PACKAGES)],
-            binds=[Bind(folder, "out", writable=True)],
-            network=True,
-            log=paths.cache() / "logs" / "selftest-packages.log",
-            what="fetching Debian packages",
-        )
-
-
-def fetch_script(packages: Sequence[str]) -> str:
-    """Return the script that fetches packages into /skblab/out; the root itself stays as it is."""
-    return f"""
-        mkdir -p /tmp/lists/partial /tmp/cache/archives/partial
-        set -- -qq -o Dir::State::lists=/tmp/lists -o Dir::Cache=/tmp/cache -o Debug::NoLocking=1
-        apt-get "$@" update
-        apt-get "$@" --no-install-recommends --download-only --yes install {" ".join(packages)}
-        for package in /tmp/cache/archives/*.deb; do dpkg-deb -x "$package" /skblab/out; done
-    """
+    what = f"what the kernel's own tests call: {', '.join(PACKAGES)}"
+    return extra.unpacked("selftest-packages", PACKAGES, what, labroot, reporter)

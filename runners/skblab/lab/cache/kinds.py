@@ -37,6 +37,7 @@ KINDS: dict[str, Kind] = {
         Kind("fuzz", "fuzz targets"),
         Kind("selftests", "the kernel's selftests"),
         Kind("selftest-packages", "programs that selftests call"),
+        Kind("cross-compilers", "compilers for other architectures"),
         Kind("tools", "programs for guests"),
         Kind("rust", "traffic tools"),
         Kind("bpf", "probes"),

@@ -103,11 +103,14 @@ def merge(
     *,
     own: str | None = None,
     half_applied: bool = False,
+    env: Mapping[str, str] | None = None,
+    binds: Sequence[Bind] = (),
 ) -> None:
     """Write `output/.config` for `tree` from the named fragments, and check it.
 
     With `own`, the text of a whole configuration, the fragments change that one. With
     `half_applied`, `tree` has a part of our series: options that it lacks are let go.
+    `env` and `binds` are further ones of the sandbox, as another architecture needs them.
     Raises SkblabError naming each option that the kernel refused.
     """
     files = [fragment(name) for name in names]
@@ -122,7 +125,9 @@ def merge(
             Bind(paths.tree(), "tree"),
             Bind(tree, "src"),
             Bind(output, "build", writable=True),
+            *binds,
         ],
+        env=env,
         what="configuring the kernel",
         log=log,
     )

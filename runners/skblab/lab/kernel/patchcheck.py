@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from skblab.lab import paths, store
 from skblab.lab.kernel import build, config, findings, generated, objects, series, source
+from skblab.lab.kernel.architectures import ARCHITECTURES, Compiling, compiler
 from skblab.lab.kernel.findings import Findings
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.kernel.model import Request
@@ -33,15 +34,16 @@ from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 KIND = "checks"
 RESULT = "result.json"
 # Raise when a check below becomes another one.
-RECIPE = "4"
+RECIPE = "5"
 NEEDS = ("sparse", "perl", "python3-minimal", "python3-yaml")
 MIN_FREE_GIB = 12
 
 # In the order in which they are made. `on` and `off`: with and without the series' options.
 TEXT = ("applies", "checkpatch", "kernel-doc", "generated")
 BUILT = ("build on", "build off", "W=1 on", "W=1 off", "sparse on", "sparse off")
+ELSEWHERE = tuple(architecture.name for architecture in ARCHITECTURES)
 WHOLE = ("whole on", "whole off")
-CHECKS = (*TEXT, *BUILT, *WHOLE)
+CHECKS = (*TEXT, *BUILT, *ELSEWHERE, *WHOLE)
 # How much is compiled: the whole kernel at each patch, touched folders, or nothing.
 Depth = Literal["full", "quick", "text"]
 Verdict = Literal["ok", "failed", "nothing to check", "as off", "not reached"]
@@ -204,6 +206,7 @@ class _Run:
     # The sides whose options no longer fit the tree: a patch changed a Kconfig file.
     stale: set[str] = field(default_factory=lambda: set(SIDES))
     differ: bool = False
+    elsewhere: dict[str, Compiling] = field(default_factory=dict)
 
     @property
     def tree(self) -> Path:
@@ -225,6 +228,8 @@ class _Run:
                 return
             if any(file.split("/")[-1].startswith("Kconfig") for file in _touched(patch)):
                 self.stale |= set(SIDES)
+                for compiling in self.elsewhere.values():
+                    compiling.configured = False
             if number not in missing:
                 cached = _cached(keys[number])
                 for name, outcome in (cached.outcomes if cached else {}).items():
@@ -241,7 +246,7 @@ class _Run:
 
     def _store(self, key: str, patch: Path, outcomes: Mapping[str, Outcome], start: float) -> None:
         """Keep a patch's outcomes and their logs."""
-        due = TEXT if self.depth == "text" else (*TEXT, *BUILT)
+        due = TEXT if self.depth == "text" else (*TEXT, *BUILT, *ELSEWHERE)
         whole = {name: outcomes.get(name, Outcome(verdict="not reached")) for name in due}
         whole |= {name: outcomes[name] for name in WHOLE if name in outcomes}
         final = store.entry(KIND, key)
@@ -283,6 +288,23 @@ class _Run:
             "W=1": _complaints(make, ["W=1"], choice.objects),
             "sparse": _complaints(make, _SPARSE, choice.objects),
         }
+        for architecture in ARCHITECTURES:
+            name = architecture.name
+            self.reporter.say(f"compiling the unpatched tree for {name}")
+            self.elsewhere[name] = Compiling(
+                *(architecture, self.plan, self.labroot, self.tree, self.work / name),
+                log=_logs() / f"patches-check-{name}.log",
+                compiler=compiler(architecture, self.labroot, self.reporter),
+            )
+            self.known[name] = self.elsewhere[name].complaints(self._own_objects(files))
+
+    def _own_objects(self, files: Sequence[str]) -> list[str]:
+        """Return the objects of those of `files` that are C, and there, and of no architecture."""
+        return sorted(
+            f"{name.removesuffix('.c')}.o"
+            for name in objects.sources(files)
+            if name.endswith(".c") and not name.startswith("arch/") and (self.tree / name).is_file()
+        )
 
     def _targets(self, files: Sequence[str]) -> list[str]:
         """Return what to build: all into one object, with modpost's checks, or touched folders."""
@@ -323,10 +345,15 @@ class _Run:
         if not any(_built(file) for file in files):
             # Only documentation and tools: the kernel is the one before.
             nothing = Outcome(verdict="nothing to check")
-            found |= dict.fromkeys(BUILT, nothing)
+            found |= dict.fromkeys((*BUILT, *ELSEWHERE), nothing)
         else:
             for side in SIDES:
                 found |= self._side(side, files)
+            own = self._own_objects(files)
+            for name, compiling in self.elsewhere.items():
+                self.reporter.say(f"  {name}: {len(own)} objects")
+                said = compiling.complaints(own) if own else None
+                found[name] = self._added(name, said, log=str(compiling.log))
         if last and self.depth == "full":
             for side in SIDES:
                 found[f"whole {side}"] = self._whole(side)
