@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from skblab.selftests import compare, tree
+from skblab.lab.guest.console import Console
+from skblab.machine.guest import Guest
+from skblab.selftests import compare, guestrun, tree
 from skblab.selftests.guestrun import Said, judge
 from skblab.selftests.ktap import Result
 
@@ -118,3 +124,28 @@ def test_the_list_of_own_tests_is_whole() -> None:
     assert limits.keys() == set(names) and min(limits.values()) > 0
     assert min(len(reason) for reason in reasons.values()) > 20
     assert not reasons.keys() & set(names)
+
+
+def test_each_guest_has_what_netdevsim_waits_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The kernel's own tests call udevadm, too: without it all that make a netdevsim fail."""
+    scripts: list[str] = []
+
+    class Transport:
+        def script(self, text: str) -> SimpleNamespace:
+            scripts.append(text)
+            return SimpleNamespace(check=lambda _: None)
+
+    @contextlib.contextmanager
+    def boot(console: Path) -> Iterator[Guest]:
+        said = Console(console)
+        yield cast(Guest, SimpleNamespace(console=said, transport=Transport()))
+
+    outcome = judge("a", Said(0, GOOD), 1.0, 300, Path("log"))
+    monkeypatch.setattr(guestrun, "_run", lambda *_: outcome)
+    (found,) = guestrun.run_all(["a"], boot, tmp_path, "", lambda _: 300.0, "prepared\n")
+    assert found == outcome
+    (script,) = scripts
+    assert "/usr/local/bin/udevadm" in script
+    assert script.endswith("prepared\n")

@@ -139,7 +139,7 @@ def run_all(
     logs: Path,
     folder: str,
     limits: Callable[[str], float],
-    prepare: str = WITHOUT_UDEV,
+    prepare: str = "",
     after: str = CLEAN,
 ) -> Iterator[Outcome]:
     """Run tests of `folder` in a guest, in order, and yield each outcome as it comes.
@@ -157,7 +157,7 @@ def run_all(
         try:
             with boot(console) as guest:
                 watch = Watch({"guest": guest.console})
-                guest.transport.script(prepare).check("preparing the guest")
+                guest.transport.script(WITHOUT_UDEV + prepare).check("preparing the guest")
                 while left:
                     begun = True
                     outcome = _run(guest, watch, left[0], logs, folder, limits(left[0]), after)
