@@ -256,7 +256,7 @@ static __u32 choose(__u32 below)
 static void check_hostile_stamps(void)
 {
 	struct packet packet = { .sequence = 1, .by = STAMPED_AT_EGRESS };
-	struct figures figures;
+	struct figures figures = {};
 
 	begin();
 	packet.stamp_ns = EPOCH - (1ULL << 62);
