@@ -6,8 +6,9 @@ SHELL := /bin/sh
 SKBLAB := ./skblab
 PYTHON_FILES := runners analysis tests
 VENV := $(or $(SKBLAB_VENV),.venv)
-# KERNEL=7.3: that of Debian's backports.
-LINE := $(if $(KERNEL),--kernel $(KERNEL))
+# KERNEL=7.3: that of Debian's backports. Only as said to make: builds of kernels for some boards ask
+# their users to export a KERNEL of their own.
+LINE := $(if $(findstring command,$(origin KERNEL)),--kernel $(KERNEL))
 
 .PHONY: help
 help: ## this list
