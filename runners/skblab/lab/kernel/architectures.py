@@ -19,6 +19,8 @@ KIND = "cross-compilers"
 FRAGMENT = "architectures"
 # What gcc calls for 64-bit division on 32 bits. The kernel has none of them: it does not link.
 _DIVISION = re.compile(r"^/skblab/build/(\S+?\.o):\s+U (__u?(?:div|mod|divmod)di[34])$", re.M)
+# Each object that make gives up, whatever its compiler said.
+_FAILED = re.compile(r"^make\S* \*\*\* \[\S+: (\S+\.o)\] Error", re.M)
 
 
 @dataclass(frozen=True)
@@ -52,26 +54,43 @@ class Compiling:
     # Whether the options fit the tree; a patch may have changed a Kconfig file.
     configured: bool = field(default=False)
 
+    def prepare(self) -> None:
+        """Bring the options up to the tree. SkblabError if it cannot be configured or begun."""
+        if self.configured:
+            return
+        self._configure()
+        self._make().run([*self._words(), "prepare"], f"preparing {self.architecture.name}")
+        self.configured = True
+
     def complaints(self, objects: Sequence[str]) -> Findings:
-        """Return what compiling `objects` complains of; an error is a complaint like any other."""
-        if not objects:
-            return Findings()
+        """Return what compiling `objects` complains of, and which cannot be compiled.
+
+        SkblabError if make fails for another reason than an object.
+        """
         make = self._make()
+        # What it has is of the tree before.
+        make.log.unlink(missing_ok=True)
         try:
-            if not self.configured:
-                self._configure()
-                make.run([*self._words(), "prepare"], f"preparing {self.architecture.name}")
             output = make.run([*self._words(), "-k", *objects], "compiling")
-        except SkblabError as error:
-            text = make.log.read_text(errors="replace") if make.log.is_file() else ""
-            return findings.read(text) or Findings([str(error).split("; whole output:")[0]])
-        return findings.read(output) + self._divisions(objects)
+        except SkblabError:
+            output = make.log.read_text(errors="replace") if make.log.is_file() else ""
+            failed = set(_FAILED.findall(output))
+            if not failed:
+                raise
+            # Also where its words are unknown, as an assembler's, or nothing was said: it is no
+            # object. They would have the name of a temporary file, too.
+            name = self.architecture.name
+            uncompiled = Findings(f"{one} does not compile for {name}" for one in failed)
+        else:
+            uncompiled = Findings()
+        return findings.read(output) + uncompiled + self._divisions(objects)
 
     def _divisions(self, objects: Sequence[str]) -> Findings:
-        if self.architecture.bits != 32:
+        there = [name for name in objects if (self.output / name).is_file()]
+        if self.architecture.bits != 32 or not there:
             return Findings()
         bind = Bind(self.output, "build")
-        call = ["nm", "-A", "-u", *(f"{bind.inside}/{name}" for name in objects)]
+        call = ["nm", "-A", "-u", *(f"{bind.inside}/{name}" for name in there)]
         said = self.labroot.run(call, binds=[bind], what="nm")
         return Findings(
             f"{name}: error: {symbol}() is not in the kernel: use div64_u64() or its like"
@@ -91,7 +110,6 @@ class Compiling:
             env=self._env(),
             binds=self._binds(),
         )
-        self.configured = True
 
     def _make(self) -> build.Make:
         return build.Make(

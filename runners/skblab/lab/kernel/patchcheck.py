@@ -12,7 +12,7 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from skblab.lab import paths, store
 from skblab.lab.kernel import build, config, findings, generated, objects, series, source
-from skblab.lab.kernel.architectures import ARCHITECTURES, Compiling, compiler
+from skblab.lab.kernel.architectures import ARCHITECTURES, FRAGMENT, Compiling, compiler
 from skblab.lab.kernel.findings import Findings
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.kernel.model import Request
@@ -34,7 +34,7 @@ from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 KIND = "checks"
 RESULT = "result.json"
 # Raise when a check below becomes another one.
-RECIPE = "5"
+RECIPE = "6"
 NEEDS = ("sparse", "perl", "python3-minimal", "python3-yaml")
 MIN_FREE_GIB = 12
 
@@ -145,9 +145,11 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
 def _keys(wanted: build.Plan, labroot: LabRoot, depth: Depth) -> dict[int, str]:
     """Return the key of each patch's result: it and all before it, and what checks them."""
     assert wanted.series is not None
+    elsewhere = [repr(ARCHITECTURES), config.fragment(FRAGMENT).read_text()]
     parts = [
         RECIPE,
         depth,
+        *(elsewhere if depth != "text" else ()),
         wanted.source.digest,
         *(config.fragment(name).read_text() for name in wanted.request.fragments),
         *(f"{name} {version}" for name, version in wanted.toolchain.items()),
@@ -278,33 +280,49 @@ class _Run:
         self.known = {"kernel-doc": self._kernel_doc(files)}
         if self.depth == "text":
             return
+        # First, since it may need the network.
+        compilers = {one: compiler(one, self.labroot, self.reporter) for one in ARCHITECTURES}
         self.reporter.say("building the unpatched tree, to know what it says already")
         self._configure("off")
         make = self._make("off", "plain")
         output = make.run(self._targets(files), "building the unpatched tree")
-        choice = objects.choose(files, objects.users(make.output, files))
+        users = objects.users(make.output, files)
+        # By patch: a header alone is shown by an object that a C file beside it makes needless.
+        shown = {
+            name for patch in patches for name in objects.choose(_touched(patch), users).objects
+        }
         self.known |= {
             "build": findings.read(output) + self._undefined("off"),
-            "W=1": _complaints(make, ["W=1"], choice.objects),
-            "sparse": _complaints(make, _SPARSE, choice.objects),
+            "W=1": _complaints(make, ["W=1"], sorted(shown)),
+            "sparse": _complaints(make, _SPARSE, sorted(shown)),
         }
+        chosen = {name for patch in patches for name in self._portable(_touched(patch), users)}
         for architecture in ARCHITECTURES:
             name = architecture.name
-            self.reporter.say(f"compiling the unpatched tree for {name}")
-            self.elsewhere[name] = Compiling(
+            self.reporter.say(f"compiling {len(chosen)} objects of the unpatched tree for {name}")
+            compiling = self.elsewhere[name] = Compiling(
                 *(architecture, self.plan, self.labroot, self.tree, self.work / name),
                 log=_logs() / f"patches-check-{name}.log",
-                compiler=compiler(architecture, self.labroot, self.reporter),
+                compiler=compilers[architecture],
             )
-            self.known[name] = self.elsewhere[name].complaints(self._own_objects(files))
+            compiling.prepare()
+            self.known[name] = compiling.complaints(sorted(chosen)) if chosen else Findings()
 
-    def _own_objects(self, files: Sequence[str]) -> list[str]:
-        """Return the objects of those of `files` that are C, and there, and of no architecture."""
-        return sorted(
+    def _portable(
+        self, files: Sequence[str], users: Mapping[str, Collection[str]]
+    ) -> tuple[str, ...]:
+        """Return the objects that show `files` on any architecture.
+
+        They are those of C files, also of such that this configuration leaves out, and for a header
+        one that has it.
+        """
+        own = {
             f"{name.removesuffix('.c')}.o"
             for name in objects.sources(files)
-            if name.endswith(".c") and not name.startswith("arch/") and (self.tree / name).is_file()
-        )
+            if name.endswith(".c") and (self.tree / name).is_file()
+        }
+        both = {*own, *objects.choose(files, users).objects}
+        return tuple(sorted(name for name in both if not name.startswith("arch/")))
 
     def _targets(self, files: Sequence[str]) -> list[str]:
         """Return what to build: all into one object, with modpost's checks, or touched folders."""
@@ -349,11 +367,10 @@ class _Run:
         else:
             for side in SIDES:
                 found |= self._side(side, files)
-            own = self._own_objects(files)
+            users = objects.users(self.work / ("on" if self.differ else "off"), files)
+            chosen = self._portable(files, users)
             for name, compiling in self.elsewhere.items():
-                self.reporter.say(f"  {name}: {len(own)} objects")
-                said = compiling.complaints(own) if own else None
-                found[name] = self._added(name, said, log=str(compiling.log))
+                found[name] = self._elsewhere(name, compiling, chosen)
         if last and self.depth == "full":
             for side in SIDES:
                 found[f"whole {side}"] = self._whole(side)
@@ -380,6 +397,17 @@ class _Run:
             said = _complaints(one, words, choice.objects)
             outcomes[name] = self._added(name, said, notes, str(one.log))
         return outcomes
+
+    def _elsewhere(self, name: str, compiling: Compiling, chosen: Sequence[str]) -> Outcome:
+        if not chosen and compiling.configured:
+            return Outcome(verdict="nothing to check")
+        self.reporter.say(f"  {name}: {len(chosen)} objects")
+        try:
+            compiling.prepare()
+        except SkblabError as error:
+            return Outcome(verdict="failed", found=(_without_log(error),), log=str(compiling.log))
+        said = compiling.complaints(chosen) if chosen else Findings()
+        return self._added(name, said, log=str(compiling.log))
 
     def _prepare(self, side: str) -> None:
         """Bring a side's configuration up to the tree; `on` begins as a copy of `off`."""
