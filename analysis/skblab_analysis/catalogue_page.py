@@ -30,8 +30,10 @@ one before that the same packet passed; it has the name of the point at its end.
 there is a packet as on the wire, a bundle (what GRO may have made of several, or segmentation has
 yet to cut), a segment of a TCP connection, a message of `sendmsg()`, or a poll.
 
-A kernel with our series tells every point by itself, in one event for each path of a packet. On
-others, from {OLDEST} on, probes hook the places below; a point without one is reported as absent.
+A kernel with our series counts every layer by itself. What comes back into its stack otherwise than
+by a device that sent it, as out of a tunnel or by a bridge, goes on on its path, and the time until
+then is counted at `driver`. On other kernels, from {OLDEST} on, and where more is asked for than
+what ours counts, probes hook the places below; a point without one is reported as absent.
 """
 
 
@@ -40,7 +42,7 @@ def page(catalogue: Catalogue) -> str:
     lines = [HEAD]
     for path in catalogue.paths:
         lines += _path(catalogue, path)
-    lines += ["## Places to hook", "", "Of kernels without our series.", ""]
+    lines += ["## Places to hook", "", "On every kernel, with our series or without.", ""]
     lines += ["| point | place | packet or NAPI | when |", "| --- | --- | --- | --- |"]
     for point in catalogue.points:
         lines += [_hook(point.name, hook) for hook in point.hooks]

@@ -123,7 +123,7 @@ class RunFolder:
     def resume(self) -> None:
         """Have a run that broke off be one that goes on."""
         self._document = self._document.model_copy(
-            update={"schema_": "skblab.run/3", "state": "running", "reason": "", "finished": None}
+            update={"schema_": "skblab.run/4", "state": "running", "reason": "", "finished": None}
         )
         self._write_document()
         self.journal("resumed")

@@ -61,8 +61,8 @@ class PartTable(Closed):
 class Part(Closed):
     """The whole of a file in `parts/`: one record."""
 
-    schema_: Literal["skblab.part/1", "skblab.part/2"] = Field(
-        default="skblab.part/2", alias="schema"
+    schema_: Literal["skblab.part/1", "skblab.part/2", "skblab.part/3"] = Field(
+        default="skblab.part/3", alias="schema"
     )
     tables: dict[str, PartTable] = Field(description="rows by the name of their table")
     ledgers: tuple[Ledger, ...] = ()

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from skblab_analysis.base.histogram import Histogram
+from skblab_analysis.base.histogram import Histogram, bounds
 from skblab_analysis.exact.rows import ExactTrial
 from skblab_analysis.formats.run import Command, Environment, Guest, Host, Kernel, Plan
 from skblab_analysis.runfolder import RunFolder
@@ -136,6 +136,47 @@ def pathlat(
             {"name": "delay", "context": "ksoftirqd", **_distribution(rare)},
             {"name": "time", "context": "softirq", **_distribution(work), "work": packets},
         ],
+    }
+
+
+# Points that all packets pass before anybody knows where they go.
+COMING = ("driver", "stack", "ip", "route")
+
+
+def _counted(layer: Json) -> Json:
+    """The same times as the kernel's own histograms have them: bounds, and edges of buckets."""
+    edges = [[edge + 1 for edge in bounds(bucket)] for bucket, _ in layer["buckets"]]
+    buckets = [[number, count] for number, (_, count) in enumerate(layer["buckets"])]
+    ends = {"min": edges[0][0], "max": edges[-1][1]} if edges else {}
+    return layer | ends | {"bounded": True, "buckets": buckets, "edges": edges}
+
+
+def histograms(packets: int = 200, **counts: int) -> Json:
+    """What the kernel's own histograms tell of `pathlat`'s packets; `counts` differ."""
+    document = dict(pathlat(packets))
+    receive, forward, send = document["paths"]
+    coming = [layer for layer in receive["layers"] if layer["to"] in COMING]
+    after = [layer for layer in receive["layers"] if layer["to"] not in COMING]
+    paths = []
+    for path, layers in ((receive, after), (forward, []), (send, send["layers"])):
+        whole = _counted(path["path_time"])
+        seen = {layer["to"]: layer["count"] for layer in layers}
+        seen |= {layer["from"]: layer["count"] for layer in layers[:1]}
+        kept = {name: path[name] for name in ("path", "usual_end", "ends")}
+        kept |= {"seen": seen, "layers": [_counted(layer) for layer in layers]}
+        paths.append(kept | {"all_passed": True, "path_time": whole, "since_entry": whole})
+    known = {"entered": packets, "sent": packets, "dropped": 0, "unclear": 0, "stale": 0} | counts
+    return document | {
+        "schema": "skblab.pathlat/4",
+        "source": "histograms",
+        "samples": None,
+        "histograms": known,
+        "flags": {"negative": 0},
+        "in": {
+            "seen": dict.fromkeys(COMING, packets),
+            "layers": [_counted(layer) for layer in coming],
+        },
+        "paths": paths,
     }
 
 

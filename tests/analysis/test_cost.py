@@ -89,12 +89,22 @@ def test_kprobes_are_for_hooks_of_bpf(other: dict[str, str]) -> None:
         Probe.model_validate({"backend": "bpf", "source": "hooks", "kprobes": True, **other})
 
 
+def test_polls_of_their_own_source_are_for_scripts() -> None:
+    with pytest.raises(ValidationError, match="in scripts alone"):
+        Probe(backend="bpf", source="hooks", polls="samples")
+
+
 @pytest.mark.parametrize(
     ("probe", "words"),
     [
         (Probe(backend="bpf", source="samples"), "samples"),
         (Probe(backend="bpf", source="hooks", kprobes=True), "hooks by kprobe"),
         (Probe(backend="stap", source="hooks"), "scripts of stap on hooks"),
+        (Probe(backend="stap", source="hooks", polls="hooks"), "scripts of stap on hooks"),
+        (
+            Probe(backend="stap", source="hooks", polls="samples"),
+            "scripts of stap on hooks, NAPI polls by samples",
+        ),
     ],
 )
 def test_probes_in_words(probe: Probe, words: str) -> None:

@@ -24,11 +24,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 
 SUB_BITS = 4
 SUB_BUCKETS = 1 << SUB_BITS
-# Of its lower end, the widest that a bucket may be for a quantile in it: twice as wide as ours.
-COARSE = 8
+# Of its lower end, the widest part that a bucket may be for a quantile in it. Those of the kernel
+# are up to an eighth, before they are rounded.
+COARSE = 7
 TAIL_SAMPLES = 10
 # The bucket of the largest value of 64 bits. One far beyond it would take all memory to write down.
 MOST_BUCKET = (64 - SUB_BITS) * SUB_BUCKETS + SUB_BUCKETS - 1
@@ -60,6 +62,20 @@ def bounds(bucket: int) -> tuple[int, int]:
 
 def _coarse(lower: int, upper: int) -> bool:
     return upper - lower > max(1, lower // COARSE)
+
+
+def _joined(
+    *parts: Iterable[tuple[int, int, int]],
+) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    """Return counts and edges of all rows, numbered from the lowest.
+
+    Each boot measures its clock's frequency anew, so edges of the same bucket may differ by a unit.
+    """
+    counts: dict[tuple[int, int], int] = {}
+    for lower, upper, count in chain(*parts):
+        counts[lower, upper] = counts.get((lower, upper), 0) + count
+    edges = dict(enumerate(sorted(counts)))
+    return {number: counts[edge] for number, edge in edges.items()}, edges
 
 
 @dataclass(frozen=True)
@@ -152,17 +168,20 @@ class Histogram:
             return other
         if not other.buckets:
             return self
-        if self.edges is not None or other.edges is not None:
-            raise ValueError("only histograms with the same buckets can be merged")
         buckets = dict(self.buckets)
-        for bucket, count in other.buckets.items():
-            buckets[bucket] = buckets.get(bucket, 0) + count
+        edges = None
+        if self.edges is None and other.edges is None:
+            for bucket, count in other.buckets.items():
+                buckets[bucket] = buckets.get(bucket, 0) + count
+        else:
+            buckets, edges = _joined(self.rows(), other.rows())
         return Histogram(
             buckets,
             self.total + other.total,
             min(self.minimum, other.minimum),
             max(self.maximum, other.maximum),
             self.bounded or other.bounded,
+            edges,
         )
 
     def quantile(self, q: float) -> float | None:

@@ -104,7 +104,8 @@ class Scale:
 
 def slowest(histogram: Histogram, text: Callable[[float | None], str]) -> str:
     """Return the maximum as `text` writes it, or its bound where no more is known."""
-    return f"{'≤ ' if histogram.bounded and histogram.buckets else ''}{text(histogram.maximum)}"
+    bound = f"≤{FIXED_SPACE}" if histogram.bounded and histogram.buckets else ""
+    return bound + text(histogram.maximum)
 
 
 def scale(unit: str, largest: int) -> Scale:

@@ -139,9 +139,11 @@ class Point(Closed):
         description="what the interval up to it contains; empty where a path begins"
     )
     unit: Unit = Field(description="what is counted here")
-    patched: bool = Field(description="a kernel with our series tells it by itself")
-    hooks: tuple[Hook, ...] = Field(description="where other kernels show it")
-    absent: str = Field(default="", description="why other kernels do not show it")
+    patched: bool = Field(
+        description="a kernel with our series counts the layer up to it by itself"
+    )
+    hooks: tuple[Hook, ...] = Field(description="where probes see it on any kernel")
+    absent: str = Field(default="", description="why probes cannot see it")
 
     @model_validator(mode="after")
     def _found_or_said(self) -> Self:

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from skblab_analysis.base.certainty import Difference, difference
 from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.whole import Positive
+from skblab_analysis.formats import scripts
 from skblab_analysis.formats.bench import PARTS, BenchDocument, Family, Part
 from skblab_analysis.formats.pathlat import Source
 
@@ -24,11 +25,17 @@ FILE = "cost.json"
 
 
 class Probe(Closed):
-    """A probe whose cost is the same on one kernel: without filters, without late packets."""
+    """A probe whose cost is the same on one kernel: without filters, without late packets.
+
+    Samples of packets are of the first edition of the series, and in stored runs only.
+    """
 
     backend: Literal["bpf", "bpftrace", "stap"]
     source: Source
     kprobes: bool = Field(default=False, description="hooks by kprobe where fentry would work")
+    polls: scripts.Source | None = Field(
+        default=None, description="where a script has NAPI polls from; null: from `source`, too"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -36,13 +43,16 @@ class Probe(Closed):
             raise ValueError("kprobes are a choice for the hooks of bpf alone")
         if self.source == "histograms" and self.backend != "bpf":
             raise ValueError("no script reads the kernel's own histograms")
+        if self.polls is not None and self.backend == "bpf":
+            raise ValueError("NAPI polls have a source of their own in scripts alone")
         return self
 
     def __str__(self) -> str:
         """Return it in words."""
         if self.backend == "bpf":
             return "hooks by kprobe" if self.kprobes else self.source
-        return f"scripts of {self.backend} on {self.source}"
+        polls = f", NAPI polls by {self.polls}" if self.polls not in (None, self.source) else ""
+        return f"scripts of {self.backend} on {self.source}{polls}"
 
 
 class ExactCost(Closed):
@@ -121,7 +131,9 @@ class WallCost(Closed):
 class CostDocument(Closed):
     """The whole of `cost.json`: what is known of the cost of a run's probe."""
 
-    schema_: Literal["skblab.cost/1"] = Field(default="skblab.cost/1", alias="schema")
+    schema_: Literal["skblab.cost/1", "skblab.cost/2"] = Field(
+        default="skblab.cost/2", alias="schema"
+    )
     probe: Probe
     kernel: str = Field(description="the run's kernel, as `uname -r` says")
     own: bool = Field(description="measured on this kernel, and not on another one of ours")

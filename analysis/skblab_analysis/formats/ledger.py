@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The ledger of a trial: does all that a probe saw add up, and where did every known packet go?
 
-With the kernel's samples a packet is seen once, at its end, so only those can be unaccounted for
-that the probe saw and could not place. With hooks a packet is also seen at its beginning:
+With samples, in stored runs, a packet is seen once, at its end, so only those can be unaccounted
+for that the probe saw and could not place. With hooks a packet is also seen at its beginning:
 
     begun = ended + merged + in flight + continued + unwanted at the end (+ what was lost)
 
@@ -63,9 +63,12 @@ class Exchange(Closed):
     duplicates: Whole = Field(description="further copies received")
     other: Whole = Field(description="datagrams read that are not of this trial")
     reordered: Whole = Field(description="packets that came after a higher number")
-    delivered: Whole = Field(description="packets whose sample event says delivered")
-    unsampled: Whole = Field(description="packets read that left no sample event")
-    dropped: Whole = Field(description="packets whose sample event says dropped")
+    delivered: Whole = Field(description="packets that the probe saw delivered")
+    unsampled: Whole = Field(description="packets read whose end the probe did not see")
+    dropped: Whole = Field(
+        description="packets that the probe saw dropped; of histograms: that passed a point and "
+        "were not read"
+    )
     incomplete: Whole = Field(
         description="packets delivered that are in no layer: a time is negative or too long"
     )
@@ -91,12 +94,12 @@ class Exchange(Closed):
 
     @property
     def lost_elsewhere(self) -> int:
-        """Lost packets that no drop sample accounts for: lost before the first point."""
+        """Lost packets that the probe saw at no point: lost before the first."""
         return max(self.lost - self.dropped, 0)
 
     @property
     def dropped_elsewhere(self) -> int:
-        """Drop samples that no lost packet accounts for: other traffic that the probe saw."""
+        """Dropped packets that are none of the lost ones: other traffic that the probe saw."""
         return max(self.dropped - self.lost, 0)
 
     def faults(self) -> list[str]:
@@ -106,7 +109,7 @@ class Exchange(Closed):
             found.append(f"sent {self.sent} is not received {self.received} + lost {self.lost}")
         if self.delivered + self.unsampled != self.read:
             found.append(
-                f"sampled {self.delivered} + unsampled {self.unsampled} is not read {self.read}"
+                f"seen delivered {self.delivered} + unseen {self.unsampled} is not read {self.read}"
             )
         return found + [
             f"point {count.point}: seen {count.seen} + not seen {count.not_seen} "
@@ -141,6 +144,14 @@ class Ledger(Closed):
     continued: Whole = Field(description="entered anew while on their way, in a tunnel")
     filtered: Whole = Field(description="ends, or beginnings, of unwanted packets")
     copies: Whole = Field(description="ended paths of further copies of a packet")
+    dropped: Whole = Field(
+        default=0, description="packets that a driver did not send; only of histograms"
+    )
+    elsewhere: Whole = Field(
+        default=0,
+        description="packets that are in no other count: under way, dropped before a driver had "
+        "them, merged by GRO, or used up by the kernel itself; only of histograms",
+    )
     unaccounted: dict[Name, Whole] = Field(
         description="what is known to be missing or misplaced, by cause"
     )
@@ -196,10 +207,9 @@ def of_probe(
     """
     faults = []
     if document.stamps_on.start is False or document.stamps_on.end is False:
-        level = "not 2" if document.source == "histograms" else "0"
         faults.append(
-            f"the kernel did not stamp packets all the time (net.core.path_trace was {level}); "
-            "switch it on, or use --source hooks"
+            "the kernel did not stamp packets all the time (net.core.path_trace was off); switch "
+            "it on, or use --source hooks"
         )
     exchange = None
     if said is not None:
@@ -210,7 +220,7 @@ def of_probe(
     if faults:
         raise _refusal(faults)
     if document.histograms is not None:
-        return _of_histograms(trial, unit, document, document.histograms)
+        return _of_histograms(trial, unit, document, document.histograms, exchange)
     assert document.samples is not None
     return _of_samples(trial, unit, document, document.samples, exchange)
 
@@ -299,11 +309,29 @@ def _ends(document: PathlatDocument) -> int:
 
 
 def _of_histograms(
-    trial: int, unit: Unit, document: PathlatDocument, counts: KernelCounts
+    trial: int,
+    unit: Unit,
+    document: PathlatDocument,
+    counts: KernelCounts,
+    exchange: Exchange | None,
 ) -> Ledger:
-    begun, copies = counts.entered + counts.sent + counts.reentered, document.flags["copy"]
-    ended = _ends(document)
-    under_way = begun + copies - ended - document.merged
+    begun = counts.entered + counts.sent + counts.reentered
+    copies = document.flags.get("copy", 0)
+    ended, dropped = _ends(document), counts.dropped + counts.unclear
+    rest = begun + copies - ended - document.merged - dropped
+    # In the histograms all the same, with a time that is wrong.
+    unaccounted = {
+        name: count
+        for name in ("negative", "overflow")
+        if (count := document.flags.get(name)) is not None
+    }
+    if exchange is not None:
+        unaccounted["unsampled"] = exchange.unsampled
+    of_passed = document.in_ is not None
+    if of_passed:
+        unaccounted["stale"] = counts.stale
+    else:
+        unaccounted["unsettled"] = sum(path.unsettled or 0 for path in document.paths)
     return Ledger(
         trial=trial,
         unit=unit,
@@ -311,17 +339,15 @@ def _of_histograms(
         begun=begun,
         ended=ended,
         merged=document.merged,
-        in_flight=max(under_way, 0),
-        earlier=max(-under_way, 0),
+        in_flight=0 if of_passed else max(rest, 0),
+        earlier=max(-rest, 0),
         continued=0,
         filtered=0,
         copies=copies,
-        unaccounted={
-            # In the histograms all the same, with a time that is wrong.
-            "negative": document.flags["negative"],
-            "overflow": document.flags["overflow"],
-            "unsettled": sum(path.unsettled or 0 for path in document.paths),
-        },
+        dropped=dropped,
+        elsewhere=max(rest, 0) if of_passed else 0,
+        unaccounted=unaccounted,
+        exchange=exchange,
     )
 
 
@@ -336,6 +362,7 @@ def _exchange(
         unsent = max(receiver.expected - sender.sent, 0)
         lost = receiver.lost - unsent
     received = pathlat.path("receive")
+    passed = _dropped_points(received, receiver.received)
     return Exchange.model_construct(
         sent=sender.sent,
         unsent=unsent,
@@ -346,13 +373,13 @@ def _exchange(
         reordered=receiver.reordered,
         delivered=received.ends.delivered,
         unsampled=receiver.received - received.ends.delivered,
-        dropped=received.ends.dropped,
+        dropped=max(passed.values(), default=0) if received.all_passed else received.ends.dropped,
         incomplete=(received.negative or 0) + (received.overflow or 0),
         other_end=received.ends.transmitted + received.ends.consumed,
         reentered=received.reentered or 0,
         points=_points(received, receiver.received),
         sent_points=_sent_points(pathlat.path("send"), sender.sent),
-        dropped_points=dict(received.seen_dropped),
+        dropped_points=passed,
         drop_reasons=dict(received.drop_reasons),
     )
 
@@ -363,18 +390,29 @@ def _sent_points(path: PathDocument, sent: int) -> tuple[PointCount, ...]:
 
 
 def _points(path: PathDocument, packets: int) -> tuple[PointCount, ...]:
+    counts = path.seen
+    if path.all_passed:
+        # The first one only says where the first interval begins.
+        counts = {point: min(seen, packets) for point, seen in [*counts.items()][1:]}
     return tuple(
         PointCount(point=point, seen=seen, not_seen=packets - seen)
-        for point, seen in path.seen.items()
+        for point, seen in counts.items()
     )
+
+
+def _dropped_points(path: PathDocument, read: int) -> dict[Name, int]:
+    """Points that dropped packets passed; of all that passed, those that nobody read."""
+    if path.all_passed:
+        return {point: max(seen - read, 0) for point, seen in path.seen.items()}
+    return dict(path.seen_dropped)
 
 
 def _impossible(
     pathlat: PathlatDocument, sender: SenderDocument, receiver: ReceiverDocument
 ) -> list[str]:
     """Faults that leave no exchange to write down, and those of the layers."""
-    if pathlat.samples is None:
-        return ["the kernel's own histograms do not tell enough of known packets; read its samples"]
+    if pathlat.samples is None and pathlat.in_ is None:
+        return ["these histograms, of the series' first edition, do not tell enough of packets"]
     found = []
     read = receiver.received
     received = pathlat.path("receive")
@@ -385,14 +423,14 @@ def _impossible(
     if received.ends.delivered > read:
         found.append(
             f"the probe saw {received.ends.delivered} packets delivered "
-            f"but the receiver read {read}: foreign packets passed the filter"
+            f"but the receiver read {read}: foreign packets were among them"
         )
     if read and not received.ends.delivered:
         found.append(f"{read} packets were received but the probe saw none")
     if not received.path_time.count:
         found.append("no packet was timed over the whole path")
     for path in pathlat.paths:
-        found += _broken_layers(path)
+        found += () if path.all_passed else _broken_layers(path)
     return found
 
 

@@ -7,7 +7,7 @@ reader reads a newer tool; a field that is missing or contradicts another is ref
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
@@ -26,15 +26,18 @@ from skblab_analysis.base.whole import MOST, MOST_COUNTED, Count, Positive, Whol
 
 # Names travel into pictures and pages, so they are kept plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
+# Samples are of the first edition of the series, and in stored runs only.
 Source = Literal["samples", "hooks", "histograms"]
 PathName = Literal["receive", "forward", "send"]
+# With `in`: what came in, before anybody knows where it goes.
+AnyPath = Literal["in", "receive", "forward", "send"]
 Bucket = tuple[
     Annotated[int, Field(ge=0, le=index(MOST))], Annotated[int, Field(gt=0, le=MOST_COUNTED)]
 ]
 
 
-# Flags that are always among those of the kernel's own histograms.
-KERNEL_FLAGS = frozenset({"copy", "negative", "overflow"})
+# The flag that is always among those of the kernel's own histograms.
+KERNEL_FLAG = "negative"
 # What a document is read with that was written while the probe counted on. Its figures are not of
 # one moment, so they may be off by the packets that came meanwhile: good enough to look at.
 COUNTING = {"counting": True}
@@ -150,9 +153,11 @@ class PathDocument(ToolDocument):
     times that cannot be placed: they are in no histogram. `copies`: further copies of a packet,
     with any end.
 
-    The kernel's own histograms hold all packets, and what is null they do not tell. Of `path_time`
-    they may know no more than the sum: then it is one bucket. `unsettled`: by so many packets its
-    counts differ, for the kernel goes on counting while it is read.
+    The kernel's own histograms: with `all_passed`, `seen` and layers have all packets that passed
+    a point, whatever became of them, and begin where the path is known; until then packets are
+    among those of `in`. In stored runs of the first edition they had whole packets, of `path_time`
+    perhaps no more than the sum, which then is one bucket, and `unsettled`: by so many packets the
+    counts differed, for the kernel went on counting while it was read. What is null is not told.
     """
 
     path: PathName
@@ -166,6 +171,7 @@ class PathDocument(ToolDocument):
     reentered: Count | None = None
     copies: Count | None = None
     unsettled: Count | None = None
+    all_passed: bool = False
     layers: tuple[LayerDistribution, ...]
     path_time: LayerDistribution = Field(validation_alias=AliasChoices("path_time", "leg"))
     since_entry: LayerDistribution = Field(validation_alias=AliasChoices("since_entry", "total"))
@@ -179,21 +185,11 @@ class PathDocument(ToolDocument):
     def _agrees(self, info: ValidationInfo) -> PathDocument:
         if _counting(info):
             return self
-        for layer in (*self.layers, self.path_time, self.since_entry):
-            for point in (layer.from_point, layer.to_point):
-                if point not in self.seen:
-                    raise ValueError(f"layer point {point!r} is not among the points of `seen`")
-        ends = [layer.to_point for layer in self.layers]
-        if len(set(ends)) != len(ends):
-            raise ValueError("two layers end at the same point")
-        if (self.negative is None) == (self.unsettled is None):
-            raise ValueError("expected either `negative` or `unsettled`")
+        wholes = () if self.all_passed else (self.path_time, self.since_entry)
+        _check_points(self.seen, (*self.layers, *wholes))
+        if not self.all_passed:
+            self._check_seen()
         slack = self.unsettled or 0
-        for point, count in self.seen.items():
-            if count > self.ended + slack:
-                raise ValueError(
-                    f"point {point} was seen by {count} of {self.ended} {self.usual_end}"
-                )
         aside = (self.negative or 0) + (self.overflow or 0)
         placed = self.ended - aside
         for name, whole in (("path time", self.path_time), ("time since entry", self.since_entry)):
@@ -202,6 +198,42 @@ class PathDocument(ToolDocument):
                     f"the {name} holds {whole.count} packets of {self.ended} {self.usual_end} "
                     f"less {aside} not placed"
                 )
+        return self
+
+    def _check_seen(self) -> None:
+        ends = [layer.to_point for layer in self.layers]
+        if len(set(ends)) != len(ends):
+            raise ValueError("two layers end at the same point")
+        if (self.negative is None) == (self.unsettled is None):
+            raise ValueError("expected either `negative` or `unsettled`")
+        for point, count in self.seen.items():
+            if count > self.ended + (self.unsettled or 0):
+                raise ValueError(
+                    f"point {point} was seen by {count} of {self.ended} {self.usual_end}"
+                )
+
+
+def _check_points(seen: Mapping[str, int], layers: Sequence[LayerDistribution]) -> None:
+    for layer in layers:
+        for point in (layer.from_point, layer.to_point):
+            if point not in seen:
+                raise ValueError(f"layer point {point!r} is not among the points of `seen`")
+
+
+class InDocument(ToolDocument):
+    """All packets that came in, as far as nobody knows yet where they go.
+
+    A layer from `driver` to `driver` is of those that came back into the stack by a tunnel or a
+    bridge. Only the kernel's own histograms have it.
+    """
+
+    seen: Mapping[Name, Count]
+    layers: tuple[LayerDistribution, ...]
+
+    @model_validator(mode="after")
+    def _agrees(self, info: ValidationInfo) -> InDocument:
+        if not _counting(info):
+            _check_points(self.seen, self.layers)
         return self
 
 
@@ -259,7 +291,7 @@ class StampsOn(ToolDocument):
 
 
 class Hooks(ToolDocument):
-    """What hooks on a kernel without samples have to say of themselves; packets unless said.
+    """What hooks have to say of themselves; packets unless said.
 
     `entered` and `began` at the first points of their paths; `continued` of the entered were on
     their way already, in a tunnel, say; `in_flight` had no end yet when the probe stopped; at the
@@ -299,13 +331,18 @@ class Polls(ToolDocument):
 class KernelCounts(ToolDocument):
     """What the kernel counts beside its own histograms: packets that drivers or sockets began.
 
-    `reentered`: that began anew, as received ones, after they were transmitted. Further copies that
-    went up in another packet are nowhere, neither here nor among the `merged` ones.
+    `dropped` with a reason after a driver had them; `unclear` while a driver was sending them,
+    which may have sent copies; `stale`: they waited while stamps went off and on, and are counted
+    nowhere. `reentered`, only in stored runs of the first edition: began anew, as received ones,
+    after they were transmitted.
     """
 
     entered: Count
     sent: Count
-    reentered: Count
+    dropped: Count = 0
+    unclear: Count = 0
+    stale: Count = 0
+    reentered: Count = 0
 
 
 class End(ToolDocument):
@@ -355,9 +392,11 @@ class LatePacket(ToolDocument):
 
     `run`: so many late ones in a row on its CPU, with it. `cpu_did`: what the CPU that saw its end
     did since it entered, and at that moment; `deeds_lost`: not all of it, for there is no room for
-    more. `context`: what ran there, as of NAPI polls. What waited at that moment: `backlog` packets
-    for that CPU; `socket_bytes` of memory in the socket that the packet was read from, of which
-    `socket_packets` no reader has taken out yet; `qdisc_packets` for the queue of the device that
+    more. `merged`: only in stored runs of samples. `context`: what ran there, as of NAPI polls.
+
+    What waited at that moment: `backlog` packets for that CPU; `socket_bytes` of memory in the
+    socket that the packet was read from, of which `socket_packets` no reader has taken out yet;
+    `qdisc_packets` for the queue of the device that
     it is at, of a virtual one the other side. Null: not known.
     """
 
@@ -374,7 +413,7 @@ class LatePacket(ToolDocument):
     pid: Count
     ifindex: int
     bytes: Count
-    merged: Count
+    merged: Count = 0
     context: Name | None = None
     backlog: Count
     socket_bytes: Count | None = None
@@ -460,11 +499,13 @@ class PathlatDocument(ToolDocument):
     """One run of `pathlat`: histograms and counts by path. `merged` went up in other packets.
 
     `groups`, if asked for: the same by group, and `groups_others`: packets in none of them.
-    `histograms`: only if the source is the kernel's own, which have no `samples`.
+    `histograms` and `in`: only if the source is the kernel's own, which have no `samples`.
     Version 2 had `leg` for `path_time`, `total` for `since_entry`, `total_ns` for `since_entry_ns`.
     """
 
-    schema_: Literal["skblab.pathlat/2", "skblab.pathlat/3"] = Field(alias="schema")
+    schema_: Literal["skblab.pathlat/2", "skblab.pathlat/3", "skblab.pathlat/4"] = Field(
+        alias="schema"
+    )
     source: Source = "samples"
     hooks: Hooks | None = None
     histograms: KernelCounts | None = None
@@ -477,6 +518,7 @@ class PathlatDocument(ToolDocument):
     merged: Count
     flags: Mapping[Name, Count] = Field(default_factory=dict)
     paths: tuple[PathDocument, ...]
+    in_: InDocument | None = Field(default=None, alias="in")
     groups: tuple[Group, ...] | None = None
     groups_others: Count = 0
     napi: tuple[NapiDistribution, ...] = ()
@@ -494,8 +536,10 @@ class PathlatDocument(ToolDocument):
             raise ValueError(
                 f"the source is {self.source}: expected either histograms or samples with it"
             )
-        if of_kernel and (missing := KERNEL_FLAGS - self.flags.keys()):
-            raise ValueError(f"the source is histograms: expected the flag {min(missing)}")
+        if of_kernel and KERNEL_FLAG not in self.flags:
+            raise ValueError(f"the source is histograms: expected the flag {KERNEL_FLAG}")
+        if (self.in_ is not None) != any(path.all_passed for path in self.paths):
+            raise ValueError("expected `in` with paths of all that passed, and only with these")
         # While it counts, what is read of groups is later than what was read of all.
         if self.groups is not None and not _counting(info):
             self._check_groups(self.groups)

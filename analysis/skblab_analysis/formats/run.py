@@ -113,8 +113,8 @@ def with_one_kind_of_ledgers(found: object) -> object:
 class RunDocument(_Part):
     """The whole of `run.json`."""
 
-    schema_: Literal["skblab.run/1", "skblab.run/2", "skblab.run/3"] = Field(
-        default="skblab.run/3", alias="schema"
+    schema_: Literal["skblab.run/1", "skblab.run/2", "skblab.run/3", "skblab.run/4"] = Field(
+        default="skblab.run/4", alias="schema"
     )
     name: RunName
     state: Literal["running", "finished", "failed"]

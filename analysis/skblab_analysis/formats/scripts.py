@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a bpftrace or SystemTap script of probes/ told: a document, its series, its ledger.
 
-A script times one path, or NAPI. Where it hooks functions it does not know how a packet will end
-when it passes a point, so that a layer counts all packets that passed, other than `pathlat`.
+A script times one path, or NAPI. What times a path hooks functions: it does not know how a packet
+will end when it passes a point, so that a layer counts all packets that passed. In documents of
+earlier versions it may have read samples of the kernel, one for each packet at the end of its path.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from skblab_analysis.layers.series import Series, of_layer, of_napi
 
 ScriptName = Literal["receive", "forward", "napi"]
 Tool = Literal["bpftrace", "stap"]
+# A kernel of ours has samples of NAPI polls, and had samples of packets before.
+Source = Literal["samples", "hooks"]
 
 
 class Begun(Closed):
@@ -42,17 +45,21 @@ class ScriptDocument(Closed):
     )
     backend: Tool
     script: ScriptName
-    source: Literal["samples", "hooks"]
+    source: Source
     kernel: str
     sub_buckets: Literal[16] = 16
     missed: Count = Field(description="events that the tool says it had to skip")
     hooked: Begun | None = Field(default=None, description="of scripts that hook functions")
-    merged: Count = Field(default=0, description="packets that went up in those of the samples")
+    merged: Count = Field(
+        default=0, description="of earlier versions: packets that went up in those of the samples"
+    )
     copies: Count = Field(
-        default=0, description="samples of further copies of a packet, with any end"
+        default=0,
+        description="of earlier versions: samples of further copies of a packet, with any end",
     )
     left_out: Mapping[Name, Count] = Field(
-        default_factory=dict, description="samples in no layer, by end; of the usual one, by flag"
+        default_factory=dict,
+        description="of earlier versions: samples in no layer, by end; of the usual one, by flag",
     )
     layers: tuple[LayerDistribution, ...] = ()
     path_time: LayerDistribution | None = Field(

@@ -23,7 +23,7 @@ from skblab_analysis.base.pictures import (
 )
 from skblab_analysis.base.words import quantity, share
 from skblab_analysis.layers.series import Series
-from skblab_analysis.layers.words import PATHS, label
+from skblab_analysis.layers.words import label, whose
 
 
 def distribution(name: str, what: str, title: str, found: Sequence[Series]) -> Picture:
@@ -40,22 +40,21 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     """
     unit = found[0].unit
     layers = [series for series in found if series.kind == "layer"]
-    packets = max(series.histogram.count for series in found)
+    totals = [series for series in found if series.kind == "path"]
+    packets = sum(series.histogram.count for series in totals)
     coloured = {series.layer: colour(place) for place, series in enumerate(layers)}
     shown = [series for series in layers if series is not without]
-    whole = sum(series.histogram.total for series in shown)
+    # Over all packets, also those that skip this layer: only so do the bars add up. Of a layer that
+    # others pass as well the bar is the mean of all.
+    widths = [series.histogram.total / max(packets, series.histogram.count) for series in shown]
+    whole = sum(widths)
     lines, start = [], 0.0
-    for series in shown:
-        # Over all packets, also those that skip this layer: only so do the bars add up.
-        width = series.histogram.total / packets
-        words = (
-            f"{share(series.histogram.total / whole if whole else None)} · {quantity(width, unit)}"
-        )
+    for series, width in zip(shown, widths, strict=True):
+        words = f"{share(width / whole if whole else None)} · {quantity(width, unit)}"
         lines.append(
             _share_line(series, label(series), start, start + width, coloured[series.layer], words)
         )
         start += width
-    totals = [series for series in found if series.kind == "path"]
     if without is None:
         for series in totals:
             mean = series.histogram.total / packets
@@ -65,7 +64,7 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     low = min(_median(series) for series in shown)
     high = max(series.histogram.maximum for series in shown)
     tail_low, tail_high = decades(low, high)
-    title = f"Where {PATHS[found[0].path or 'receive']} goes"
+    title = f"Where {whose(found)} goes"
     return Picture(
         name=name,
         template=Path(__file__).with_name("share.gp"),

@@ -9,11 +9,13 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Plain, Table, Text
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.formats.pathlat import PathlatDocument, PathName
+from skblab_analysis.formats.pathlat import AnyPath, PathlatDocument, PathName
 from skblab_analysis.trials.rows import OfTrial, TrialRow
 
 # The path of a router's packets.
 PATH: PathName = "forward"
+# Of packets that came in, before it is known which path they go.
+IN: AnyPath = "in"
 Kind = Literal["layer", "path", "since_entry", "napi", "arrival"]
 Counted = Literal["packet", "poll"]
 Unit = Literal["ns", "instructions"]
@@ -56,10 +58,11 @@ class OfSeries(Numbered):
     """What a histogram is of."""
 
     path: Annotated[
-        PathName | None,
+        AnyPath | None,
         Column(
             NO_UNIT,
-            "Path of the packets: `receive`, `forward` or `send`; null for `napi` and `arrival`.",
+            "Path of the packets: `receive`, `forward` or `send`; `in` for all that came in, "
+            "before their path is known; null for `napi` and `arrival`.",
         ),
     ]
     kind: Annotated[
@@ -114,11 +117,13 @@ class SeriesRow(OfSeries):
         Column(NO_UNIT, "Whether `min` and `max` are not exact but bounds; null: they are exact."),
     ]
     mean: Annotated[Quantile, Column(BY_ROW, "Exact sum over count.")]
-    p50: Annotated[Quantile, Column(BY_ROW, "Median, to 1/16; null below 20 values.")]
-    p90: Annotated[Quantile, Column(BY_ROW, "To 1/16; null below 100 values.")]
-    p99: Annotated[Quantile, Column(BY_ROW, "To 1/16; null below 1 000 values.")]
-    p99_9: Annotated[Quantile, Column(BY_ROW, "To 1/16; null below 10 000 values.")]
-    p99_99: Annotated[Quantile, Column(BY_ROW, "To 1/16; null below 100 000 values.")]
+    p50: Annotated[
+        Quantile, Column(BY_ROW, "Median, to 1/16, if `bounded` to 1/8; null below 20 values.")
+    ]
+    p90: Annotated[Quantile, Column(BY_ROW, "As `p50`; null below 100 values.")]
+    p99: Annotated[Quantile, Column(BY_ROW, "As `p50`; null below 1 000 values.")]
+    p99_9: Annotated[Quantile, Column(BY_ROW, "As `p50`; null below 10 000 values.")]
+    p99_99: Annotated[Quantile, Column(BY_ROW, "As `p50`; null below 100 000 values.")]
 
 
 # What kinds were called in version 1.
@@ -133,14 +138,14 @@ BUCKETS = Table(
     BucketRow,
     "layers",
     "one bucket of one histogram that holds at least one value",
-    version=2,
+    version=3,
     older=_older,
 )
 SUMMARIES = Table(
     SeriesRow,
     "layers_summary",
     "one histogram: its exact figures, and percentiles from its buckets",
-    version=2,
+    version=3,
     older=_older,
 )
 TABLES = (BUCKETS, SUMMARIES)

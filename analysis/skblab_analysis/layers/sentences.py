@@ -9,7 +9,7 @@ from skblab_analysis.base.words import joined, quantity, share, spaced
 from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import PathName
 from skblab_analysis.layers.series import Series
-from skblab_analysis.layers.tables import lost_words, share_of_total
+from skblab_analysis.layers.tables import lost_words, of_path, share_of_total
 from skblab_analysis.layers.words import CONTEXTS, PATHS, about, label
 from skblab_analysis.load import Run
 from skblab_analysis.trials.rows import Clock
@@ -92,7 +92,7 @@ def timed(run: Run, clock: Clock, path: PathName | None = None) -> list[Series]:
     trial = run.trial(clock, path)
     if trial is None:
         return []
-    return [series for series in run.of_trial(trial) if series.path == path and _filled(series)]
+    return of_path(path, [series for series in run.of_trial(trial) if _filled(series)])
 
 
 def polls(run: Run, clock: Clock) -> list[Series]:
@@ -231,7 +231,9 @@ def _blind_spots(run: Run, ledger: Ledger, exchange: Exchange) -> list[str]:
             "They came in bursts, so part of the time in a queue is waiting for each other."
         )
     if exchange.unsampled:
-        said.append(f"{spaced(exchange.unsampled)} packets were read but left no sample.")
+        said.append(
+            f"{spaced(exchange.unsampled)} packets were read, and the probe did not see their end."
+        )
     if exchange.lost_elsewhere:
         said.append(
             f"{spaced(exchange.lost_elsewhere)} packets were lost where no point sees them."
@@ -248,7 +250,7 @@ def _blind_spots(run: Run, ledger: Ledger, exchange: Exchange) -> list[str]:
         said.append(f"{spaced(ledger.merged)} packets were merged into others and timed as these.")
     for cause, count in ledger.unaccounted.items():
         if count and cause != "unsampled":
-            said.append(f"{spaced(count)} samples could not be placed: {cause}.")
+            said.append(f"{spaced(count)} packets could not be placed: {cause}.")
     return said
 
 

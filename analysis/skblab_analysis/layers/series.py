@@ -10,17 +10,17 @@ from typing import Any
 from skblab_analysis.base.histogram import Histogram, bounds, index
 from skblab_analysis.base.rows import Numbered
 from skblab_analysis.formats.pathlat import (
+    AnyPath,
     Distribution,
     LayerDistribution,
     NapiDistribution,
     PathDocument,
     PathlatDocument,
-    PathName,
 )
 from skblab_analysis.formats.pktsink import ArrivalsDocument
-from skblab_analysis.layers.rows import BucketRow, Counted, Kind, OfSeries, SeriesRow, Unit
+from skblab_analysis.layers.rows import IN, BucketRow, Counted, Kind, OfSeries, SeriesRow, Unit
 
-_Key = tuple[int, PathName | None, Kind, str]
+_Key = tuple[int, AnyPath | None, Kind, str]
 
 # Column of layers_summary to quantile.
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
@@ -45,12 +45,13 @@ class Series:
 
     `path` is None for these, and for those of kind `arrival`: what a tester found at its sink. Of
     kind `path` is the path time, to which layers add up; of kind `since_entry` the same packets'
-    time since they first entered the stack, where that was before this path.
+    time since they first entered the stack, where that was before this path. Path `in` has layers
+    of all packets that came in, before it is known which path they go.
     `work`: packets that the counted polls handled in all; None where it is not known.
     """
 
     trial: int
-    path: PathName | None
+    path: AnyPath | None
     kind: Kind
     layer: str
     from_point: str
@@ -91,6 +92,8 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
     `unit` is "instructions" where the guest's clock counts them, else "ns".
     """
     found: list[Series] = []
+    if document.in_ is not None:
+        found += [of_layer(trial, unit, IN, "layer", layer) for layer in document.in_.layers]
     for path in document.paths:
         if path.path_time.count:
             found += _path(trial, unit, path)
@@ -100,16 +103,14 @@ def from_document(trial: int, unit: Unit, document: PathlatDocument) -> list[Ser
 def _path(trial: int, unit: Unit, path: PathDocument) -> list[Series]:
     found = [of_layer(trial, unit, path.path, "layer", layer) for layer in path.layers]
     found.append(of_layer(trial, unit, path.path, "path", path.path_time))
-    # Those of the kernel do not tell how many there were; none is known for certain.
-    if path.reentered != 0:
+    # Histograms of the first edition do not tell how many there were; none is known for certain.
+    if path.reentered != 0 and not path.all_passed:
         entry = of_layer(trial, unit, path.path, "since_entry", path.since_entry)
         found.append(replace(entry, layer="entry", from_point="entry"))
     return found
 
 
-def of_layer(
-    trial: int, unit: Unit, path: PathName, kind: Kind, layer: LayerDistribution
-) -> Series:
+def of_layer(trial: int, unit: Unit, path: AnyPath, kind: Kind, layer: LayerDistribution) -> Series:
     """Return the series of a layer, or of a whole path."""
     return Series(
         trial=trial,
@@ -228,7 +229,7 @@ def _histogram(
     return Histogram(counts, *figures, edges)
 
 
-def _key(trial: int, path: PathName | None, kind: Kind, layer: str) -> _Key:
+def _key(trial: int, path: AnyPath | None, kind: Kind, layer: str) -> _Key:
     """Return what tells a series; before there was a column `path`, all packets were received."""
     if path is None and kind not in ("napi", "arrival"):
         path = "receive"

@@ -20,13 +20,18 @@ from skblab_analysis.base.certainty import Difference, Sample
 from skblab_analysis.base.histogram import Histogram
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.latency.summary import in_order
-from skblab_analysis.layers.rows import PATH
+from skblab_analysis.layers.rows import IN, PATH
 from skblab_analysis.layers.series import Series
 from skblab_analysis.load import Run
 
 WHOLE = "whole path"
 DELAY = "NAPI delay"
 RESOLUTION = 1.0
+
+
+def _spread(layer: str, histogram: Histogram, packets: int) -> int:
+    """Return over how many a layer's time is spread: packets of the path, or all that passed."""
+    return histogram.count if layer == DELAY else max(packets, histogram.count)
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,12 @@ class Layered(AtRate):
     def means(self) -> dict[str, float]:
         """Return what a packet spends in each layer on average, in ns, whether it has it or not.
 
-        The delay is that of a poll.
+        The delay is that of a poll. Of a layer that others pass as well it is the mean of all.
         """
         found = self.histograms()
         packets = found[WHOLE].count if WHOLE in found else 0
         return {
-            name: histogram.total / (histogram.count if name == DELAY else packets)
+            name: histogram.total / _spread(name, histogram, packets)
             for name, histogram in found.items()
             if histogram.count and packets
         }
@@ -76,7 +81,7 @@ class Setting:
         """Return what a packet spends in a layer on average, over all blocks; None if none has."""
         found = self.layers.get(layer)
         whole = found if layer == DELAY else self.layers.get(WHOLE)
-        return found.total / whole.count if found and whole else None
+        return found.total / _spread(layer, found, whole.count) if found and whole else None
 
 
 @dataclass(frozen=True)
@@ -212,7 +217,7 @@ def _name(one: Series) -> str | None:
     """Return the name by which settings are compared; None of what is not."""
     if one.kind == "napi" and one.layer.startswith("delay-"):
         return DELAY
-    if one.path != PATH:
+    if one.path not in (PATH, IN):
         return None
     if one.kind == "path":
         return WHOLE

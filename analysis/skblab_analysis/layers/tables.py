@@ -24,9 +24,12 @@ from skblab_analysis.base.words import (
 )
 from skblab_analysis.formats.ledger import Exchange, Ledger
 from skblab_analysis.formats.pathlat import GroupPath, PathlatDocument, PathName
+from skblab_analysis.layers.rows import IN
 from skblab_analysis.layers.series import Series
-from skblab_analysis.layers.words import PATHS, label
+from skblab_analysis.layers.words import PATHS, label, whose
 
+# A layer with no more packets than so many of the whole path's has a share of it.
+FEW_OTHERS = 1.01
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 
 
@@ -39,23 +42,38 @@ def of_series(found: Sequence[Series], document: PathlatDocument | None = None) 
     polls = [series for series in found if series.kind == "napi"]
     if polls:
         made.append(napi_table(polls))
+    filled = [series for series in found if series.histogram.buckets]
     for path in PATHS:
-        packets = [series for series in found if series.path == path and series.histogram.buckets]
+        packets = of_path(path, filled)
         if packets:
             made.append(layer_table(packets))
             if document is not None and document.groups:
                 made.append(group_table(path, document, scale_of(packets)))
+    coming = [series for series in filled if series.path == IN]
+    if coming and not any(of_path(path, filled) for path in ("receive", "forward")):
+        made.append(layer_table(coming))
     return made
+
+
+def of_path(path: PathName, found: Sequence[Series]) -> list[Series]:
+    """Return the series of a path, those of `in` before them; none if the path has none itself.
+
+    What is sent does not come in.
+    """
+    own = [series for series in found if series.path == path]
+    coming = [series for series in found if series.path == IN] if own and path != "send" else []
+    return [*coming, *own]
 
 
 def share_of_total(series: Series, found: Sequence[Series]) -> float | None:
     """Return the layer's summed time over that of the whole path.
 
-    None without a whole path, or if other packets passed the layer as well, as scripts count.
+    None without a whole path, or if many other packets passed the layer as well: scripts and the
+    kernel's histograms count all.
     """
     wholes = [other.histogram for other in found if other.kind == "path"]
     total = sum(whole.total for whole in wholes)
-    others = series.histogram.count > sum(whole.count for whole in wholes)
+    others = series.histogram.count > FEW_OTHERS * sum(whole.count for whole in wholes)
     return series.histogram.total / total if total and not others else None
 
 
@@ -74,7 +92,7 @@ def scale_of(found: Sequence[Series]) -> Scale:
 def layer_table(found: Sequence[Series]) -> Table:
     """Return the table of layers and whole path, one row each."""
     scaled = scale_of(found)
-    what = PATHS[found[0].path or "receive"].replace("’", "'")
+    what = whose(found).replace("’", "'")
     table = titled(f"Where {what} goes ({scaled.name})")
     # The only column that may fold: a number that is cut short would be a wrong one.
     table.add_column("layer", overflow="fold")
@@ -219,8 +237,8 @@ def _of_ends(exchange: Exchange) -> Iterator[Line]:
     if_any = (
         Line("never sent", exchange.unsent),
         Line("foreign datagrams read", exchange.other),
-        Line("sampled but in no layer", exchange.incomplete),
-        Line("samples of other ends", exchange.other_end),
+        Line("delivered but in no layer", exchange.incomplete),
+        Line("received, with another end", exchange.other_end),
         Line("drops of other traffic", exchange.dropped_elsewhere),
     )
     yield from (line for line in if_any if line.count)
@@ -238,13 +256,15 @@ def _points(exchange: Exchange) -> Iterator[Line]:
 def _of_probe(ledger: Ledger) -> list[Line]:
     begun = "= ended + merged + in flight + continued + unaccounted for"
     if ledger.source == "histograms":
-        begun = "= ended − further copies + merged + in flight − in flight at its start"
+        begun = "= ended − further copies + merged + all below"
     found = [
         ("begun", ledger.begun, begun),
         ("ended", ledger.ended, ""),
         ("merged into others", ledger.merged, ""),
+        ("not sent by a driver", ledger.dropped, "dropped, or sent as copies"),
+        ("elsewhere", ledger.elsewhere, "in flight, dropped, merged by GRO, or used by the kernel"),
         ("in flight when it stopped", ledger.in_flight, ""),
-        ("more in flight at its start", ledger.earlier, ""),
+        ("more ended than begun", ledger.earlier, "copies, segments, or in flight at its start"),
         ("continued", ledger.continued, "entered anew while on their way"),
         ("unwanted", ledger.filtered, "by the filters"),
         ("further copies", ledger.copies, "among the ended"),
@@ -263,6 +283,10 @@ def lost_words(exchange: Exchange) -> str:
         return ""
     reasons = exchange.drop_reasons.items()
     parts = [f"{number(count)} {reason}" for reason, count in reasons if count]
+    if not parts and exchange.dropped:
+        # The kernel's histograms tell no reasons, but the last point that the most passed.
+        last = [point for point, n in exchange.dropped_points.items() if n == exchange.dropped][-1]
+        parts.append(f"{number(min(exchange.dropped, exchange.lost))} after {last}")
     if exchange.lost_elsewhere:
         parts.append(f"{number(exchange.lost_elsewhere)} before the first point")
     return ", ".join(parts)

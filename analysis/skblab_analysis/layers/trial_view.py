@@ -46,7 +46,10 @@ def tables(run: Run, document: PathlatDocument | None = None) -> list[Table]:
 
 @dataclass(frozen=True)
 class PathShown:
-    """What the section has of each path; `part` tells its files and anchors from others'."""
+    """What the section has of each path; `part` tells its files and anchors from others'.
+
+    `bounded`: its times are the kernel's own histograms'.
+    """
 
     part: str
     title: str
@@ -55,6 +58,7 @@ class PathShown:
     share: str
     others: str
     left_out: str
+    bounded: bool
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ def _path(path: PathName, found: list[Series], suffix: str, pictures: list[Pictu
         share=f"share{part}",
         others=f"others{part}" if rest is not None else "",
         left_out=label(rest) if rest is not None else "",
+        bounded=any(series.histogram.bounded for series in found),
     )
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from skblab_analysis.base.words import decimals, number
 from skblab_analysis.formats.pathlat import PathName
 from skblab_analysis.layers.series import Series
@@ -25,6 +27,7 @@ LAYERS = {
     ("queue", "dequeue"): "in the queueing discipline",
     ("queue", "xmit"): "tc, locks, checksum and segmentation for the device",
     ("dequeue", "xmit"): "checksum and segmentation for the device",
+    ("driver", "driver"): "in a tunnel or bridge, until back in the stack",
     ("xmit", "done"): "in the driver, until it is sent and freed or back in the stack",
     ("send", "transport"): "sendmsg: route, memory, copy from user space",
     ("transport", "output"): "headers, LOCAL_OUT and POST_ROUTING hooks",
@@ -39,12 +42,20 @@ PATHS: dict[PathName, str] = {
     "forward": "a forwarded packet’s time",
 }
 
+# And of path `in`, where no other path follows.
+COMING_IN = "the time of packets that came in"
+
 CONTEXTS = {
     "softirq": "softirq",
     "ksoftirqd": "ksoftirqd",
     "kthread": "NAPI thread",
     "busy_poll": "busy poll",
 }
+
+
+def whose(found: Sequence[Series]) -> str:
+    """Return whose time these are, as titles have it."""
+    return next((PATHS[series.path] for series in found if series.path in PATHS), COMING_IN)
 
 
 def label(series: Series) -> str:
