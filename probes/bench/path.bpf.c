@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The path of a packet on a kernel that keeps no stamps: the same points as
- * net_path_sample, found by hooks on functions, paired by a map.
+ * those of our kernel, found by hooks on functions, paired by a map.
  *
  * This is what a careful author would write: fentry and raw tracepoints, one
  * preallocated map keyed by the packet's address, one look-up per point, one

@@ -16,19 +16,20 @@
 #include "snapshot.h"
 #include "source.h"
 
-#define NET_PATH   "/sys/kernel/debug/net_path"
-#define HISTOGRAMS NET_PATH "/histograms"
-#define NAPI	   NET_PATH "/napi"
-#define RESET	   NET_PATH "/reset"
+#define NET_PATH "/sys/kernel/debug/net_path"
+#define NAPI	 NET_PATH "/napi"
+#define RESET	 NET_PATH "/reset"
+#define NETNS	 NET_PATH "/netns"
 
-/* Readings that are tried until no packet has ended between two. */
+/* Readings that are tried until no packet has passed a point between two. */
 #define SETTLE 8
 
 struct state {
 	struct snapshot before;
 	bool polls; /* were counted at the beginning */
 	bool over;
-	int resets; /* tells when somebody has written to RESET; -1: nothing does */
+	int resets;   /* of RESET */
+	int switches; /* of STAMPS_SYSCTL */
 };
 
 /* Why the file cannot be opened, and how to mend it; EXIT_BAD. */
@@ -55,17 +56,21 @@ static int read_now(struct snapshot *snapshot)
 		ret = fail(HISTOGRAMS " has \"%s\", which is not as expected; build the probe and "
 				      "the kernel from the same skblab",
 			   why);
+	else if (ferror(file))
+		ret = fail("cannot read " HISTOGRAMS ": %s", strerror(errno));
+	if (ret)
+		snapshot_free(snapshot);
 	fclose(file);
 	return ret;
 }
 
-/* Read until the counts, which the file begins with, stay the same: then what followed
- * them is of the same packets. While packets come all the time that may never be: then
- * the quickest reading has the fewest that came meanwhile.
+/* Read until nothing has changed from one reading to the next: then what it begins with and
+ * what it ends with are of the same packets. While packets come all the time that may never be:
+ * then the quickest reading has the fewest that came meanwhile.
  */
 static int read_settled(struct snapshot *best)
 {
-	struct histogram_counts counts = {};
+	struct snapshot last = {};
 	double least = INFINITY;
 
 	memset(best, 0, sizeof(*best));
@@ -79,8 +84,9 @@ static int read_settled(struct snapshot *best)
 			return EXIT_BAD;
 		}
 		took = now_seconds() - took;
-		settled = i && !memcmp(&counts, &next.counts, sizeof(counts));
-		counts = next.counts;
+		settled = i && snapshot_same(&last, &next);
+		/* Its buckets are not looked at. */
+		last = next;
 		if (settled || took < least) {
 			snapshot_free(best);
 			*best = next;
@@ -94,14 +100,19 @@ static int read_settled(struct snapshot *best)
 	return 0;
 }
 
-static bool polls_counted(void)
+static bool is_one(const char *path)
 {
-	FILE *file = fopen(NAPI, "re");
-	bool counted = file && fgetc(file) == '1';
+	FILE *file = fopen(path, "re");
+	bool one = file && fgetc(file) == '1';
 
 	if (file)
 		fclose(file);
-	return counted;
+	return one;
+}
+
+static bool polls_counted(void)
+{
+	return is_one(NAPI);
 }
 
 static int check(const struct btf *btf, bool running, struct report *report)
@@ -126,8 +137,43 @@ static void destroy(void *opaque)
 
 	if (state->resets >= 0)
 		close(state->resets);
+	if (state->switches >= 0)
+		close(state->switches);
 	snapshot_free(&state->before);
 	free(state);
+}
+
+/* Tells of writes to a file, or is -1. */
+static int watch(const char *path)
+{
+	int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+	if (events >= 0)
+		inotify_add_watch(events, path, IN_MODIFY);
+	return events;
+}
+
+static bool was_written(int events)
+{
+	char event[sizeof(struct inotify_event) + NAME_MAX + 1];
+
+	return events >= 0 && read(events, event, sizeof(event)) > 0;
+}
+
+/* Whether packets of all namespaces are counted; if not, the reason is printed. */
+static bool of_all(void)
+{
+	FILE *file = fopen(NETNS, "re");
+	unsigned long long cookie = 0;
+	bool known = file && fscanf(file, "%llu", &cookie) == 1;
+
+	if (file)
+		fclose(file);
+	if (!known || !cookie)
+		return true;
+	fail(NETNS " is %llu: the kernel counts packets of one namespace alone; write 0 to it, or "
+		   "use --source hooks --netns", cookie);
+	return false;
 }
 
 static void *start(const struct settings *settings, const struct btf *btf, struct report *report)
@@ -141,11 +187,10 @@ static void *start(const struct settings *settings, const struct btf *btf, struc
 		fail("out of memory");
 		return NULL;
 	}
-	state->resets = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (state->resets >= 0)
-		inotify_add_watch(state->resets, RESET, IN_MODIFY);
+	state->resets = watch(RESET);
+	state->switches = watch(STAMPS_SYSCTL);
 	state->polls = polls_counted();
-	if (!read_settled(&state->before))
+	if (of_all() && !read_settled(&state->before))
 		return state;
 	destroy(state);
 	return NULL;
@@ -159,11 +204,12 @@ static void stop(void *opaque)
 	state->over = true;
 }
 
+/* By a write, or because stamps were switched off and on again. */
 static bool was_reset(const struct state *state)
 {
-	char event[sizeof(struct inotify_event) + NAME_MAX + 1];
+	bool switched = was_written(state->switches);
 
-	return state->resets >= 0 && read(state->resets, event, sizeof(event)) > 0;
+	return was_written(state->resets) || (switched && is_one(STAMPS_SYSCTL));
 }
 
 static int read_all(void *opaque, struct report *report)
@@ -177,7 +223,7 @@ static int read_all(void *opaque, struct report *report)
 	if (was_reset(state) || !snapshot_subtract(&now, &state->before))
 		ret = fail(
 			"the kernel's histograms were set to zero meanwhile, by a write to " RESET
-			" or by net.core.path_trace switched to 2; measure again");
+			" or by a change of net.core.path_trace; measure again");
 	else if (snapshot_report(&now, report))
 		ret = fail("no room for so many kinds of buckets");
 	report->has_polls = state->polls && polls_counted();
@@ -187,7 +233,7 @@ static int read_all(void *opaque, struct report *report)
 
 const struct source histograms_source = {
 	.name = "histograms",
-	.stamps = 2,
+	.stamps = 1,
 	.no_bpf = true,
 	.check = check,
 	.start = start,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * On a kernel that keeps no stamps: the same points of the same paths, found by
- * hooks on functions and tracepoints (../catalogue.toml), into the same
- * histograms.
+ * The points of all paths, found by hooks on functions and tracepoints
+ * (../catalogue.toml), into histograms.
  *
  * A packet is known by the address of its data (sk_buff::head), which clones
  * share and which stays the same from one sk_buff to the next, and is forgotten
@@ -10,7 +9,8 @@
  * it is another packet's. What is known lies in one preallocated map.
  *
  * Each function has two programs, of which the loader takes one: by fentry, or by
- * kprobe where the kernel cannot do that.
+ * kprobe where the kernel cannot do that. Of NAPI polls it takes what the kernel
+ * samples by itself, if it does.
  */
 #include "group.bpf.h"
 #include "late.bpf.h"
@@ -206,7 +206,7 @@ static __noinline int finish(struct flight *flight, const struct sk_buff *skb, _
 		advance(flight, NET_PATH_DONE, now);
 	if (config.late_ns)
 		look_late(flight, skb, end, reason);
-	return place_end(flight->ns, flight->path, end, flight->flags, flight->seen, 0,
+	return place_end(flight->ns, flight->path, end, flight->flags, flight->seen,
 			 flight->last - flight->first, flight->before_ns, reason,
 			 config.groups > 1 ? group_of(skb, flight->path) : 0);
 }
@@ -753,7 +753,24 @@ ENTRY(kfree_skb_partial, 0, merge(skb, head))
 MERGES(skb_gro_receive)
 MERGES(skb_gro_receive_list)
 
-/* NAPI */
+/* NAPI polls, as the kernel samples them. */
+SEC("tp_btf/napi_poll_sample")
+int BPF_PROG(on_poll_sample, const struct napi_struct *napi, const struct napi_poll_sample *sample)
+{
+	const struct net_device *dev = napi->dev;
+
+	if (config.by == BY_CONTEXT)
+		note_context(napi->napi_id, sample->context);
+	/* The backlog has no device. */
+	if (config.ifindex && (!dev || config.ifindex != dev->ifindex)) {
+		count(polls_filtered);
+		return 0;
+	}
+	return place_poll(sample->context, sample->flags, sample->delay_ns, sample->time_ns,
+			  sample->work);
+}
+
+/* NAPI polls on other kernels. */
 
 static __always_inline int schedule(__u64 napi)
 {

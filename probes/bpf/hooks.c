@@ -253,6 +253,17 @@ static bool is_of_polls(const struct hook *hook)
 	return strstr(hook->target, "napi_schedule") || strstr(hook->target, "napi_poll");
 }
 
+/* The other programs for polls are only for kernels without it. */
+static bool is_poll_sample(const struct hook *hook)
+{
+	return !strcmp(hook->target, "napi_poll_sample");
+}
+
+static bool is_for_late(const struct bpf_program *program)
+{
+	return !strncmp(bpf_program__name(program), "late_", 5);
+}
+
 /* Note a hook that the kernel lacks; returns EXIT_BAD if nothing goes without it. */
 static int note_absent(struct report *report, const struct hook *hook)
 {
@@ -278,6 +289,7 @@ static int note_absent(struct report *report, const struct hook *hook)
 static int choose(struct hooks_bpf *probe, const struct types *types, bool kprobes, bool late,
 		  struct report *report)
 {
+	bool samples = kernel_samples_polls(types->kernel);
 	struct bpf_program *program;
 
 	report->absent_count = 0;
@@ -290,6 +302,8 @@ static int choose(struct hooks_bpf *probe, const struct types *types, bool kprob
 
 		if (hook.kind == UNKNOWN)
 			continue;
+		if (is_of_polls(&hook))
+			wanted &= is_poll_sample(&hook) == samples;
 		bpf_program__set_autoload(program, wanted && found);
 		if (wanted && !found && note_absent(report, &hook))
 			return EXIT_BAD;

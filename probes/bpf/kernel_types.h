@@ -13,8 +13,8 @@
 
 #define MAX_CONTEXTS 8
 
-/* The probe is written for these points, paths and ends; a kernel that numbers
- * them otherwise is refused (names.c).
+/* Points, paths and ends as the probe numbers them. A kernel with path stamps has most
+ * of their names, in its histograms, and numbers of its own.
  */
 enum net_path_point {
 	NET_PATH_DRIVER,
@@ -48,17 +48,6 @@ enum net_path_end {
 
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct net_path_sample {
-	__u64 total_ns;
-	__u32 before_ns;
-	__u32 ns[NET_PATH_NR];
-	__u16 seen;
-	__u16 merged;
-	__u8 path;
-	__u8 end;
-	__u8 flags;
-};
 
 struct net {
 	__u64 net_cookie;
@@ -153,6 +142,7 @@ struct pcpu_hot {
 	int preempt_count;
 };
 
+/* Only of kernels with the tracepoint of this name. */
 struct napi_poll_sample {
 	__u64 delay_ns;
 	__u64 time_ns;
@@ -183,12 +173,12 @@ enum napi_poll_context {
 #define SKB_FCLONE_CLONE 2 /* sk_buff::fclone */
 #define SKB_DATAREF_MASK 0xffff
 
-/* Flags are macros in the kernel, which BTF does not carry. */
+/* What is known of a packet's times. */
 #define NET_PATH_F_NEGATIVE  (1 << 0)
 #define NET_PATH_F_OVERFLOW  (1 << 1)
-#define NET_PATH_F_COPY	     (1 << 2)
-#define NET_PATH_F_REENTERED (1 << 3)
+#define NET_PATH_F_REENTERED (1 << 2)
 
+/* napi_poll_sample::flags: macros in the kernel, which BTF does not carry. */
 #define NAPI_SAMPLE_DELAY    (1 << 0)
 #define NAPI_SAMPLE_REPOLL   (1 << 1)
 #define NAPI_SAMPLE_NEGATIVE (1 << 2)

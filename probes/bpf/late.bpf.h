@@ -129,14 +129,13 @@ static __always_inline bool is_late(struct late_state *state, __u8 path, __u64 t
 	return false;
 }
 
-/* What a source knows of a path that ended, without its intervals. */
+/* What is known of a path that ended, without its intervals. */
 struct ending {
 	__u64 total;
 	__u32 before;
 	__u32 reason;
 	__s32 ifindex;
 	__u16 seen;
-	__u16 merged;
 	__u8 path;
 	__u8 end;
 	__u8 flags;
@@ -216,7 +215,6 @@ static __noinline int fill_late(struct late_packet *packet, const struct sk_buff
 	packet->ifindex = ending->ifindex;
 	packet->len = BPF_CORE_READ(skb, len);
 	packet->seen = ending->seen;
-	packet->merged = ending->merged;
 	packet->path = ending->path;
 	packet->end = ending->end;
 	packet->flags = ending->flags;
@@ -235,7 +233,6 @@ static __noinline int fill_late(struct late_packet *packet, const struct sk_buff
 	return 0;
 }
 
-/* To be inlined where @ns is known, whose type decides how it is read. */
 static __always_inline int record_late(const struct sk_buff *skb, const __u32 *ns,
 				       const struct ending *ending)
 {
@@ -252,10 +249,7 @@ static __always_inline int record_late(const struct sk_buff *skb, const __u32 *n
 	}
 	state->counts.recorded++;
 	fill_late(packet, skb, ending, state);
-#define TIME(p) packet->ns[p] = ns[p]
-	TIME(0), TIME(1), TIME(2), TIME(3), TIME(4), TIME(5), TIME(6), TIME(7);
-	TIME(8), TIME(9), TIME(10), TIME(11), TIME(12), TIME(13), TIME(14), TIME(15);
-#undef TIME
+	__builtin_memcpy(packet->ns, ns, sizeof(packet->ns));
 	bpf_ringbuf_submit(packet, 0);
 	return 0;
 }

@@ -41,7 +41,6 @@ struct late_packet {
 	__u32 next_deed;   /* the oldest of the ring is there */
 	__u64 overwritten; /* when the last was that is not in the ring any more; 0: none */
 	__u16 seen;
-	__u16 merged;
 	__u8 path;
 	__u8 end;
 	__u8 flags;

@@ -260,7 +260,6 @@ struct json_object *late_packet_json(const struct late_packet *packet,
 	add_u64(o, "pid", packet->pid);
 	add_u64(o, "ifindex", packet->ifindex);
 	add_u64(o, "bytes", packet->len);
-	add_u64(o, "merged", packet->merged);
 	add_text(o, "context", group_name(names, BY_CONTEXT, packet->context, room, sizeof(room)));
 	add_u64(o, "backlog", packet->backlog);
 	add_known(o, "socket_bytes", packet->socket_bytes);

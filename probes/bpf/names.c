@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Comparing a kernel's BTF with what the probe reads, and taking names out of it. */
+/* What a kernel's BTF says of its samples of NAPI polls, and names out of it. */
 #include <bpf/btf.h>
 #include <ctype.h>
 #include <errno.h>
@@ -111,17 +111,6 @@ const char *group_name(const struct kernel_names *names, enum group_by by, int g
 	}
 }
 
-/* The value of an enumerator, or -1. */
-static int enum_value(const struct btf *btf, const struct btf_type *type, const char *name)
-{
-	const struct btf_enum *e = btf_enum(type);
-
-	for (int i = 0; i < btf_vlen(type); i++)
-		if (!strcmp(btf__name_by_offset(btf, e[i].name_off), name))
-			return e[i].val;
-	return -1;
-}
-
 static const struct btf_type *find(const struct btf *btf, const char *name, __u32 kind)
 {
 	int id = btf__find_by_name_kind(btf, name, kind);
@@ -156,108 +145,18 @@ static int has_member(const struct btf *btf, const struct btf_type *type, const 
 	return 0;
 }
 
-struct wanted {
-	const char *tracepoint;
-	const char *system;
-	const char *type;
-	const char *members[9];
-};
-
-static const struct wanted wanted[] = {
-	{ "net_path_sample",
-	  "net_path",
-	  "net_path_sample",
-	  { "total_ns", "before_ns", "ns", "seen", "merged", "path", "end", "flags" } },
-	{ "napi_poll_sample",
-	  "napi",
-	  "napi_poll_sample",
-	  { "delay_ns", "time_ns", "work", "context", "flags" } },
-};
-
-struct wanted_value {
-	const char *type;
-	const char *name;
-	int value;
-};
-
-#define VALUE(type, name) { #type, #name, name }
-
-static const struct wanted_value wanted_values[] = {
-	VALUE(net_path_point, NET_PATH_DRIVER),	   VALUE(net_path_point, NET_PATH_SEND),
-	VALUE(net_path_point, NET_PATH_STACK),	   VALUE(net_path_point, NET_PATH_IP),
-	VALUE(net_path_point, NET_PATH_ROUTE),	   VALUE(net_path_point, NET_PATH_LOCAL),
-	VALUE(net_path_point, NET_PATH_TRANSPORT), VALUE(net_path_point, NET_PATH_SOCKET),
-	VALUE(net_path_point, NET_PATH_WAKE),	   VALUE(net_path_point, NET_PATH_USER),
-	VALUE(net_path_point, NET_PATH_FORWARD),   VALUE(net_path_point, NET_PATH_OUTPUT),
-	VALUE(net_path_point, NET_PATH_QUEUE),	   VALUE(net_path_point, NET_PATH_DEQUEUE),
-	VALUE(net_path_point, NET_PATH_XMIT),	   VALUE(net_path_point, NET_PATH_DONE),
-	VALUE(net_path_point, NET_PATH_NR),	   VALUE(net_path_kind, NET_PATH_RECEIVE),
-	VALUE(net_path_kind, NET_PATH_FORWARDING), VALUE(net_path_kind, NET_PATH_SENDING),
-	VALUE(net_path_kind, NET_PATH_KINDS),	   VALUE(net_path_end, NET_PATH_DELIVERED),
-	VALUE(net_path_end, NET_PATH_DROPPED),	   VALUE(net_path_end, NET_PATH_TRANSMITTED),
-	VALUE(net_path_end, NET_PATH_CONSUMED),	   VALUE(net_path_end, NET_PATH_ENDS),
-};
-
-static int check_value(const struct btf *btf, const struct wanted_value *w, const char *kernel,
-		       char *why, size_t size)
+bool kernel_samples_polls(const struct btf *btf)
 {
-	const struct btf_type *type = find(btf, w->type, BTF_KIND_ENUM);
+	static const char *const members[] = { "delay_ns", "time_ns", "work", "context", "flags" };
+	const struct btf_type *type = find(btf, "napi_poll_sample", BTF_KIND_STRUCT);
 
-	if (type && enum_value(btf, type, w->name) == w->value)
-		return 0;
-	snprintf(why, size,
-		 "%s: %s is not %d in its enum %s; build the probe and the kernel from the same "
-		 "skblab",
-		 kernel, w->name, w->value, w->type);
-	return -1;
-}
-
-static int check_tracepoint(const struct btf *btf, const struct wanted *w, const char *kernel,
-			    char *why, size_t size)
-{
-	const struct btf_type *type;
-	char name[64];
-
-	snprintf(name, sizeof(name), "btf_trace_%s", w->tracepoint);
-	if (!find(btf, name, BTF_KIND_TYPEDEF)) {
-		snprintf(why, size,
-			 "%s has no tracepoint %s:%s; boot a kernel with the skblab patches "
-			 "and CONFIG_NET_PATH_TRACE=y",
-			 kernel, w->system, w->tracepoint);
-		return -1;
-	}
-	type = find(btf, w->type, BTF_KIND_STRUCT);
-	for (const char *const *m = w->members; *m; m++) {
-		if (type && has_member(btf, type, *m))
-			continue;
-		snprintf(why, size,
-			 "%s: struct %s has no member %s; build the probe and the kernel from "
-			 "the same skblab",
-			 kernel, w->type, *m);
-		return -1;
-	}
-	return 0;
-}
-
-bool kernel_makes_samples(const struct btf *btf)
-{
-	return find(btf, "btf_trace_net_path_sample", BTF_KIND_TYPEDEF);
-}
-
-static int check_samples(const struct btf *btf, const char *kernel, char *why, size_t why_size)
-{
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
-		if (check_tracepoint(btf, &wanted[i], kernel, why, why_size))
-			return -1;
-	for (size_t i = 0; i < sizeof(wanted_values) / sizeof(*wanted_values); i++)
-		if (check_value(btf, &wanted_values[i], kernel, why, why_size))
-			return -1;
-	if (find(btf, "napi_poll_context", BTF_KIND_ENUM) &&
-	    find(btf, "skb_drop_reason", BTF_KIND_ENUM))
-		return 0;
-	snprintf(why, why_size, "%s: its BTF lacks enum napi_poll_context or enum skb_drop_reason",
-		 kernel);
-	return -1;
+	if (!type || !find(btf, "btf_trace_napi_poll_sample", BTF_KIND_TYPEDEF) ||
+	    !find(btf, "napi_poll_context", BTF_KIND_ENUM))
+		return false;
+	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++)
+		if (!has_member(btf, type, members[i]))
+			return false;
+	return true;
 }
 
 /* What hooks find out by themselves has names of our own. */
@@ -268,19 +167,16 @@ static int own_contexts(struct names *names)
 	       names_set(names, NAPI_POLL_KTHREAD, "kthread", 0);
 }
 
-int kernel_names_read(struct kernel_names *names, const struct btf *btf, bool samples,
-		      const char *kernel, char *why, size_t why_size)
+int kernel_names_read(struct kernel_names *names, const struct btf *btf)
 {
-	const struct btf_type *contexts, *reasons;
+	const struct btf_type *reasons = find(btf, "skb_drop_reason", BTF_KIND_ENUM);
 	int err;
 
 	memset(names, 0, sizeof(*names));
-	if (samples && check_samples(btf, kernel, why, why_size))
-		return -1;
-	contexts = find(btf, "napi_poll_context", BTF_KIND_ENUM);
-	reasons = find(btf, "skb_drop_reason", BTF_KIND_ENUM);
-	if (samples)
-		err = read_enum(&names->contexts, btf, contexts, "NAPI_POLL_", MAX_CONTEXTS, 1);
+	if (kernel_samples_polls(btf))
+		err = read_enum(&names->contexts, btf,
+				find(btf, "napi_poll_context", BTF_KIND_ENUM), "NAPI_POLL_",
+				MAX_CONTEXTS, 1);
 	else
 		err = own_contexts(&names->contexts);
 	/* Only core drop reasons; "not dropped" and "consumed" lack the prefix of the
@@ -289,12 +185,9 @@ int kernel_names_read(struct kernel_names *names, const struct btf *btf, bool sa
 	if (!err && reasons)
 		err = read_enum(&names->reasons, btf, reasons, "SKB_DROP_REASON_", 1 << 16, 0)
 			      ?: read_enum(&names->reasons, btf, reasons, "SKB_", 1 << 16, 0);
-	if (err) {
-		snprintf(why, why_size, "out of memory");
+	if (err)
 		kernel_names_free(names);
-		return -1;
-	}
-	return 0;
+	return err;
 }
 
 void kernel_names_free(struct kernel_names *names)

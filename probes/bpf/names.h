@@ -31,15 +31,11 @@ struct kernel_names {
 	struct names reasons;
 };
 
-/* Whether the kernel of @btf makes samples, in whatever form. */
-bool kernel_makes_samples(const struct btf *btf);
+/* Whether the kernel of @btf samples NAPI polls, in the form that the probe reads. */
+bool kernel_samples_polls(const struct btf *btf);
 
-/* Take the kernel's names along; with @samples, check first that it has both
- * tracepoints in the form that the probe reads.
- * Returns 0, or -1 with one line of explanation in @why.
- */
-int kernel_names_read(struct kernel_names *names, const struct btf *btf, bool samples,
-		      const char *kernel, char *why, size_t why_size);
+/* Take the kernel's names along; -1 if there is no memory. */
+int kernel_names_read(struct kernel_names *names, const struct btf *btf);
 void kernel_names_free(struct kernel_names *names);
 
 /* The name of @value, or @fallback written with the number. */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * pathlat: where the time of packets goes, from the kernel's path and NAPI poll
- * samples or histograms, or by hooks on a kernel that makes none. Loads and attaches
- * the BPF programs, waits, prints JSON.
+ * pathlat: where the time of packets goes, from the kernel's own histograms, or by
+ * hooks. Loads and attaches the BPF programs, waits, prints JSON.
  *
  * Exit code 0: the document is complete. 2: bad usage, a kernel without what is
  * needed, no permission, or an output that cannot be written.
@@ -12,7 +11,6 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -20,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -39,10 +36,10 @@ const char *argp_program_version = "pathlat " PROBES_VERSION;
 
 static const char doc[] =
 	"Count where the time of received, forwarded and sent packets goes: intervals between the "
-	"points of their paths and delays of NAPI polls, in histograms with 16 buckets per power of "
-	"two. On a kernel with the skblab patches from its own samples (net.core.path_trace = 1 "
-	"switches those of packets on) or, which costs least, its own histograms "
-	"(net.core.path_trace = 2), on others by hooks on its functions.\v"
+	"points of their paths and delays of NAPI polls, in histograms. A kernel with the skblab "
+	"patches has its own, which cost least (net.core.path_trace = 1 switches those of packets "
+	"on, and 1 in /sys/kernel/debug/net_path/napi those of polls). Hooks on functions, with 16 "
+	"buckets per power of two, count on any kernel.\v"
 	"Prints \"ready\" on standard error once attached, and one JSON document when the time is "
 	"up, on SIGINT or SIGTERM, or when the parent process ends.";
 
@@ -73,13 +70,11 @@ static const struct argp_option options[] = {
 	  0 },
 	{ "output", 'o', "FILE", 0, "Write the document there instead of standard output", 0 },
 	{ "device", 'd', "DEVICE", 0,
-	  "Only packets that came in by this device (name or index), and its NAPI polls. Of a card "
-	  "and the VLAN, bond or macvlan upon it hooks know the card, and the kernel's samples the "
-	  "other. An index is unique only within a network namespace",
+	  "Only packets that came in by this device (name or index), and its NAPI polls: the card, "
+	  "not the VLAN, bond or macvlan upon it. An index is unique only within a network namespace",
 	  0 },
 	{ "netns", OPT_NETNS, "NAME", 0,
-	  "Only packets that entered the stack in this namespace, and look the device up there. The "
-	  "kernel's samples do not tell namespaces: with them only the second",
+	  "Only packets that entered the stack in this namespace, and look the device up there",
 	  0 },
 	{ "path", OPT_PATH, "PATH", 0, "Only receive, forward or send; may be repeated", 0 },
 	{ "family", OPT_FAMILY, "4|6", 0, "Only IPv4 or IPv6", 0 },
@@ -106,8 +101,8 @@ static const struct argp_option options[] = {
 	  "protocol: udp4, tcp6 and so on, from the headers at the end",
 	  0 },
 	{ "source", OPT_SOURCE, "SOURCE", 0,
-	  "samples: the kernel's own; histograms: the kernel's own, of all packets, without BPF; "
-	  "hooks: on its functions; auto: samples if it makes them [auto]",
+	  "histograms: the kernel's own, of all packets, without BPF; hooks: on its functions; auto: "
+	  "histograms if the kernel has them and they tell what is asked for [auto]",
 	  0 },
 	{ "kprobes", OPT_KPROBES, NULL, 0, "Hooks by kprobe, even where fentry works", 0 },
 	{ "room", OPT_ROOM, "PACKETS", 0, "Hooks: packets under way at once [65536]", 0 },
@@ -136,7 +131,6 @@ struct arguments {
 };
 
 static const struct source *const sources[] = {
-	&samples_source,
 	&hooks_source,
 	&histograms_source,
 };
@@ -183,12 +177,14 @@ static const struct source *find_source(const char *arg)
 		if (!strcmp(arg, sources[i]->name))
 			return sources[i];
 	if (strcmp(arg, "auto"))
-		refuse("--source %s: expected samples, hooks, histograms or auto", arg);
+		refuse("--source %s: expected hooks, histograms or auto", arg);
 	return NULL;
 }
 
-/* The kernel's own histograms are of all packets, and hold no single one. */
-static void check_histograms(const struct arguments *a)
+/* The option that the kernel's own histograms are no source for, or NULL: they are of all packets,
+ * and hold no single one.
+ */
+static const char *only_hooks(const struct arguments *a)
 {
 	const struct config *c = &a->config;
 	const struct {
@@ -211,21 +207,24 @@ static void check_histograms(const struct arguments *a)
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (others[i].given)
-			refuse("--%s: the kernel's histograms count all packets, and no BPF is "
-			       "used; leave it out, or use another --source",
-			       others[i].name);
+			return others[i].name;
+	return NULL;
 }
 
-/* 0, or EXIT_BAD if something is asked for that only hooks can do. */
-static int check_hooks(const struct arguments *a, const struct source *source)
+static void check_histograms(const struct arguments *a)
 {
-	const char *option = a->config.kprobes ? "--kprobes" : a->room ? "--room" : NULL;
+	const char *option = only_hooks(a);
 
-	if (!option || source == &hooks_source)
-		return 0;
-	return fail("%s is only for hooks, and the source is %s%s; leave it out, or use --source "
-		    "hooks",
-		    option, source->name, a->source ? "" : ", for this kernel makes them");
+	if (option)
+		refuse("--%s: the kernel's histograms count all packets, and no BPF is used; leave "
+		       "it out, or use --source hooks",
+		       option);
+}
+
+/* Where nothing else was asked for. */
+static const struct source *fitting_source(const struct arguments *a)
+{
+	return only_hooks(a) || access(HISTOGRAMS, F_OK) ? &hooks_source : &histograms_source;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -323,8 +322,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			       a->address, a->config.address_family, a->config.family);
 		if (a->source == &histograms_source)
 			check_histograms(a);
-		else if (a->source && check_hooks(a, a->source))
-			exit(EXIT_BAD);
 		break;
 	default:
 		return parse_rest(key, arg, state);
@@ -367,75 +364,21 @@ static __u64 find_netns(const char *netns)
 	return 0;
 }
 
-/* A device upon this one, such as a VLAN, by its link in a folder of sysfs; false if there is none. */
-static bool find_upper(int folder, char *upper, size_t size)
-{
-	DIR *links = folder < 0 ? NULL : fdopendir(folder);
-	struct dirent *link;
-	bool found = false;
-
-	while (links && !found && (link = readdir(links))) {
-		found = !strncmp(link->d_name, "upper_", 6);
-		if (found)
-			snprintf(upper, size, "%s", link->d_name + 6);
-	}
-	if (links)
-		closedir(links);
-	return found;
-}
-
-/* A sysfs shows the devices of the namespace that it was mounted in: so one for this namespace,
- * which nobody else sees.
- */
-static int open_sysfs(void)
-{
-	int context = fsopen("sysfs", FSOPEN_CLOEXEC), mount = -1;
-
-	if (context < 0)
-		return -1;
-	if (!fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
-		mount = fsmount(context, FSMOUNT_CLOEXEC, 0);
-	close(context);
-	return mount;
-}
-
-/* A packet that goes on through another device has come in by that one for the kernel's samples.
- * Where this cannot be found out nothing is said.
- */
-static void warn_of_upper(int index)
-{
-	char name[IF_NAMESIZE], path[IF_NAMESIZE + 16], upper[IF_NAMESIZE];
-	int sysfs = open_sysfs();
-
-	if (sysfs < 0 || !if_indextoname(index, name))
-		return;
-	snprintf(path, sizeof(path), "class/net/%s", name);
-	if (find_upper(openat(sysfs, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), upper,
-		       sizeof(upper)))
-		fprintf(stderr,
-			"pathlat: --device %s: the kernel's samples have what goes on through %s "
-			"as come in by that one; give it instead, or --source hooks\n",
-			name, upper);
-	close(sysfs);
-}
-
-/* The same in a namespace, which may be that of this process (NULL); -1 if it cannot be entered. */
-static int index_in_netns(const char *device, const char *netns, bool samples)
+/* In a namespace, which may be that of this process (NULL); -1 if it cannot be entered. */
+static int index_in_netns(const char *device, const char *netns)
 {
 	int here = netns ? enter_netns(netns) : -1, index;
 
 	if (netns && here < 0)
 		return -1;
 	index = index_of_device(device);
-	if (index && samples)
-		warn_of_upper(index);
 	return here >= 0 && leave_netns(here) ? -1 : index;
 }
 
 /* Returns the index of a device, or 0 with the reason printed. */
-static int find_device(const struct arguments *a, const struct source *source)
+static int find_device(const struct arguments *a)
 {
-	int index = index_in_netns(a->device, a->netns, source == &samples_source);
+	int index = index_in_netns(a->device, a->netns);
 
 	if (index > 0)
 		return index;
@@ -448,7 +391,7 @@ static int find_device(const struct arguments *a, const struct source *source)
 	return 0;
 }
 
-/* Whether packets are stamped as @source needs it: 0, 1, or -1 if it needs none, or
+/* Whether packets are stamped as @source needs it: 0, 1, or -1 if it needs nothing, or
  * outside the first network namespace.
  */
 static int read_stamps(const struct source *source)
@@ -461,8 +404,7 @@ static int read_stamps(const struct source *source)
 	if (read(fd, &text, 1) != 1)
 		text = 0;
 	close(fd);
-	/* 2 is 1, with histograms of the kernel's own. */
-	return text >= '0' && text <= '2' ? text - '0' >= source->stamps : -1;
+	return text >= '0' && text <= '1' ? text - '0' == source->stamps : -1;
 }
 
 /* Returns the kernel's types, or NULL with the reason printed. */
@@ -477,19 +419,6 @@ static struct btf *read_btf(const char *path, const char *kernel)
 		     "kernel with CONFIG_DEBUG_INFO_BTF=y",
 		     kernel);
 	return btf;
-}
-
-/* Choose where times come from, and read the kernel's names. */
-static int read_kernel(struct kernel_names *names, const struct btf *btf, const char *kernel,
-		       const struct source **source)
-{
-	char why[512];
-
-	if (!*source)
-		*source = kernel_makes_samples(btf) ? &samples_source : &hooks_source;
-	if (!kernel_names_read(names, btf, *source == &samples_source, kernel, why, sizeof(why)))
-		return 0;
-	return fail("%s", why);
 }
 
 /* What is to be measured with, all found and checked. */
@@ -623,9 +552,9 @@ static int measure(struct plan *plan, struct report *report)
 		return EXIT_BAD;
 	report->stamps_on_start = read_stamps(plan->source);
 	if (report->stamps_on_start == 0)
-		fprintf(stderr, "pathlat: no packet is %s yet: net.core.path_trace is %s\n",
-			plan->source->no_bpf ? "counted" : "stamped",
-			plan->source->no_bpf ? "not 2" : "0");
+		fprintf(stderr,
+			"pathlat: no packet is counted yet: net.core.path_trace is not %d\n",
+			plan->source->stamps);
 	report->config = &settings.config;
 	if (settings.config.late_ns)
 		plan->late = late_list_open(plan->source->late_packets(state), plan->tracing);
@@ -648,19 +577,14 @@ static int run_on(const struct arguments *a, struct plan *plan, struct report *r
 	if (ret)
 		return ret;
 	if (a->device) {
-		report->ifindex = find_device(a, plan->source);
+		report->ifindex = find_device(a);
 		if (!report->ifindex)
 			return EXIT_BAD;
 	}
-	if (a->netns && plan->source == &hooks_source) {
+	if (a->netns) {
 		plan->netns = find_netns(a->netns);
 		if (!plan->netns)
 			return EXIT_BAD;
-	} else if (a->netns && !a->device) {
-		return fail(
-			"--netns %s: the kernel's samples do not tell namespaces; add a --device, "
-			"or --source hooks",
-			a->netns);
 	}
 	/* As with the output: fail now. */
 	plan->tracing = a->stop ? tracing_open() : -1;
@@ -681,8 +605,11 @@ static int run_on(const struct arguments *a, struct plan *plan, struct report *r
 static int run(const struct arguments *a, const char *kernel, pid_t parent)
 {
 	struct report *report = malloc(sizeof(*report));
-	struct plan plan = { .arguments = a, .source = a->source, .parent = parent };
-	bool no_bpf = a->source && a->source->no_bpf;
+	struct plan plan = {
+		.arguments = a,
+		.source = a->source ?: fitting_source(a),
+		.parent = parent,
+	};
 	struct kernel_names names = {};
 	struct btf *btf = NULL;
 	int ret = 0;
@@ -690,11 +617,12 @@ static int run(const struct arguments *a, const char *kernel, pid_t parent)
 	if (!report)
 		return fail("out of memory");
 	report_init(report);
-	if (!no_bpf) {
+	if (!plan.source->no_bpf) {
 		btf = read_btf(a->btf, kernel);
-		ret = !btf ? EXIT_BAD
-			   : read_kernel(&names, btf, a->btf ?: kernel, &plan.source)
-				     ?: check_hooks(a, plan.source);
+		if (!btf)
+			ret = EXIT_BAD;
+		else if (kernel_names_read(&names, btf))
+			ret = fail("out of memory");
 	}
 	if (!ret) {
 		plan.btf = btf;

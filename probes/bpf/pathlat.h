@@ -25,7 +25,7 @@ struct config {
 	__u32 groups; /* on each CPU, of which the last is for those that have none; else 1 */
 	/* Which packets are wanted; 0: all. */
 	__s32 ifindex; /* of the device that they came in by */
-	__u64 netns;   /* cookie of the namespace that they entered; only for hooks */
+	__u64 netns;   /* cookie of the namespace that they entered */
 	__u8 paths;    /* a bit for each net_path_kind */
 	__u8 family;   /* 4 or 6 */
 	__u8 protocol;
@@ -37,7 +37,7 @@ struct config {
 	__u64 late_ns;
 	__u64 late_max;	 /* recorded */
 	__u32 late_rate; /* recorded in a second; 0: any number */
-	/* Only for hooks: room, and what this kernel looks like. */
+	/* Room, and what this kernel looks like. */
 	__u32 flight_sets;
 	__u32 recv_udp_arguments; /* of __skb_recv_udp() */
 	bool drop_reasons;	  /* kfree_skb has them */
@@ -75,7 +75,6 @@ struct path_counts {
 	__u64 negative;		   /* not placed: a point lies before the previous */
 	__u64 overflow;		   /* not placed: does not fit 32 bits of nanoseconds */
 	__u64 reentered;
-	__u64 copies; /* further copies of a packet, with any end */
 	__u64 unplaced_seen[NET_PATH_NR];
 	__u64 dropped_seen[NET_PATH_NR];
 	__u64 reasons[MAX_REASONS]; /* the last place is for all others */
@@ -88,7 +87,6 @@ struct counts {
 	struct path_counts paths[NET_PATH_KINDS];
 	__u64 unknown; /* path or end */
 	__u64 filtered;
-	__u64 merged; /* packets that were merged into another one */
 	__u64 flag_negative;
 	__u64 flag_overflow;
 	__u64 polls_filtered;

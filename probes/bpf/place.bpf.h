@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Placing what is known of a packet or a poll into per-CPU histograms: what the
- * BPF programs share, whether the kernel measures or they do.
+ * Placing what is known of a packet or a poll into per-CPU histograms.
  *
  * A program is not run again on a CPU where it is running (the kernel counts
  * such misses), so plain additions suffice.
@@ -26,7 +25,7 @@ const volatile struct config config;
 
 /* A stretch for each CPU, and in it for each group, made as long as need be by the loader.
  * Plain memory
- * costs one bounds check per sample, a per-CPU array map one look-up per interval.
+ * costs one bounds check per packet, a per-CPU array map one look-up per interval.
  */
 struct path_hists path_hists[1] SEC(".bss.path");
 struct napi_hists napi_hists[1] SEC(".bss.napi");
@@ -82,8 +81,7 @@ static __always_inline struct counts *get_counts(void)
 #define QDISC_POINTS (1 << NET_PATH_DEQUEUE)
 
 /* The intervals that end at the points of @all, and at those of @some that were
- * seen; both are constants. Written out, because an index into a kernel structure
- * must be constant.
+ * seen; both are constants. Written out, so that of the other points nothing is left.
  */
 static __always_inline void place_points(struct path_hists *hists, const __u32 *ns, __u32 seen,
 					 const __u32 all, const __u32 some)
@@ -148,17 +146,14 @@ static __always_inline void count_seen(__u64 *per_point, __u32 seen)
 }
 
 /* What few packets have. */
-static __noinline int count_marks(__u8 path, __u8 flags, __u16 merged)
+static __noinline int count_flags(__u8 flags)
 {
 	struct counts *c = get_counts();
 
 	if (!c)
 		return 0;
-	c->merged += merged;
 	c->flag_negative += !!(flags & NET_PATH_F_NEGATIVE);
 	c->flag_overflow += !!(flags & NET_PATH_F_OVERFLOW);
-	if (path < NET_PATH_KINDS)
-		c->paths[path].copies += !!(flags & NET_PATH_F_COPY);
 	return 0;
 }
 
@@ -205,11 +200,10 @@ static __noinline int count_end(__u8 path, __u8 end, __u8 flags, __u16 seen, __u
 
 /* A path that ended, with @ns from each point seen to the one before it. */
 static __always_inline int place_end(const __u32 *ns, __u8 path, __u8 end, __u8 flags, __u16 seen,
-				     __u16 merged, __u64 total, __u32 before, __u32 reason,
-				     __u32 group)
+				     __u64 total, __u32 before, __u32 reason, __u32 group)
 {
-	if (unlikely(merged || flags & ~NET_PATH_F_REENTERED))
-		count_marks(path, flags, merged);
+	if (unlikely(flags & ~NET_PATH_F_REENTERED))
+		count_flags(flags);
 	if (unlikely(path >= NET_PATH_KINDS ||
 		     end != (path == NET_PATH_RECEIVE ? NET_PATH_DELIVERED : NET_PATH_TRANSMITTED)))
 		return count_end(path, end, flags, seen, reason);

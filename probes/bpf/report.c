@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* The JSON document `skblab.pathlat/3`. */
+/* The JSON document `skblab.pathlat/4`. */
 
+#include <stdint.h>
 #include <string.h>
 
 #include "json.h"
@@ -34,7 +35,8 @@ void napi_join(struct napi_hists *sum, const struct napi_hists *part)
 void report_init(struct report *report)
 {
 	memset(report, 0, sizeof(*report));
-	report->source = "samples";
+	for (int point = 0; point <= NET_PATH_ROUTE; point++)
+		hist_init(&report->in[point]);
 	for (int path = 0; path < NET_PATH_KINDS; path++)
 		path_init(&report->paths[path]);
 	for (int context = 0; context < MAX_CONTEXTS; context++) {
@@ -52,8 +54,8 @@ void counters_join(void *sum, const void *part, size_t size)
 		to[i] += from[i];
 }
 
-/* Samples that came to this histogram, placed or not. */
-static __u64 hist_samples(const struct hist *hist)
+/* Times that came to this histogram, placed or not. */
+static __u64 hist_times(const struct hist *hist)
 {
 	return hist_count(hist) + hist->negative + hist->overflow;
 }
@@ -63,7 +65,7 @@ static bool of_histograms(const struct report *report)
 	return !strcmp(report->source, "histograms");
 }
 
-/* The whole nanoseconds that a time in a bucket can be, rounded down as in a sample. */
+/* The whole nanoseconds that a time in a bucket can be, rounded down. */
 static __u64 lowest_in(const struct edge *edge)
 {
 	return edge->from / 1000;
@@ -71,7 +73,8 @@ static __u64 lowest_in(const struct edge *edge)
 
 static __u64 highest_in(const struct edge *edge)
 {
-	return (edge->below - 1) / 1000;
+	/* The largest number that a document may have. */
+	return edge->below == EDGE_OPEN ? INT64_MAX : (edge->below - 1) / 1000;
 }
 
 /* The number of the bucket of loglinear.h with these edges, or -1. */
@@ -135,8 +138,7 @@ static void add_times_of(struct json_object *to, const struct hist *hist,
 		hist_add(to, hist);
 }
 
-/* The points that packets of each path are expected at. */
-static const __u16 path_points[NET_PATH_KINDS] = {
+const __u16 path_points[NET_PATH_KINDS] = {
 	[NET_PATH_RECEIVE] = 1 << NET_PATH_DRIVER | 1 << NET_PATH_STACK | 1 << NET_PATH_IP |
 			     1 << NET_PATH_ROUTE | 1 << NET_PATH_LOCAL | 1 << NET_PATH_TRANSPORT |
 			     1 << NET_PATH_SOCKET | 1 << NET_PATH_WAKE | 1 << NET_PATH_USER,
@@ -158,6 +160,12 @@ static const enum net_path_end usual_ends[NET_PATH_KINDS] = {
 static enum net_path_point first_point(int path)
 {
 	return path == NET_PATH_SENDING ? NET_PATH_SEND : NET_PATH_DRIVER;
+}
+
+/* The point from which on the kernel's own histograms know that it is this path. */
+static enum net_path_point known_from(int path)
+{
+	return path == NET_PATH_SENDING ? NET_PATH_SEND : NET_PATH_ROUTE;
 }
 
 static enum net_path_point last_point(int path)
@@ -203,7 +211,7 @@ static struct json_object *layers(const struct path_hists *hists, int path,
 				  const struct report *report)
 {
 	struct json_object *rows = json_object_new_array();
-	int from = first_point(path);
+	int from = of_histograms(report) ? known_from(path) : first_point(path);
 
 	for (int to = FIRST_INTERVAL; to < NET_PATH_NR; to++) {
 		const struct hist *hist = &hists->interval[to - FIRST_INTERVAL];
@@ -219,14 +227,11 @@ static struct json_object *layers(const struct path_hists *hists, int path,
 static struct json_object *ends(const struct report *report, int path)
 {
 	struct json_object *o = json_object_new_object();
-	/* The kernel's own are counts of all ends. */
-	bool is_placed = !of_histograms(report);
 
 	for (int end = 0; end < NET_PATH_ENDS; end++)
 		add_u64(o, end_names[end],
 			report->counts.paths[path].ends[end] +
-				(is_placed && end == (int)usual_ends[path] ? placed(report, path)
-									   : 0));
+				(end == (int)usual_ends[path] ? placed(report, path) : 0));
 	return o;
 }
 
@@ -262,46 +267,34 @@ static void add_times(struct json_object *to, const struct path_hists *hists, in
 	add_joined(to, "since_entry", path, &hists->only, &hists->again_total, report);
 }
 
-/* By how many packets what the kernel counted contradicts itself: it goes on counting
- * while it is read.
- */
-static __u64 unsettled(const struct report *report, int path)
+/* Packets at each point of a path. */
+static struct json_object *kernel_seen(const struct report *report, int path)
 {
-	const __u64 *ends = report->histograms.ends[path];
-	__u64 ended = ends[usual_ends[path]], least = placed(report, path), most = least;
-	__u64 lacking, beyond;
-
-	for (int point = FIRST_INTERVAL; point < NET_PATH_NR; point++)
-		if (seen(report, path, point) > most)
-			most = seen(report, path, point);
-	lacking = ended > least ? ended - least : 0;
-	beyond = most > ended ? most - ended : 0;
-	return lacking > beyond ? lacking : beyond;
-}
-
-static void add_path_counts(struct json_object *to, const struct report *report, int path)
-{
-	const struct path_counts *c = &report->counts.paths[path];
-
-	json_object_object_add(to, "drop_reasons", drop_reasons(report, path));
-	add_u64(to, "negative", c->negative);
-	add_u64(to, "overflow", c->overflow);
-	add_u64(to, "reentered", c->reentered + hist_count(&report->paths[path].again));
-	add_u64(to, "copies", c->copies);
-}
-
-/* The kernel's own histograms tell no more of a path. */
-static void add_kernel_path_counts(struct json_object *to, const struct report *report, int path)
-{
-	if (!report->has_before[path])
-		add_u64(to, "reentered", 0);
-	add_u64(to, "unsettled", unsettled(report, path));
-}
-
-static struct json_object *one_path(const struct report *report, int path)
-{
-	const struct path_counts *c = &report->counts.paths[path];
+	const struct hist *interval = report->paths[path].interval;
 	struct json_object *o = json_object_new_object();
+	__u64 first = 0;
+
+	for (int i = 0; i < INTERVALS && !first; i++)
+		first = hist_count(&interval[i]);
+	add_u64(o, point_names[known_from(path)], first);
+	for (int point = FIRST_INTERVAL; point < NET_PATH_NR; point++)
+		if ((path_points[path] & ~IN_POINTS) >> point & 1)
+			add_u64(o, point_names[point],
+				hist_count(&interval[point - FIRST_INTERVAL]));
+	return o;
+}
+
+/* Of all packets that passed each point, whatever became of them. */
+static void add_kernel_path(struct json_object *to, const struct report *report, int path)
+{
+	json_object_object_add(to, "all_passed", json_object_new_boolean(true));
+	json_object_object_add(to, "seen", kernel_seen(report, path));
+}
+
+/* Of packets with the usual end, and what is known of the others. */
+static void add_path(struct json_object *to, const struct report *report, int path)
+{
+	const struct path_counts *c = &report->counts.paths[path];
 	struct json_object *by_point = json_object_new_object();
 	struct json_object *by_point_dropped = json_object_new_object();
 
@@ -311,18 +304,27 @@ static struct json_object *one_path(const struct report *report, int path)
 		if (!(path_points[path] >> point & 1) && !count && !c->dropped_seen[point])
 			continue;
 		add_u64(by_point, point_names[point], count);
-		if (!of_histograms(report))
-			add_u64(by_point_dropped, point_names[point], c->dropped_seen[point]);
+		add_u64(by_point_dropped, point_names[point], c->dropped_seen[point]);
 	}
+	json_object_object_add(to, "seen", by_point);
+	json_object_object_add(to, "seen_dropped", by_point_dropped);
+	json_object_object_add(to, "drop_reasons", drop_reasons(report, path));
+	add_u64(to, "negative", c->negative);
+	add_u64(to, "overflow", c->overflow);
+	add_u64(to, "reentered", c->reentered + hist_count(&report->paths[path].again));
+}
+
+static struct json_object *one_path(const struct report *report, int path)
+{
+	struct json_object *o = json_object_new_object();
+
 	add_text(o, "path", path_names[path]);
 	add_text(o, "usual_end", end_names[usual_ends[path]]);
 	json_object_object_add(o, "ends", ends(report, path));
-	json_object_object_add(o, "seen", by_point);
-	json_object_object_add(o, "seen_dropped", by_point_dropped);
 	if (of_histograms(report))
-		add_kernel_path_counts(o, report, path);
+		add_kernel_path(o, report, path);
 	else
-		add_path_counts(o, report, path);
+		add_path(o, report, path);
 	add_times(o, &report->paths[path], path, report);
 	return o;
 }
@@ -403,21 +405,22 @@ static struct json_object *flags(const struct report *report)
 {
 	const struct counts *c = &report->counts;
 	struct json_object *o = json_object_new_object();
-	__u64 reentered = 0, copies = 0;
+	__u64 reentered = 0;
 
-	for (int path = 0; path < NET_PATH_KINDS; path++) {
-		copies += c->paths[path].copies;
+	for (int path = 0; path < NET_PATH_KINDS; path++)
 		reentered += c->paths[path].reentered + hist_count(&report->paths[path].again);
-	}
 	add_u64(o, "negative", c->flag_negative);
 	add_u64(o, "overflow", c->flag_overflow);
-	/* Which packets came back into the stack the kernel does not count. */
-	if (of_histograms(report)) {
-		add_u64(o, "copy", report->histograms.copies);
-		return o;
-	}
-	add_u64(o, "copy", copies);
 	add_u64(o, "reentered", reentered);
+	return o;
+}
+
+/* Intervals, not packets: all that it counts. */
+static struct json_object *kernel_flags(const struct report *report)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_u64(o, "negative", report->histograms.negative);
 	return o;
 }
 
@@ -442,7 +445,7 @@ static struct json_object *napi(const struct report *report)
 		const char *context;
 		char room[32];
 
-		if (!hist_samples(&hists->time))
+		if (!hist_times(&hists->time))
 			continue;
 		context = names_get(&report->names->contexts, i, room, sizeof(room));
 		json_object_array_add(rows, napi_row("delay", context, &hists->delay, report));
@@ -481,7 +484,7 @@ static struct json_object *polls(const struct report *report)
 	__u64 counted = 0;
 
 	for (int context = 0; context < MAX_CONTEXTS; context++)
-		counted += hist_samples(&report->napi[context].time);
+		counted += hist_times(&report->napi[context].time);
 	add_u64(o, "counted", counted);
 	add_u64(o, "again", c->polls_again);
 	add_u64(o, "without_delay", c->polls_without_delay);
@@ -532,7 +535,36 @@ static struct json_object *histograms(const struct report *report)
 
 	add_u64(o, "entered", c->entered);
 	add_u64(o, "sent", c->sent);
-	add_u64(o, "reentered", c->reentered);
+	add_u64(o, "dropped", c->dropped);
+	add_u64(o, "unclear", c->unclear);
+	add_u64(o, "stale", c->stale);
+	return o;
+}
+
+/* All packets that came in, until it is known where each of them goes. One that came back into
+ * the stack by a tunnel or a bridge is at the driver again.
+ */
+static struct json_object *in(const struct report *report)
+{
+	struct json_object *o = json_object_new_object(), *by_point = json_object_new_object();
+	const struct hist *again = &report->in[NET_PATH_DRIVER];
+	struct json_object *rows = json_object_new_array();
+	int from = NET_PATH_DRIVER;
+
+	add_u64(by_point, point_names[from], report->histograms.entered + hist_count(again));
+	if (hist_count(again))
+		json_object_array_add(rows, layer(from, from, again, report));
+	for (int to = FIRST_INTERVAL; to <= NET_PATH_ROUTE; to++) {
+		const struct hist *hist = &report->in[to];
+
+		add_u64(by_point, point_names[to], hist_count(hist));
+		if (!hist_count(hist))
+			continue;
+		json_object_array_add(rows, layer(from, to, hist, report));
+		from = to;
+	}
+	json_object_object_add(o, "seen", by_point);
+	json_object_object_add(o, "layers", rows);
 	return o;
 }
 
@@ -556,10 +588,11 @@ struct json_object *report_json(const struct report *report)
 			       report->ifindex ? json_object_new_int(report->ifindex) : NULL);
 	json_object_object_add(o, "stamps_on", stamps);
 	json_object_object_add(o, "samples", of_kernel ? NULL : samples(report));
-	json_object_object_add(o, "hooks", !strcmp(report->source, "hooks") ? hooks(report) : NULL);
+	json_object_object_add(o, "hooks", of_kernel ? NULL : hooks(report));
 	json_object_object_add(o, "histograms", of_kernel ? histograms(report) : NULL);
-	add_u64(o, "merged", report->counts.merged + report->hooks.merged);
-	json_object_object_add(o, "flags", flags(report));
+	add_u64(o, "merged", of_kernel ? report->histograms.merged : report->hooks.merged);
+	json_object_object_add(o, "flags", of_kernel ? kernel_flags(report) : flags(report));
+	json_object_object_add(o, "in", of_kernel ? in(report) : NULL);
 	json_object_object_add(o, "paths", paths(report));
 	json_object_object_add(o, "groups", groups(report, &others));
 	add_u64(o, "groups_others", others);

@@ -11,7 +11,7 @@
 #include "names.h"
 #include "pathlat.h"
 
-#define REPORT_SCHEMA "skblab.pathlat/3"
+#define REPORT_SCHEMA "skblab.pathlat/4"
 
 /* More hooks than the probe has. */
 #define MAX_ABSENT 128
@@ -19,19 +19,27 @@
 /* Of a bucket, in picoseconds: the first time in it, and the first beyond. */
 struct edge {
 	__u64 from;
-	__u64 below;
+	__u64 below; /* or EDGE_OPEN: it holds all from there on */
 };
+
+#define EDGE_OPEN (~0ULL)
+
+/* The points that packets of each path are expected at. */
+extern const __u16 path_points[NET_PATH_KINDS];
+
+/* Of these, the points that the kernel counts before anybody knows where a packet goes. */
+#define IN_POINTS                                                                                  \
+	(1 << NET_PATH_DRIVER | 1 << NET_PATH_STACK | 1 << NET_PATH_IP | 1 << NET_PATH_ROUTE)
 
 /* What the kernel counts beside its histograms; counters and nothing else. */
 struct histogram_counts {
 	__u64 entered;
 	__u64 sent;
+	__u64 dropped;
+	__u64 unclear; /* freed by a driver that was sending them: dropped, or copied */
 	__u64 merged;
-	__u64 copies;
-	__u64 reentered;
 	__u64 negative;
-	__u64 overflow;
-	__u64 ends[NET_PATH_KINDS][NET_PATH_ENDS];
+	__u64 stale; /* that waited while stamps went off and on */
 };
 
 /* Everything a report says, all CPUs joined; begun by report_init(). */
@@ -42,14 +50,14 @@ struct report {
 	int ifindex;	     /* 0: every device */
 	int stamps_on_start; /* whether net.core.path_trace is on, -1 if it cannot be read here */
 	int stamps_on_end;
-	const char *source; /* "samples", "hooks" or "histograms" */
+	const char *source; /* "hooks" or "histograms" */
 	/* Only histograms: the edges of all buckets, whose numbers are no others', what the
-	 * kernel counts besides, and paths of which totals hold what was before as well.
+	 * kernel counts besides, and the intervals before it is known where a packet goes.
 	 */
 	struct edge edges[LOGLINEAR_ROOM];
 	int edge_count;
 	struct histogram_counts histograms;
-	bool has_before[NET_PATH_KINDS];
+	struct hist in[NET_PATH_ROUTE + 1]; /* that end at each point; at none but IN_POINTS */
 	bool has_polls;
 	/* Only hooks. */
 	bool hooks_kprobes;
@@ -68,7 +76,7 @@ struct report {
 	__u64 kprobes_missed;  /* calls of functions that the kernel showed no program */
 	__u64 frees_unseen;    /* of packets that had come to their end before */
 	struct hook_counts hooks;
-	__u64 missed; /* path samples the program was not run for */
+	__u64 missed; /* calls that no program was run for */
 	__u64 polls_missed;
 	struct counts counts;
 	struct path_hists paths[NET_PATH_KINDS];
@@ -84,6 +92,7 @@ void napi_join(struct napi_hists *sum, const struct napi_hists *part);
 /* For structures that are counters (__u64) and nothing else. */
 void counters_join(void *sum, const void *part, size_t size);
 
+/* All but its source, its kernel and the names of that. */
 void report_init(struct report *report);
 
 /* The document; the caller puts it. */

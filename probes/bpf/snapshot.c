@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * The patched kernel's own histograms: read, subtracted, brought into the form of a
- * report. Their buckets are of equal width in the unit of the kernel's clock, which
- * the file gives in nanoseconds: of a TSC they are not those of loglinear.h.
+ * report. Their buckets are 8 for each power of two of the kernel's clock, and the file
+ * gives them in nanoseconds: they are seldom those of loglinear.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +19,11 @@ static const struct {
 } count_names[] = {
 	{ "entered", offsetof(struct histogram_counts, entered) },
 	{ "sent", offsetof(struct histogram_counts, sent) },
+	{ "dropped", offsetof(struct histogram_counts, dropped) },
+	{ "unclear", offsetof(struct histogram_counts, unclear) },
 	{ "merged", offsetof(struct histogram_counts, merged) },
-	{ "copies", offsetof(struct histogram_counts, copies) },
-	{ "reentered", offsetof(struct histogram_counts, reentered) },
 	{ "negative", offsetof(struct histogram_counts, negative) },
-	{ "overflow", offsetof(struct histogram_counts, overflow) },
+	{ "stale", offsetof(struct histogram_counts, stale) },
 };
 
 static int find(const char *const *names, int count, const char *name)
@@ -34,17 +34,30 @@ static int find(const char *const *names, int count, const char *name)
 	return -1;
 }
 
+/* The points that a row has histograms of. */
+static unsigned int points_of(int row)
+{
+	return row == SNAPSHOT_IN ? IN_POINTS
+				  : path_points[row] & ~(IN_POINTS | 1 << NET_PATH_SEND);
+}
+
 /* The number of a histogram, or -1. */
 static int hist_number(const char *path, const char *point)
 {
-	int kind = find(path_names, NET_PATH_KINDS, path), number;
+	int row = strcmp(path, "in") ? find(path_names, NET_PATH_KINDS, path) : SNAPSHOT_IN;
+	int number = find(point_names, NET_PATH_NR, point);
 
 	if (!strcmp(path, "napi") && !strcmp(point, "delay"))
 		return SNAPSHOT_DELAY;
 	if (!strcmp(path, "napi") && !strcmp(point, "poll"))
 		return SNAPSHOT_POLL;
-	number = strcmp(point, "total") ? find(point_names, NET_PATH_NR, point) : SNAPSHOT_TOTAL;
-	return kind < 0 || number < FIRST_INTERVAL ? -1 : kind * SNAPSHOT_PATH_HISTS + number;
+	if (row < 0)
+		return -1;
+	if (row != SNAPSHOT_IN && !strcmp(point, "total"))
+		number = SNAPSHOT_TOTAL;
+	else if (number < 0 || !(points_of(row) >> number & 1))
+		return -1;
+	return row * SNAPSHOT_ROW_HISTS + number;
 }
 
 static bool add_bucket(struct snapshot *snapshot, const struct snapshot_bucket *bucket)
@@ -77,22 +90,6 @@ static bool read_count(struct snapshot *snapshot, const char *line)
 	return true;
 }
 
-static bool read_end(struct snapshot *snapshot, const char *line)
-{
-	char path[16], end[16];
-	int kind, how;
-	__u64 count;
-
-	if (sscanf(line, "end %15s %15s %llu", path, end, &count) != 3)
-		return false;
-	kind = find(path_names, NET_PATH_KINDS, path);
-	how = find(end_names, NET_PATH_ENDS, end);
-	if (kind < 0 || how < 0)
-		return false;
-	snapshot->counts.ends[kind][how] = count;
-	return true;
-}
-
 static bool read_sum(struct snapshot *snapshot, const char *line)
 {
 	char path[16], point[16];
@@ -104,32 +101,36 @@ static bool read_sum(struct snapshot *snapshot, const char *line)
 	number = hist_number(path, point);
 	if (number < 0)
 		return false;
+	snapshot->packets[number] = count;
 	snapshot->sums[number] = sum;
 	return true;
 }
 
 static bool read_bucket(struct snapshot *snapshot, const char *line)
 {
-	char path[16], point[16];
+	char path[16], point[16], below[32];
 	struct snapshot_bucket bucket;
-	__u64 ns[2], ps[2];
+	__u64 ns, ps;
 
-	if (sscanf(line, "bucket %15s %15s %llu.%3llu %llu.%3llu %llu", path, point, &ns[0], &ps[0],
-		   &ns[1], &ps[1], &bucket.count) != 7)
+	if (sscanf(line, "bucket %15s %15s %llu.%3llu %31s %llu", path, point, &ns, &ps, below,
+		   &bucket.count) != 6)
 		return false;
 	bucket.hist = hist_number(path, point);
-	bucket.edge.from = ns[0] * PS + ps[0];
-	bucket.edge.below = ns[1] * PS + ps[1];
+	bucket.edge.from = ns * PS + ps;
+	if (!strcmp(below, "inf"))
+		bucket.edge.below = EDGE_OPEN;
+	else if (sscanf(below, "%llu.%3llu", &ns, &ps) == 2)
+		bucket.edge.below = ns * PS + ps;
+	else
+		return false;
 	return bucket.hist >= 0 && bucket.edge.from < bucket.edge.below &&
 	       add_bucket(snapshot, &bucket);
 }
 
 static bool read_line(struct snapshot *snapshot, const char *line)
 {
-	if (!strncmp(line, "# no memory", 11))
-		return false;
-	return *line == '#' || read_count(snapshot, line) || read_end(snapshot, line) ||
-	       read_sum(snapshot, line) || read_bucket(snapshot, line);
+	return *line == '#' || read_count(snapshot, line) || read_sum(snapshot, line) ||
+	       read_bucket(snapshot, line);
 }
 
 int snapshot_read(struct snapshot *snapshot, FILE *file, char *why, size_t why_size)
@@ -155,6 +156,13 @@ void snapshot_free(struct snapshot *snapshot)
 {
 	free(snapshot->buckets);
 	memset(snapshot, 0, sizeof(*snapshot));
+}
+
+bool snapshot_same(const struct snapshot *one, const struct snapshot *other)
+{
+	/* Polls come without packets, too. */
+	return !memcmp(&one->counts, &other->counts, sizeof(one->counts)) &&
+	       !memcmp(one->packets, other->packets, SNAPSHOT_DELAY * sizeof(*one->packets));
 }
 
 static bool same_bucket(const struct snapshot_bucket *one, const struct snapshot_bucket *other)
@@ -189,6 +197,7 @@ bool snapshot_subtract(struct snapshot *now, const struct snapshot *before)
 	}
 	return subtract((__u64 *)&now->counts, (const __u64 *)&before->counts,
 			sizeof(now->counts)) &&
+	       subtract(now->packets, before->packets, sizeof(now->packets)) &&
 	       subtract(now->sums, before->sums, sizeof(now->sums));
 }
 
@@ -229,9 +238,10 @@ static int compare_edges(const void *a, const void *b)
 	return (one->below > other->below) - (one->below < other->below);
 }
 
-/* Every bucket's edges once, in their order, and those of the whole paths last. */
+/* Every bucket's edges once, in their order. */
 static int collect_edges(const struct snapshot *snapshot, struct report *report)
 {
+	/* One more, since none is asked for without buckets. */
 	struct edge *edges = calloc(snapshot->bucket_count + 1, sizeof(*edges));
 	size_t count = 0, kept = 0;
 
@@ -244,27 +254,32 @@ static int collect_edges(const struct snapshot *snapshot, struct report *report)
 	for (size_t i = 0; i < count; i++)
 		if (!kept || compare_edges(&edges[kept - 1], &edges[i]))
 			edges[kept++] = edges[i];
-	if (kept <= LOGLINEAR_ROOM - NET_PATH_KINDS)
+	if (kept <= LOGLINEAR_ROOM)
 		memcpy(report->edges, edges, kept * sizeof(*edges));
 	free(edges);
 	report->edge_count = kept;
-	return kept <= LOGLINEAR_ROOM - NET_PATH_KINDS ? 0 : -1;
+	return kept <= LOGLINEAR_ROOM ? 0 : -1;
 }
 
-static struct hist *hist_of(struct report *report, struct hist *totals, int number)
+static struct hist *hist_of(struct report *report, int number)
 {
-	int path = number / SNAPSHOT_PATH_HISTS, point = number % SNAPSHOT_PATH_HISTS;
+	int row = number / SNAPSHOT_ROW_HISTS, point = number % SNAPSHOT_ROW_HISTS;
 
 	if (number == SNAPSHOT_DELAY)
 		return &report->napi[0].delay;
 	if (number == SNAPSHOT_POLL)
 		return &report->napi[0].time;
-	return point == SNAPSHOT_TOTAL ? &totals[path]
-				       : &report->paths[path].interval[point - FIRST_INTERVAL];
+	if (row == SNAPSHOT_IN)
+		return &report->in[point];
+	return point == SNAPSHOT_TOTAL ? &report->paths[row].only
+				       : &report->paths[row].interval[point - FIRST_INTERVAL];
 }
 
-static void place_all(const struct snapshot *snapshot, struct report *report, struct hist *totals)
+int snapshot_report(const struct snapshot *snapshot, struct report *report)
 {
+	if (collect_edges(snapshot, report))
+		return -1;
+	report->histograms = snapshot->counts;
 	for (size_t i = 0; i < snapshot->bucket_count; i++) {
 		const struct snapshot_bucket *bucket = &snapshot->buckets[i];
 		struct edge edge = aligned(&bucket->edge), *found;
@@ -273,67 +288,10 @@ static void place_all(const struct snapshot *snapshot, struct report *report, st
 			continue;
 		found = bsearch(&edge, report->edges, report->edge_count, sizeof(edge),
 				compare_edges);
-		hist_of(report, totals, bucket->hist)->buckets[found - report->edges] +=
-			bucket->count;
+		hist_of(report, bucket->hist)->buckets[found - report->edges] += bucket->count;
 	}
 	for (int number = 0; number < SNAPSHOT_HISTS; number++)
 		if (snapshot->sums[number])
-			hist_of(report, totals, number)->sum = snapshot->sums[number];
-}
-
-/* Where nothing was before its path, a packet's total is the path's own time. Else of
- * this only the sum is known, which is that of its intervals, and no single value.
- */
-static void place_whole(struct report *report, int path, const struct hist *total, int spare)
-{
-	struct path_hists *hists = &report->paths[path];
-	__u64 sum = 0, apart;
-
-	for (int i = 0; i < INTERVALS; i++)
-		sum += hists->interval[i].sum;
-	apart = total->sum > sum ? total->sum - sum : sum - total->sum;
-	/* Each sum is rounded twice. */
-	if (apart <= 2 * (INTERVALS + 1)) {
-		hists->only = *total;
-		return;
-	}
-	report->has_before[path] = true;
-	hists->again_total = *total;
-	hists->again.sum = sum;
-	for (int i = 0; i < spare; i++) {
-		if (!total->buckets[i])
-			continue;
-		hists->again.buckets[spare] += total->buckets[i];
-		report->edges[spare] = (struct edge){ .below = report->edges[i].below };
-	}
-}
-
-static void take_counts(const struct histogram_counts *counts, struct report *report)
-{
-	report->histograms = *counts;
-	report->counts.merged = counts->merged;
-	report->counts.flag_negative = counts->negative;
-	report->counts.flag_overflow = counts->overflow;
-	for (int path = 0; path < NET_PATH_KINDS; path++)
-		memcpy(report->counts.paths[path].ends, counts->ends[path],
-		       sizeof(counts->ends[path]));
-}
-
-int snapshot_report(const struct snapshot *snapshot, struct report *report)
-{
-	struct hist totals[NET_PATH_KINDS];
-	int kept;
-
-	if (collect_edges(snapshot, report))
-		return -1;
-	for (int path = 0; path < NET_PATH_KINDS; path++)
-		hist_init(&totals[path]);
-	place_all(snapshot, report, totals);
-	take_counts(&snapshot->counts, report);
-	kept = report->edge_count;
-	/* A place for each path's own time, behind all edges of totals. */
-	for (int path = 0; path < NET_PATH_KINDS; path++)
-		place_whole(report, path, &totals[path], kept + path);
-	report->edge_count += NET_PATH_KINDS;
+			hist_of(report, number)->sum = snapshot->sums[number];
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* What more than one source does with BPF objects. */
+/* What hooks.c does with the maps of place.bpf.h. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -88,11 +88,6 @@ int placing_read(const struct placing *placing, struct report *report)
 			     placing->cpus)
 		       ?: read_counters(placing->late_map, &report->late, sizeof(report->late),
 					placing->cpus);
-}
-
-bool is_for_late(const struct bpf_program *program)
-{
-	return !strncmp(bpf_program__name(program), "late_", 5);
 }
 
 int read_missed(const struct bpf_program *program, __u64 *missed)

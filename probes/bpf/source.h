@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where times come from: the kernel's own samples or histograms, or hooks on a kernel without. */
+/* Where times come from: the kernel's own histograms, or hooks on its functions. */
 #ifndef SKBLAB_SOURCE_H
 #define SKBLAB_SOURCE_H
 
@@ -9,6 +9,7 @@
 #include "report.h"
 
 #define STAMPS_SYSCTL "/proc/sys/net/core/path_trace"
+#define HISTOGRAMS    "/sys/kernel/debug/net_path/histograms"
 
 struct settings {
 	struct config config; /* for the programs: what is wanted, and how many CPUs */
@@ -17,7 +18,7 @@ struct settings {
 
 struct source {
 	const char *name;
-	int stamps;  /* the least net.core.path_trace that it takes */
+	int stamps;  /* the net.core.path_trace that it takes; 0: any */
 	bool no_bpf; /* and no types of the kernel */
 	/* Say on standard output what there is on a kernel with these types, which is
 	 * the one that runs or not; 0 or EXIT_BAD.
@@ -36,11 +37,10 @@ struct source {
 	void (*destroy)(void *state);
 };
 
-extern const struct source samples_source;
 extern const struct source hooks_source;
 extern const struct source histograms_source;
 
-/* The maps that every BPF object has, see place.bpf.h */
+/* The maps of place.bpf.h */
 struct placing {
 	struct bpf_map *path_map;
 	struct bpf_map *napi_map;
@@ -59,9 +59,6 @@ int placing_open(struct placing *placing, const struct bpf_object *object,
 void placing_init(const struct placing *placing);
 /* Join those of all CPUs; 0 or EXIT_BAD. */
 int placing_read(const struct placing *placing, struct report *report);
-
-/* Whether a program is only for late packets. */
-bool is_for_late(const struct bpf_program *program);
 
 /* How often a program was not run because it was running; 0 or EXIT_BAD. */
 int read_missed(const struct bpf_program *program, __u64 *missed);

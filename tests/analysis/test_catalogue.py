@@ -16,19 +16,39 @@ from skblab_analysis.formats.catalogue import FILE, load, version
 TREE = Path(__file__).resolve().parents[2]
 
 
-def test_patched_points_are_those_of_the_probe() -> None:
-    text = (TREE / "probes" / "bpf" / "kernel_types.h").read_text()
-    enum = re.search(r"enum net_path_point \{(.*?)\}", text, re.S)
-    assert enum
-    names = re.findall(r"NET_PATH_([A-Z]+),", enum.group(1))
-    catalogue = load()
-    polls = {name for path in catalogue.paths if path.name == "poll" for name in path.points}
-    assert {name.lower() for name in names} == {p.name for p in catalogue.points} - polls
-    # The kernel numbers them in the order in which packets pass them.
-    order = [name.lower() for name in names]
-    for path in catalogue.paths:
-        if path.name != "poll":
-            assert list(path.points) == sorted(path.points, key=order.index)
+def kernel_intervals() -> dict[str, list[str]]:
+    """Every interval that the kernel counts, by path in the order of its points, from its patch."""
+    added = "".join(
+        line.removeprefix("+") + "\n"
+        for patch in sorted((TREE / "patches" / "v6.12" / "net_path").glob("*.patch"))
+        for line in patch.read_text().splitlines()
+        if line.startswith("+")
+    )
+    [enum] = re.findall(r"^enum net_path_hist_nr \{\n(.*?)^\};", added, re.DOTALL | re.MULTILINE)
+    found: dict[str, list[str]] = {}
+    for word in re.findall(r"^\tNET_PATH_(\w+)", enum, re.MULTILINE):
+        path, _, point = word.lower().rpartition("_")
+        # Those without a path of their own are of what is forwarded, and of what is sent.
+        for name in [path] if path else ["forward", "send"]:
+            found.setdefault(name, []).append(point)
+    return found
+
+
+def test_patched_points_are_those_that_the_kernel_counts() -> None:
+    counted = kernel_intervals()
+    coming = counted.pop("in")
+    assert counted["receive"].pop() == "total"
+    # Their number comes last in the enum.
+    assert counted["forward"][-2:] == counted["send"][-2:] == ["total", "hists"]
+    wanted = {
+        "receive": [*coming, *counted["receive"]],
+        "forward": [*coming, *counted["forward"][:-2]],
+        # Where the path begins no interval ends.
+        "send": ["send", *counted["send"][:-2]],
+    }
+    paths = load().paths
+    assert {path.name: list(path.points) for path in paths if path.name != "poll"} == wanted
+    assert all(point.patched for point in load().points)
 
 
 def test_the_page_is_current() -> None:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from script_hooks import KERNEL, kernel_points, numbered, wanted
+from script_hooks import KERNEL, wanted
 
 from skblab_analysis.formats.catalogue import Hook, load
 
@@ -69,27 +69,8 @@ def wanted_ends() -> set[str]:
 @pytest.mark.parametrize("path", ["receive", "forward"])
 def test_layers_are_printed_in_the_order_of_the_path(path: str) -> None:
     points = next(found for found in load().paths if found.name == path).points[1:]
-    for script in (path, f"{path}-hooks"):
-        text = (FOLDER / f"{script}.stp").read_text()
-        assert re.findall(r'@report\(at_(\w+), "\1"\)', text) == [*points, "total"]
-
-
-def test_the_tapset_names_the_kernels_points_in_order() -> None:
-    points = kernel_points()
-    tapset = (FOLDER / "tapset" / "path.stp").read_text()
-    said = re.findall(r"^\t(\w+) = \$sample->ns\[(\d+)\]", tapset, re.MULTILINE)
-    assert [(name, int(number)) for name, number in said] == list(enumerate_from(points, 2))
-
-
-@pytest.mark.parametrize("path", ["receive", "forward"])
-def test_an_interval_counts_only_if_its_point_was_passed(path: str) -> None:
-    text = (FOLDER / f"{path}.stp").read_text()
-    assert re.findall(r'@passed\((\d+), at_(\w+), "\2", \2\)', text) == numbered(path)
-    assert re.findall(r"@interval\(at_(\w+),", text) == ["total"]
-
-
-def enumerate_from(names: list[str], first: int) -> list[tuple[str, int]]:
-    return [(name, number) for number, name in enumerate(names) if number >= first]
+    text = (FOLDER / f"{path}-hooks.stp").read_text()
+    assert re.findall(r'@report\(at_(\w+), "\1"\)', text) == [*points, "total"]
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, *STUDY], ids=lambda path: path.stem)
@@ -116,10 +97,9 @@ def test_each_has_a_description_for_programs(script: Path) -> None:
     assert command in script.read_text().replace(" \\\n//         ", " ")
 
 
-def test_there_are_two_of_each_kind() -> None:
+def test_there_is_one_for_any_kernel_of_each_kind_and_one_for_the_polls_of_ours() -> None:
     names = {path.stem for path in SCRIPTS}
-    kinds = ("receive", "forward", "napi")
-    assert {f"{kind}{suffix}" for kind in kinds for suffix in ("", "-hooks")} <= names
+    assert names == {"receive-hooks", "forward-hooks", "napi-hooks", "napi"}
 
 
 def test_the_study_has_its_three_intervals() -> None:

@@ -32,9 +32,9 @@ def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path:
     by_name = {
         function["name"]: (function["a"], function["b"]) for function in document["functions"]
     }
-    # Each packet enters once, and only where stamps are on.
-    assert by_name["__net_path_enter"][0] == 0
-    assert by_name["__net_path_enter"][1] > 5
+    # Each packet's path ends once, and only where stamps are on.
+    assert by_name["__net_path_deliver"][0] == 0
+    assert by_name["__net_path_deliver"][1] > 5
     off, on = by_name["ip_rcv_core"]
     assert off == int(off)
     assert off < on < off + 30

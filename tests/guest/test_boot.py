@@ -170,7 +170,7 @@ def _listed(table: str, name: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS)
 def test_a_selftest_of_the_series_by_hand(skblab: Skblab) -> None:
-    test = f"cd {byhand.NET_SELFTESTS} && ./net_path_basic.py"
+    test = f"cd {byhand.NET_SELFTESTS} && ./net_path.py"
     done = skblab("boot", "--selftests", "--", "sh", "-c", test, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
     report = ktap.parse(done.stdout)

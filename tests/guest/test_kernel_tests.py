@@ -12,18 +12,20 @@ from skblab.lab.kernel import Kernel
 from skblab.soak.plan import ACTIONS
 
 pytestmark = pytest.mark.guest
-QUICK = "net_path_basic.py"
+QUICK = "net_path.py"
+# Only the debug kernel has WireGuard.
+WITHOUT = {"net_path.wireguard", "net_path.wireguard_segments"}
 
 
 def test_the_quick_selftest_passes(skblab: Skblab, stock: Kernel) -> None:
     done = skblab("kselftest", QUICK, "--json")
     document = json.loads(done.stdout)
-    # The kernel and the lab root have all that the cases need: none is left out.
+    # The kernel and the lab root have all that the other cases need: none is left out.
     others = [
         (case["name"], case["result"])
         for test in document["tests"]
         for case in test["cases"]
-        if case["result"] != "pass"
+        if case["result"] != "pass" and case["name"] not in WITHOUT
     ]
     assert others == [], document["tests"][0]["log"]
     assert (done.returncode, document["passed"]) == (0, True), document["tests"][0]["why"]

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from skblab.bench import measure, plan, readers
-from skblab.bench.kernels import alternatives
+from skblab.bench.kernels import alternatives, patches
 from skblab.bench.measure import Line
+from skblab.lab import paths
+from skblab.lab.kernel.lines import DEFAULT
 from skblab_analysis.base.errors import SkblabError, UsageError
 
 SENT = {"tester": 10, "forward": 20, "queue": 30, "read": 30}
@@ -38,7 +40,7 @@ def test_alternatives_make_rows_of_their_own() -> None:
     assert names == ["unpatched", "table-on"]
     assert plan.kernels(plan.choose(["table-on"], ["table"])) == ["plain", "table"]
     every = [row.name for row in plan.choose([], ["table"])]
-    assert every[-3:] == ["table-off", "table-on", "table-histograms"]
+    assert every[-2:] == ["table-off", "table-on"]
 
 
 @pytest.mark.parametrize("text", ["table", "=x", "Table=/tmp", "a-b=/tmp"])
@@ -50,6 +52,17 @@ def test_alternatives_need_a_name_and_a_folder(text: str) -> None:
 def test_alternatives_need_a_finished_kernel(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no finished kernel"):
         alternatives([f"table={tmp_path}"])
+
+
+def test_a_patch_of_the_users_own_needs_no_folder_until_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "tree", lambda: tmp_path)
+    assert patches(DEFAULT) == {}
+    folder = tmp_path / "patches" / "v6.12" / "alternatives"
+    folder.mkdir(parents=True)
+    (folder / "mine.patch").write_text("")
+    assert patches(DEFAULT) == {"mine": folder / "mine.patch"}
 
 
 def test_the_script_runs_every_row_and_every_other_round_backwards() -> None:
@@ -90,13 +103,28 @@ def test_what_has_to_be_seen() -> None:
     assert seen["forward"] == seen["xmit"] == seen["done"] == 20
     assert seen["total"] == 50
     assert readers.tool_expected({"tester": 3}) == {"stack": 3}
-    assert readers.ends_expected(SENT) == {
-        "forward transmitted": 20,
-        "receive delivered": 30,
-        "receive dropped": 30,
+
+
+def test_what_the_kernels_histograms_have_to_hold() -> None:
+    assert readers.stamps_expected(SENT) == {
+        # What is forwarded comes in twice, and is dropped in the sink's stack, as the tester's is.
+        "entered": 10 + 2 * 20 + 30,
+        "in stack": 10 + 2 * 20 + 30,
+        **dict.fromkeys(("in ip", "in route"), 20 + 30),
+        **{f"forward {name}": 20 for name in ("forward", "output", "queue", "xmit", "done")},
+        "forward total": 20,
+        **{f"receive {name}": 30 for name in ("local", "transport", "socket", "wake", "user")},
+        "receive total": 30,
     }
-    assert readers.stamps_expected(SENT)["forward total"] == 20
-    assert "forward total" not in readers.witness_expected(SENT)
+    assert readers.stamps_expected({"tester": 3}) == {"entered": 3, "in stack": 3}
+
+
+def test_what_our_probe_by_hooks_has_to_see() -> None:
+    seen = readers.paths_expected(SENT)
+    # Of whole paths alone.
+    assert (seen["forward stack"], seen["receive stack"], seen["receive total"]) == (20, 30, 30)
+    assert "in stack" not in seen
+    assert readers.paths_expected({"tester": 3}) == {}
 
 
 BPFTRACE = """Attaching 27 probes...
@@ -138,30 +166,63 @@ def test_bpf_maps() -> None:
         readers.path_map("{}")
 
 
-def test_the_witness() -> None:
-    ends = [[0, 5, 0, 0], [0, 0, 6, 0], [0] * 4, [0] * 4]
-    points = [[1] * 16, [0] * 16, [0] * 16, [0] * 16]
-    seen = readers.witness(f"{dump('ends', ends)}\n{dump('points', points)}\n")
-    assert seen["receive dropped"] == 5
-    assert seen["forward transmitted"] == 6
-    assert "receive driver" not in seen
-    assert seen["receive stack"] == 1
-    with pytest.raises(SkblabError, match="left 1 lines"):
-        readers.witness("[]\n")
-
-
 def test_runs_of_our_own_programs_only() -> None:
-    programs = [{"name": "on_sample", "run_cnt": 7}, {"name": "sd_fw", "run_cnt": 9}, {"id": 1}]
+    programs = [{"name": "on_poll", "run_cnt": 7}, {"name": "sd_fw", "run_cnt": 9}, {"id": 1}]
     assert readers.runs(json.dumps(programs)) == {"runs": 7}
 
 
+COUNTS = "# count <what> <packets>\ncount entered {}\ncount sent 0\ncount dropped 0\n"
+POLLS = "sum napi delay 6 1.000\nsum napi poll 7 9.000\n"
+
+
 def test_the_kernels_own_histograms() -> None:
-    text = "# comment\ncount entered 3\nend forward transmitted 20\nend send dropped 0\n"
-    text += "sum forward ip 20 123.456\nbucket forward ip 1 2 20\n"
-    # Those of polls have a switch of their own, and may be from an earlier row.
-    text += "sum napi delay 6 1.000\nsum napi poll 7 9.000\n"
-    assert readers.debugfs(text) == {"forward transmitted": 20, "forward ip": 20}
+    text = COUNTS.format(23) + "sum in ip 20 123.456\nbucket in ip 1.000 2.000 20\n" + POLLS
+    # Those of polls have a switch of their own.
+    assert readers.debugfs(text) == {"entered": 23, "in ip": 20}
     assert readers.polls(text) == {"runs": 7}
+
+
+def test_stamps_that_are_off_count_nothing_and_say_so() -> None:
+    assert readers.debugfs(COUNTS.format(0) + POLLS) == {}
+    with pytest.raises(SkblabError, match="histograms are not as expected"):
+        readers.debugfs("")
+
+
+def test_pathlat_by_the_kernels_histograms() -> None:
+    forward = {"path": "forward", "layers": [{"to": "xmit", "count": 4}], "path_time": {"count": 3}}
+    empty = {"path": "send", "layers": [], "path_time": {"count": 0}}
+    document: dict[str, object] = {
+        "paths": [forward, empty],
+        "in": {"layers": [{"to": "stack", "count": 9}]},
+        "histograms": {"entered": 10, "stale": 0},
+    }
+    seen = {"forward xmit": 4, "forward total": 3, "in stack": 9, "entered": 10}
+    assert readers.pathlat(json.dumps(document)) == seen
+    # As the hooks have them.
+    document |= {"in": None, "histograms": None}
+    assert readers.pathlat(json.dumps(document)) == {"forward xmit": 4, "forward total": 3}
+
+
+def _faults(tmp_path: Path, row: str, text: str, packets: int) -> list[str]:
+    (tmp_path / f"{row}-0-1.txt").write_text(text)
+    found = measure.Found()
+    rows = plan.choose([row])
+    output = f"{row} 1 tester 4 {packets} {packets} 1\n"
+    measure.read(output, [one for one in rows if one.name == row], 0, tmp_path, found)
+    (proof,) = found.proofs
+    return proof.faults()
+
+
+def test_rows_prove_themselves_by_the_histograms(tmp_path: Path) -> None:
+    counted = COUNTS.format(5) + "sum in stack 5 10.000\n"
+    for row in ("on", "late"):
+        assert _faults(tmp_path, row, counted, 5) == []
+        assert _faults(tmp_path, row, COUNTS.format(5), 5) == ["in stack: saw 0 of 5 packets"]
+    assert _faults(tmp_path, "off", COUNTS.format(0), 5) == []
+    assert _faults(tmp_path, "off", counted, 5) == [
+        "entered: saw 5 of 0 packets",
+        "in stack: saw 5 of 0 packets",
+    ]
 
 
 def test_pathlat_with_intervals_too_long_to_place() -> None:

@@ -116,7 +116,7 @@ def booted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Booted:
     monkeypatch.setattr(source, "find", lambda *_: None)
     monkeypatch.setattr(source, "series_for", lambda _: "the series")
     monkeypatch.setattr(tree, "ensure", lambda _, series, *__: tree.Tree(Path(f"/src/{series}")))
-    monkeypatch.setattr(tree, "added", lambda _: ["net_path_basic.py"])
+    monkeypatch.setattr(tree, "added", lambda _: ["net_path.py"])
     return guest
 
 
@@ -162,7 +162,7 @@ def test_a_shell_on_the_patched_kernel_has_the_selftests(
     assert (None if found is None else str(found.source)) == folder
     assert booted.attached == [(byhand.shell(tty=terminal), terminal)]
     said = (booted.folder / byhand.MESSAGE).read_text()
-    assert ("./net_path_basic.py" in said) == (folder == "/src/the series")
+    assert ("./net_path.py" in said) == (folder == "/src/the series")
 
 
 def test_what_systemtap_knows_of_the_kernel_is_there_to_read(

@@ -32,11 +32,8 @@ from skblab_analysis.base.errors import UsageError
 
 TREE = paths.tree()
 MAKEFILE = (TREE / "Makefile").read_text()
-# Those of the tree, and what pages call one of the reader's own.
-ALTERNATIVES = [
-    *(file.stem for file in (TREE / "patches/v6.12/alternatives").iterdir()),
-    "mine",
-]
+# What pages call one of the reader's own.
+ALTERNATIVES = ["mine"]
 
 
 def _rows(text: str) -> None:

@@ -253,13 +253,13 @@ def test_the_script_runs_few_packets_and_many() -> None:
     runs = [line for line in lines if line.startswith(("run ", "repeat="))]
     assert runs[:6] == [
         "repeat=1 packets=400 batch=200",
-        "run on 1 none witness receive",
-        "run off 0 none witness receive",
+        "run on 1 none debugfs receive",
+        "run off 0 none debugfs receive",
         "repeat=2 packets=2000 batch=1000",
-        "run on 1 none witness receive",
-        "run off 0 none witness receive",
+        "run on 1 none debugfs receive",
+        "run off 0 none debugfs receive",
     ]
-    assert runs[6:8] == ["repeat=3 packets=400 batch=200", "run off 0 none witness receive"]
+    assert runs[6:8] == ["repeat=3 packets=400 batch=200", "run off 0 none debugfs receive"]
     assert "families=4" in lines
     assert plan.request(plan.PLAIN).patches is False
 

@@ -441,7 +441,7 @@ def test_what_needs_patches_says_so_in_a_line(
     monkeypatch.setattr(labroot, "ensure", nothing)
     monkeypatch.setattr("skblab.lab.labroot.ensure", nothing)
     if command == ("probe", "verify"):
-        command = (*command, "--backend", "samples")
+        command = (*command, "--backend", "histograms")
     done = skblab_here(*command, "--kernel", "7.3")
     assert done.returncode == 2
     told = done.stderr.strip().splitlines()

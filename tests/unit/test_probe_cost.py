@@ -25,9 +25,10 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.cost.summary import sentence
 from skblab_analysis.formats import cost as probe
 from skblab_analysis.formats.cost import CostDocument, Probe
+from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, Source
 
-SAMPLES = Probe(backend="bpf", source="samples")
 HISTOGRAMS = Probe(backend="bpf", source="histograms")
+STAP = Probe(backend="stap", source="hooks", polls="hooks")
 LAB = cast(LabRoot, SimpleNamespace(key="lab"))
 
 
@@ -40,12 +41,9 @@ def built(*, patched: bool, key: str = "k", release: str = "6.12.0-plain") -> Ke
 
 
 def test_the_same_kernel_is_the_baseline() -> None:
-    without, with_ = exact.rows(built(patched=True), SAMPLES)
-    assert (without.trace, with_.trace) == (0, 1)
-    assert (without.reader, with_.reader) == ("none", "pathlat:--source samples")
     without, with_ = exact.rows(built(patched=True), HISTOGRAMS)
-    assert (without.trace, with_.trace) == (0, 2)
-    assert with_.reader == "pathlat:--source histograms"
+    assert (without.trace, with_.trace) == (0, 1)
+    assert (without.reader, with_.reader) == ("none", "pathlat:--source histograms")
     without, with_ = exact.rows(built(patched=True), HOOKS)
     assert (without.trace, with_.trace) == (0, 0)
     without, with_ = exact.rows(
@@ -55,16 +53,27 @@ def test_the_same_kernel_is_the_baseline() -> None:
     assert with_.reader == "pathlat:--source hooks --kprobes"
 
 
+@pytest.mark.parametrize("polls", ["samples", "hooks"])
+def test_scripts_have_their_polls_from_a_source_of_their_own(polls: Source) -> None:
+    sources: dict[ScriptName, Source] = {"receive": "hooks", "forward": "hooks", "napi": polls}
+    scripts = tuple(
+        ScriptDocument.model_construct(
+            backend="stap", script=name, source=source, kernel="6.12", missed=0
+        )
+        for name, source in sources.items()
+    )
+    made = calibration.probe_of(ScriptsDocument.model_construct(scripts=scripts), kprobes=False)
+    assert made == STAP.model_copy(update={"polls": polls})
+
+
 def test_scripts_are_not_counted_by_others() -> None:
-    _, with_ = exact.rows(built(patched=False), Probe(backend="stap", source="hooks"))
+    _, with_ = exact.rows(built(patched=False), STAP)
     assert with_.reader == "scripts"
 
 
 def test_scripts_that_hook_count_all_until_the_route_is_known() -> None:
     sent = {"tester": 1, "forward": 10, "queue": 100, "read": 100}
-    samples = readers.script_expected(sent, hooks=False)
-    assert (samples["receive stack"], samples["forward stack"]) == (100, 10)
-    hooks = readers.script_expected(sent, hooks=True)
+    hooks = readers.script_expected(sent)
     assert hooks["receive stack"] == hooks["forward stack"] == 121
     assert hooks["receive route"] == hooks["forward ip"] == 110
     assert (hooks["receive total"], hooks["forward total"]) == (100, 10)
@@ -133,8 +142,8 @@ def test_another_machine_has_what_is_known_of_ours(
     assert found.wall is not None
     assert not found.own
     assert "on 6.12.0-plain in a guest" in sentence(found)
-    # Of samples nothing was measured.
-    assert calibration.known("6.12.0", SAMPLES, LAB, reporter).exact is None
+    # Of histograms nothing was measured.
+    assert calibration.known("6.12.0", HISTOGRAMS, LAB, reporter).exact is None
 
 
 def test_another_machine_has_what_is_known_of_its_own_line(
@@ -174,11 +183,12 @@ def test_a_refusal_is_told_and_not_kept(
 @pytest.mark.parametrize(
     ("probe", "patched", "words"),
     [
-        (SAMPLES, True, ""),
+        (HISTOGRAMS, True, ""),
         (HOOKS, False, "--no-patches "),
         (HOOKS, True, "--source hooks "),
-        (HISTOGRAMS, True, "--source histograms "),
-        (Probe(backend="bpftrace", source="hooks"), False, "--no-patches --backend bpftrace "),
+        (STAP, False, "--no-patches --backend stap "),
+        (STAP, True, "--source hooks --backend stap "),
+        (STAP.model_copy(update={"polls": "samples"}), True, "--backend stap "),
         (Probe(backend="bpf", source="hooks", kprobes=True), False, "--no-patches --kprobes "),
     ],
 )
@@ -188,5 +198,5 @@ def test_the_command_that_measures_it(probe: Probe, patched: bool, words: str) -
 
 
 def test_the_command_names_another_flavour() -> None:
-    command = calibration.again(SAMPLES, Load("tcp", 6, True), patched=True, flavour="rt")
+    command = calibration.again(HISTOGRAMS, Load("tcp", 6, True), patched=True, flavour="rt")
     assert command == "./skblab probe layers --on guest --flavour rt --load tcp6-forward"

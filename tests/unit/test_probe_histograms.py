@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skblab.machine.transport import LocalTransport
+from skblab.probe import switches as of_kernel
 from skblab.probe import targets
-from skblab.probe.request import HISTOGRAMS, Request, check
+from skblab.probe.request import HISTOGRAMS, HOOKS, Request, check
 from skblab.probe.targets import Target
-from skblab.probe.verify.agreement import same_counts
-from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.formats.pathlat import PathlatDocument
 
 
 @pytest.mark.parametrize(
@@ -51,6 +48,25 @@ def test_scripts_do_not_read_them() -> None:
     check(Request(source=HISTOGRAMS, seconds=1, interval=1), "bpf", ["stap"])
 
 
+@pytest.mark.parametrize(
+    ("request_", "counts", "source"),
+    [
+        (Request(), True, HISTOGRAMS),
+        (Request(source="auto", seconds=1, interval=1, verbose=True), True, HISTOGRAMS),
+        (Request(), False, HOOKS),
+        (Request(path="forward"), True, HOOKS),
+        (Request(port=0), True, HOOKS),
+        (Request(stop=False), True, HISTOGRAMS),
+        (Request(source=HOOKS), True, HOOKS),
+        (Request(source=HISTOGRAMS), False, HISTOGRAMS),
+    ],
+)
+def test_the_kernel_counts_where_no_more_is_asked(
+    request_: Request, counts: bool, source: str
+) -> None:
+    assert request_.of_source(counts=counts).source == source
+
+
 class Switches:
     """Files in the place of the kernel's switches, and probes that use them."""
 
@@ -58,16 +74,16 @@ class Switches:
         self.stamps, self.polls = folder / "path_trace", folder / "napi"
         (folder / "histograms").touch()
         self.put("0", "0")
-        for name in ("STAMP", "UNSTAMP", "COUNT", "UNCOUNT", "STAMPS", "NET_PATH"):
+        for name in ("COUNT", "UNCOUNT", "NET_PATH"):
             text: str = getattr(targets, name)
             for real, ours in (
-                (targets.STAMPS, str(self.stamps)),
-                (targets.NET_PATH, str(folder)),
+                (of_kernel.STAMPS, str(self.stamps)),
+                (of_kernel.NET_PATH, str(folder)),
                 ("/proc/sys/net/core", str(folder)),
             ):
                 text = text.replace(real, ours)
             monkeypatch.setattr(targets, f"_{name}", text, raising=False)
-        for name in ("STAMP", "UNSTAMP", "COUNT", "UNCOUNT", "STAMPS", "NET_PATH"):
+        for name in ("COUNT", "UNCOUNT", "NET_PATH"):
             monkeypatch.setattr(targets, name, getattr(targets, f"_{name}"))
         self.target = Target("it", LocalTransport(), "", "")
 
@@ -93,18 +109,12 @@ def switches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Switches:
 # What was switched on, then after the first, after the second, without the one, without both:
 # net.core.path_trace and net_path/napi. Both go in the order they came in, or in the other.
 ORDERS = [
-    ("00", "samples", "samples", ["10", "10", "10", "00"]),
-    ("00", HISTOGRAMS, HISTOGRAMS, ["21", "21", "21", "00"]),
-    ("00", "hooks", HISTOGRAMS, ["00", "21", None, "00"]),
-    # Whoever reads samples loses none when the other goes.
-    ("00", "samples", HISTOGRAMS, ["10", "21", None, "00"]),
-    ("00", HISTOGRAMS, "samples", ["21", "21", None, "00"]),
-    # Somebody else wants stamps, or all.
-    ("10", "samples", HISTOGRAMS, ["10", "21", None, "10"]),
-    ("10", HISTOGRAMS, HISTOGRAMS, ["21", "21", "21", "10"]),
-    ("11", HISTOGRAMS, "samples", ["21", "21", None, "11"]),
-    ("20", HISTOGRAMS, "samples", ["21", "21", None, "20"]),
-    ("21", HISTOGRAMS, HISTOGRAMS, ["21", "21", "21", "21"]),
+    ("00", HISTOGRAMS, HISTOGRAMS, ["11", "11", "11", "00"]),
+    ("00", HOOKS, HISTOGRAMS, ["00", "11", None, "00"]),
+    # Somebody else counts.
+    ("10", HISTOGRAMS, HISTOGRAMS, ["11", "11", "11", "10"]),
+    ("01", HISTOGRAMS, HOOKS, ["11", "11", None, "01"]),
+    ("11", HISTOGRAMS, HISTOGRAMS, ["11", "11", "11", "11"]),
 ]
 
 
@@ -125,22 +135,19 @@ def test_the_last_of_several_switches_back(
     seen.append(switches.state)
     probes.pop(0 if first_goes_first else 1).close()
     remains = second if first_goes_first else first
-    assert int(switches.state[0]) >= {"hooks": 0, "samples": 1, HISTOGRAMS: 2}[remains]
     if remains == HISTOGRAMS:
-        assert switches.state == "21"
+        assert switches.state == "11"
     seen.append(switches.state if after[2] else None)
     probes.pop().close()
     assert [*seen, switches.state] == after
 
 
 def test_a_third_probe_finds_what_the_second_left(switches: Switches) -> None:
-    samples = switches.probe("samples")
+    first = switches.probe(HISTOGRAMS)
     switches.probe(HISTOGRAMS).close()
-    # Left on for the one that reads samples, and no longer for anybody else.
-    assert switches.state == "20"
     again = switches.probe(HISTOGRAMS)
-    samples.close()
-    assert switches.state == "21"
+    first.close()
+    assert switches.state == "11"
     again.close()
     assert switches.state == "00"
 
@@ -149,58 +156,3 @@ def test_a_kernel_without_them_is_left_alone(switches: Switches) -> None:
     (switches.stamps.parent / "histograms").unlink()
     with switches.probe(HISTOGRAMS):
         assert switches.state == "00"
-
-
-def of(source: str, **layer: object) -> PathlatDocument:
-    kernel = source == HISTOGRAMS
-    empty = {"from": "driver", "to": "user", "count": 0, "sum": 0, "min": 0, "max": 0}
-    empty |= {"buckets": []}
-    full = empty | {"count": 3, "sum": 590, "min": 192, "max": 199, "buckets": [[72, 3]]} | layer
-    known = {"unsettled": 0} if kernel else {"negative": 0, "overflow": 0, "reentered": 0}
-    ends = {"delivered": 0, "dropped": 0, "transmitted": 0, "consumed": 0}
-    paths = [
-        {"path": name, "usual_end": "delivered" if name == "receive" else "transmitted"}
-        | {"ends": ends | ({"delivered": full["count"]} if name == "receive" else {})}
-        | {"seen": {"driver": full["count"], "user": full["count"]} if name == "receive" else {}}
-        | known
-        | {"layers": [], "path_time": empty, "since_entry": empty}
-        | ({"layers": [full], "path_time": full, "since_entry": full} if name == "receive" else {})
-        | ({} if name == "receive" else {"seen": {"driver": 0, "user": 0}})
-        for name in ("receive", "forward", "send")
-    ]
-    made: dict[str, object] = {"schema": "skblab.pathlat/3", "source": source}
-    made |= {"kernel": "6.12", "clock_unit": "ns"}
-    made |= {"sub_buckets": 16, "merged": 0, "paths": paths, "samples": None if kernel else {}}
-    made |= {"flags": {"copy": 0, "negative": 0, "overflow": 0}} if kernel else {}
-    counts = {"entered": 3, "sent": 0, "reentered": 0}
-    return parse(
-        PathlatDocument, json.dumps(made | ({"histograms": counts} if kernel else {})), "it"
-    )
-
-
-@pytest.mark.parametrize(
-    ("layer", "words"),
-    [
-        ({}, []),
-        # Of a clock with other buckets: they can hold the same times.
-        ({"buckets": [[0, 3]], "edges": [[197, 210]], "min": 197, "max": 210}, []),
-        ({"sum": 593}, []),
-        ({"count": 2, "buckets": [[72, 2]], "sum": 400}, ["receive: "]),
-        ({"sum": 600}, ["receive user: other times"]),
-        ({"sum": 700}, ["receive user: other times", "receive user: other times"]),
-        (
-            {"buckets": [[0, 3]], "edges": [[202, 210]], "min": 202, "max": 210},
-            ["receive user: other times"],
-        ),
-        (
-            {"buckets": [[80, 3]], "min": 256, "max": 271},
-            ["receive user: other times", "receive user: other times"],
-        ),
-    ],
-)
-def test_they_are_what_the_samples_say(layer: dict[str, Any], words: list[str]) -> None:
-    said = list(same_counts(of(HISTOGRAMS, bounded=True, **layer), of("samples")))
-    assert len(said) == len(words), said
-    assert all(sentence.startswith(start) for sentence, start in zip(said, words, strict=True)), (
-        said
-    )

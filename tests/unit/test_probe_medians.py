@@ -50,9 +50,9 @@ def test_a_layer_that_one_lacks_is_an_error() -> None:
         list(agreements([measured("a", 100, 1600, 320, 1920), short]))
 
 
-def test_samples_meet_the_quickest_hooks() -> None:
+def test_histograms_meet_the_quickest_hooks() -> None:
     names = [backend.name for backend in comparable(BACKENDS, patched=True)]
-    assert names == ["samples", "bpftrace samples", "stap samples", "hooks by fentry"]
+    assert names == ["histograms", "hooks by fentry"]
     assert comparable([], patched=True) == []
     names = [backend.name for backend in comparable(BACKENDS, patched=False)]
     assert names == ["hooks by fentry", "hooks by kprobe", "bpftrace hooks", "stap hooks"]

@@ -5,24 +5,34 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import pytest
-from test_probe_verify import document as seen_by_pathlat
 
+from skblab.lab import paths
+from skblab.machine.transport.base import Done
 from skblab.probe import request
 from skblab.probe.request import Request
-from skblab.probe.scripts import bpftrace, systemtap
+from skblab.probe.scripts import bpftrace, session, systemtap
 from skblab.probe.scripts.figures import Figures, context_of
+from skblab.probe.targets import Target
 from skblab.probe.verify import agreement
 from skblab.probe.verify.plan import BACKENDS, boots, rounds
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.ledger import refuse
-from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.run import Plan
-from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument, ledger, series
+from skblab_analysis.formats.scripts import (
+    ScriptDocument,
+    ScriptName,
+    ScriptsDocument,
+    Source,
+    ledger,
+    series,
+)
 from skblab_analysis.load import load
 from skblab_analysis.runfolder import RunFolder
 
@@ -58,26 +68,36 @@ def tapped(names: tuple[str, ...] = LAYERS, count: int = 10, *more: str) -> list
     return [f"{line}\n" for line in [*lines, *more]]
 
 
-SAMPLED: dict[str, Any] = {"merged": 0, "copies": 0}
 HOOKED: dict[str, Any] = {"begun": 10, "again": 0, "merged": 0, "freed": 0, "under_way": 0}
 
 
-def of_both(script: str, names: tuple[str, ...]) -> tuple[ScriptDocument, ScriptDocument]:
+def of_both(script: ScriptName, names: tuple[str, ...]) -> tuple[ScriptDocument, ScriptDocument]:
     counts = [f"{name}: {value}" for name, value in HOOKED.items()]
     one = bpftrace.read(traced(names, **HOOKED), "")
     other = systemtap.read(tapped(names, 10, *counts, "dropped: 0"), "")
     return (
-        one.document("bpftrace", script, "hooks", "6.12"),  # type: ignore[arg-type]
-        other.document("stap", script, "hooks", "6.12"),  # type: ignore[arg-type]
+        one.document("bpftrace", script, "hooks", "6.12"),
+        other.document("stap", script, "hooks", "6.12"),
     )
 
 
-def sampled(
-    script: str = "receive", names: tuple[str, ...] = LAYERS, count: int = 10, **maps: object
+def hooked(
+    script: ScriptName = "receive", names: tuple[str, ...] = LAYERS, **counts: int
 ) -> ScriptDocument:
-    """What one of bpftrace saw of a kernel's samples."""
-    figures = bpftrace.read(traced(names, count, **{**SAMPLED, **maps}), "")
-    return figures.document("bpftrace", script, "samples", "6.12")  # type: ignore[arg-type]
+    """What one of bpftrace saw of ten packets."""
+    figures = bpftrace.read(traced(names, **{**HOOKED, **counts}), "")
+    return figures.document("bpftrace", script, "hooks", "6.12")
+
+
+def stored(left_out: dict[str, int], script: str = "receive", **fields: object) -> ScriptDocument:
+    """What an earlier version wrote of a kernel's samples: ten packets that came to the end."""
+    times = {"from": "driver", "to": "user", "count": 10, "sum": 1000, "min": 100, "max": 100}
+    made = {
+        **{"schema": "skblab.script/2", "backend": "bpftrace", "script": script},
+        **{"source": "samples", "kernel": "6.12", "sub_buckets": 16, "missed": 0},
+        **{"left_out": left_out, "layers": [], "path_time": times | {"buckets": [[57, 10]]}},
+    }
+    return parse(ScriptDocument, json.dumps(made | fields), "an earlier run's document")
 
 
 def polls(missed: int = 0) -> ScriptDocument:
@@ -86,7 +106,7 @@ def polls(missed: int = 0) -> ScriptDocument:
 
 
 @pytest.mark.parametrize(("script", "names"), [("receive", LAYERS), ("forward", FORWARD)])
-def test_both_tools_say_the_same(script: str, names: tuple[str, ...]) -> None:
+def test_both_tools_say_the_same(script: ScriptName, names: tuple[str, ...]) -> None:
     one, other = of_both(script, names)
     assert one.model_copy(update={"backend": "stap"}) == other
     assert [layer.to_point for layer in one.layers] == list(names[:-1])
@@ -143,36 +163,27 @@ def test_what_a_tool_had_to_skip_is_counted() -> None:
     assert systemtap.read(tapped(), said).missed == 3
 
 
-def test_samples_that_are_in_no_layer_are_named() -> None:
-    # By end, with flags or without; those that were delivered by flag.
-    left_out = {"1,0": 2, "1,1": 1, "3,0": 5}
-    document = sampled(left_out=left_out, merged=7, copies=4)
-    assert document.left_out == {"dropped": 3, "consumed": 5}
+def test_what_earlier_versions_left_out_of_samples_is_read() -> None:
+    document = stored({"dropped": 3, "consumed": 5}, merged=7, copies=4)
     found = ledger(0, "ns", document)
     assert (found.ended, found.merged, found.copies, found.missing) == (18, 7, 4, 0)
-    more = ("merged: 7", "copies: 4", "left_out 1 0: 2", "left_out 1 1: 1", "left_out 3 0: 5")
-    lines = tapped(LAYERS, 10, *more)
-    other = systemtap.read(lines, "").document("stap", "receive", "samples", "6.12")
-    assert other == document.model_copy(update={"backend": "stap"})
+    assert (found.source, found.begun) == ("samples", None)
+    assert [one.kind for one in series(0, "ns", document)] == ["path"]
 
 
-@pytest.mark.parametrize(("flags", "cause"), [(1, "negative"), (2, "overflow"), (3, "negative")])
-def test_times_that_cannot_be_are_unaccounted_for(flags: int, cause: str) -> None:
-    document = sampled(names=(), left_out={f"0,{flags}": 200})
-    found = ledger(0, "ns", document)
-    assert (found.ended, found.missing, found.unaccounted[cause]) == (200, 200, 200)
+@pytest.mark.parametrize("cause", ["negative", "overflow"])
+def test_times_of_earlier_versions_that_cannot_be_are_unaccounted_for(cause: str) -> None:
+    found = ledger(0, "ns", stored({cause: 200}))
+    assert (found.ended, found.missing, found.unaccounted[cause]) == (210, 200, 200)
     with pytest.raises(RefusedError, match=f"200 packets are unaccounted for \\(200 {cause}\\)"):
         refuse(found, 0.1)
-    # Transmitted is how a forwarded one ends, and delivered another end.
-    document = sampled("forward", FORWARD, left_out={f"2,{flags}": 2, f"0,{flags}": 1})
-    assert document.left_out == {cause: 2, "delivered": 1}
 
 
 def test_all_documents_are_kept_when_one_is_refused(tmp_path: Path) -> None:
     plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
     folder = RunFolder.create(tmp_path, "layers", plan)
-    documents = [sampled(left_out={"0,1": 10}), sampled("forward", FORWARD), polls()]
-    with pytest.raises(RefusedError, match="10 negative"):
+    documents = [hooked(begun=20), hooked("forward", FORWARD), polls()]
+    with pytest.raises(RefusedError, match="10 unbalanced"):
         folder.record_scripts(documents, 0.1)
     names = ["bpftrace-forward-1.json", "bpftrace-napi-2.json", "bpftrace-receive-0.json"]
     assert sorted(path.name for path in folder.logs.iterdir()) == names
@@ -180,7 +191,7 @@ def test_all_documents_are_kept_when_one_is_refused(tmp_path: Path) -> None:
 
 def test_polls_that_were_missed_are_in_the_first_ledger(tmp_path: Path) -> None:
     plan = Plan(experiment="layers", question="?", seed=0, packets=None, again="skblab")
-    documents = [sampled(), sampled("forward", FORWARD), polls(missed=3)]
+    documents = [hooked(), hooked("forward", FORWARD), polls(missed=3)]
     folder = RunFolder.create(tmp_path, "layers", plan)
     folder.record_scripts(documents, 100)
     first, second = load(folder.path).ledgers()
@@ -222,8 +233,8 @@ def test_what_is_no_output_of_the_tool_is_refused() -> None:
         bpftrace.read(["Attaching 38 probes...\n"], "")
     with pytest.raises(SkblabError, match="did not print begun"):
         Figures().document("bpftrace", "receive", "hooks", "6.12")
-    with pytest.raises(SkblabError, match="receive by samples did not print copies"):
-        bpftrace.read(traced(merged=0), "").document("bpftrace", "receive", "samples", "6.12")
+    with pytest.raises(SkblabError, match="receive did not print begun, again, freed, under_way"):
+        bpftrace.read(traced(merged=0), "").document("bpftrace", "receive", "hooks", "6.12")
     with pytest.raises(SkblabError, match="other buckets"):
         systemtap.read([line for line in tapped() if not line.startswith("bucket ip")], "")
     with pytest.raises(SkblabError, match="a bucket begins at 65, expected 64"):
@@ -233,11 +244,11 @@ def test_what_is_no_output_of_the_tool_is_refused() -> None:
 def test_known_packets_of_hooks() -> None:
     receive, forward = of_both("receive", LAYERS)[0], of_both("forward", FORWARD)[0]
     both = ScriptsDocument(scripts=(receive, forward))
-    said = list(agreement.complaints(both, True, 10, True, 10, 10))
+    said = list(agreement.complaints(both, True, 10, 10, 10))
     assert said == []
-    said = list(agreement.complaints(both, True, 11, True, 10, 10))
+    said = list(agreement.complaints(both, True, 11, 10, 10))
     assert "receive: socket: 10, expected 11" in said
-    said = list(agreement.complaints(both, False, 10, True, 12, 9))
+    said = list(agreement.complaints(both, False, 10, 12, 9))
     assert "receive: begun: 10, expected 12" in said
     assert "forward: whole paths: 10, expected 9" in said
 
@@ -250,21 +261,21 @@ def test_what_a_device_had_no_room_for_was_forwarded_and_not_transmitted() -> No
         receive = bpftrace.read(traced(**{**HOOKED, "begun": 12, "freed": 2}), "")
         scripts = (receive.document("bpftrace", "receive", "hooks", "6.12"), forward)
         both = ScriptsDocument(scripts=scripts)
-        found = list(agreement.complaints(both, True, 10, True, 12, forwarded, refused=2))
+        found = list(agreement.complaints(both, True, 10, 12, forwarded, refused=2))
         # Here as many were at `done` as at `forward`, and not all at `stack`.
         told = [row for row in found if "whole" in row]
         assert told == wrong
         assert "forward: done: 10, expected 8" in found
         # Of TCP a piece may have been refused that has no path of its own.
         for refused in (2, 3):
-            found = list(agreement.complaints(both, False, 10, True, 12, forwarded, 0, refused))
+            found = list(agreement.complaints(both, False, 10, 12, forwarded, refused))
             assert found == [text_of.replace("11", "11 to 13") for text_of in wrong]
 
 
 def test_back_ends_by_kprobes_are_verified_alone() -> None:
     names = [[row.name for row in some] for some in rounds(BACKENDS)]
     assert names == [
-        ["samples", "histograms", "bpftrace samples", "stap samples"],
+        ["histograms"],
         ["hooks by fentry", "bpftrace hooks"],
         ["hooks by kprobe"],
         ["stap hooks"],
@@ -272,66 +283,65 @@ def test_back_ends_by_kprobes_are_verified_alone() -> None:
     # An interrupt runs no softirq in a guest of theirs, and the others have a guest as it is.
     assert {
         words: [together[0].name for together in some] for words, some in boots(BACKENDS).items()
-    } == {(): ["samples", "hooks by fentry"], ("threadirqs",): ["hooks by kprobe", "stap hooks"]}
+    } == {(): ["histograms", "hooks by fentry"], ("threadirqs",): ["hooks by kprobe", "stap hooks"]}
 
 
-def of_samples(*more: ScriptDocument, **forward: object) -> ScriptsDocument:
-    """Ten packets received, and ten forwarded unless something else is said."""
-    made = sampled("forward", **({"names": FORWARD} | forward))  # type: ignore[arg-type]
-    return ScriptsDocument(scripts=(sampled(), made, *more))
-
-
-def test_known_packets_of_samples() -> None:
-    assert list(agreement.complaints(of_samples(), True, 10, True, 20, 10)) == []
-    said = list(agreement.complaints(of_samples(), True, 11, True, 20, 10))
-    assert said == ["receive: 10, expected 11", "forward: 10, expected 11"]
-    # What is sent again is one more for IP, and what is cut is not.
-    copied = of_samples(copies=2)
-    for forwarded, fits in ((7, False), (8, True), (10, True), (11, False)):
-        said = list(agreement.complaints(copied, False, 10, True, 20, forwarded))
-        assert (said == []) == fits, said
-    said = list(agreement.complaints(of_samples(polls(missed=3)), True, 10, True, 20, 10))
+def test_polls_that_a_script_missed_are_named() -> None:
+    """A kernel of ours has samples of polls, whatever the times of packets come from."""
+    some = (hooked(), hooked("forward", FORWARD), polls(missed=3))
+    said = list(agreement.complaints(ScriptsDocument(scripts=some), True, 10, 10, 10))
     assert said == ["napi: 3 missed"]
-    wrong = of_samples(left_out={"2,1": 1})
-    assert list(agreement.complaints(wrong, True, 10, True, 21, 11)) == ["forward: 1 negative"]
 
 
-def test_a_point_that_samples_lack_is_named() -> None:
-    lacking = of_samples(names=tuple(name for name in FORWARD if name != "route"))
-    said = list(agreement.complaints(lacking, True, 10, True, 20, 10))
-    assert said == ["forward: route: 0, expected 10"]
+class Kernel:
+    """A target whose kernel has the tracepoint of NAPI polls, or has not."""
+
+    def __init__(self, symbols: str) -> None:
+        self.symbols = symbols
+        self.asked = 0
+
+    def script(self, text: str) -> Done:
+        self.asked += 1
+        # As the target's own shell would, but on symbols that are not this machine's.
+        here = text.replace("/proc/kallsyms", "/dev/stdin")
+        done = subprocess.run(["sh", "-c", here], input=self.symbols, text=True, check=False)
+        return Done(done.returncode, "", "")
 
 
-def pathlat_of(scripts: ScriptsDocument) -> PathlatDocument:
-    """What pathlat says if it saw what the scripts saw."""
-    made = seen_by_pathlat()
-    for script, path in zip(scripts.scripts[:2], made["paths"], strict=False):
-        assert script.path_time is not None
-        leg = script.path_time.model_dump(mode="json", by_alias=True)
-        path["ends"][path["usual_end"]] = script.path_time.count
-        path["seen"] = dict.fromkeys(("driver", *LAYERS, *FORWARD), script.path_time.count)
-        layers = [layer.model_dump(mode="json", by_alias=True) for layer in script.layers]
-        path |= {"path_time": leg, "since_entry": leg, "layers": layers, "copies": script.copies}
-    return parse(PathlatDocument, json.dumps(made), "it")
+OURS = "0000000000000000 T __traceiter_napi_poll\n0000000000000000 T __traceiter_napi_poll_sample\n"
+OTHER = "0000000000000000 T __traceiter_napi_poll\n0000000000000000 t napi_poll_sample_reg\n"
 
 
-def test_the_same_samples_are_the_same() -> None:
-    empty = of_samples(names=())
-    for scripts in (of_samples(), of_samples(copies=3), empty):
-        assert list(agreement.same_samples(scripts, pathlat_of(scripts))) == []
-    said = list(agreement.same_samples(of_samples(copies=3), pathlat_of(of_samples())))
-    assert said == ["forward: copies: 3, expected 0"]
+@pytest.mark.parametrize(
+    ("symbols", "wanted", "polled"),
+    [
+        (OURS, "auto", "samples"),
+        (OURS, "hooks", "hooks"),
+        (OTHER, "auto", "hooks"),
+        (OTHER, "hooks", "hooks"),
+    ],
+)
+def test_polls_are_sampled_where_the_kernel_can(symbols: str, wanted: str, polled: Source) -> None:
+    machine = Kernel(symbols)
+    target = Target("router", cast("Any", machine), "pathlat", "6.12")
+    assert session.polls_from(target, wanted) == polled
+    assert machine.asked == (wanted == "auto")
 
 
-def test_one_side_alone_is_not_the_same() -> None:
-    both, none = of_samples(), of_samples(names=())
-    points = ", ".join(FORWARD[:-1])
-    said = list(agreement.same_samples(none, pathlat_of(both)))
-    assert said == [f"forward: layers none; pathlat has {points}"]
-    said = list(agreement.same_samples(both, pathlat_of(none)))
-    assert said == [f"forward: layers {points}; pathlat has none"]
-    said = list(agreement.same_samples(both, pathlat_of(of_samples(count=9))))
-    assert "forward xmit: other times than pathlat's" in said
+def test_packets_are_hooked_on_every_kernel() -> None:
+    packets = [("receive", "hooks", "receive-hooks"), ("forward", "hooks", "forward-hooks")]
+    assert session.names(None, "samples") == [*packets, ("napi", "samples", "napi")]
+    assert session.names(None, "hooks") == [*packets, ("napi", "hooks", "napi-hooks")]
+    assert session.names("forward", "samples") == [packets[1], ("napi", "samples", "napi")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "end"), [(bpftrace, "bt"), (systemtap, "stp")], ids=["bpftrace", "stap"]
+)
+@pytest.mark.parametrize("polled", ["samples", "hooks"])
+def test_the_scripts_are_there(tool: ModuleType, end: str, polled: Source) -> None:
+    folder = paths.tree() / tool.FOLDER
+    assert all((folder / f"{full}.{end}").is_file() for _, _, full in session.names(None, polled))
 
 
 @pytest.mark.parametrize(
@@ -359,10 +369,8 @@ def test_what_scripts_cannot_do_is_refused(wanted: Request, backend: str, word: 
     ("wanted", "words"),
     [
         (Request(path="foo"), "--path foo: expected receive, forward or send"),
-        (
-            Request(source="nonsense"),
-            "--source nonsense: expected auto, samples, hooks or histograms",
-        ),
+        (Request(source="nonsense"), "--source nonsense: expected auto, histograms or hooks"),
+        (Request(source="samples"), "--source samples: expected auto, histograms or hooks"),
         *(
             (Request(seconds=seconds), f"--seconds {text}: expected a number above 0")
             for seconds, text in (
@@ -381,7 +389,7 @@ def test_what_no_back_end_knows_is_refused(wanted: Request, words: str, backend:
 
 
 @pytest.mark.parametrize("backend", ["bpf", "bpftrace", "stap"])
-@pytest.mark.parametrize("source", [None, "auto", "samples", "hooks"])
+@pytest.mark.parametrize("source", [None, "auto", "hooks"])
 def test_what_every_back_end_knows_is_not(source: str | None, backend: str) -> None:
     wanted = Request(source=source, path="forward", seconds=0.25)
     request.check(wanted, backend, ["bpftrace", "stap"])

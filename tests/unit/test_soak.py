@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skblab.soak import plan, verdict
-from skblab.soak.guest.stir import Stirrer
+from skblab.soak.guest import topology
+from skblab.soak.guest.soak import passed
+from skblab.soak.guest.stir import LIMITS, NET_PATH, Stirrer
 from skblab_analysis.base.errors import SkblabError
 
 
@@ -41,6 +43,12 @@ def test_every_action_is_done_early_and_known_to_the_guest() -> None:
         assert callable(getattr(Stirrer, f"_{action}"))
 
 
+def test_what_is_stirred_is_known_to_the_guest() -> None:
+    assert {NET_PATH / name for name in plan.LIMITS} == set(LIMITS)
+    names = {name for name in plan.NAMESPACES if name not in ("any", "none")}
+    assert names == set(topology.NAMESPACES)
+
+
 def test_no_real_time_thread_polls_for_ever() -> None:
     steps = [step for step in plan.make(3, 600).steps if step.action == "napi"]
     priorities = {int(step.words[2]) for step in steps if step.words[1] == "fifo"}
@@ -54,6 +62,20 @@ def test_a_plan_goes_through_json() -> None:
     assert [phase["name"] for phase in read["phases"]] == [name for name, _ in plan.PHASES]
 
 
+def test_packets_are_read_from_the_kernels_histograms() -> None:
+    text = "count sent 4\nsum in stack 12 3.500\nbucket in stack 1.0 2.0 12\nsum napi poll 3 9.1\n"
+    assert passed(text) == {"in stack": 12, "napi poll": 3}
+
+
+PASSED = {"in stack": 1003, "send total": 500, "forward total": 500, "receive total": 500}
+
+
+def _calm(received: int = 500, **passed: int) -> dict[str, Any]:
+    """The count in peace, with other numbers of packets in total on some paths."""
+    changed = {f"{path} total": count for path, count in passed.items()}
+    return {"sent": 500, "received": received, "passed": PASSED | changed}
+
+
 def _report(**changes: object) -> dict[str, Any]:
     counts = {"sent": 100, "received": 90, "errors": 1}
     phase = {"name": "stir", "seconds": 30.0, "faults": "", "steps": 5, "left_out": 0}
@@ -64,7 +86,7 @@ def _report(**changes: object) -> dict[str, Any]:
         "absent": {},
         "examples": {},
         "stuck": [],
-        "calm": {"sent": 500, "received": 500, "samples": {"path 0 end 0": 1500}},
+        "calm": _calm(),
         "left_devices": [],
         "leaks": "",
         "taint": ["0", "0"],
@@ -80,8 +102,13 @@ def _wrong(*kernel: str, patched: bool = True, **changes: object) -> list[str]:
 def test_a_good_soak_has_no_complaint() -> None:
     assert _wrong() == []
     assert _wrong(leaks=None) == []
-    calm = {"sent": 500, "received": 500, "samples": None}
-    assert _wrong(calm=calm, patched=False) == []
+    assert _wrong(calm=_calm() | {"passed": None}, patched=False) == []
+
+
+def test_a_soak_of_the_first_edition_is_read() -> None:
+    calm = {"sent": 500, "received": 500, "samples": {"path 0 end 0": 1500}}
+    result = verdict.parse(json.dumps(_report(calm=calm)))
+    assert (result.calm.samples, result.calm.passed) == ({"path 0 end 0": 1500}, None)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +118,10 @@ def test_a_good_soak_has_no_complaint() -> None:
         ({"leaks": "unreferenced object 0x1\nunreferenced object 0x2\n"}, "kmemleak: 2 objects"),
         ({"left_devices": ["x3"]}, "devices left: x3"),
         ({"stuck": ["sctp4"]}, "loads that hang: sctp4"),
-        ({"calm": {"sent": 500, "received": 499, "samples": {"a": 1500}}}, "499 received"),
-        ({"calm": {"sent": 500, "received": 500, "samples": {"a": 1499}}}, "1499 samples"),
-        ({"calm": {"sent": 500, "received": 500, "samples": None}}, "no path stamps"),
+        ({"calm": _calm(received=499)}, "499 received"),
+        ({"calm": _calm(forward=499)}, "499 packets in 'forward total', not 500"),
+        ({"calm": _calm() | {"passed": PASSED | {"in stack": 999}}}, "999 packets in 'in stack'"),
+        ({"calm": _calm() | {"passed": None}}, "no path stamps"),
     ],
 )
 def test_each_trouble_is_told(changes: dict[str, Any], words: str) -> None:

@@ -234,11 +234,14 @@ def test_the_demos_timed_trial(
         sender, receiver = (json.dumps(document) for document in documents)
         return loads.Sent(100, 100, documents=(sender, receiver))
 
-    probing = SimpleNamespace(look=lambda: True, end=lambda: json.dumps(synthetic_run.pathlat(100)))
+    probing = SimpleNamespace(
+        look=lambda: True, end=lambda: json.dumps(synthetic_run.histograms(100))
+    )
     nothing = contextlib.nullcontext
     monkeypatch.setattr(layers, "guest_of_ours", lambda *_: nothing(target))
     monkeypatch.setattr(layers, "attached", lambda *_: nothing(probing))
     monkeypatch.setattr(targets, "stamps_for", lambda *_: nothing())
+    monkeypatch.setattr(targets, "counts", lambda _: True)
     monkeypatch.setattr(environment, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(loads.Traffic, "run", send)
     timing = Demo(100, 100, 1000, kernel.Request()).timing
@@ -247,6 +250,8 @@ def test_the_demos_timed_trial(
         assert states(folder) == [("good", "")]
         script = (folder.logs / "layers.sh").read_text()
         assert "\nip netns exec source /skblab/tools/bin/skblab-traffic send --to" in script
+        assert "\necho 1 >/proc/sys/net/core/path_trace\n" in script
+        assert "\npathlat --source histograms >" in script
         return
     with pytest.raises(RefusedError, match=WARNING.partition(" at ")[0]):
         timing.run_in(folder, NONE, REPORTER)

@@ -31,7 +31,7 @@ refuses 'requires an argument' --port
 refuses 'ambiguous' --late 1ms --s
 refuses 'up to 1000000000' --interval 2e9
 refuses 'no argument expected' eth0
-refuses 'only for --check' --btf "$out/samples.bpf.o"
+refuses 'only for --check' --btf "$out/hooks.bpf.o"
 refuses 'expected receive, forward or send' --path up
 refuses 'expected 4 or 6' --family 5
 refuses 'expected udp, tcp, sctp or a number' --protocol http
@@ -51,13 +51,10 @@ refuses 'expected a number from 0 to 1048576' --late 1ms --late-rate -1
 refuses 'only for --late' --late-rate 0
 refuses 'cannot read BTF' --check --btf /nonexistent
 refuses 'expected cpu, queue, context or protocol' --by port
-# The object's own types are a kernel without our tracepoints.
-refuses 'no tracepoint net_path:net_path_sample' --check --source samples --btf "$out/samples.bpf.o"
-refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/samples.bpf.o"
-refuses 'expected samples, hooks, histograms or auto' --source stamps
+# The object's own types are a kernel without tracepoints.
+refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/hooks.bpf.o"
+refuses 'expected hooks, histograms or auto' --source samples
 refuses 'expected a number from 1' --room 0
-refuses '--kprobes is only for hooks, and the source is samples;' --source samples --kprobes
-refuses '--room is only for hooks, and the source is samples;' --source samples --room 9
 for option in '--device lo' '--netns a' '--path send' '--family 4' '--protocol udp' '--port 9' \
 	'--address ::1' '--by cpu' '--late 1us' --kprobes '--room 9' '--check --btf x'; do
 	# shellcheck disable=SC2086  # an option and its value
@@ -66,7 +63,17 @@ done
 refuses 'only for --late' --source histograms --stop
 # Whether it has the file or not, this machine's kernel is none of ours.
 refuses 'net_path/histograms' --source histograms --check
-refuses 'net_path_sample has no member total_ns' --check --btf "$out/older_kernel.o"
+
+# Of NAPI polls a kernel's samples are read if they are as the probe knows them, else hooks are there.
+hooks_on_polls() {
+	"$out/pathlat" --check --btf "$out/$1.o" | grep -c '^entry:__napi_poll$' || true
+}
+for kernel in kernel:0 older_kernel:1; do
+	[ "$(hooks_on_polls "${kernel%:*}")" = "${kernel#*:}" ] || {
+		echo "cli.sh: ${kernel%:*}: NAPI polls are not read as they should be" >&2
+		exit 1
+	}
+done
 "$out/pathlat" --version | grep -q '^pathlat [0-9]'
 "$out/pathlat" --help | grep -q -- '--seconds'
 

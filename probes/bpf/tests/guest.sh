@@ -1,20 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # pathlat with real packets: counts must be exact. Run it as root inside a guest; it makes
-# namespaces of its own and removes them. Options are pathlat's: "--source hooks" on a kernel
-# without the patches, with "--kprobes" or without.
-#   usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS [OPTION...]]
+# namespaces of its own and removes them. All kernels have hooks, with the option --kprobes or
+# without; if this one has histograms of its own, these are read at the end.
+#   usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS [--kprobes]]
 set -eu
-usage="usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS [OPTION...]]"
+usage="usage: guest.sh PATHLAT SKBLAB-TRAFFIC [PACKETS [--kprobes]]"
 pathlat=$(readlink -f "${1:?$usage}")
 traffic=$(readlink -f "${2:?$usage}")
 packets=${3:-100003}
 shift "$(($# < 3 ? $# : 3))"
-options=$*
-case "$options" in
-*hooks*) source=hooks ;;
-*) source=samples ;;
-esac
+options="--source hooks $*"
+histograms=/sys/kernel/debug/net_path/histograms
 a=skbp-a-$$ b=skbp-b-$$ c=skbp-c-$$
 work=$(mktemp -d)
 running=
@@ -79,7 +76,7 @@ until_quiet() {
 
 nothing_attached() {
 	tries=0
-	while bpftool prog show | grep -qE 'name (on_(path|poll)_sample|fentry_|kprobe_|netif_rx_entry)'; do
+	while bpftool prog show | grep -qE 'name (on_poll_sample|fentry_|kprobe_|netif_rx_entry)'; do
 		tries=$((tries + 1))
 		[ "$tries" -lt 50 ] || die "a program is still loaded $1"
 		sleep 0.1
@@ -137,7 +134,7 @@ for path in p["paths"]:
     parts, whole, points = path["layers"], path["path_time"], path["seen"]
     # Every interval is rounded for itself.
     slack = (len(parts) + 1) * whole["count"]
-    if abs(sum(row["sum"] for row in parts) - whole["sum"]) > slack:
+    if p["source"] == "hooks" and abs(sum(row["sum"] for row in parts) - whole["sum"]) > slack:
         sys.exit(f"guest.sh: {Path(name).name}: the layers do not add up to the path time: {path}")
     for row in parts + [whole, path["since_entry"]]:
         row["buckets"] = len(row["buckets"])
@@ -164,8 +161,8 @@ ended = sum(count for path in p["paths"] for count in path["ends"].values())
 lost = {
     f"{where} {key}": path[key]
     for path in p["paths"] for where in [path["path"]] for key in ("negative", "overflow")
-    if path[key]
-} | {key: p["samples"][key] for key in ("unknown", "missed") if p["samples"][key]} | {
+    if path.get(key)
+} | {key: count for key, count in (p["samples"] or {}).items() if key != "filtered" and count} | {
     key: p["hooks"][key]
     for key in (
         *("replaced", "refused", "sends_refused", "napis_refused", "bulk_cut", "in_flight"),
@@ -202,8 +199,6 @@ done
 for address in 198.18.0.1 2001:2::1; do
 	ip -n "$b" neighbour replace "$address" lladdr "$(mac "$a" veth0)" nud permanent dev peer0
 done
-stamps() { [ "$source" = hooks ] || sysctl -q -w net.core.path_trace="$1"; }
-stamps 1
 big=134217728
 
 all='receive["ends"]["delivered"] == r["received"] == s["sent"] and not lost'
@@ -213,9 +208,8 @@ counts='[row["count"] for row in receive["layers"]] == [r["received"]] * 8'
 sent='send["ends"]["transmitted"] == s["sent"] == receive["reentered"]'
 way='[row["to"] for row in send["layers"]] == ["transport", "output", "queue", "xmit", "done"]'
 longest='receive["since_entry"]["sum"] > receive["path_time"]["sum"] + 0.9 * send["path_time"]["sum"]'
-on='p["stamps_on"] == {"start": True, "end": True}'
-# What hooks saw begin they saw end.
-[ $source = samples ] || on='p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"]'
+# What they saw begin they saw end.
+over='p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"]'
 # veth polls by the backlog, which has no device.
 polled='p["polls"]["counted"] > 0 and p["polls"]["missed"] == p["polls"]["filtered"] == 0'
 figures='sum(row["work"] for row in p["napi"] if row["name"] == "time") >= r["received"]'
@@ -225,14 +219,14 @@ filtered='p["polls"]["filtered"] > 0 and p["polls"]["counted"] == 0'
 probe ipv4
 pair ipv4 198.18.0.2 "$packets" 20000 "$big" --flows 8
 end_probe
-check ipv4 "$all" "$each" "$counts" "$sent" "$way" "$longest" "$on" "$polled" "$figures"
+check ipv4 "$all" "$each" "$counts" "$sent" "$way" "$longest" "$over" "$polled" "$figures"
 # What is sent from here came in by no device.
 unsent='not any(send["ends"].values()) and p["samples"]["filtered"] == s["sent"]'
 until_quiet
 probe ipv6 --device peer0 --netns "$b"
 pair ipv6 '[2001:2::2]' "$packets" 20000 "$big" --flows 8
 end_probe
-check ipv6 "$all" "$each" "$counts" "$unsent" "$on" "$filtered"
+check ipv6 "$all" "$each" "$counts" "$unsent" "$over" "$filtered"
 
 # The rest is IPv4: with no IPv6 no device sends anything of its own.
 # Through b to c: three paths, each of which ends where the next begins.
@@ -289,16 +283,14 @@ pair drops 198.18.0.2 20000 0 4096
 end_probe
 # A drop may interrupt the program at work on a delivery: then it is missed, and counted as that.
 rcvbuff='receive["drop_reasons"]["SOCKET_RCVBUFF"]'
-# The kernel stamps what it queues; the hook sees what it is about to.
-not_queued='receive["seen_dropped"]["socket"] == 0'
-[ $source = samples ] || not_queued='receive["seen_dropped"]["socket"] == r["lost"]'
 check drops \
 	"0 < $rcvbuff == receive['seen_dropped']['transport']" \
 	'receive["ends"]["dropped"] == sum(receive["drop_reasons"].values())' \
 	"r['lost'] == $rcvbuff + p['samples']['missed']" \
 	'r["lost"] == r["socket"]["drops"]' \
 	'receive["ends"]["delivered"] == r["received"]' \
-	'receive["seen_dropped"]["user"] == receive["seen_dropped"]["wake"] == 0' "$not_queued"
+	'receive["seen_dropped"]["user"] == receive["seen_dropped"]["wake"] == 0' \
+	'receive["seen_dropped"]["socket"] == r["lost"]'
 
 # Groups add up to the whole, and are those that there have to be.
 grouped='p["groups_others"] == 0 and all(grouped(path) == whole(path) for path in p["paths"])'
@@ -315,7 +307,8 @@ for by in cpu queue context protocol; do
 	check "by-$by" "$all" "$sent" "$grouped" "$names"
 done
 
-# With GRO a veth device has a NAPI instance. Samples know its context once a poll has ended.
+# With GRO a veth device has a NAPI instance. A kernel that samples polls tells its context once a
+# poll has ended.
 ip netns exec "$a" ethtool -K veth0 tso off
 ip netns exec "$b" ethtool -K peer0 gro on
 for context in softirq kthread; do
@@ -323,8 +316,8 @@ for context in softirq kthread; do
 	probe "in-$context" --by context
 	pair "in-$context" 198.18.0.2 2000 5000 "$big"
 	end_probe
-	early='{"backlog"}'
-	[ $source = samples ] || early='set()'
+	early='set()'
+	[ ! -e /sys/kernel/tracing/events/napi/napi_poll_sample ] || early='{"backlog"}'
 	[ $context = kthread ] || early="$early | {'ksoftirqd'}"
 	check "in-$context" "$all" "$grouped" "{'$context'} <= names(receive) <= {'$context'} | $early"
 done
@@ -339,52 +332,31 @@ check other 'p["samples"] == {"filtered": s["sent"] + r["received"], "unknown": 
 	'not any(count for path in p["paths"] for count in path["ends"].values())'
 
 # Almost no room: those that found none are counted, and the rest come to their ends.
-if [ $source = hooks ]; then
-	probe room --room 4
-	pair room 198.18.0.2 5000 0 "$big"
-	end_probe
-	check room 'p["hooks"]["refused"] > 0 == p["hooks"]["in_flight"] == p["hooks"]["replaced"]' \
-		'p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"] + p["hooks"]["refused"]'
-fi
+probe room --room 4
+pair room 198.18.0.2 5000 0 "$big"
+end_probe
+check room 'p["hooks"]["refused"] > 0 == p["hooks"]["in_flight"] == p["hooks"]["replaced"]' \
+	'p["hooks"]["entered"] + p["hooks"]["began"] == ended + p["merged"] + p["hooks"]["refused"]'
 
 # Through a bridge a packet enters twice. The second time it is unwanted, yet accounted for.
-if [ $source = hooks ]; then
+bridge() {
 	ip -n "$b" link add br0 type bridge
 	ip -n "$b" link set peer0 master br0
 	ip -n "$b" addr del 198.18.0.2/30 dev peer0
 	ip -n "$b" addr add 198.18.0.2/30 dev br0
 	ip -n "$b" link set br0 up
-	probe bridge --device peer0 --netns "$b"
-	pair bridge 198.18.0.2 1000 20000 "$big"
-	end_probe
-	check bridge 'r["received"] == p["hooks"]["entered"] == p["hooks"]["continued"]' \
-		'ended == 0 and not lost'
+}
+no_bridge() {
 	ip -n "$b" link del br0
 	ip -n "$b" addr add 198.18.0.2/30 dev peer0
-fi
-
-# With a VLAN on it, a device is not the one that samples have its packets from.
-if [ $source = samples ]; then
-	ip -n "$b" link add link peer0 name peer0.5 type vlan id 5
-	"$pathlat" --device peer0 --netns "$b" --seconds 0.1 --output "$work/vlan.json" \
-		2>"$work/vlan.err"
-	grep -q 'peer0: the kernel.s samples have what goes on through peer0.5 as' "$work/vlan.err" ||
-		die "no warning: $(cat "$work/vlan.err")"
-	ip -n "$b" link del peer0.5
-	"$pathlat" --device peer0 --netns "$b" --seconds 0.1 --output "$work/vlan.json" \
-		2>"$work/vlan.err"
-	! grep -q 'goes on through' "$work/vlan.err" || die "a warning: $(cat "$work/vlan.err")"
-fi
-
-# Switched off, there is nothing to count, and the document says so.
-if [ $source = samples ]; then
-	stamps 0
-	"$pathlat" --seconds 0.2 --output "$work/off.json" 2>"$work/off.err"
-	check off \
-		'p["stamps_on"] == {"start": False, "end": False} and not any(receive["seen"].values())'
-	grep -q 'path_trace is 0' "$work/off.err" || die "no warning: $(cat "$work/off.err")"
-	stamps 1
-fi
+}
+bridge
+probe bridge --device peer0 --netns "$b"
+pair bridge 198.18.0.2 1000 20000 "$big"
+end_probe
+check bridge 'r["received"] == p["hooks"]["entered"] == p["hooks"]["continued"]' \
+	'ended == 0 and not lost'
+no_bridge
 
 nothing_attached "after the document"
 probe killed
@@ -415,11 +387,7 @@ refuses 'no such device' --device 99999
 refuses 'no such device' --device nosuch0 --netns "$b"
 refuses 'no such device' --device 99999 --netns "$b"
 refuses 'cannot enter it' --device peer0 --netns nosuch
-if [ "$source" = samples ]; then
-	refuses 'do not tell namespaces' --netns "$b"
-else
-	refuses 'cannot enter it' --netns nosuch
-fi
+refuses 'cannot enter it' --netns nosuch
 refuses 'cannot write there' --output /proc/nosuch/file
 nothing_attached "after refusals"
 
@@ -431,4 +399,69 @@ setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-cap
 grep -q 'no permission' "$work/nobody.err" || die "$(cat "$work/nobody.err")"
 [ "$(wc -l <"$work/nobody.err")" = 1 ] || die "more than one line: $(cat "$work/nobody.err")"
 echo "ok no permission: $(cat "$work/nobody.err")"
+
+# The kernel's own histograms: of all packets of this machine, so nothing else may send.
+if [ -e "$histograms" ]; then
+	stamps() { sysctl -q -w net.core.path_trace="$1"; }
+	options=
+	through='list(p["in"]["seen"].values()) == [2 * r["received"]] * 4'
+	# All intervals of a packet are its total, but for less than 64 units of the clock.
+	closed='0 <= receive["path_time"]["sum"] + forward["path_time"]["sum"] - sum(row["sum"] for one in [p["in"], receive, forward] for row in one["layers"]) < 200 * r["received"]'
+	sent='abs(send["path_time"]["sum"] - sum(row["sum"] for row in send["layers"])) < 100 * s["sent"]'
+
+	# Without a word about it histograms are the source, unless they do not tell what is asked for.
+	[ "$("$pathlat" --check)" = histograms ] || die "another source than histograms"
+	"$pathlat" --check --family 4 | grep -q '^hooks: ' || die "another source than hooks"
+
+	stamps 1
+	reader=$c
+	probe own
+	pair own 198.18.0.6 2000 10000 "$big"
+	end_probe
+	check own 'p["source"] == "histograms" and p["samples"] is p["hooks"] is None' \
+		'p["stamps_on"] == {"start": True, "end": True} and p["flags"] == {"negative": 0}' \
+		'all(path["all_passed"] for path in p["paths"])' \
+		'p["histograms"]["entered"] == 2 * r["received"] == 2 * p["histograms"]["sent"]' \
+		"$through" "$closed" "$sent" \
+		'receive["ends"]["delivered"] == forward["ends"]["transmitted"] == send["ends"]["transmitted"] == s["sent"] == r["received"]' \
+		'[row["to"] for row in p["in"]["layers"]] == ["stack", "ip", "route"]' \
+		'[row["from"] for row in receive["layers"]] == ["route", "local", "transport", "socket", "wake"]' \
+		'[row["to"] for row in forward["layers"]] == ["forward", "output", "queue", "xmit", "done"]' \
+		'[row["to"] for row in send["layers"]] == ["transport", "output", "queue", "xmit", "done"]' \
+		'{row["count"] for path in p["paths"] for row in path["layers"]} == {r["received"]}'
+	reader=$b
+
+	# Through a bridge a packet comes in twice. The bridge says something of itself, too.
+	bridge
+	probe again
+	pair again 198.18.0.2 1000 10000 "$big"
+	end_probe
+	check again '0 <= p["histograms"]["entered"] - r["received"] < 10' \
+		'p["in"]["seen"]["driver"] == p["histograms"]["entered"] + r["received"]' \
+		'p["in"]["layers"][0]["from"] == p["in"]["layers"][0]["to"] == "driver"' \
+		'p["in"]["layers"][0]["count"] == receive["ends"]["delivered"] == r["received"]'
+	no_bridge
+
+	# Switched off, there is nothing to count, and the document says so.
+	stamps 0
+	"$pathlat" --seconds 0.2 --output "$work/off.json" 2>"$work/off.err"
+	check off \
+		'p["stamps_on"] == {"start": False, "end": False} and not any(receive["seen"].values())'
+	grep -q 'path_trace is not 1' "$work/off.err" || die "no warning: $(cat "$work/off.err")"
+
+	# All has to be of one beginning.
+	for meanwhile in 'set to zero:echo 1 >/sys/kernel/debug/net_path/reset' \
+		'set to zero:sysctl -q -w net.core.path_trace=0 net.core.path_trace=1'; do
+		stamps 1
+		pair few 198.18.0.2 100 10000 "$big"
+		probe meanwhile
+		sh -c "${meanwhile#*:}"
+		pair few 198.18.0.2 10 10000 "$big"
+		kill -INT "$probe"
+		! wait "$probe" || die "not noticed: ${meanwhile#*:}"
+		grep -q "${meanwhile%%:*}" "$work/meanwhile.err" || die "$(cat "$work/meanwhile.err")"
+		echo "ok noticed: ${meanwhile#*:}"
+	done
+	stamps 0
+fi
 echo "ok all"

@@ -119,6 +119,7 @@ static void check_receive(struct json_object *receive)
 	check_number(receive, "reentered", 2);
 	check_number(receive, "negative", 1);
 	check_number(receive, "overflow", 0);
+	check(!json_object_object_get_ex(receive, "all_passed", NULL), "only whole packets");
 
 	/* Three placed, one of them without ip, and one with a negative interval. */
 	check(json_object_object_length(seen) == 10, "%s", json_object_to_json_string(seen));
@@ -143,6 +144,7 @@ static void check_groups(void)
 	struct json_object *document, *rows, *path;
 
 	report_init(&report);
+	report.source = "hooks";
 	report.kernel = "6.12.0-test";
 	report.names = &names;
 	report.config = &config;
@@ -225,8 +227,6 @@ int main(void)
 	receive->unplaced_seen[NET_PATH_QUEUE] = 1;
 	receive->unplaced_seen[NET_PATH_USER] = 1;
 	cpus[0].counts.flag_negative = 1;
-	cpus[0].counts.merged = 40;
-	cpus[1].counts.merged = 4;
 	place(&cpus[0].napi[2].delay, 5);
 	place(&cpus[0].napi[2].time, 0);
 	place(&cpus[1].napi[1].time, 5);
@@ -234,13 +234,15 @@ int main(void)
 
 	join(&sum, &cpus[0]);
 	join(&sum, &cpus[1]);
+	sum.source = "hooks";
 	sum.kernel = "6.12.0-test";
+	sum.hooks.merged = 44;
 	sum.names = &names;
 	sum.missed = 4;
 	sum.stamps_on_end = -1;
 	document = report_json(&sum);
 
-	check_text(document, "schema", "skblab.pathlat/3");
+	check_text(document, "schema", "skblab.pathlat/4");
 	check_text(document, "clock_unit", "ns");
 	check_number(document, "sub_buckets", 16);
 	check(!get(document, "ifindex"), "no device was asked for");
@@ -249,6 +251,8 @@ int main(void)
 	check_number(document, "merged", 44);
 	check_number(get(document, "flags"), "negative", 1);
 	check_number(get(document, "flags"), "reentered", 2);
+	check(!get(document, "histograms"), "none are the kernel's");
+	check(!get(document, "in"), "only the kernel counts by intervals");
 
 	paths = get(document, "paths");
 	check(json_object_array_length(paths) == NET_PATH_KINDS, "every path, also an empty one");

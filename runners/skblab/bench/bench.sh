@@ -134,6 +134,11 @@ reader_on() {
 		done
 		;;
 	polls) echo 1 >/sys/kernel/debug/net_path/napi ;;
+	late)
+		# The longest limit there is, 36 years: the kernel looks, and finds none.
+		echo $((1 << 60)) >/sys/kernel/debug/net_path/late_age_ns
+		echo 1 >/sys/kernel/tracing/events/net_path/net_path_late/enable
+		;;
 	esac
 }
 
@@ -148,6 +153,10 @@ reader_off() {
 	bpf:*) unload ;;
 	bpftrace:* | systemtap | pathlat*) stop "$reading" ;;
 	scripts) for reading in $readings; do stop "$reading"; done ;;
+	late)
+		echo 0 >/sys/kernel/tracing/events/net_path/net_path_late/enable
+		echo 0 >/sys/kernel/debug/net_path/late_age_ns
+		;;
 	esac
 	case $reader in
 	polls | pathlat*histograms*) echo 0 >/sys/kernel/debug/net_path/napi ;;
@@ -163,15 +172,6 @@ proof() {
 		echo 1 >/sys/kernel/debug/net_path/reset
 		aside proof 500
 		cp /sys/kernel/debug/net_path/histograms "$seen"
-		;;
-	witness)
-		load sample-count
-		aside proof 500
-		{
-			dump ends
-			dump points
-		} >"$out/$name.json"
-		unload
 		;;
 	runs)
 		sysctl -q -w kernel.bpf_stats_enabled=1
@@ -196,6 +196,8 @@ run() { # row trace reader proof parts...
 	else
 		sysctl -q -w "net.core.path_trace=$trace"
 		[ "$(sysctl -n net.core.path_trace)" = "$trace" ]
+		# What an earlier row has counted stays, where stamps are off now.
+		echo 1 >/sys/kernel/debug/net_path/reset
 	fi
 	reader_on
 	aside warm-up 2000

@@ -13,12 +13,12 @@ from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import UsageError
 
-# Kernels that keep their stamps elsewhere: finished ones, or a patch after the series.
+# Kernels of the user's own: finished ones, or a patch after the series.
 Others = dict[str, kernel.Kernel | Path]
 
 
 def patches(line: Line) -> dict[str, Path]:
-    """Return the alternatives that are patches of this tree for a line, by name."""
+    """Return the alternatives that are patches in the folder of a line, by name."""
     return {patch.stem: patch for patch in line.alternatives}
 
 

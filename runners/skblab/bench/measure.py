@@ -168,25 +168,19 @@ def _proof(row: Row, boot: int, repeat: int, lines: Sequence[Line], logs: Path) 
     counted = sent(lines, proof=False)
     stem = f"{row.name}-{boot}-{repeat}"
     parse: Callable[[str], dict[str, int]]
-    if row.proof == "witness":
-        parse, suffix, how = readers.witness, "json", "a counting BPF program, in a run apart"
-        expected = readers.witness_expected(apart) if row.stamped else {}
-    elif row.proof == "runs":
+    if row.proof == "runs":
         parse, suffix, how = readers.runs, "json", "the kernel's count of its runs, in a run apart"
-        samples = readers.ends_expected(apart) if row.stamped else apart
-        expected = {"runs": sum(samples.values())}
+        expected = {"runs": sum(apart.values())}
     elif row.proof == "polls":
         parse, suffix, how = readers.polls, "txt", "the histograms themselves, in a run apart"
         expected = {"runs": sum(apart.values())}
     elif row.proof == "debugfs":
         parse, suffix, how = readers.debugfs, "txt", "the histograms themselves"
-        expected = {**readers.stamps_expected(counted), **readers.ends_expected(counted)}
+        expected = readers.stamps_expected(counted) if row.stamped else {}
     elif row.proof == "pathlat":
         parse, suffix, how = readers.pathlat, "json", "its own document"
-        expected = readers.stamps_expected(counted)
-    elif row.proof == "hists" and row.stamped:
-        parse, suffix, how = readers.sample_map, "json", "the histograms themselves"
-        expected = readers.stamps_expected(counted)
+        by = readers.stamps_expected if row.stamped else readers.paths_expected
+        expected = by(counted)
     else:
         how = "the histograms themselves"
         expected = readers.tool_expected(counted)

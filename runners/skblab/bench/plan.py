@@ -16,7 +16,7 @@ from skblab_analysis.formats.bench import Group
 Boot = str
 # The three kernels of the series; any other name is that of an alternative.
 PLAIN, OFF, PATCHED = "plain", "off", "patched"
-Proof = Literal["none", "hists", "debugfs", "witness", "runs", "polls", "text", "pathlat"]
+Proof = Literal["none", "hists", "debugfs", "runs", "polls", "text", "pathlat"]
 
 BASELINE = "unpatched"
 ALL = ("tester", "forward", "receive")
@@ -24,6 +24,8 @@ NAPI = ("tester",)
 # driver stack ip route forward output queue xmit done, or driver stack ip route local transport
 # socket wake user. The same for the patches and for every tool.
 POINTS = 9
+# Readers that are the kernel itself.
+KERNEL = ("none", "late")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Row:
     def tool(self) -> str:
         """The tool's name, as versions are listed by; empty for none."""
         kind = self.reader.partition(":")[0]
-        return "" if kind == "none" else kind
+        return "" if kind in KERNEL else kind
 
     def words(self) -> list[str]:
         """Return the arguments of bench.sh's `run`."""
@@ -58,7 +60,7 @@ class Row:
 
 
 def _stamps(name: str, title: str, reader: str = "none", **more: object) -> Row:
-    settings: dict[str, object] = {"trace": 1, "proof": "witness", "stamped": True, **more}
+    settings: dict[str, object] = {"trace": 1, "proof": "debugfs", "stamped": True, **more}
     return Row(name, title, PATCHED, reader=reader, **settings)  # type: ignore[arg-type]
 
 
@@ -66,11 +68,12 @@ ROWS: tuple[Row, ...] = (
     Row(BASELINE, "unpatched kernel", PLAIN),
     Row("config-off", "patched, option off in the configuration", OFF),
     _stamps("off", "patched, off at run time", trace=0, stamped=False),
-    _stamps("on", "on, nobody reads"),
-    _stamps("histograms", "on, histograms in the kernel", trace=2, proof="debugfs"),
-    _stamps("empty", "on, a BPF program that does nothing", "bpf:sample-empty", proof="runs"),
-    _stamps("bpf", "on, the least BPF histograms", "bpf:sample-hist", proof="hists"),
-    _stamps("pathlat", "on, BPF histograms of pathlat", "pathlat", proof="pathlat"),
+    _stamps("on", "on, histograms in the kernel"),
+    _stamps("late", "on, the kernel looks for late packets", "late"),
+    _stamps(
+        *("pathlat", "on, NAPI polls, too, and pathlat reads", "pathlat:--source histograms"),
+        proof="pathlat",
+    ),
     Row(
         *("hooks", "pathlat, hooks by fentry", PLAIN, "tool"),
         reader="pathlat:--source hooks",
@@ -112,17 +115,12 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def alternative(name: str) -> tuple[Row, Row, Row]:
-    """Return the rows of a kernel that keeps its stamps elsewhere: off, on, with histograms."""
+def alternative(name: str) -> tuple[Row, Row]:
+    """Return the rows of a kernel with one more patch: off and on."""
     return (
-        Row(f"{name}-off", f"{name}, off at run time", name, "alternative", 0, "none", "witness"),
+        Row(f"{name}-off", f"{name}, off at run time", name, "alternative", 0, "none", "debugfs"),
         Row(
-            *(f"{name}-on", f"{name}, on, nobody reads", name, "alternative", 1),
-            proof="witness",
-            stamped=True,
-        ),
-        Row(
-            *(f"{name}-histograms", f"{name}, histograms in the kernel", name, "alternative", 2),
+            *(f"{name}-on", f"{name}, histograms in the kernel", name, "alternative", 1),
             proof="debugfs",
             stamped=True,
         ),

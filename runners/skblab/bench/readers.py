@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from skblab_analysis.base.errors import SkblabError, one_line
@@ -17,17 +17,11 @@ TOOL_POINTS = (
     *("stack", "ip", "route", "local", "transport", "socket", "wake", "user"),
     *("forward", "output", "queue", "xmit", "done", "total"),
 )
-# As the kernel does: bits of a sample's mask.
-STAMP_POINTS = (
-    *("driver", "send", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"),
-    *("forward", "output", "queue", "dequeue", "xmit", "done"),
-)
-PATHS = ("receive", "forward", "send")
-ENDS = ("delivered", "dropped", "transmitted", "consumed")
 
-_INTO_QUEUE = ("stack", "ip", "route", "local", "transport", "socket")
+_IN = ("stack", "ip", "route")
+_INTO_QUEUE = ("local", "transport", "socket")
 _OUT_OF_QUEUE = ("wake", "user", "total")
-_THROUGH = ("stack", "ip", "route", "forward", "output", "queue", "xmit", "done", "total")
+_THROUGH = ("forward", "output", "queue", "xmit", "done", "total")
 
 Sent = Mapping[str, int]
 
@@ -39,53 +33,62 @@ def tool_expected(sent: Sent) -> dict[str, int]:
     """
     count: Counter[str] = Counter()
     count["stack"] += sent.get("tester", 0) + sent.get("forward", 0)
-    for points, part in ((_THROUGH, "forward"), (_INTO_QUEUE, "queue"), (_OUT_OF_QUEUE, "read")):
+    for points, part in _ways():
         for point in points:
             count[point] += sent.get(part, 0)
-    return {name: value for name, value in count.items() if value}
+    return _seen(count)
 
 
 def stamps_expected(sent: Sent) -> dict[str, int]:
-    """Return the same for the kernel's own samples: of packets delivered or sent on only."""
+    """Return the same for the kernel's own histograms, by path and point, and of paths begun."""
     count: Counter[str] = Counter()
-    for point in _THROUGH:
-        count[f"forward {point}"] += sent.get("forward", 0)
-    for points, part in ((_INTO_QUEUE, "queue"), (_OUT_OF_QUEUE, "read")):
+    for path, points, part in (
+        ("forward", _THROUGH, "forward"),
+        ("receive", _INTO_QUEUE, "queue"),
+        ("receive", _OUT_OF_QUEUE, "read"),
+    ):
         for point in points:
-            count[f"receive {point}"] += sent.get(part, 0)
-    return {name: value for name, value in count.items() if value}
+            count[f"{path} {point}"] += sent.get(part, 0)
+    coming = sent.get("forward", 0) + sent.get("queue", 0)
+    count["in ip"] = count["in route"] = coming
+    # A packet begins anew where it comes to the sink, is seen in the stack there, and dropped.
+    coming += sent.get("forward", 0) + sent.get("tester", 0)
+    count["in stack"] = count["entered"] = coming
+    return _seen(count)
 
 
-def ends_expected(sent: Sent) -> dict[str, int]:
-    """Return how many samples there have to be, by path and end: the sink drops its packets."""
-    ends = {
-        "forward transmitted": sent.get("forward", 0),
-        "receive delivered": sent.get("read", 0),
-        "receive dropped": sent.get("tester", 0) + sent.get("forward", 0),
-    }
-    return {name: value for name, value in ends.items() if value}
+def paths_expected(sent: Sent) -> dict[str, int]:
+    """Return the same for our probe by hooks: whole paths, of packets delivered or sent on only."""
+    count: Counter[str] = Counter()
+    for points, part in _ways():
+        path = "forward" if part == "forward" else "receive"
+        for point in points:
+            count[f"{path} {point}"] += sent.get(part, 0)
+    return _seen(count)
 
 
-def script_expected(sent: Sent, *, hooks: bool) -> dict[str, int]:
+def script_expected(sent: Sent) -> dict[str, int]:
     """Return what the scripts of both paths have to see.
 
-    Those that hook functions do not know how a packet will end: until its route is known they count
-    those of the other path as well, and those that the sink drops.
+    They do not know how a packet will end: until its route is known they count those of the other
+    path as well, and those that the sink drops.
     """
-    expected = stamps_expected(sent)
-    if hooks:
-        coming = sent.get("forward", 0) + sent.get("queue", 0)
-        for path in ("receive", "forward"):
-            expected |= {f"{path} {point}": coming for point in ("ip", "route")}
-            expected[f"{path} stack"] = coming + sent.get("forward", 0) + sent.get("tester", 0)
+    expected = paths_expected(sent)
+    coming = sent.get("forward", 0) + sent.get("queue", 0)
+    for path in ("receive", "forward"):
+        expected |= {f"{path} {point}": coming for point in ("ip", "route")}
+        expected[f"{path} stack"] = coming + sent.get("forward", 0) + sent.get("tester", 0)
     return expected
 
 
-def witness_expected(sent: Sent) -> dict[str, int]:
-    """Return what the counting program has to see: ends, and points but no total."""
-    wanted = stamps_expected(sent)
-    points = {point: wanted[point] for point in wanted if not point.endswith(" total")}
-    return {**ends_expected(sent), **points}
+def _ways() -> Iterator[tuple[tuple[str, ...], str]]:
+    yield (*_IN, *_THROUGH), "forward"
+    yield (*_IN, *_INTO_QUEUE), "queue"
+    yield _OUT_OF_QUEUE, "read"
+
+
+def _seen(count: Mapping[str, int]) -> dict[str, int]:
+    return {name: value for name, value in count.items() if value}
 
 
 def bpftrace(text: str) -> dict[str, int]:
@@ -112,37 +115,6 @@ def path_map(text: str) -> dict[str, int]:
     return _sum((name, cpu[i]) for cpu in by_cpu for i, name in enumerate(TOOL_POINTS))
 
 
-def sample_map(text: str) -> dict[str, int]:
-    """Return the packets of each histogram of sample-hist.bpf.c."""
-    names = [*STAMP_POINTS, "total"]
-    return _sum(
-        (f"{path} {name}", cpu[p][i])
-        for cpu in _variable(text, "hists")
-        for p, path in enumerate(PATHS)
-        for i, name in enumerate(names)
-    )
-
-
-def witness(text: str) -> dict[str, int]:
-    """Return samples by end and packets by point, as sample-count.bpf.c counted them."""
-    lines = [line for line in text.splitlines() if line]
-    if len(lines) != 2:
-        raise SkblabError(f"the witness left {len(lines)} lines, expected 2")
-    ends, points = (
-        _variable(line, name) for line, name in zip(lines, ("ends", "points"), strict=True)
-    )
-    found = {
-        f"{path} {end}": ends[p][e] for p, path in enumerate(PATHS) for e, end in enumerate(ENDS)
-    } | {
-        f"{path} {point}": points[p][i]
-        for p, path in enumerate(PATHS)
-        for i, point in enumerate(STAMP_POINTS)
-        # Where a path begins there is no interval; the others tell.
-        if point not in ("driver", "send")
-    }
-    return {name: value for name, value in found.items() if value}
-
-
 def runs(text: str) -> dict[str, int]:
     """Return how often the benchmark's own BPF program ran, from bpftool's list."""
     programs = json.loads(text)
@@ -156,20 +128,25 @@ def runs(text: str) -> dict[str, int]:
 
 
 def pathlat(text: str) -> dict[str, int]:
-    """Return packets by point and in total from pathlat's document.
+    """Return packets by point and in total from pathlat's document, and what the kernel counted.
 
     Packets that it took out of the histograms and counted instead were seen, too: the clock of a
-    guest that idles in exact mode may jump seconds ahead, further than an interval can tell.
+    guest that idles in exact mode may jump seconds ahead, further than an interval of the hooks
+    can tell.
     """
+    document = json.loads(text)
+    # Of the kernel's own histograms alone.
+    counts, coming = document.get("histograms") or {}, document.get("in") or {"layers": []}
     found = {
         f"{path['path']} {name}": count + path.get("overflow", 0) + path.get("negative", 0)
-        for path in json.loads(text)["paths"]
+        for path in document["paths"]
         for name, count in [
             *((layer["to"], layer["count"]) for layer in path["layers"]),
             ("total", path["path_time"]["count"]),
         ]
     }
-    return {name: count for name, count in found.items() if count}
+    found |= {f"in {layer['to']}": layer["count"] for layer in coming["layers"]}
+    return _seen(found | counts)
 
 
 def script(document: ScriptDocument) -> dict[str, int]:
@@ -182,22 +159,33 @@ def script(document: ScriptDocument) -> dict[str, int]:
 
 
 def debugfs(text: str) -> dict[str, int]:
-    """Return packets by point and by end from the kernel's own histograms."""
-    return {name: number for name, number in _sums(text).items() if not name.startswith("napi ")}
+    """Return packets by path and point from the kernel's own histograms, and what else it counted.
 
-
-def _sums(text: str) -> dict[str, int]:
-    seen: dict[str, int] = {}
+    Those of polls have a switch of their own.
+    """
+    counts: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
-        if words[:1] in (["sum"], ["end"]) and len(words) >= 4 and int(words[3]):
-            seen[f"{words[1]} {words[2]}"] = int(words[3])
-    return seen
+        if words[:1] == ["count"] and len(words) == 3:
+            counts[words[1]] = int(words[2])
+    if "entered" not in counts:
+        raise SkblabError(f"the kernel's histograms are not as expected: {one_line(text, 80)}")
+    found = _packets(text)
+    return _seen(counts | {name: found[name] for name in found if not name.startswith("napi ")})
 
 
 def polls(text: str) -> dict[str, int]:
     """Return how many NAPI polls the kernel's own histograms counted."""
-    return {"runs": _sums(text).get("napi poll", 0)}
+    return {"runs": _packets(text).get("napi poll", 0)}
+
+
+def _packets(text: str) -> dict[str, int]:
+    seen: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["sum"] and len(words) >= 4:
+            seen[f"{words[1]} {words[2]}"] = int(words[3])
+    return seen
 
 
 def _variable(text: str, name: str) -> Any:  # noqa: ANN401  # bpftool's JSON

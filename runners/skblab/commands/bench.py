@@ -50,7 +50,7 @@ def patch(
     alternative: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=FOLDER", help="Add a row: a finished kernel with its stamps elsewhere."
+            metavar="NAME=FOLDER", help="Add rows: a finished kernel with a patch of your own."
         ),
     ] = None,
     line: LineName = lines.DEFAULT.name,

@@ -141,7 +141,7 @@ class ComparedSelftests(_Part):
 class Soak(_Part):
     """A soak: `good` without complaints; `console` is the file of the guest's console."""
 
-    schema_name: Literal["skblab.soak/1"] = "skblab.soak/1"
+    schema_name: Literal["skblab.soak/2"] = "skblab.soak/2"
     kernel: str
     seed: int
     seconds: int

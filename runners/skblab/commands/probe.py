@@ -110,9 +110,10 @@ def layers(
     source: Annotated[
         str,
         typer.Option(
-            help="What to read: samples or histograms of the patched kernel (histograms cost "
-            "least and cover all packets), hooks, or auto: samples if there are any, else hooks.",
-            autocompletion=lambda: ["auto", "samples", "histograms", "hooks"],
+            help="What to read: histograms of the patched kernel (they cost least and cover all "
+            "packets), hooks, or auto: histograms if there are any and no option asks for more, "
+            "else hooks.",
+            autocompletion=lambda: list(request_of.SOURCES),
             rich_help_panel=SOURCE,
         ),
     ] = "auto",

@@ -143,7 +143,7 @@ def show(result: SoakResult, wrong: list[str], log: Path) -> None:
         faults = f"; failing: {phase.faults}" if phase.faults else ""
         console.print(f"{phase.name}: {phase.seconds:.0f} s, {phase.steps} steps{faults}")
     calm = result.calm
-    console.print(f"in peace: {calm.received} of {calm.sent} received, samples {calm.samples}")
+    console.print(f"in peace: {calm.received} of {calm.sent} received, passed {calm.passed}")
     leaks = "not looked for (no kmemleak here)" if result.leaks is None else "none"
     console.print(f"leaks: {escape(result.leaks.strip()[:2000]) if result.leaks else leaks}")
     for text in wrong:

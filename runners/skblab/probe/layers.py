@@ -83,7 +83,8 @@ class Asked:
             stack.callback(watch.end)
             known = environment.describe(target)
             asked = stack.enter_context(until_asked())
-            show, request = stack.enter_context(showing(self.request))
+            request = self._of_source(target)
+            show, request = stack.enter_context(showing(request))
             probing = stack.enter_context(self._probing(target, request, root, reporter, show))
             # Not before: what the probe refuses is no run.
             folder = RunFolder.create(paths.results(), "layers", self._plan())
@@ -109,16 +110,20 @@ class Asked:
             log = folder.logs / "console-wall.log"
             target = stack.enter_context(self._target(root, reporter, log))
             known = environment.describe(target)
-            by_hand = self.sending.by_hand([target.program, *self.request.options()])
+            request = self._of_source(target)
+            by_hand = self.sending.by_hand([target.program, *request.options()])
             disk.write(folder.logs / "layers.sh", by_hand)
             begins(folder, watch, **{target.name: target.kernel_log(reporter)})
-            there = self._probing(target, self.request, root, reporter, lambda text: None)
+            there = self._probing(target, request, root, reporter, lambda text: None)
             probing = stack.enter_context(there)
             document, sent = self._attend(probing, target, reporter, lambda: False)
         if sent is None or sent.documents is None:
             raise SkblabError("the probe ended before all packets were sent")
         folder.record_probe(document, self.max_unaccounted, said=sent.documents)
         return known
+
+    def _of_source(self, target: Target) -> Request:
+        return targets.of_source(target, self.request) if self.backend == BPF else self.request
 
     def _target(
         self, root: LabRoot, reporter: Reporter, log: Path | None = None

@@ -14,6 +14,8 @@ from typing import Any, Literal
 from pydantic import NonNegativeFloat
 
 from skblab.machine.transport import Transport
+from skblab.probe.request import HISTOGRAMS
+from skblab.probe.switches import NET_PATH, STAMPS
 from skblab.testbeds import base, traffic
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import UsageError
@@ -199,8 +201,11 @@ class Traffic:
         size = BYTES[self.load.protocol]
         receiver, sender = _commands(self.load, self.packets, self.rate, size, self.flows)
         timing, receiving, sending = map(shlex.join, (probe, receiver, sender))
+        switching = ""
+        if HISTOGRAMS in probe:
+            switching = f"echo 1 >{STAMPS}\necho 1 >{NET_PATH}/napi\n"
         return (
-            f"#!/bin/sh\n{topology()}\nsysctl -q -w net.core.path_trace=1\n"
+            f"#!/bin/sh\n{topology()}\n{switching}"
             f"{timing} >/tmp/pathlat.json &\nprobe=$!\nsleep 5\n"
             f"{receiving} >/tmp/receiver.json &\nreceiver=$!\nsleep 1\n"
             f'{sending} >/tmp/sender.json\nwait "$receiver"\nkill -INT "$probe"\nwait "$probe"\n'

@@ -17,7 +17,9 @@ OF_ALL = ("source", "seconds", "path")
 # The patched kernel's own histograms as a source, and what they can be asked.
 HISTOGRAMS = "histograms"
 OF_HISTOGRAMS = ("source", "seconds", "interval", "verbose")
-SOURCES = ("auto", "samples", "hooks", HISTOGRAMS)
+HOOKS = "hooks"
+AUTO = "auto"
+SOURCES = (AUTO, HISTOGRAMS, HOOKS)
 # As pathlat has it: some thirty years.
 MOST_SECONDS = 1_000_000_000
 
@@ -49,6 +51,17 @@ class Request:
     def every(self, seconds: float) -> Request:
         """Return the request with a document every so often."""
         return replace(self, interval=seconds)
+
+    def of_source(self, *, counts: bool) -> Request:
+        """Return it with a source in the place of auto; `counts`: the kernel has histograms.
+
+        They are taken unless something is asked that they do not tell.
+        """
+        if self.source not in (None, AUTO):
+            return self
+        asked = [option for option in fields(self) if option.name not in OF_HISTOGRAMS]
+        plain = not any(_given(getattr(self, option.name)) for option in asked)
+        return replace(self, source=HISTOGRAMS if counts and plain else HOOKS)
 
     def options(self) -> list[str]:
         """Return them as the probe's command line."""
@@ -92,7 +105,7 @@ def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
     _refuse(*(request, OF_ALL, f"the scripts of {backend} time all packets"), f"--backend {BPF}")
     if request.source == HISTOGRAMS:
         raise UsageError(
-            f"--source {HISTOGRAMS}: no script of {backend} reads them; use --source samples, or "
+            f"--source {HISTOGRAMS}: no script of {backend} reads them; leave it out, or use "
             f"--backend {BPF}"
         )
     if request.path == "send":

@@ -21,7 +21,11 @@ PHASES: tuple[tuple[str, float], ...] = (
 RATE = 15
 # The devices that the stirrer may touch, as `guest/topology.py` makes them.
 DEVICES = ("d0", "d1", "r0", "r1", "q0", "q1", "p0", "p1")
-EVENTS = ("net_path/net_path_sample", "net_path/net_path_point", "napi/napi_poll_sample")
+EVENTS = ("net_path/net_path_late", "napi/napi_poll_sample")
+# Files of debugfs `net_path/` with a time that makes packets late, in nanoseconds.
+LIMITS = ("late_age_ns", "late_interval_ns")
+# Whose packets alone are to be stamped: a namespace, one that there is not, or any.
+NAMESPACES = ("sa", "sb", "sr", "sc", "none", *("any",) * 5)
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,16 @@ class Plan:
 
 
 def _path_trace(rng: random.Random) -> tuple[str, ...]:
-    return (str(rng.choice((0, 1, 1, 2, 2))),)
+    return (str(rng.choice((0, 1, 1))),)
 
 
 def _event(rng: random.Random) -> tuple[str, ...]:
     return rng.choice(EVENTS), str(rng.randrange(2))
+
+
+def _late(rng: random.Random) -> tuple[str, ...]:
+    # 0 is no limit, and 100 nanoseconds make nearly every packet late.
+    return rng.choice(LIMITS), str(rng.choice((0, 100, 10_000, 1_000_000, 10**9, 1 << 60)))
 
 
 def _device(rng: random.Random) -> str:
@@ -104,6 +113,8 @@ ACTIONS: dict[str, tuple[int, Callable[[random.Random], tuple[str, ...]]]] = {
     "napi_histograms": (3, lambda rng: (str(rng.randrange(2)),)),
     "event": (6, _event),
     "trigger": (2, lambda rng: (str(rng.randrange(2)),)),
+    "late": (4, _late),
+    "netns": (2, lambda rng: (rng.choice(NAMESPACES),)),
     "threaded": (4, lambda rng: (_device(rng), str(rng.randrange(2)))),
     "napi": (6, _napi),
     "device": (3, lambda rng: (str(rng.randrange(2)),)),

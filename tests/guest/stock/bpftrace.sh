@@ -1,19 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The bpftrace scripts by hand, as their heads say, with known packets; for a guest.
-#   usage: bpftrace.sh TREE SKBLAB-TRAFFIC PACKETS SUFFIX      SUFFIX: "" or -hooks
+#   usage: bpftrace.sh TREE SKBLAB-TRAFFIC PACKETS POLLS      POLLS: napi or napi-hooks
 set -eu
-tree=$1 traffic=$2 packets=$3 suffix=$4
+tree=$1 traffic=$2 packets=$3 polls=$4
 bt=$tree/probes/bpftrace
 # shellcheck source=/dev/null
 . "$tree/runners/skblab/testbeds/net.sh"
 # shellcheck source=/dev/null
 . "$tree/runners/skblab/probe/guest/topology.sh"
-[ -n "$suffix" ] || sysctl -q -w net.core.path_trace=1
 
 # run SCRIPT NAMESPACE ADDRESS: what the script prints while packets go there
 run() {
-	bpftrace "$bt/$1$suffix.bt" >/tmp/out 2>&1 &
+	bpftrace "$bt/$1.bt" >/tmp/out 2>&1 &
 	script=$!
 	until grep -q '^ready' /tmp/out; do
 		kill -0 "$script" || { cat /tmp/out; exit 1; }
@@ -42,16 +41,16 @@ expect() {
 	fi
 }
 
-run receive router 198.18.1.2
+run receive-hooks router 198.18.1.2
 for point in stack ip route local transport socket wake user total; do
 	expect "@$point: count $packets, "
 done
-run forward target 198.18.2.2
+run forward-hooks target 198.18.2.2
 for point in forward output queue xmit "done" total; do
 	expect "@$point: count $packets, "
 done
-run napi router 198.18.1.2
+run "$polls" router 198.18.1.2
 expect "@polls\[(backlog)"
-polls=$(sed -n 's/^@work\[(backlog)[^]]*\]: //p' /tmp/out | awk '{ sum += $1 } END { print sum }')
-[ "$polls" = "$packets" ] || { echo "bpftrace.sh: $polls packets polled, not $packets"; exit 1; }
+polled=$(sed -n 's/^@work\[(backlog)[^]]*\]: //p' /tmp/out | awk '{ sum += $1 } END { print sum }')
+[ "$polled" = "$packets" ] || { echo "bpftrace.sh: $polled packets polled, not $packets"; exit 1; }
 echo "ok all"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probe's own test, guest.sh, by the kernel's samples; by hooks it is in test_native.py."""
+"""The probe's own test, guest.sh, on a kernel of ours; on others it is in test_native.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCRIPT = "/skblab/tree/probes/bpf/tests/guest.sh"
 PROGRAMS = "/skblab/tools/bin"
 
 
-def test_the_probe_with_the_kernels_samples(guest: Guest) -> None:
+def test_the_probe_on_a_kernel_of_ours(guest: Guest) -> None:
     call = ["sh", SCRIPT, f"{PROGRAMS}/pathlat", f"{PROGRAMS}/skblab-traffic", "2003"]
     done = guest.transport.run(call)
     assert done.status == 0, done.stdout + done.stderr

@@ -57,7 +57,7 @@ class Line:
 
     @property
     def alternatives(self) -> list[Path]:
-        """Patches that follow the series in kernels that keep their stamps elsewhere, by name."""
+        """Patches of the user's own, by name: each makes a kernel where it follows the series."""
         return sorted((self.patches / "alternatives").glob("*.patch"))
 
     @property

@@ -90,7 +90,7 @@ def kept(transport: Transport, do: str, what: str, undo: str = "") -> Iterator[s
     has set a trap that undoes it, also where the shell is told to end.
     """
     # What waits has no lock that the shell may have taken: it would keep it if the shell is killed.
-    guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null 9>&-\n{undo}"])
+    guard = transport.start(["sh", "-euc", f"{do}\ncat >/dev/null 6>&- 7>&- 9>&-\n{undo}"])
     try:
         deadline = time.monotonic() + SCRIPT_SECONDS
         while not (said := guard.take_lines()):

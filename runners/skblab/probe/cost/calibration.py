@@ -30,8 +30,10 @@ FAMILIES: tuple[Family, ...] = (4, 6)
 def probe_of(document: PathlatDocument | ScriptsDocument, kprobes: bool) -> Probe:
     """Return which probe made a document; `kprobes` is what was asked for."""
     if isinstance(document, ScriptsDocument):
-        one = document.scripts[0]
-        return Probe(backend=one.backend, source=one.source)
+        by_name = {one.script: one for one in document.scripts}
+        polls = by_name.pop("napi")
+        (source,) = {one.source for one in by_name.values()}
+        return Probe(backend=polls.backend, source=source, polls=polls.source)
     hooks = document.source == "hooks"
     return Probe(backend="bpf", source=document.source, kprobes=kprobes and hooks)
 
@@ -109,7 +111,7 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
     What was counted on a kernel of its line goes before that of another line.
     """
     content = _content(probe, labroot, reporter)
-    patched = probe.source != "hooks"
+    patched = probe.source != "hooks" or probe.polls == "samples"
     command = again(probe, Load(), patched=patched)
     empty = CostDocument(probe=probe, kernel=release, own=False, again=command)
     line = lines.of_version(release)
@@ -146,8 +148,8 @@ def again(
     words += [f"--flavour {flavour}"] if flavour != "stock" else []
     words += line.words
     words += [] if patched else ["--no-patches"]
-    # The patched kernel's samples are what it would be otherwise.
-    words += [f"--source {probe.source}"] if patched and probe.source != "samples" else []
+    # The patched kernel's histograms are what it would be otherwise, with scripts its NAPI samples.
+    words += ["--source hooks"] if patched and (probe.polls or probe.source) == "hooks" else []
     words += [f"--backend {probe.backend}"] if probe.backend != "bpf" else []
     words += ["--kprobes"] if probe.kprobes else []
     return " ".join([*words, f"--load {load}"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 import tempfile
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from skblab.bench import measure, plan, programs, readers
 from skblab.bench.plan import Row
@@ -43,15 +43,16 @@ def stamped(built: kernel.Kernel) -> bool:
 def rows(built: kernel.Kernel, probe: Probe) -> tuple[Row, Row]:
     """Return the two rows: stamps are off without the probe, and with one that needs none."""
     off = 0 if stamped(built) else None
-    on = {"samples": 1, "histograms": 2, "hooks": off}[probe.source]
+    by_stamps = probe.source == "histograms"
     options = f"--source {probe.source}{' --kprobes' if probe.kprobes else ''}"
     own = probe.backend == "bpf"
     return (
         Row(WITHOUT, "nobody attached", built.release, "tool", off),
         Row(
-            *(WITH, str(probe), built.release, "tool", on),
+            *(WITH, str(probe), built.release, "tool", 1 if by_stamps else off),
             reader=f"pathlat:{options}" if own else "scripts",
             proof="pathlat" if own else "none",
+            stamped=by_stamps,
         ),
     )
 
@@ -137,14 +138,9 @@ def _document(
     )
 
 
-def _of_scripts(probe: Probe) -> Literal["samples", "hooks"]:
-    assert probe.source != "histograms", "no script reads them"
-    return probe.source
-
-
 def _put_scripts(built: kernel.Kernel, probe: Probe, labroot: LabRoot, folder: Path) -> None:
     """Put the scripts where bench.sh looks for them, each with the command it becomes."""
-    for name, full in names(None, _of_scripts(probe)):
+    for name, _, full in names(None, probe.polls or "hooks"):
         if probe.backend == systemtap.NAME:
             module = systemtap.ensure(labroot, built, full, Reporter(quiet=True))
             file = folder / module.name
@@ -161,8 +157,7 @@ def _proof(built: kernel.Kernel, probe: Probe, output: str, logs: Path) -> bench
     """Return what the scripts of the two paths saw, and had to see."""
     tool = BACKENDS[probe.backend]
     seen: dict[str, int] = {}
-    source = _of_scripts(probe)
-    for name, _ in names(None, source):
+    for name, source, _ in names(None, probe.polls or "hooks"):
         stem = logs / f"{WITH}-0-1-{name}"
         lines = stem.with_suffix(".txt").read_text().splitlines(keepends=True)
         figures = tool.read(lines, stem.with_suffix(".err").read_text())
@@ -172,6 +167,6 @@ def _proof(built: kernel.Kernel, probe: Probe, output: str, logs: Path) -> bench
             seen |= readers.script(document)
     own = [line for line in map(measure.Line.parse, output.splitlines()) if line.row == WITH]
     sent = measure.sent(own, proof=False)
-    expected = readers.script_expected(sent, hooks=source == "hooks")
+    expected = readers.script_expected(sent)
     how = "the histograms themselves"
     return bench.Proof(row=WITH, boot=0, repeat=1, expected=expected, seen=seen, how=how)

@@ -17,7 +17,7 @@ from skblab.machine.watch import Watch
 from skblab.probe import loads, targets
 from skblab.probe.backends import attached
 from skblab.probe.loads import Load
-from skblab.probe.request import Request
+from skblab.probe.request import AUTO, Request
 from skblab.probe.targets import Target
 from skblab.testbeds import traffic
 from skblab_analysis.base.errors import SkblabError
@@ -76,7 +76,8 @@ def _pairs(rates: Sequence[float]) -> tuple[Pair, ...]:
 def _attached(target: Target, probe: Probe, labroot: LabRoot) -> Iterator[None]:
     """Have stamps on, if they are read, and the probe attached; both only here."""
     with targets.stamps_for(target, probe.source):
-        request = Request(source=probe.source, kprobes=probe.kprobes or None)
+        source = AUTO if probe.polls == "samples" else probe.source
+        request = Request(source=source, kprobes=probe.kprobes or None)
         reporter = Reporter(quiet=True)
         with attached(probe.backend, target, request, labroot, reporter) as probing:
             yield

@@ -11,7 +11,7 @@ from typing import Any
 
 from skblab.lab import paths
 from skblab.machine.transport import Transport
-from skblab.probe.scripts.figures import ALL_COUNTS, Figures
+from skblab.probe.scripts.figures import COUNTS, Figures
 from skblab_analysis.base.errors import SkblabError, understood
 from skblab_analysis.base.whole import MOST_COUNTED, whole
 
@@ -76,13 +76,10 @@ def _finish(maps: dict[str, Any], figures: Figures) -> None:
     for name in [name.removesuffix("_ns") for name in maps if name.endswith("_ns")]:
         if maps[f"{name}_ns"] and isinstance(maps[f"{name}_ns"], list):
             figures.layer(name, **_whole(maps, name, None))
-    for name in ALL_COUNTS:
+    for name in COUNTS:
         if isinstance(maps.get(name), int):
             figures.counts[name] = whole(maps[name], MOST_COUNTED)
     figures.dropped = sum(whole(row, MOST_COUNTED) for row in _keyed(maps, "dropped").values())
-    for key, count in _keyed(maps, "left_out").items():
-        end, flags = key.split(",")
-        figures.left_out[whole(end), whole(flags)] = whole(count, MOST_COUNTED)
 
 
 def _keyed(maps: dict[str, Any], name: str) -> dict[str, Any]:

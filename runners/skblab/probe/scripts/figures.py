@@ -6,36 +6,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.base.histogram import Histogram, bounds, index
 from skblab_analysis.base.whole import MOST_COUNTED, whole
 from skblab_analysis.formats.catalogue import load
 from skblab_analysis.formats.pathlat import LayerDistribution, NapiDistribution
-from skblab_analysis.formats.scripts import Begun, ScriptDocument, ScriptName, Tool
+from skblab_analysis.formats.scripts import Begun, ScriptDocument, ScriptName, Source, Tool
 
 TOTAL = "total"
-# Ends of a sample by number, as the scripts print them, and flags by bit.
-ENDS = ("delivered", "dropped", "transmitted", "consumed")
-FLAGS = {1: "negative", 2: "overflow"}
-USUAL = {"receive": "delivered", "forward": "transmitted"}
-# What a script prints of the packets of a path beside its layers, by where the times come from.
-COUNTS = {
-    "samples": ("merged", "copies"),
-    "hooks": ("begun", "again", "merged", "freed", "under_way"),
-}
-ALL_COUNTS = tuple(dict.fromkeys(name for names in COUNTS.values() for name in names))
+# What a script prints of the packets of a path beside its layers.
+COUNTS = ("begun", "again", "merged", "freed", "under_way")
 
 
 @dataclass
 class Figures:
-    """Histograms by layer and by context of NAPI, counts, and what is in no layer."""
+    """Histograms by layer and by context of NAPI, and counts."""
 
     layers: dict[str, dict[str, Any]] = field(default_factory=dict)
     polls: dict[tuple[str, str], tuple[Histogram, int | None]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    left_out: dict[tuple[int, int], int] = field(default_factory=dict)
     dropped: int = 0
     missed: int = 0
 
@@ -67,21 +58,8 @@ class Figures:
         both = None if work is None and packets is None else (work or 0) + (packets or 0)
         self.polls[key] = (before.merge(one), both)
 
-    def _left_out(self, script: ScriptName) -> dict[str, int]:
-        """Return samples that are in no layer by the first reason, as `pathlat` has them.
-
-        Their end, if it is not the path's usual one; else the flag.
-        """
-        found: dict[str, int] = {}
-        for (end, flags), count in self.left_out.items():
-            said = ENDS[end] if end < len(ENDS) else f"end_{end}"
-            if said == USUAL[script]:
-                said = next((word for bit, word in FLAGS.items() if flags & bit), said)
-            found[said] = found.get(said, 0) + count
-        return found
-
     def document(
-        self, backend: Tool, script: ScriptName, source: Literal["samples", "hooks"], release: str
+        self, backend: Tool, script: ScriptName, source: Source, release: str
     ) -> ScriptDocument:
         """Return the document; SkblabError where the script printed too little."""
         napi = tuple(
@@ -91,12 +69,9 @@ class Figures:
         head = {"backend": backend, "script": script, "source": source, "kernel": release}
         if script == "napi":
             return ScriptDocument(**head, missed=self.missed, napi=napi)
-        if missing := [name for name in COUNTS[source] if name not in self.counts]:
-            raise SkblabError(f"{backend}: {script} by {source} did not print {', '.join(missing)}")
-        counts = {name: self.counts[name] for name in COUNTS[source]}
-        of_packets: dict[str, Any] = counts | {"left_out": self._left_out(script)}
-        if source == "hooks":
-            of_packets = {"hooked": Begun(**counts, dropped=self.dropped)}
+        if missing := [name for name in COUNTS if name not in self.counts]:
+            raise SkblabError(f"{backend}: {script} did not print {', '.join(missing)}")
+        counts = {name: self.counts[name] for name in COUNTS}
         points = next(path for path in load().paths if path.name == script).points
         empty = _distribution(Histogram({}))
         # One that was seen nowhere, as without a queueing discipline, is not between others.
@@ -108,7 +83,7 @@ class Figures:
         return ScriptDocument(
             **head,
             missed=self.missed,
-            **of_packets,
+            hooked=Begun(**counts, dropped=self.dropped),
             layers=layers,
             path_time=path_time,
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, Protocol, cast
+from typing import Protocol, cast
 
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
@@ -15,9 +15,15 @@ from skblab.machine.transport.base import Done
 from skblab.machine.transport.host import temporary
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab.probe.scripts.figures import Figures
-from skblab.probe.targets import STAMPS, Target
+from skblab.probe.targets import Target
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
-from skblab_analysis.formats.scripts import ScriptDocument, ScriptName, ScriptsDocument, Tool
+from skblab_analysis.formats.scripts import (
+    ScriptDocument,
+    ScriptName,
+    ScriptsDocument,
+    Source,
+    Tool,
+)
 
 # Compiling on the host itself, and asking about all tracepoints, takes its time.
 ATTACH_SECONDS = 600
@@ -31,6 +37,8 @@ wait $script
 status=$?
 kill $guard 2>/dev/null
 exit $status"""
+# Our kernel's tracepoint, wherever tracefs is mounted.
+NAPI_SAMPLES = "grep -q ' __traceiter_napi_poll_sample$' /proc/kallsyms"
 NAPI: ScriptName = "napi"
 PATHS: tuple[ScriptName, ...] = ("receive", "forward")
 
@@ -52,10 +60,11 @@ BACKENDS: dict[str, _Tool] = {
 class Script:
     """One script that runs."""
 
-    def __init__(self, tool: _Tool, name: str, running: Running) -> None:
+    def __init__(self, tool: _Tool, name: str, running: Running, source: Source = "hooks") -> None:
         self.tool = tool
         self.name = name
         self.running = running
+        self.source: Source = source
         self.lines: list[str] = []
 
     def goes_on(self) -> bool:
@@ -77,14 +86,8 @@ class Script:
 class Scripts:
     """All scripts of a back end, attached at the same time."""
 
-    def __init__(
-        self,
-        tool: _Tool,
-        target: Target,
-        source: Literal["samples", "hooks"],
-        scripts: list[Script],
-    ) -> None:
-        self._tool, self._target, self._source, self._scripts = tool, target, source, scripts
+    def __init__(self, tool: _Tool, target: Target, scripts: list[Script]) -> None:
+        self._tool, self._target, self._scripts = tool, target, scripts
 
     def look(self) -> bool:
         """Tell whether all still run."""
@@ -102,14 +105,19 @@ class Scripts:
     def _document(self, script: Script) -> ScriptDocument:
         figures = self._tool.read(script.lines, script.end())
         backend, name = cast("Tool", self._tool.NAME), cast("ScriptName", script.name)
-        return figures.document(backend, name, self._source, self._target.release)
+        return figures.document(backend, name, script.source, self._target.release)
 
 
-def names(path: str | None, source: Literal["samples", "hooks"]) -> list[tuple[ScriptName, str]]:
-    """Return the scripts of a path, or of both, and of NAPI: what each is of, and its full name."""
-    suffix = "-hooks" if source == "hooks" else ""
+def names(path: str | None, polls: Source) -> list[tuple[ScriptName, Source, str]]:
+    """Return the scripts of a path, or of both, and of NAPI: what each is of, and its full name.
+
+    Times of packets come from hooks on every kernel, those of NAPI polls from `polls`.
+    """
     some: list[ScriptName] = [name for name in PATHS if path in (None, name)]
-    return [(name, f"{name}{suffix}") for name in (*some, NAPI)]
+    hooked: list[tuple[ScriptName, Source, str]] = [
+        (name, "hooks", f"{name}-hooks") for name in some
+    ]
+    return [*hooked, (NAPI, polls, NAPI if polls == "samples" else f"{NAPI}-hooks")]
 
 
 @contextlib.contextmanager
@@ -123,24 +131,24 @@ def attached(
 ) -> Iterator[Scripts]:
     """Have the scripts of a path, or of both, and of NAPI attached; UsageError if they refuse."""
     tool = BACKENDS[backend]
-    found = _source(target, source)
+    polls = polls_from(target, source)
     transport = target.transport
     some: list[Script] = []
     with (
         temporary(transport) as folder,
         _ended_in_trouble(some),
     ):
-        for name, full in names(path, found):
+        for name, by, full in names(path, polls):
             if target.built is not None and tool.NAME == systemtap.NAME:
                 module = systemtap.ensure(labroot, target.built, full, reporter)
                 argv = systemtap.bring_module(transport, folder, module)
             else:
                 _installed(target, tool)
                 argv = tool.bring(transport, folder, full)
-            some.append(_start(tool, target, name, argv))
+            some.append(_start(tool, target, name, argv, by))
         for script in some:
             _until_ready(target, script)
-        yield Scripts(tool, target, found, some)
+        yield Scripts(tool, target, some)
 
 
 @contextlib.contextmanager
@@ -152,8 +160,10 @@ def running(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Iter
         yield script
 
 
-def _start(tool: _Tool, target: Target, name: str, argv: Sequence[str]) -> Script:
-    return Script(tool, name, target.transport.start(["sh", "-c", GUARD, "sh", *argv]))
+def _start(
+    tool: _Tool, target: Target, name: str, argv: Sequence[str], source: Source = "hooks"
+) -> Script:
+    return Script(tool, name, target.transport.start(["sh", "-c", GUARD, "sh", *argv]), source)
 
 
 @contextlib.contextmanager
@@ -174,15 +184,11 @@ def _end_all(scripts: list[Script]) -> None:
         script.running.wait(END_SECONDS)
 
 
-def _source(target: Target, wanted: str) -> Literal["samples", "hooks"]:
-    """Choose samples where the kernel has them, unless the user wants otherwise."""
-    has = target.transport.run(["test", "-e", STAMPS]).status == 0
-    if wanted == "samples" and not has:
-        raise UsageError(
-            f"--source samples: {target.name}'s kernel {target.release} has no skblab patches; "
-            "leave it out, or use --source hooks"
-        )
-    return "samples" if has and wanted != "hooks" else "hooks"
+def polls_from(target: Target, wanted: str) -> Source:
+    """Choose samples of NAPI polls where the kernel has them, unless the user wants hooks."""
+    if wanted == "hooks":
+        return "hooks"
+    return "samples" if target.transport.script(NAPI_SAMPLES).status == 0 else "hooks"
 
 
 def _installed(target: Target, tool: _Tool) -> None:

@@ -12,7 +12,7 @@ from skblab.lab import kernel, paths, store, uses
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
-from skblab.probe.scripts.figures import ALL_COUNTS, Figures
+from skblab.probe.scripts.figures import COUNTS, Figures
 from skblab_analysis.base.errors import SkblabError, understood
 from skblab_analysis.base.whole import MOST_COUNTED, whole
 
@@ -33,9 +33,8 @@ FIGURE = r"count (\d+), average -?\d+, total (\d+), shortest (\d+), longest (\d+
 LAYER = re.compile(rf"(\w+): {FIGURE}")
 POLLS = re.compile(rf"(delay|again|time) (\S+) (\S+): {FIGURE}")
 BUCKET = re.compile(r"bucket (\S+) (\d+): (\d+)")
-COUNT = re.compile(rf"({'|'.join(ALL_COUNTS)}): (\d+)")
+COUNT = re.compile(rf"({'|'.join(COUNTS)}): (\d+)")
 DROPPED = re.compile(r"dropped: (\d+)")
-LEFT_OUT = re.compile(r"left_out (\d+) (\d+): (\d+)")
 PACKETS = re.compile(r"packets (\S+) (\S+): (\d+)")
 SKIPPED = re.compile(r"Number of errors: (\d+), skipped probes: (\d+)")
 
@@ -130,8 +129,6 @@ def _read(lines: Iterable[str], stderr: str) -> Figures:
             figures.counts[found[1]] = whole(found[2], MOST_COUNTED)
         elif found := DROPPED.fullmatch(line):
             figures.dropped = whole(found[1], MOST_COUNTED)
-        elif found := LEFT_OUT.fullmatch(line):
-            figures.left_out[whole(found[1]), whole(found[2])] = whole(found[3], MOST_COUNTED)
         elif found := PACKETS.fullmatch(line):
             work[found[2]] += whole(found[3], MOST_COUNTED)
     for name, (count, total, shortest, longest) in layers.items():

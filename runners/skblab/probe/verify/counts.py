@@ -4,9 +4,10 @@
 A load of known length runs in a guest while a probe looks on. The programs at both ends, the
 devices and the IP layers count as well, and all must agree to the packet:
 
-    devices     packets received = paths of received and forwarded packets + merged + in flight
-    IP          packets forwarded = paths of forwarded packets, less further copies, which only
-                segmentation and retransmission make: with neither it is an equality
+    devices     packets received = paths of received and forwarded packets + merged + in flight;
+                by the kernel's histograms, which count passes: = packets at driver; packets at
+                xmit = transmitted + dropped + unclear
+    IP          packets forwarded = paths of forwarded packets
     programs    UDP: datagrams read = paths that ended delivered, each seen at every point
                 TCP, SCTP: messages arrived whole; as many paths delivered, and of forwarded
                 packets transmitted, as they need at least, each seen at every point
@@ -19,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 
@@ -32,15 +33,16 @@ from skblab.probe import loads, targets
 from skblab.probe.backends import Probing, attached
 from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Sent
-from skblab.probe.request import BPF, HISTOGRAMS
+from skblab.probe.request import BPF, HISTOGRAMS, HOOKS
 from skblab.probe.targets import Target
 from skblab.probe.verify import agreement
+from skblab.probe.verify.agreement import SURE, UDP_POINTS
 from skblab.probe.verify.plan import Backend, Case, boots
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError, understood
 from skblab_analysis.base.whole import whole
 from skblab_analysis.formats.ledger import of_probe
-from skblab_analysis.formats.pathlat import PathDocument, PathlatDocument
+from skblab_analysis.formats.pathlat import InDocument, PathDocument, PathlatDocument, PathName
 from skblab_analysis.formats.scripts import ScriptsDocument
 
 # Longer than a delayed acknowledgement of SCTP, which has 200 ms.
@@ -56,25 +58,28 @@ ROUTER_DEVICES = ("r0", "r1")
 DEVICE = r"^\s*(\w+):\s*\d+\s+(\d+)(?:\s+\d+){9}\s+(\d+)(?:\s+\d+){4}$"
 # Not on a path without a queueing discipline.
 OPTIONAL = "dequeue"
+# Of histograms: each datagram of the path passes each of these.
+POINTS: dict[PathName, Sequence[str]] = {
+    "receive": UDP_POINTS,
+    "forward": SURE["forward"],
+    "send": ("transport", "output", "queue", "xmit", "done"),
+}
 
 
 @dataclass(frozen=True)
 class Counters:
     """What the kernel counted: packets that devices received, that IP forwarded.
 
-    `discarded` is SCTP's data that came once more. In the receiver such a packet, a further copy
-    of one that was sent, is used up and no path ends: our kernel's samples do not have it.
     `refused` are those that the router's devices had no room to transmit.
     """
 
     received: int
     forwarded: int
-    discarded: int = 0
     refused: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Counters:
-        """Add up /proc/net/dev, snmp, snmp6 and sctp/snmp of all namespaces.
+        """Add up /proc/net/dev, snmp and snmp6 of all namespaces.
 
         SkblabError if they are not as the kernel writes them.
         """
@@ -85,8 +90,7 @@ class Counters:
             forwarded = sum(map(whole, re.findall(r"^Ip6OutForwDatagrams\s+(\S+)$", text, re.M)))
             for names, values in re.findall(r"^Ip: (\D.*)\nIp: (.*)$", text, re.MULTILINE):
                 forwarded += whole(values.split()[names.split().index("ForwDatagrams")])
-            again = re.findall(r"^SctpInDataChunkDiscards\s+(\S+)$", text, re.M)
-            return cls(received, forwarded, sum(map(whole, again)), refused)
+            return cls(received, forwarded, refused)
 
     def since(self, before: Counters) -> Counters:
         """Return what was counted after `before`."""
@@ -184,7 +188,6 @@ def _counted(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
         counted = _settled(target).since(before)
         documents = [probe.end() for probe in probing]
     verdicts = []
-    pathlat: PathlatDocument | None = None
     for backend, text in zip(backends, documents, strict=True):
         said = []
         if backend.tool == BPF:
@@ -192,19 +195,13 @@ def _counted(count: Count, target: Target) -> tuple[Sent, list[Verdict]]:
             said += complaints(case, packets, sent, counted, document)
             missed = document.samples.missed if document.samples else 0
             missed += document.hooks.kprobes_missed if document.hooks else 0
-            if document.source != HISTOGRAMS:
-                pathlat = document
-            elif pathlat is not None:
-                said += agreement.same_counts(document, pathlat)
         else:
             found = parse(ScriptsDocument, text, "the scripts' document")
-            load, udp = case.load, case.load.protocol == "udp"
+            udp = case.load.protocol == "udp"
             missed = sum(script.missed for script in found.scripts)
             if (sent.sent, sent.received) != (packets, packets):
                 said.append(f"sent {sent.sent} and read {sent.received}, expected {packets}")
-            said += agreement.complaints(found, udp, packets, load.forward, *astuple(counted))
-            if pathlat is not None and backend.patched:
-                said += agreement.same_samples(found, pathlat)
+            said += agreement.complaints(found, udp, packets, *astuple(counted))
         verdicts.append(Verdict(case, backend.name, packets, tuple(said), missed))
     return sent, verdicts
 
@@ -259,7 +256,7 @@ def _settled(target: Target) -> Counters:
 
 
 def _counters(target: Target) -> Counters:
-    files = "/proc/net/dev /proc/net/snmp /proc/net/snmp6 /proc/net/sctp/snmp"
+    files = "/proc/net/dev /proc/net/snmp /proc/net/snmp6"
     lines = [f"ip netns exec {netns} cat {files}" for netns in NAMESPACES]
     return Counters.parse(target.transport.script("\n".join(lines)).check("counters").stdout)
 
@@ -269,46 +266,106 @@ def complaints(
 ) -> list[str]:
     """Return every count that does not agree, in words."""
     found: list[str] = []
-
-    def same(what: str, have: int, want: int) -> None:
-        if have != want:
-            found.append(f"{what}: {have}, expected {want}")
-
+    _same(found, "packets or messages sent", sent.sent, packets)
+    _same(found, "packets or messages read", sent.received, packets)
     receive, forward = document.path("receive"), document.path("forward")
-    same("packets or messages sent", sent.sent, packets)
-    same("packets or messages read", sent.received, packets)
-    in_flight = document.hooks.in_flight if document.hooks else 0
-    # What GRO has made one is forwarded as one, and leaves as several: the first, and copies.
-    paths = _ended(receive) + _ended(forward) + document.merged + in_flight
-    # The kernel's own histograms have no count of TCP's further copies that went up in others.
-    if document.histograms is None or case.load.protocol != "tcp" or paths > counted.received:
-        found += agreement.received(
-            "paths", paths, counted.received, 0 if document.hooks else counted.discarded
-        )
-    # One that the next device's ring has no room for was forwarded, too. What TCP sends again is
-    # a further copy for the kernel's samples, and a packet for IP.
-    most = _ended(forward)
-    copies = document.flags.get("copy", 0) if forward.copies is None else forward.copies
-    if not most - copies <= counted.forwarded <= most:
-        found.append(
-            f"paths forwarded: {most}, {copies} of them copies; expected {counted.forwarded}"
-        )
+    if document.in_ is not None:
+        found += _of_passes(case, packets, counted, document, document.in_)
+    else:
+        found += _of_paths(counted, document)
+        for path in (receive, forward):
+            found += _unseen(path)
     if case.load.protocol == "udp":
-        same("paths delivered", receive.ends.delivered, packets)
-        same("paths transmitted", forward.ends.transmitted, packets if case.load.forward else 0)
+        _same(found, "paths delivered", receive.ends.delivered, packets)
+        onward = packets if case.load.forward else 0
+        _same(found, "paths transmitted", forward.ends.transmitted, onward)
     else:
         # How a connection cuts and acknowledges its messages is its own affair, but all must come.
-        # (The kernel's histograms do not count what else went up in others: TCP's further copies.)
-        counts_all = document.histograms is None or case.load.protocol != "tcp"
-        least = case.load.least(packets) if counts_all else 1
+        least = case.load.least(packets)
+        merged = document.merged
+        if document.in_ is not None:
+            # GRO's, which the histograms do not count but as what came in and did not go on.
+            merged += document.in_.seen["driver"] - document.in_.seen.get("stack", 0)
         usual = [("delivered", receive.ends.delivered)]
         usual += [("transmitted", forward.ends.transmitted)] if case.load.forward else []
         for end, count in usual:
-            if count + document.merged < least:
+            if count + merged < least:
                 found.append(f"paths {end}: {count}, expected at least {least}, or merged ones")
-    for path in (receive, forward):
-        found += _unseen(path)
     found += _lost(document)
+    return found
+
+
+def _same(found: list[str], what: str, have: int, want: int) -> None:
+    if have != want:
+        found.append(f"{what}: {have}, expected {want}")
+
+
+def _of_paths(counted: Counters, document: PathlatDocument) -> Iterator[str]:
+    """Yield what does not agree of documents that have each packet's path once."""
+    receive, forward = document.path("receive"), document.path("forward")
+    in_flight = document.hooks.in_flight if document.hooks else 0
+    # What GRO has made one is forwarded as one, and leaves as several: the first, and copies.
+    paths = _ended(receive) + _ended(forward) + document.merged + in_flight
+    if paths != counted.received:
+        yield f"paths of packets that devices received: {paths}, expected {counted.received}"
+    # One that the next device's ring has no room for was forwarded, too.
+    if _ended(forward) != counted.forwarded:
+        yield f"paths forwarded: {_ended(forward)}, expected {counted.forwarded}"
+
+
+def _of_passes(
+    case: Case, packets: int, counted: Counters, document: PathlatDocument, coming: InDocument
+) -> list[str]:
+    """Return what does not agree of histograms of all that pass."""
+    found: list[str] = []
+    receive, forward = document.path("receive"), document.path("forward")
+    send = document.path("send")
+    kernel = document.histograms
+    assert kernel is not None
+    _same(found, "packets at driver", coming.seen["driver"], counted.received)
+    _same(found, "packets forwarded", forward.seen.get("forward", 0), counted.forwarded)
+    # Segmentation is what these devices do not do, and all are virtual: done when the next has it.
+    given = sum(path.seen.get("xmit", 0) for path in (forward, send))
+    known = forward.ends.transmitted + send.ends.transmitted + kernel.dropped + kernel.unclear
+    _same(found, "packets at xmit", given, known)
+    if case.load.protocol == "udp":
+        found += _of_datagrams(case, packets, counted, document, coming)
+        _same(found, "sent by a socket", kernel.sent, packets)
+        return found
+    # A device may have no room for a packet behind `queue`.
+    for path, (first, *points) in (
+        (receive, ("local", "transport")),
+        (forward, ("forward", "output", "queue")),
+    ):
+        for point in points:
+            count, want = path.seen.get(point, 0), path.seen.get(first, 0)
+            _same(found, f"{path.path}: {point}", count, want)
+    # What TCP put into the segment before was in the socket's queue, too.
+    least = receive.ended + document.merged
+    if receive.seen.get("socket", 0) < least:
+        found.append(f"receive: socket: {receive.seen.get('socket', 0)}, expected {least} or more")
+    if receive.seen.get("wake", 0) < receive.ended:
+        found.append(f"receive: wake: {receive.seen.get('wake', 0)}, expected {receive.ended}")
+    return found
+
+
+def _of_datagrams(
+    case: Case, packets: int, counted: Counters, document: PathlatDocument, coming: InDocument
+) -> list[str]:
+    """Return the same of UDP, with neither GRO nor drops: each packet passes each point."""
+    found: list[str] = []
+    onward = packets if case.load.forward else 0
+    _same(found, "in: stack", coming.seen.get("stack", 0), counted.received)
+    for point in ("ip", "route"):
+        count, least = coming.seen.get(point, 0), packets + onward
+        # ARP and IPv6's own messages come in, too.
+        if not least <= count <= counted.received:
+            found.append(f"in: {point}: {count}, expected {least} to {counted.received}")
+    wanted: dict[PathName, int] = {"receive": packets, "forward": onward, "send": packets}
+    for name, want in wanted.items():
+        seen = document.path(name).seen
+        for point in POINTS[name]:
+            _same(found, f"{name}: {point}", seen.get(point, 0), want)
     return found
 
 
@@ -325,10 +382,7 @@ def _unseen(path: PathDocument) -> list[str]:
 
 
 def _lost(document: PathlatDocument) -> list[str]:
-    known = of_probe(0, "ns", document)
-    counts: dict[str, int] = dict(known.unaccounted)
-    if document.histograms is not None:
-        counts |= {"under way": known.in_flight, "under way before": known.earlier}
+    counts: dict[str, int] = dict(of_probe(0, "ns", document).unaccounted)
     if document.hooks is not None:
         counts["napis_refused"] = document.hooks.napis_refused
     return [f"{name}: {count}, expected 0" for name, count in counts.items() if count]
@@ -349,11 +403,7 @@ def of_all(
             of_guest = [backend for together in those_of_boot for backend in together]
             with (
                 guest_of_ours(request, root, reporter, prepare, arguments=arguments) as target,
-                targets.stamps(
-                    target,
-                    any(backend.patched for backend in of_guest),
-                    histograms=any(backend.request.source == HISTOGRAMS for backend in of_guest),
-                ),
+                targets.stamps_for(target, HISTOGRAMS if of_guest[0].patched else HOOKS),
             ):
                 for together, case in product(those_of_boot, chosen):
                     verdicts = Count(case, together, *load, (root, reporter)).run(target)

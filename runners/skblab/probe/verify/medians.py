@@ -29,7 +29,6 @@ from skblab.probe.verify.plan import Backend
 from skblab.testbeds import traffic
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.base.histogram import bounds, index
 from skblab_analysis.formats.cost import ExactCost, Probe
 from skblab_analysis.formats.pathlat import LayerDistribution, PathDocument, PathlatDocument
 from skblab_analysis.formats.scripts import ScriptDocument, ScriptsDocument
@@ -182,11 +181,11 @@ def _measured(
 
 def _path(backend: Backend, text: str, path: str) -> PathDocument | ScriptDocument:
     if backend.tool == BPF:
-        return next(
-            timed
-            for timed in parse(PathlatDocument, text, "the probe's document").paths
-            if timed.path == path
-        )
+        document = parse(PathlatDocument, text, "the probe's document")
+        timed = next(timed for timed in document.paths if timed.path == path)
+        # One load, one path: all that came in went this way.
+        first = document.in_.layers if document.in_ is not None else ()
+        return timed.model_copy(update={"layers": (*first, *timed.layers)})
     scripts = parse(ScriptsDocument, text, "the scripts' document").scripts
     return next(script for script in scripts if script.script == path)
 
@@ -194,7 +193,8 @@ def _path(backend: Backend, text: str, path: str) -> PathDocument | ScriptDocume
 def _medians(document: PathDocument | ScriptDocument, load: Load) -> dict[Layer, tuple[int, int]]:
     """Return each layer's median; of a forwarded packet only after it can be told from others.
 
-    Up to its route, hooks count a packet that is received later like one that is forwarded.
+    Up to its route, hooks and histograms count a packet that is received later like one that is
+    forwarded.
     """
     path = "forward" if load.forward else "receive"
     wanted = set(SURE["forward"]) if load.forward else {*COMMON, *UDP_POINTS}
@@ -205,15 +205,16 @@ def _medians(document: PathDocument | ScriptDocument, load: Load) -> dict[Layer,
     }
     assert document.path_time is not None
     return {
-        layer: bounds(index(round(_median(distribution))))
+        layer: _median(distribution)
         for layer, distribution in {**found, Layer(path, WHOLE): document.path_time}.items()
     }
 
 
-def _median(distribution: LayerDistribution) -> float:
-    found = distribution.histogram().quantile(0.5)
-    if found is None:
-        raise SkblabError(
-            f"{distribution.to_point}: {distribution.count} packets, too few for a median"
-        )
-    return found
+def _median(distribution: LayerDistribution) -> tuple[int, int]:
+    """Return the bucket that the median is in."""
+    rest = -(-distribution.count // 2)
+    for lower, upper, count in distribution.histogram().rows():
+        rest -= count
+        if rest <= 0:
+            return lower, upper
+    raise SkblabError(f"{distribution.to_point}: no packets, and no median")

@@ -9,7 +9,7 @@ from itertools import product
 
 from skblab.probe import loads
 from skblab.probe.loads import Load
-from skblab.probe.request import BPF, HISTOGRAMS, Request
+from skblab.probe.request import BPF, HISTOGRAMS, HOOKS, Request
 from skblab.probe.scripts import bpftrace, systemtap
 from skblab_analysis.base.errors import UsageError
 
@@ -25,8 +25,8 @@ SOFTIRQS_IN_THREADS = "threadirqs"
 class Backend:
     """A way to measure, and the kernel it is for.
 
-    Samples and histograms need our series. Hooks count without it: bpftrace cannot attach its own
-    to a kernel with it, in which the compiler inlines __napi_poll().
+    Histograms need our series. Hooks count without it: bpftrace cannot attach its own to a kernel
+    with it, in which the compiler inlines __napi_poll().
     """
 
     name: str
@@ -37,24 +37,21 @@ class Backend:
     @property
     def by_kprobe(self) -> bool:
         """Whether it hooks functions by kprobes."""
-        hooks = self.request.source == "hooks"
+        hooks = self.request.source == HOOKS
         return bool(self.request.kprobes) or (hooks and self.tool == systemtap.NAME)
 
 
 BACKENDS = (
-    Backend("samples", patched=True, request=Request(source="samples")),
     Backend("histograms", patched=True, request=Request(source=HISTOGRAMS)),
-    Backend("bpftrace samples", True, Request(source="samples"), bpftrace.NAME),
-    Backend("stap samples", True, Request(source="samples"), systemtap.NAME),
-    Backend("hooks by fentry", patched=False, request=Request(source="hooks")),
-    Backend("hooks by kprobe", patched=False, request=Request(source="hooks", kprobes=True)),
-    Backend("bpftrace hooks", False, Request(source="hooks"), bpftrace.NAME),
-    Backend("stap hooks", False, Request(source="hooks"), systemtap.NAME),
+    Backend("hooks by fentry", patched=False, request=Request(source=HOOKS)),
+    Backend("hooks by kprobe", patched=False, request=Request(source=HOOKS, kprobes=True)),
+    Backend("bpftrace hooks", False, Request(source=HOOKS), bpftrace.NAME),
+    Backend("stap hooks", False, Request(source=HOOKS), systemtap.NAME),
 )
 
 
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
-    """Return what runs at once: all for our kernel, so that they can be compared, and fentry's.
+    """Return what runs at once: all for our kernel, and those by fentry.
 
     Of kprobes one back end alone: while a CPU is at one, an interrupt there meets no other.
     """
@@ -77,12 +74,9 @@ def boots(backends: Sequence[Backend]) -> dict[tuple[str, ...], list[tuple[Backe
 def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
     """Return those whose medians are compared on a kernel with our series, or without it.
 
-    Our kernel's samples meet the hooks as well: the quickest of them, which blur the least. Its own
-    histograms tell nothing of the whole path of what came through veth, and are compared with the
-    samples to the packet.
+    Our kernel's histograms meet the hooks as well: the quickest of them, which blur the least.
     """
-    here = [backend for backend in backends if backend.patched == patched]
-    found = [backend for backend in here if backend.request.source != HISTOGRAMS]
+    found = [backend for backend in backends if backend.patched == patched]
     if patched and found:
         found += [backend for backend in backends if backend.name == "hooks by fentry"]
     return found

@@ -20,7 +20,7 @@ from typing import Any
 
 from skblab.soak.guest import topology
 from skblab.soak.guest.loads import Load, all_loads
-from skblab.soak.guest.stir import PATH_TRACE, TRACEFS, TRIGGER, Stirrer
+from skblab.soak.guest.stir import HISTOGRAMS, PATH_TRACE, Stirrer
 
 DEBUG = Path("/sys/kernel/debug")
 KMEMLEAK = DEBUG / "kmemleak"
@@ -127,14 +127,18 @@ def stir(plan: dict[str, Any], loads: list[Load], stirrer: Stirrer) -> list[dict
     return phases
 
 
+def passed(text: str) -> dict[str, int]:
+    """Return packets by path and point, from the kernel's histograms."""
+    sums = re.findall(r"^sum (\w+) (\w+) (\d+) ", text, re.M)
+    return {f"{path} {point}": int(packets) for path, point, packets in sums}
+
+
 def calm() -> dict[str, Any]:
-    """Count once more in peace: packets, their samples and where they ended."""
+    """Count once more in peace: packets, and those that the kernel saw at each point."""
     topology.make()
-    events = TRACEFS / "instances" / "calm" / "events" / "net_path" / "net_path_sample"
     have = PATH_TRACE.exists()
     if have:
-        events.parents[2].mkdir()
-        (events / "trigger").write_text(TRIGGER)
+        # From zero: the stirrer has left it off.
         PATH_TRACE.write_text("1")
     with topology.Inside("sb"):
         reader = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -148,20 +152,10 @@ def calm() -> dict[str, Any]:
             sender.sendto(b"calm", ("10.0.3.2", 5001))
             with contextlib.suppress(TimeoutError):
                 received += len(reader.recv(100)) == 4
-    found: dict[str, Any] = {"sent": CALM_PACKETS, "received": received, "samples": None}
+    found: dict[str, Any] = {"sent": CALM_PACKETS, "received": received, "passed": None}
     if have:
-        # Neighbours are asked for as well: what counts is where the datagrams' three legs ended.
-        text = (events / "hist").read_text()
+        found["passed"] = passed(HISTOGRAMS.read_text())
         PATH_TRACE.write_text("0")
-        (events / "trigger").write_text(f"!{TRIGGER}")
-        events.parents[2].rmdir()
-        samples: dict[str, int] = {}
-        for end, path, hits in re.findall(
-            r"\{ end: +(.+?), reason: .+?, path: +(.+?) *\} hitcount: +(\d+)", text
-        ):
-            key = f"path {path.strip()} end {end.strip()}"
-            samples[key] = samples.get(key, 0) + int(hits)
-        found["samples"] = samples
     topology.remove()
     return found
 

@@ -18,11 +18,19 @@ from skblab.soak.guest.topology import HOME, Inside, ip, run
 
 TRACEFS = Path("/sys/kernel/tracing")
 PATH_TRACE = Path("/proc/sys/net/core/path_trace")
-HISTOGRAMS = Path("/sys/kernel/debug/net_path/histograms")
-RESET = Path("/sys/kernel/debug/net_path/reset")
-NAPI_HISTOGRAMS = Path("/sys/kernel/debug/net_path/napi")
+NET_PATH = Path("/sys/kernel/debug/net_path")
+HISTOGRAMS = NET_PATH / "histograms"
+RESET = NET_PATH / "reset"
+NAPI_HISTOGRAMS = NET_PATH / "napi"
+NETNS = NET_PATH / "netns"
+LIMITS = (NET_PATH / "late_age_ns", NET_PATH / "late_interval_ns")
 CPU = Path("/sys/devices/system/cpu/cpu1/online")
-TRIGGER = "hist:keys=end,reason,path"
+# There is room for one text among the keys.
+TRIGGER = "hist:keys=point,ifindex"
+# Of the socket layer; the module socket does not have it.
+SO_NETNS_COOKIE = 71
+# Cookies are counted from 1.
+NOBODY = (1 << 64) - 1
 
 
 class Refused(Exception):
@@ -66,10 +74,9 @@ class Stirrer:
 
     def restore(self) -> None:
         """Put back what outlives the namespaces."""
-        if PATH_TRACE.exists():
-            PATH_TRACE.write_text("0")
-        if NAPI_HISTOGRAMS.exists():
-            NAPI_HISTOGRAMS.write_text("0")
+        for file in (PATH_TRACE, NAPI_HISTOGRAMS, NETNS, *LIMITS):
+            if file.exists():
+                file.write_text("0")
         if CPU.exists():
             CPU.write_text("1")
         self._trigger("0")
@@ -92,7 +99,7 @@ class Stirrer:
         (_have(self._instance / "events" / name) / "enable").write_text(value)
 
     def _trigger(self, value: str) -> None:
-        folder = self._instance / "events" / "net_path" / "net_path_sample"
+        folder = self._instance / "events" / "net_path" / "net_path_late"
         if not folder.exists():
             return
         have = "hist:" in (folder / "trigger").read_text()
@@ -101,6 +108,17 @@ class Stirrer:
         elif value == "0" and have:
             (folder / "hist").read_text()
             (folder / "trigger").write_text(f"!{TRIGGER}")
+
+    def _late(self, limit: str, nanoseconds: str) -> None:
+        _have(NET_PATH / limit).write_text(nanoseconds)
+
+    def _netns(self, name: str) -> None:
+        cookie = {"any": 0, "none": NOBODY}.get(name)
+        if cookie is None:
+            with Inside(name), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+                told = one.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8)
+            cookie = int.from_bytes(told, sys.byteorder)
+        _have(NETNS).write_text(str(cookie))
 
     def _threaded(self, device: str, value: str) -> None:
         self._sysfs(device, "threaded", value)
