@@ -172,7 +172,8 @@ static bool of_all(void)
 	if (!known || !cookie)
 		return true;
 	fail(NETNS " is %llu: the kernel counts packets of one namespace alone; write 0 to it, or "
-		   "use --source hooks --netns", cookie);
+		   "use --source hooks --netns",
+	     cookie);
 	return false;
 }
 
