@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
-from skblab.lab.guest import GuestSpec
+from skblab.lab.guest import GuestSpec, eventlog
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import Accel
@@ -33,6 +33,7 @@ class Fake(Guest):
     printed = ""
     like = GuestSpec()
     starts = 0
+    ends: ClassVar[list[str]] = []
 
     @classmethod
     def _start(cls, *arguments: object) -> Guest:
@@ -59,14 +60,15 @@ class Fake(Guest):
     def _power_off(self) -> None:
         pass
 
-    def _end(self) -> None:
-        pass
+    def _end(self, event: str = eventlog.ENDED) -> None:
+        Fake.ends.append(event)
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
     monkeypatch.setattr(Fake, "starts", 0)
+    monkeypatch.setattr(Fake, "ends", [])
 
 
 def boot(*, wait: bool = True) -> None:
@@ -89,6 +91,8 @@ def test_it_boots(monkeypatch: pytest.MonkeyPatch, broken: int, wait: bool, star
     assert Fake.starts == starts
     # The user is told of each that was not the first.
     assert [str(warning.message) for warning in said] == [AGAIN] * (starts - 1)
+    # Whoever looks for complaints of kernels tells those of one that was booted again apart.
+    assert Fake.ends == [eventlog.AGAIN] * (starts - 1) + [eventlog.ENDED]
 
 
 STALL = "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"

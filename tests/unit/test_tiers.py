@@ -137,6 +137,12 @@ def test_what_no_pattern_allows_is_a_complaint() -> None:
     assert outcomes.complaints([ended], []) == ["WARNING: a", "BUG: b"]
 
 
+def test_what_a_guest_said_that_was_booted_again_is_none() -> None:
+    again = eventlog.Event(event=eventlog.AGAIN, kernel="k", findings=("rcu: INFO: stalls",))
+    ended = eventlog.Event(event=eventlog.ENDED, kernel="k", findings=("BUG: b",))
+    assert outcomes.complaints([again, ended], []) == ["BUG: b"]
+
+
 def test_a_run_that_goes_on_knows_its_options(tmp_path: Path) -> None:
     # A word that names a file is one to collect for pytest: it then reads no conftest elsewhere.
     folder = tmp_path / "results/test-all/tree"

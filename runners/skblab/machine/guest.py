@@ -187,8 +187,7 @@ class Guest:
             if self._anew is None or text is None:
                 raise
             warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
-            self._end()
-            eventlog.note(eventlog.AGAIN, self.kernel.key)
+            self._end(eventlog.AGAIN)
             shutil.rmtree(self.folder)
             self.folder.mkdir()
             made = self._anew()
@@ -355,7 +354,7 @@ class Guest:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=POWEROFF_SECONDS)
 
-    def _end(self) -> None:
+    def _end(self, event: str = eventlog.ENDED) -> None:
         """Leave nothing running. A guest has nothing to lose: its writes are with the host."""
         assert self._process is not None
         self._process.kill()
@@ -363,7 +362,7 @@ class Guest:
         self._running.discard(self._process)
         self.transport.close()
         self.console.poll()
-        eventlog.note(eventlog.ENDED, self.kernel.key, self.console.findings)
+        eventlog.note(event, self.kernel.key, self.console.findings)
 
 
 def transport_of(folder: Path, labroot: LabRoot) -> SshTransport:
