@@ -383,6 +383,19 @@ def test_no_histograms(testbed: Bed) -> None:
 
 @pytest.mark.slow
 @only_histograms
+def test_histograms_of_one_namespace_are_not_taken_for_all(testbed: Bed) -> None:
+    with targets.stamps_for(testbed.target, HISTOGRAMS):
+        testbed.sh(f"echo 1 >{NET_PATH}/netns")
+        try:
+            said = _refused(testbed)
+        finally:
+            testbed.sh(f"echo 0 >{NET_PATH}/netns")
+    assert f"{NET_PATH}/netns is 1: the kernel counts packets of one namespace alone" in said
+    assert "write 0 to it, or use --source hooks --netns" in said
+
+
+@pytest.mark.slow
+@only_histograms
 @pytest.mark.parametrize("reset", ["reset", "path_trace"])
 def test_histograms_set_to_zero_meanwhile(testbed: Bed, reset: str) -> None:
     kernels = _histograms(testbed)

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from skblab.machine.device import Machine
 from skblab.probe.attached import attached
-from skblab.probe.request import Request
-from skblab.probe.targets import Target, stamps_for
+from skblab.probe.request import HOOKS, Request
+from skblab.probe.targets import Target
 from skblab.sweep.measure.base import (
     TRIAL_SECONDS,
     AtRates,
@@ -41,11 +41,12 @@ def request(machine: Machine) -> Request:
     """Return what the probe is asked for: packets that came in by the first device, and its polls.
 
     With veth, where nobody else forwards: all packets that are. It hands them on without their
-    first device's number, by which they would be told (skb_scrub_packet).
+    first device's number, by which they would be told (skb_scrub_packet). By hooks: the kernel's
+    histograms have the packets of all devices.
     """
     if machine.veth:
-        return Request(path=PATH)
-    return Request(path=PATH, device=machine.devices[0].name, netns=machine.netns)
+        return Request(source=HOOKS, path=PATH)
+    return Request(source=HOOKS, path=PATH, device=machine.devices[0].name, netns=machine.netns)
 
 
 class LayersMeasure(Measure):
@@ -84,10 +85,7 @@ class LayersMeasure(Measure):
         release = testbed.transport.run(["uname", "-r"]).check("uname").stdout.strip()
         program = testbed.program(PATHLAT.name)
         target = Target("the router", testbed.transport, program, release)
-        with (
-            stamps_for(target, asks.source),
-            attached(target, asks, lambda text: None) as reading,
-        ):
+        with attached(target, asks, lambda text: None) as reading:
             offered = testbed.offer(Sending.timed(measurement.stream, measurement.rate, seconds))
             document = reading.end()
         with measured_well("what was measured"):
