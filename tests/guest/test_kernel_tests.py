@@ -82,3 +82,17 @@ def test_a_soak_is_good(skblab: Skblab, stock: Kernel, full: bool) -> None:
     result = document["result"]
     assert set(result["done"]) == set(ACTIONS), (result["refused"], result["examples"])
     assert result["calm"]["received"] == result["calm"]["sent"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("flavour", ["kcsan", "kmsan"])
+def test_a_soak_on_a_kernel_with_a_sanitizer_is_good(
+    skblab: Skblab, flavour: str, full: bool
+) -> None:
+    if not full:
+        pytest.skip("only make test-all has the half hour that its kernel takes to build")
+    done = skblab("soak", "--flavour", flavour, "--seconds", "60", "--json", timeout=7000)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["complaints"]) == (0, [])
+    assert (document["result"]["watched"] is not None) == (flavour == "kcsan")

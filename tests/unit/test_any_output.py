@@ -483,6 +483,7 @@ SOAK = {
     "calm": {"sent": 9, "received": 9, "passed": {"receive total": 9}},
     "left_devices": [],
     "leaks": None,
+    "watched": 3,
     "taint": ["0", "512"],
 }
 

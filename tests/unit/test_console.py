@@ -48,7 +48,7 @@ STAMP = "[   12.345678] "
         ("WARNING: held lock freed!", Kind.SANITIZER),
         ("BUG: Invalid wait context ]", Kind.SANITIZER),
         ("INFO: trying to register non-static key.", Kind.SANITIZER),
-        ("BUG: KCSAN: data-race in f / g", Kind.SANITIZER),
+        ("BUG: KCSAN: data-race in f / g", Kind.RACE),
         ("UBSAN: array-index-out-of-bounds in x.c:1:2", Kind.SANITIZER),
         ("BUG skbuff_head_cache (Not tainted): Poison overwritten", Kind.SANITIZER),
         ("BUG kmalloc-64 (Tainted: G    B      ): Redzone overwritten", Kind.SANITIZER),

@@ -11,7 +11,7 @@ from skblab.lab import paths
 from skblab.lab.kernel import config, debian, source
 from skblab.lab.kernel.debian import Reason, Reasons
 from skblab.lab.kernel.lines import LINES, Line
-from skblab.lab.kernel.model import FLAVOURS, Flavour, Request
+from skblab.lab.kernel.model import CHECKING, FLAVOURS, Flavour, Request
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -134,7 +134,7 @@ def test_no_unexplained_difference_from_debian(flavour: str, lab: LabRoot) -> No
 @pytest.mark.labroot
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("line", [line for line in LINES if line.suite], ids=str)
+@pytest.mark.parametrize("line", LINES, ids=str)
 def test_fragments_of_another_line(
     line: Line, flavour: Flavour, lab: LabRoot, tmp_path: Path
 ) -> None:
@@ -142,7 +142,7 @@ def test_fragments_of_another_line(
 
     It fetches the line's source if that is not here.
     """
-    if flavour != "debug":
+    if flavour not in CHECKING:
         found = debian.compare(flavour, lab, Reporter(), line)
         assert found.compared > 1000
         assert [f"{row.option}: {row.debian} -> {row.ours}" for row in found.unexplained] == []
@@ -151,7 +151,8 @@ def test_fragments_of_another_line(
     request = Request(flavour=flavour, patches=False, line=line)
     origin = source.find(None, lab, line, Reporter())
     with source.tree(origin, None, lab, Reporter()) as tree:
-        config.merge(request.fragments, tree, tmp_path, lab, tmp_path / "log")
+        log, compiler = tmp_path / "log", request.compiler
+        config.merge(request.fragments, tree, tmp_path, lab, log, compiler=compiler)
 
 
 def test_a_reason_is_of_the_lines_that_it_names() -> None:

@@ -66,7 +66,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "--- a/net/dev.c\n+++ b/net/dev.c\n@@ -1,1 +1,1 @@\n-int x;\n+int patched;\n"
     )
     (top / "kconfig").mkdir()
-    for name in ("base", "rt", "debug", "skblab"):
+    for name in ("base", "rt", "checking", "debug", "skblab"):
         (top / "kconfig" / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
     monkeypatch.setenv("SKBLAB_TREE", str(top))
     monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
@@ -88,7 +88,9 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_flavours() -> None:
-    assert [kernel.flavour(name) for name in kernel.FLAVOURS] == ["stock", "rt", "debug"]
+    assert [kernel.flavour(name) for name in kernel.FLAVOURS] == [
+        *("stock", "rt", "debug", "kcsan", "kmsan")
+    ]
     with pytest.raises(UsageError, match="unknown kernel flavour 'real'; known are: stock, rt"):
         kernel.flavour("real")
 
@@ -107,7 +109,12 @@ def test_requests_that_cannot_be(tmp_path: Path) -> None:
         (kernel.Request(flavour="rt"), "-skblab-rt", ("base", "rt", "skblab")),
         (kernel.Request(trace=False), "-skblab-off", ("base",)),
         (kernel.Request(patches=False), "-plain", ("base",)),
-        (kernel.Request(flavour="debug", patches=False), "-plain-debug", ("base", "debug")),
+        (
+            kernel.Request(flavour="debug", patches=False),
+            "-plain-debug",
+            ("base", "checking", "debug"),
+        ),
+        (kernel.Request(flavour="kmsan"), "-skblab-kmsan", ("base", "checking", "kmsan", "skblab")),
     ],
 )
 def test_names_and_fragments(

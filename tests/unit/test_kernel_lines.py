@@ -35,7 +35,7 @@ DIGEST = "0123456789abcdef" * 4
 KEYS: dict[str, dict[str, object]] = {
     "25bede0706047188": {},
     "3404f588820dbc8e": {"flavour": "rt"},
-    "faca9614d9bad47c": {"flavour": "debug"},
+    "7ce3f0993b206970": {"flavour": "debug"},
     "e6574e86953797c0": {"trace": False},
     "8de8221047c132ba": {"patches": False},
 }
@@ -66,7 +66,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabRoot:
     top = tmp_path / "project"
     write_series(top / "patches" / "v6.12" / "net_path")
     (top / "kconfig").mkdir()
-    for name in ("base", "rt", "debug", "skblab"):
+    for name in ("base", "rt", "checking", "debug", "kcsan", "kmsan", "skblab"):
         (top / "kconfig" / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
     for name in NEW.differing:
         (top / "kconfig" / f"{name}-7.3.config").write_text(f"CONFIG_{name.upper()}_NEW=y\n")
@@ -128,7 +128,7 @@ def test_lines_have_names_that_are_lines() -> None:
 
 def test_every_fragment_that_differs_is_there() -> None:
     """And no other one: a file that is never merged would mislead."""
-    known = {"base", "rt", "debug", "skblab", "architectures"}
+    known = {"base", "rt", "checking", "debug", "kcsan", "kmsan", "skblab", "architectures"}
     wanted = {f"{name}-{line}" for line in LINES for name in line.differing}
     found = {file.stem for file in (TREE / "kconfig").glob("*.config")}
     assert found == known | wanted
@@ -148,7 +148,7 @@ def _same(ask: config.Ask, before: dict[str, config.Ask]) -> bool:
     [
         ({}, "-plain", ("base", "base-7.3")),
         ({"flavour": "rt"}, "-plain-rt", ("base", "base-7.3", "rt", "rt-7.3")),
-        ({"flavour": "debug"}, "-plain-debug", ("base", "base-7.3", "debug")),
+        ({"flavour": "debug"}, "-plain-debug", ("base", "base-7.3", "checking", "debug")),
     ],
 )
 def test_fragments_of_a_line(asked: dict[str, str], local: str, fragments: tuple[str, ...]) -> None:

@@ -165,3 +165,13 @@ def test_what_the_kernel_said_comes_first() -> None:
 def test_a_damaged_report_is_an_error() -> None:
     with pytest.raises(SkblabError, match="damaged"):
         verdict.parse("Traceback\nKeyError: 1\n")
+
+
+def test_kcsan_has_to_watch() -> None:
+    assert _wrong(watched=5) == []
+    assert _wrong(watched=0) == ["KCSAN watched nothing"]
+
+
+def test_a_kernel_whose_cpus_run_at_once_does_not_rewrite_itself() -> None:
+    actions = {step.action for step in plan.make(1, 60, rewriting=False).steps}
+    assert actions == set(plan.ACTIONS) - plan.REWRITING

@@ -139,14 +139,18 @@ class ComparedSelftests(_Part):
 
 
 class Soak(_Part):
-    """A soak: `good` without complaints; `console` is the file of the guest's console."""
+    """A soak: `good` without complaints; `console` is the file of the guest's console.
 
-    schema_name: Literal["skblab.soak/2"] = "skblab.soak/2"
+    `races` are KCSAN's reports in no line of the series.
+    """
+
+    schema_name: Literal["skblab.soak/3"] = "skblab.soak/3"
     kernel: str
     seed: int
     seconds: int
     good: bool
     complaints: tuple[str, ...]
+    races: tuple[str, ...] = ()
     console: str
     result: SoakResult
 

@@ -31,7 +31,13 @@ from skblab.selftests.ktap import Result
 from skblab_analysis.base.errors import EXIT_NO, UsageError
 
 # Far above what any test needs under emulation: for what hangs.
-LIMITS: dict[str, float] = {"stock": 600, "rt": 900, "debug": 3600}
+LIMITS: dict[str, float] = {
+    "stock": 600,
+    "rt": 900,
+    "debug": 3600,
+    "kcsan": 3600,
+    "kmsan": 3600,
+}
 GUEST_NET = f"/skblab/src/{tree.NET}"
 
 

@@ -15,15 +15,17 @@ from skblab.commands.documents import Soak
 from skblab.commands.options import AsJson, FlavourName, LineName, Patches, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.guest.console import Kind
 from skblab.lab.guest.errors import GuestError
-from skblab.lab.kernel import lines
+from skblab.lab.kernel import lines, ownlines
 from skblab.lab.kernel import source as sources
+from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter, printer
 from skblab.machine.guest import Guest
 from skblab.selftests import tree
 from skblab.soak import plan as planner
-from skblab.soak import verdict
+from skblab.soak import races, verdict
 from skblab.soak.verdict import SoakResult
 from skblab_analysis.base.errors import SkblabError
 
@@ -32,8 +34,11 @@ PROGRAM = (
     *("-m", "skblab.soak.guest.soak", "/tmp/plan.json", "/skblab/src"),
 )
 # Beside the plan itself: set-up, the count in peace, two leak scans, under emulation.
-EXTRA_SECONDS = {"stock": 600, "rt": 900, "debug": 2400}
-MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096}
+EXTRA_SECONDS = {"stock": 600, "rt": 900, "debug": 2400, "kcsan": 2400, "kmsan": 2400}
+MEMORY = {"stock": 2048, "rt": 2048, "debug": 4096, "kcsan": 4096, "kmsan": 8192}
+# A race needs two CPUs that run at once. Each of these kernels says how it goes without a danger
+# of QEMU's (GuestSpec.one_thread).
+AT_ONCE = frozenset({"kcsan"})
 
 
 def soak(
@@ -66,16 +71,17 @@ def soak(
     origin = sources.find(None, root, request.line, reporter)
     series = sources.series_for(origin) if patches else None
     source_tree = tree.ensure(origin, series, root, reporter)
-    plan = planner.make(seed, seconds)
+    plan = planner.make(seed, seconds, rewriting=flavour not in AT_ONCE)
     log = paths.cache() / "logs" / f"soak-{built.release}-{time.strftime('%Y%m%d-%H%M%S')}.log"
     reporter.say(f"soak of {built.release}: {seconds} s, seed {seed}, {len(plan.steps)} steps")
     try:
         with reporter.step("soak"):
             result, said = run(plan, built, root, source_tree, log, reporter)
+            own, others = races_of(log, built, root, series)
     except GuestError as error:
         # That its guest died is what a soak is there to find out: a no, like any other.
         raise SkblabError(f"trouble: {error}") from error
-    wrong = verdict.complaints(result, said, patches)
+    wrong = verdict.complaints(result, [*said, *own], patches)
     if as_json:
         echo(
             Soak(
@@ -84,12 +90,13 @@ def soak(
                 seconds=seconds,
                 good=not wrong,
                 complaints=tuple(wrong),
+                races=tuple(others),
                 console=str(log),
                 result=result,
             )
         )
     else:
-        show(result, wrong, log)
+        show(result, wrong, others, log)
     if wrong:
         raise typer.Exit(1)
 
@@ -105,7 +112,7 @@ def run(
     """Do the soak; return the guest's report and what its kernel complained of."""
     flavour = built.record.flavour
     shares = [Bind(paths.tree(), "tree"), Bind(source_tree.path, "src")]
-    spec = make_spec(memory=MEMORY[flavour], flavour=flavour, one_thread=True)
+    spec = make_spec(memory=MEMORY[flavour], flavour=flavour, one_thread=flavour not in AT_ONCE)
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
         guest.transport.script(f"cat >/tmp/plan.json <<'PLAN'\n{plan.json()}\nPLAN\n").check("plan")
         limit = 2 * plan.seconds + EXTRA_SECONDS[flavour]
@@ -115,11 +122,24 @@ def run(
             reporter.say(f"  {line}")
         if done.status != 0:
             raise SkblabError(f"the soak's program failed: {done.stderr.strip()[-300:]}")
-    # Also what it said as it went down.
-    return verdict.parse(done.stdout), [finding.text for finding in guest.console.findings]
+    # Also what it said as it went down. Data races are sorted out by races_of().
+    findings = [one.text for one in guest.console.findings if one.kind is not Kind.RACE]
+    return verdict.parse(done.stdout), findings
 
 
-def show(result: SoakResult, wrong: list[str], log: Path) -> None:
+def races_of(
+    log: Path, built: kernel.Kernel, root: LabRoot, series: Series | None
+) -> tuple[list[str], list[str]]:
+    """Return the data races on a console: those in lines of the series, and the kernel's own."""
+    found = races.read(log.read_text(errors="replace"))
+    if not found:
+        return [], []
+    patches = series.patches if series else ()
+    ours = ownlines.added(patch.read_text(errors="replace") for patch in patches)
+    return races.split(found, races.resolver(built, root), ours)
+
+
+def show(result: SoakResult, wrong: list[str], others: list[str], log: Path) -> None:
     """Print what was done, what flowed, and the verdict."""
     console = printer()
     console.soft_wrap = True
@@ -146,6 +166,11 @@ def show(result: SoakResult, wrong: list[str], log: Path) -> None:
     console.print(f"in peace: {calm.received} of {calm.sent} received, passed {calm.passed}")
     leaks = "not looked for (no kmemleak here)" if result.leaks is None else "none"
     console.print(f"leaks: {escape(result.leaks.strip()[:2000]) if result.leaks else leaks}")
+    if result.watched is not None:
+        console.print(
+            f"KCSAN watched {result.watched} accesses; data races of the kernel's own, in no line "
+            f"of the series: {len(others)}"
+        )
     for text in wrong:
         console.print(f"[red]trouble:[/] {escape(text)}")
     console.print(f"{'trouble' if wrong else 'good'}; console: {log}")

@@ -68,6 +68,8 @@ class SoakResult(_Model):
     calm: Calm
     left_devices: tuple[str, ...]
     leaks: str | None
+    # Accesses of memory that KCSAN watched for another one; soaks before it have none.
+    watched: Count | None = None
     taint: tuple[str, str]
 
 
@@ -89,6 +91,8 @@ def complaints(result: SoakResult, kernel: list[str], patched: bool) -> list[str
     if result.leaks:
         first = result.leaks.strip().splitlines()
         found.append(f"kmemleak: {sum('unreferenced' in line for line in first)} objects")
+    if result.watched == 0:
+        found.append("KCSAN watched nothing")
     if result.left_devices:
         found.append(f"devices left: {', '.join(result.left_devices)}")
     if result.stuck:

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from skblab.lab import kvm
 from skblab.lab.guest import GuestSpec
+from skblab.lab.kernel.model import CHECKING
 from skblab_analysis.base.errors import UsageError
 
 
@@ -34,7 +35,7 @@ def make_spec(
             numa=numa,
             accel="kvm" if use_kvm else "tcg",
             arguments=tuple(arguments or ()),
-            patient=flavour == "debug",
+            patient=flavour in CHECKING,
             one_thread=one_thread,
         )
     except ValidationError as error:

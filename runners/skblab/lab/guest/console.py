@@ -26,11 +26,13 @@ class Kind(Enum):
     PANIC = "panic"
     INIT = "init failure"
     WARNING = "warning"
+    RACE = "data race"
 
 
 _STAMP = r"^(?:<\d+>)?\[\s*\d+\.\d+\](?:\[[^]]*\])? "
 _PATTERNS: tuple[tuple[Kind, str], ...] = (
-    (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE|KCSAN|KMSAN)|UBSAN: "),
+    (Kind.RACE, r"BUG: KCSAN"),
+    (Kind.SANITIZER, r"BUG: (?:KASAN|KFENCE|KMSAN)|UBSAN: "),
     (Kind.SANITIZER, r"WARNING: possible (?:circular|recursive|irq lock|deadlock)"),
     (Kind.SANITIZER, r"WARNING: \S+-safe -> \S+-unsafe lock order|WARNING: chain_key collision"),
     (Kind.SANITIZER, r"WARNING: (?:suspicious RCU|inconsistent lock|held lock freed|bad unlock)"),
@@ -58,8 +60,9 @@ _INIT_FAILED = re.compile(r"^(skblab-init: failed)")
 _SSHD_ENDED = re.compile(_STAMP + r"skblab-init: (sshd ended .*)")
 _SSHD_AGAIN = re.compile(_STAMP + r"skblab-init: sshd starts again")
 
-# These make whatever is being measured worthless; a warning alone does not.
-FATAL = frozenset(set(Kind) - {Kind.WARNING})
+# These make whatever is being measured worthless. A warning alone does not, and a kernel has data
+# races of its own that do no harm.
+FATAL = frozenset(set(Kind) - {Kind.WARNING, Kind.RACE})
 
 
 @dataclass(frozen=True)

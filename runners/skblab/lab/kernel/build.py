@@ -36,14 +36,15 @@ REPRODUCIBLE = {
 }
 # Depend mode spares a second run of the preprocessor on each miss.
 CCACHE = {"CCACHE_DIR": "/skblab/ccache", "CCACHE_DEPEND": "1"}
-COMPILERS = ("CC=/skblab/build/.cc", "HOSTCC=/skblab/build/.cc")
+# The kernel's compiler, and that of programs that the build itself runs.
+COMPILERS = ("CC=/skblab/build/.cc", "HOSTCC=/skblab/build/.hostcc")
 # What a source takes in by .incbin the cache does not know. kbuild names the source last.
 CACHED_COMPILER = """#!/bin/sh
 for source; do :; done
 case $source in
-*.[cS]) grep -qs '[.]incbin' "$source" && exec gcc "$@" ;;
+*.[cS]) grep -qs '[.]incbin' "$source" && exec {compiler} "$@" ;;
 esac
-exec ccache gcc "$@"
+exec ccache {compiler} "$@"
 """
 
 # The header that every file includes and that has every option; and instead of it, what stands for
@@ -58,9 +59,17 @@ TOOLCHAIN = re.compile(
     r"(gcc|cpp|binutils|dwarves|bison|flex|bc|make|perl|openssl|xz-utils|zstd|gzip|libelf1t?6?4?"
     r"|gcc-\d+|cpp-\d+|binutils-x86-64-linux-gnu|libc6-dev)$"
 )
+# And that of another compiler, for what it builds.
+CLANG = re.compile(r"clang-\d+$")
 
 # Lines that a build of each flavour prints; only the first progress bar depends on it.
-TYPICAL_LINES: dict[Flavour, int] = {"stock": 2400, "rt": 2400, "debug": 2500}
+TYPICAL_LINES: dict[Flavour, int] = {
+    "stock": 2400,
+    "rt": 2400,
+    "debug": 2500,
+    "kcsan": 2400,
+    "kmsan": 2400,
+}
 # The steps at the end print few lines and take long: how many compiled files each is worth.
 SLOW_STEPS = {"vmlinux.o": 10, "BTF": 40, "KSYMS": 6, "NM": 4, "MODPOST": 4}
 
@@ -87,7 +96,10 @@ def plan(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -
     origin = source.find(request.source, labroot, request.line, reporter)
     series = source.series_for(origin, request.alternative) if request.patches else None
     versions = labroot.versions
-    toolchain = {name: versions[name] for name in sorted(versions) if TOOLCHAIN.match(name)}
+    tools = [TOOLCHAIN, CLANG] if request.compiler == "clang" else [TOOLCHAIN]
+    toolchain = {
+        name: versions[name] for name in sorted(versions) if any(one.match(name) for one in tools)
+    }
     fragments = [config.fragment(name) for name in request.fragments]
     for file in fragments:
         config.read_fragment(file)
@@ -141,8 +153,9 @@ def _compile(
     make = Make(wanted, labroot, tree, output, log, shares=shares)
 
     with reporter.step("kernel config"):
-        names = wanted.request.fragments
-        config.merge(names, tree, output, labroot, logs / f"kernel-config-{wanted.key}.log")
+        request, merged = wanted.request, logs / f"kernel-config-{wanted.key}.log"
+        names, compiler = request.fragments, request.compiler
+        config.merge(names, tree, output, labroot, merged, compiler=compiler)
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
     reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")
     with reporter.step("kernel compile"):
@@ -179,9 +192,10 @@ class Make:
         request = self.plan.request
         compiler_cache = paths.cache() / "ccache"
         compiler_cache.mkdir(exist_ok=True)
-        compiler = self.output / ".cc"
-        compiler.write_text(CACHED_COMPILER)
-        compiler.chmod(0o755)
+        for name, compiler in ((".cc", request.compiler), (".hostcc", "gcc")):
+            script = self.output / name
+            script.write_text(CACHED_COMPILER.format(compiler=compiler))
+            script.chmod(0o755)
         argv = ["make", "-C", "/skblab/src", "O=/skblab/build", *COMPILERS]
         argv += [f"LOCALVERSION={request.local_version}", f"-j{request.jobs}"]
         try:

@@ -103,6 +103,7 @@ def merge(
     *,
     own: str | None = None,
     half_applied: bool = False,
+    compiler: str = "gcc",
     env: Mapping[str, str] | None = None,
     binds: Sequence[Bind] = (),
 ) -> None:
@@ -110,7 +111,8 @@ def merge(
 
     With `own`, the text of a whole configuration, the fragments change that one. With
     `half_applied`, `tree` has a part of our series: options that it lacks are let go.
-    `env` and `binds` are further ones of the sandbox, as another architecture needs them.
+    `compiler` decides which options there are. `env` and `binds` are further ones of the sandbox,
+    as another architecture needs them.
     Raises SkblabError naming each option that the kernel refused.
     """
     files = [fragment(name) for name in names]
@@ -127,7 +129,7 @@ def merge(
             Bind(output, "build", writable=True),
             *binds,
         ],
-        env=env,
+        env={**(env or {}), **({} if compiler == "gcc" else {"MAKEFLAGS": f"CC={compiler}"})},
         what="configuring the kernel",
         log=log,
     )

@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
-Flavour = Literal["stock", "rt", "debug"]
+Flavour = Literal["stock", "rt", "debug", "kcsan", "kmsan"]
 FLAVOURS: tuple[Flavour, ...] = get_args(Flavour)
+# Those that look for faults: slow, and nothing is measured on them.
+CHECKING: frozenset[Flavour] = frozenset({"debug", "kcsan", "kmsan"})
 
 RECORD = "kernel.json"
 SCHEMA: Literal["skblab.kernel/1"] = "skblab.kernel/1"
@@ -72,9 +74,16 @@ class Request:
         return base if self.flavour == "stock" else f"{base}-{self.flavour}"
 
     @property
+    def compiler(self) -> str:
+        """The C compiler that builds it: only clang has KMSAN."""
+        return "clang" if self.flavour == "kmsan" else "gcc"
+
+    @property
     def fragments(self) -> tuple[str, ...]:
         """The names of the `kconfig/` fragments, in the order they are merged."""
         names = ["base"]
+        if self.flavour in CHECKING:
+            names.append("checking")
         if self.flavour != "stock":
             names.append(self.flavour)
         if self.patches and self.trace and self.line.has_options:

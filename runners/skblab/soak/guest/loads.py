@@ -21,6 +21,7 @@ from collections.abc import Callable
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
+from skblab.soak.guest import netlink
 from skblab.soak.guest.topology import Inside
 
 UDP_SEGMENT, UDP_GRO, SCTP = 103, 104, 132
@@ -37,7 +38,7 @@ Counts = tuple[int, int, int]
 
 
 class Load:
-    """A load and its counters: sent and received (packets, or KiB of a stream), errors."""
+    """A load and its counters: sent, received (packets, messages, KiB of a stream) and errors."""
 
     def __init__(self, name: str, work: Work) -> None:
         self.name, self.work = name, work
@@ -278,6 +279,33 @@ def sniffing(names: tuple[str, ...]) -> Work:
     return work
 
 
+def messages(names: tuple[str, ...]) -> Work:
+    """Return a load of random netlink messages about the NAPIs of one namespace after the other."""
+
+    def work(load: Load) -> None:
+        with Inside(load.random.choice(names)):
+            sock = netlink.connected()
+        with sock:
+            sock.settimeout(10 * PATIENCE)
+            family = netlink.family(sock)
+            known = netlink.napis(sock, family)
+            # The kernel answers within the call that sends.
+            sock.setblocking(False)
+            for number in range(load.random.randrange(20, 200)):
+                message = netlink.random_message(load.random, known)
+                whole = netlink.encoded(message, family, number)
+                try:
+                    sock.send(netlink.damaged(load.random, whole))
+                    load.sent()
+                    load.received(netlink.drained(sock))
+                except OSError:
+                    load.error()
+                if number % BATCH == 0:
+                    load.rest()
+
+    return work
+
+
 def all_loads() -> list[Load]:
     """Return every load of the soak, by its kind."""
     return [
@@ -302,4 +330,5 @@ def all_loads() -> list[Load]:
         Load("sctp4", stream("sa", "sb", "10.0.1.2", 6005, SCTP)),
         Load("sctp6", stream("sa", "sb", "fd00:3::2", 6006, SCTP)),
         Load("packet sockets", sniffing(("sa", "sr", "sb"))),
+        Load("netlink", messages(("sa", "sr", "sc", "sb"))),
     ]

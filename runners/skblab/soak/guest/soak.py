@@ -24,6 +24,7 @@ from skblab.soak.guest.stir import HISTOGRAMS, PATH_TRACE, Stirrer
 
 DEBUG = Path("/sys/kernel/debug")
 KMEMLEAK = DEBUG / "kmemleak"
+KCSAN = DEBUG / "kcsan"
 # Of 100 allocations how many fail while faults are injected.
 PROBABILITY = 5
 # Objects younger than this are never reported by kmemleak (it says 5 s).
@@ -170,6 +171,14 @@ def leaks() -> str | None:
     return KMEMLEAK.read_text()
 
 
+def watched() -> int | None:
+    """Return for how many accesses KCSAN has looked out for another; None where there is none."""
+    if not KCSAN.exists():
+        return None
+    found = re.search(r"^setup_watchpoints:\s*(\d+)$", KCSAN.read_text(), re.M)
+    return int(found[1]) if found else 0
+
+
 def main() -> None:
     """Do it all and print the result."""
     plan = json.loads(Path(sys.argv[1]).read_text())
@@ -179,6 +188,8 @@ def main() -> None:
         KMEMLEAK.write_text("scan=off")
         KMEMLEAK.write_text("scan")
         KMEMLEAK.write_text("clear")
+    if KCSAN.exists():
+        KCSAN.write_text("on")
     taint, before = Path("/proc/sys/kernel/tainted").read_text().strip(), links()
     topology.make()
     stirrer = Stirrer(Path(sys.argv[2]))
@@ -205,6 +216,7 @@ def main() -> None:
         "calm": quiet,
         "left_devices": [name for name in links() if name not in before],
         "leaks": leaks(),
+        "watched": watched(),
         "taint": [taint, Path("/proc/sys/kernel/tainted").read_text().strip()],
     }
     sys.stdout.write(json.dumps(result) + "\n")
