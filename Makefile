@@ -6,7 +6,7 @@ SHELL := /bin/sh
 SKBLAB := ./skblab
 PYTHON_FILES := runners analysis tests
 VENV := $(or $(SKBLAB_VENV),.venv)
-# KERNEL=7.3: that of Debian's backports. Only as said to make: builds of kernels for some boards ask
+# KERNEL=7.3+skblab: that of Debian's backports, with our series. Only as said to make: builds of kernels for some boards ask
 # their users to export a KERNEL of their own.
 LINE := $(if $(findstring command,$(origin KERNEL)),--kernel $(KERNEL))
 
@@ -95,7 +95,7 @@ checked: setup dev
 # Only slow tests boot a kernel without our patches: with an empty cache it takes ten minutes more.
 .PHONY: kernels
 kernels: kernel ## build the kernels that slow tests boot: patched, and as Debian has it (cached)
-	@$(SKBLAB) kernel build --no-patches
+	@$(SKBLAB) kernel build --kernel 6.12
 
 .PHONY: test
 test: setup dev checked ## before every commit: linters, unit and golden tests, main jobs on real guests

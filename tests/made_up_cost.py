@@ -9,7 +9,7 @@ from skblab_analysis.formats.cost import CostDocument, ExactCost, Probe, WallCos
 
 HOOKS = Probe(backend="bpf", source="hooks")
 KERNEL = "6.12.0-plain"
-AGAIN = "./skblab probe layers --on guest --no-patches --load udp"
+AGAIN = "./skblab probe layers --on guest --kernel 6.12 --load udp"
 PACKETS = 1000
 # Instructions per packet of each part without the probe.
 PARTS: dict[Part, int] = {"tester": 3000, "forward": 6000, "queue": 5000, "read": 2000}

@@ -66,7 +66,7 @@ def test_what_they_do_not_tell_is_hooked(run_skblab: Skblab, tmp_path: Path) -> 
 @pytest.mark.guest
 @pytest.mark.slow
 def test_forwarded_tcp_by_hooks_on_an_unpatched_kernel(run_skblab: Skblab, tmp_path: Path) -> None:
-    options = ("--no-patches", "--load", "tcp6-forward", "--late", "1us", "--late-max", "5")
+    options = ("--kernel", "6.12", "--load", "tcp6-forward", "--late", "1us", "--late-max", "5")
     found = probe(run_skblab, tmp_path, *options)
     hooks, late = found["hooks"], found["late"]
     assert hooks["absent"] == []
@@ -108,7 +108,7 @@ def test_its_cost_is_counted_once_for_a_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = run_skblab(
-        *("probe", "layers", "--on", "guest", "--no-patches", "--packets", "1000"),
+        *("probe", "layers", "--on", "guest", "--kernel", "6.12", "--packets", "1000"),
         env={"SKBLAB_RESULTS": str(tmp_path)},
         timeout=850,
     )

@@ -140,11 +140,11 @@ def test_a_command_has_the_kernels_folder_and_our_programs(
     ("arguments", "terminal", "folder"),
     [
         ((), True, "/src/the series"),
-        (("--no-patches",), True, None),
+        (("--kernel", "6.12"), True, None),
         (("--no-selftests",), True, None),
         ((), False, None),
         (("--selftests",), False, "/src/the series"),
-        (("--selftests", "--no-patches"), False, "/src/None"),
+        (("--selftests", "--kernel", "6.12"), False, "/src/None"),
     ],
 )
 def test_a_shell_on_the_patched_kernel_has_the_selftests(

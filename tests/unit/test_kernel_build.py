@@ -51,7 +51,7 @@ all:
 run-command:
 	$(KBUILD_RUN_COMMAND)
 """
-MERGE = '#!/bin/sh\nshift 3\nshift\ncat "$@" > /tmp/.config\n'
+MERGE = '#!/bin/sh\nshift 3\ncat "$@" > /tmp/.config\n'
 EXTMOD = '#!/bin/sh\nmkdir -p "$1"\necho symbols > "$1/Module.symvers"\n'
 
 
@@ -433,7 +433,7 @@ def test_stopped_while_compiling(
     ("arguments", "told"),
     [
         (("--flavour", "real"), "unknown kernel flavour 'real'; known are: stock, rt, debug"),
-        (("--source", "/nonexistent"), "--source /nonexistent: no such folder"),
+        (("--kernel", "tree:/nonexistent"), "--kernel tree:/nonexistent: no such folder"),
         (("--jobs", "0"), "Invalid value for '--jobs'"),
     ],
 )

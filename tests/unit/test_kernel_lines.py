@@ -12,12 +12,12 @@ import pytest
 
 from conftest import TREE, Skblab
 from skblab.bench import comparison, plan
-from skblab.commands.options import line_of
 from skblab.lab import kernel, paths, tools
 from skblab.lab.cache import needed as needing
 from skblab.lab.cache.entries import entries
-from skblab.lab.kernel import build, config, debian_packages, lines, series, source
+from skblab.lab.kernel import build, config, debian_packages, lines, names, series, source
 from skblab.lab.kernel.lines import DEFAULT, LINES, Line
+from skblab.lab.kernel.names import Name
 from skblab.lab.kernel.ownconfig import OwnConfig
 from skblab.lab.kernel.package import PackageRequest
 from skblab.lab.labroot import Bind, LabRoot
@@ -165,7 +165,7 @@ def test_a_user_s_configuration_stands_for_all_of_base(tmp_path: Path) -> None:
 
 
 def test_a_line_without_patches_says_how_to_go_on(lab: LabRoot) -> None:
-    told = r"no patches for Linux 7\.3 yet \(patches/v7\.3\); add --no-patches to have the kernel"
+    told = r"no patches for Linux 7\.3 yet \(patches/v7\.3\); leave \+skblab out to have the kernel"
     with pytest.raises(UsageError, match=told):
         kernel.Request(line=NEW)
     # A folder that nobody has put a series in is none.
@@ -335,19 +335,12 @@ def write_tree(folder: Path, *version: str) -> Path:
 
 
 def test_which_line_a_tree_is_of(tree: Path, tmp_path: Path) -> None:
-    assert line_of(None, None) is DEFAULT
-    assert line_of("7.3", None) is NEW
-    assert line_of(None, tree) is NEW
-    assert line_of("7.3", tree) is NEW
-    with pytest.raises(
-        UsageError, match=r"--kernel 6\.12: .* is Linux 7\.3\.1; leave --kernel out"
-    ):
-        line_of("6.12", tree)
-    with pytest.raises(UsageError, match=r"--kernel 5\.4: no such line"):
-        line_of("5.4", tree)
-    other = write_tree(tmp_path / "other", "7", "5", "0")
-    assert line_of(None, other) is DEFAULT
-    assert line_of("7.3", other) is NEW
+    assert names.parse(f"tree:{tree}") == Name(NEW, tree, None, patches=False)
+    older = write_tree(tmp_path / "older", "6", "1", "0")
+    assert names.parse(f"tree:{older}+skblab") == Name(DEFAULT, older)
+    assert lines.fitting("6.18.3") is DEFAULT
+    assert lines.fitting("7.3.0-rc1") is lines.fitting("7.12.0") is NEW
+    assert NEW.suits("7.3.0-rc1") and not NEW.suits("7.4.0")
 
 
 def test_a_tree_of_the_line_has_its_patches(lab: LabRoot, tree: Path) -> None:
@@ -360,21 +353,24 @@ def test_a_tree_of_the_line_has_its_patches(lab: LabRoot, tree: Path) -> None:
     assert FetchingRoot.asked == []
 
 
-def test_a_sweep_keeps_its_line() -> None:
-    asked = Request("first", exact=True, patches=False, line=NEW)
-    assert asked.typed == "./skblab sweep first --exact --kernel 7.3 --no-patches"
+def test_a_sweep_keeps_its_kernel(tree: Path) -> None:
+    asked = Request("first", exact=True, kernel=names.parse("7.3"))
+    assert asked.typed == "./skblab sweep first --exact --kernel 7.3"
     record = asked.record(asked.plan())
     assert "--kernel 7.3 " in f"{record.again} "
-    assert record.parameters["kernel"] == "7.3"
-    assert Parameters.model_validate(dict(record.parameters)).kernel == "7.3"
+    assert (record.parameters["kernel"], record.parameters["patches"]) == ("7.3", False)
     older = Request("first", exact=True)
     assert "kernel" not in older.record(older.plan()).parameters
     assert "--kernel" not in older.typed
+    own = Request("first", exact=True, kernel=Name(NEW, tree))
+    for one in (asked, older, own):
+        kept = Parameters.model_validate(dict(one.record(one.plan()).parameters))
+        assert kept.name == one.kernel
 
 
 def test_a_sweep_on_hosts_chooses_no_kernel(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--flavour, --kernel and --no-patches choose the kernel"):
-        Request("first", testbed="hosts", hosts=tmp_path / "hosts.toml", line=NEW)
+    with pytest.raises(UsageError, match="--flavour and --kernel choose the kernel of guests"):
+        Request("first", testbed="hosts", hosts=tmp_path / "hosts.toml", kernel=Name(NEW))
 
 
 def test_rows_that_need_stamps(lab: LabRoot) -> None:
@@ -423,7 +419,11 @@ def test_every_command_refuses_an_unknown_line(
 ) -> None:
     done = skblab_here(*command, "--kernel", "5.4")
     assert done.returncode == 2
-    assert done.stderr.strip() == "skblab: --kernel 5.4: no such line; known are: 6.12, 7.3"
+    assert done.stderr.strip() in (
+        "skblab: --kernel 5.4: no such line; known are: 6.12, 7.3",
+        "skblab: --kernel 5.4: no such kernel; expected 6.12, 7.3, tree:DIR, git:DIR@REVISION, "
+        "and +skblab behind it for our series",
+    )
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_what_needs_patches_says_so_in_a_line(
     monkeypatch.setattr("skblab.lab.labroot.ensure", nothing)
     if command == ("probe", "verify"):
         command = (*command, "--backend", "histograms")
-    done = skblab_here(*command, "--kernel", "7.3")
+    done = skblab_here(*command, "--kernel", "7.3+skblab")
     assert done.returncode == 2
     told = done.stderr.strip().splitlines()
     assert len(told) == 1

@@ -115,7 +115,7 @@ def test_wrong_version_names_both(tmp_path: Path) -> None:
     told = str(caught.value)
     assert "6.1.99" in told
     assert "patches/v6.12 (for Linux 6.12.x)" in told
-    assert "--no-patches" in told
+    assert "leave +skblab out" in told
 
 
 def test_digest_sees_every_change(tmp_path: Path) -> None:

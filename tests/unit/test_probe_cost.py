@@ -134,7 +134,7 @@ def test_another_machine_has_what_is_known_of_ours(
     reporter = Reporter(quiet=True)
     unknown = calibration.known("5.15.0", HOOKS, LAB, reporter)
     assert (unknown.exact, unknown.wall) == (None, None)
-    assert unknown.again == "./skblab probe layers --on guest --no-patches --load udp"
+    assert unknown.again == "./skblab probe layers --on guest --kernel 6.12 --load udp"
     assert measured == []
     calibrated(one, Load("sctp"))
     found = calibration.known("5.15.0", HOOKS, LAB, reporter)
@@ -184,12 +184,12 @@ def test_a_refusal_is_told_and_not_kept(
     ("probe", "patched", "words"),
     [
         (HISTOGRAMS, True, ""),
-        (HOOKS, False, "--no-patches "),
+        (HOOKS, False, "--kernel 6.12 "),
         (HOOKS, True, "--source hooks "),
-        (STAP, False, "--no-patches --backend stap "),
+        (STAP, False, "--kernel 6.12 --backend stap "),
         (STAP, True, "--source hooks --backend stap "),
         (STAP.model_copy(update={"polls": "samples"}), True, "--backend stap "),
-        (Probe(backend="bpf", source="hooks", kprobes=True), False, "--no-patches --kprobes "),
+        (Probe(backend="bpf", source="hooks", kprobes=True), False, "--kernel 6.12 --kprobes "),
     ],
 )
 def test_the_command_that_measures_it(probe: Probe, patched: bool, words: str) -> None:

@@ -98,7 +98,8 @@ def test_a_dry_run_is_two_screens(file: Path, exact: bool) -> None:
 
 
 def test_a_dry_run_repeats_the_command_as_it_was_typed(tmp_path: Path) -> None:
-    words = ["router-settings", "--exact", "--packets", "5000", "--flavour", "rt", "--no-patches"]
+    words = ["router-settings", "--exact", "--packets", "5000", "--flavour", "rt", "--kernel"]
+    words += ["6.12"]
     assert f"\nTo run it: ./skblab sweep {' '.join(words)}\n" in dry_run(*words)
 
 

@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_hosts_file_is_said(
         (["--hosts", "lab.toml"], "is for --testbed hosts, and the testbed is netns"),
         (["--testbed", "hosts", "--hosts", "/nowhere.toml"], "cannot read the hosts file"),
         (["--testbed", "hosts", "--exact"], "--exact counts the instructions"),
-        (["--testbed", "hosts", "--hosts", "x", "--no-patches"], "choose the kernel of guests"),
+        (["--testbed", "hosts", "--hosts", "x", "--kernel", "6.12"], "choose the kernel of guests"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: list[str], said: str) -> None:

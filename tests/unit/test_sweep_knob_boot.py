@@ -14,6 +14,7 @@ from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab import kernel
 from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
@@ -202,7 +203,7 @@ def test_the_kernels_of_all_boots_are_built_as_asked(
     monkeypatch.setattr(kernel, "ensure", ensure)
     made = plan.make(experiment({"kernel": "rt"}, {"patches": True}), NAMES, exact=True)
     root, reporter = LabRoot(tmp_path, "root"), Reporter(quiet=True)
-    found = booting.ensure(made, "stock", False, root, reporter)
+    found = booting.ensure(made, "stock", root, reporter, Name(patches=False))
     assert sorted(asked) == [("rt", False), ("stock", False), ("stock", True)]
     assert sorted(found.kernels) == sorted(asked)
     assert (found.flavour, found.patches) == ("stock", False)

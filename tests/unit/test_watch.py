@@ -18,11 +18,12 @@ import synthetic_run
 from skblab.bench import measure, plan, programs, wall
 from skblab.bench import run as bench
 from skblab.demo.run import Demo
-from skblab.lab import kernel, tools
+from skblab.lab import tools
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.console import Console, Finding, Kind
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import Kernel
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
@@ -244,7 +245,7 @@ def test_the_demos_timed_trial(
     monkeypatch.setattr(targets, "counts", lambda _: True)
     monkeypatch.setattr(environment, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(loads.Traffic, "run", send)
-    timing = Demo(100, 100, 1000, kernel.Request()).timing
+    timing = Demo(100, 100, 1000, Name()).timing
     if not complains:
         assert timing.run_in(folder, NONE, REPORTER) == synthetic_run.environment()
         assert states(folder) == [("good", "")]
@@ -262,7 +263,7 @@ def test_the_demos_sweep_is_read_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path))
-    folder = Demo(100, 100, 1000, kernel.Request()).begin()
+    folder = Demo(100, 100, 1000, Name()).begin()
     asked = Parameters.of(folder)
     assert (asked.clock, asked.packets) == ("exact", 1000)
     assert folder.document.plan.settings == ("baseline", "baseline again", "rp_filter=1")

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from skblab.commands.options import FlavourName, LineOfSource, Patches, Source, line_of
+from skblab.commands.options import KERNEL_DEFAULT, FlavourName, KernelName
 from skblab.lab import kernel, labroot, paths, tools
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import names as kernels
 from skblab.lab.kernel import source as sources
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -32,9 +33,7 @@ def boot(
         typer.Argument(help="What to run, after `--`. Default: a shell."),
     ] = None,
     flavour: FlavourName = "stock",
-    line: LineOfSource = None,
-    patches: Patches = True,
-    source: Source = None,
+    name: KernelName = KERNEL_DEFAULT,
     cpus: Annotated[
         int | None, typer.Option(help="CPUs. Default: 2, with --exact 1.", rich_help_panel=GUEST)
     ] = None,
@@ -103,12 +102,7 @@ def boot(
     )
     if share is not None and not share.is_dir():
         raise UsageError(f"--share {share}: no such folder; make it first")
-    request = kernel.Request(
-        flavour=kernel.flavour(flavour),
-        patches=patches,
-        source=source,
-        line=line_of(line, source),
-    )
+    request = kernels.parse(name).request(flavour)
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
     shares = [Bind(built.path, "kernel"), Bind(paths.tree(), "tree")]
@@ -121,7 +115,8 @@ def boot(
         shares.append(Bind(out, "out", writable=True))
     interactive = not command and sys.stdin.isatty()
     names: list[str] | None = None
-    if selftests or (selftests is None and interactive and patches and source is None):
+    ours = request.patches and request.source is None
+    if selftests or (selftests is None and interactive and ours):
         folder, names = _selftests(request, root, reporter)
         shares.append(Bind(folder, "src"))
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
@@ -139,7 +134,7 @@ def _selftests(
     request: kernel.Request, root: LabRoot, reporter: Reporter
 ) -> tuple[Path, list[str]]:
     """Return the folder of the selftests of a kernel's source, and the names of those we add."""
-    origin = sources.find(request.source, root, request.line, reporter)
+    origin = sources.find(request.source, root, request.line, reporter, request.revision)
     series = sources.series_for(origin) if request.patches else None
     folder = tree.ensure(origin, series, root, reporter)
     return folder.path, [] if series is None else tree.added(series)

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from skblab.commands.options import AsJson, LineName, Patches, echo
+from skblab.commands.options import KERNEL_DEFAULT, AsJson, KernelName, echo
 from skblab.demo.run import RATE_PPS, Demo
 from skblab.lab import kernel, labroot, tools
 from skblab.lab.drawing import gnuplot
 from skblab.lab.guest.errors import GuestError
-from skblab.lab.kernel import lines
+from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.report import summary, terminal
@@ -41,8 +41,7 @@ def demo(
         int | None,
         typer.Option(min=1, help="Run so many compilers at once. Default: one for each CPU."),
     ] = None,
-    line: LineName = lines.DEFAULT.name,
-    patches: Patches = True,
+    name: KernelName = KERNEL_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Show where a UDP packet's time goes: patch, build, boot, send, time, report.
@@ -55,11 +54,12 @@ def demo(
     """
     begun = time.monotonic()
     reporter = Reporter()
-    chosen = kernel.Request(patches=patches, line=lines.line(line))
+    chosen = names.parse(name)
+    request = chosen.request()
     if jobs is not None:
-        chosen = replace(chosen, jobs=jobs)
+        request = replace(request, jobs=jobs)
     root = labroot.ensure(reporter)
-    built = kernel.ensure(chosen, root, reporter)
+    built = kernel.ensure(request, root, reporter)
     # Before the run begins: what cannot be built is none.
     tools.ensure(root, built, reporter)
     asked = Demo(packets, rate, exact_packets, chosen)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,21 +21,18 @@ from skblab.commands.documents import (
     MadePackages,
 )
 from skblab.commands.options import (
+    KERNEL_DEFAULT,
     AsJson,
     FlavourName,
     Jobs,
+    KernelName,
     LineName,
-    LineOfSource,
-    Patches,
-    Source,
     echo,
-    line_of,
 )
 from skblab.lab import labroot
-from skblab.lab.kernel import debian, lines, ownconfig, patchcheck, registry
+from skblab.lab.kernel import debian, lines, names, ownconfig, patchcheck, registry
 from skblab.lab.kernel import package as packages
 from skblab.lab.kernel.build import ensure
-from skblab.lab.kernel.model import Request
 from skblab.lab.kernel.model import flavour as to_flavour
 from skblab.lab.reporter import Reporter, printer
 
@@ -51,27 +49,20 @@ SHOWN = 5
 @kernel.command()
 def build(
     flavour: FlavourName = "stock",
-    line: LineOfSource = None,
-    source: Source = None,
-    patches: Patches = True,
+    name: KernelName = KERNEL_DEFAULT,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a kernel, or find it in the cache, and print where it is.
 
-    The source is Debian's, of Debian 13 or of its backports (`--kernel`), or your own tree
-    (`--source`). skblab applies the series in patches/ and configures it by kconfig/.
+    The source is Debian's, of Debian 13 or of its backports, your own tree, or a revision in a git
+    repository (`--kernel`). skblab applies the series in patches/, unless the name is without
+    `+skblab`, and configures it by kconfig/.
 
     Example: `skblab kernel build --flavour rt`
     """
     reporter = Reporter()
-    request = Request(
-        flavour=to_flavour(flavour),
-        source=source,
-        patches=patches,
-        line=line_of(line, source),
-        jobs=(os.cpu_count() or 1) if jobs is None else jobs,
-    )
+    request = replace(names.parse(name).request(flavour), jobs=jobs or os.cpu_count() or 1)
     built = ensure(request, labroot.ensure(reporter), reporter)
     if as_json:
         echo(BuiltKernel.of(built))
@@ -88,9 +79,7 @@ def package(
         ),
     ] = None,
     flavour: FlavourName = "stock",
-    line: LineOfSource = None,
-    source: Source = None,
-    patches: Patches = True,
+    name: KernelName = KERNEL_DEFAULT,
     output: Annotated[Path, typer.Option(help="Put the packages into this folder.")] = Path(
         "packages"
     ),
@@ -109,13 +98,7 @@ def package(
     """
     reporter = Reporter()
     request = packages.PackageRequest(
-        kernel=Request(
-            flavour=to_flavour(flavour),
-            source=source,
-            patches=patches,
-            line=line_of(line, source),
-            jobs=(os.cpu_count() or 1) if jobs is None else jobs,
-        ),
+        kernel=replace(names.parse(name).request(flavour), jobs=jobs or os.cpu_count() or 1),
         config=ownconfig.read(config) if config else None,
         debug_symbols=debug_symbols,
     )
@@ -229,8 +212,7 @@ def patches_check(
             "one, on the unpatched kernel. Default: all, one after the other.",
         ),
     ] = None,
-    line: LineOfSource = None,
-    source: Source = None,
+    name: KernelName = KERNEL_DEFAULT,
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -243,10 +225,11 @@ def patches_check(
 
     Example: `skblab kernel patches-check --text`
     """
-    reporter = Reporter()
+    reporter, chosen = Reporter(), names.parse(name)
     request = patchcheck.CheckRequest(
-        source=source,
-        line=line_of(line, source),
+        source=chosen.folder,
+        revision=chosen.revision,
+        line=chosen.line,
         part=part,
         only=tuple(patch or ()),
         first=first,

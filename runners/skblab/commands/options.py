@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import BaseModel
 
-from skblab.lab.kernel import lines, source
-from skblab.lab.kernel.lines import DEFAULT, NAMES, Line
+from skblab.lab.kernel.lines import DEFAULT, NAMES
 from skblab.lab.kernel.model import FLAVOURS
-from skblab_analysis.base.errors import UsageError
+from skblab.lab.kernel.names import PATCHED, Name
 
 # Where a command's help has them.
 KERNEL = "Kernel"
@@ -36,30 +34,21 @@ LineName = Annotated[
         rich_help_panel=KERNEL,
     ),
 ]
-# Where a tree of the user's may say it.
-LineOfSource = Annotated[
-    str | None,
+KERNEL_HELP = (
+    f"Linux {', '.join(NAMES)} as Debian has it, your own tree:DIR, or git:DIR@REVISION; with "
+    f"{PATCHED} behind it: with our series."
+)
+KernelName = Annotated[
+    str,
     typer.Option(
         "--kernel",
-        metavar="LINE",
-        help=f"{LINES_HELP} Default: {DEFAULT}, or that of --source.",
-        autocompletion=lambda: list(NAMES),
-        show_default=False,
+        metavar="NAME",
+        help=KERNEL_HELP,
+        autocompletion=lambda: [f"{name}{more}" for name in NAMES for more in ("", PATCHED)],
         rich_help_panel=KERNEL,
     ),
 ]
-Patches = Annotated[
-    bool,
-    typer.Option(
-        "--patches/--no-patches", help="With or without the kernel series.", rich_help_panel=KERNEL
-    ),
-]
-Source = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="TREE", help="Your own kernel tree instead of Debian's.", rich_help_panel=KERNEL
-    ),
-]
+KERNEL_DEFAULT = str(Name())
 Jobs = Annotated[
     int | None,
     typer.Option(
@@ -72,23 +61,6 @@ AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document; messages go to standard error."),
 ]
-
-
-def line_of(name: str | None, tree: Path | None) -> Line:
-    """Return the line that --kernel names, or else that of the user's tree.
-
-    A tree of no line of ours is configured as the named one, or as the default. UsageError if the
-    two contradict each other.
-    """
-    named = None if name is None else lines.line(name)
-    if tree is None or not tree.expanduser().is_dir():
-        # What is wrong with the tree is said by whoever reads it.
-        return named or DEFAULT
-    version = source.read_version(tree.expanduser())
-    own = lines.known(lines.of_version(version))
-    if named and own and named != own:
-        raise UsageError(f"--kernel {named}: {tree} is Linux {version}; leave --kernel out")
-    return named or own or DEFAULT
 
 
 def echo(document: BaseModel) -> None:

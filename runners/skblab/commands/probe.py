@@ -23,9 +23,9 @@ from skblab.commands.documents import (
     Study,
     Verified,
 )
-from skblab.commands.options import LINES_HELP, AsJson, FlavourName, LineName, echo
+from skblab.commands.options import KERNEL_DEFAULT, KERNEL_HELP, AsJson, FlavourName, LineName, echo
 from skblab.lab import kernel, labroot
-from skblab.lab.kernel import lines
+from skblab.lab.kernel import lines, names
 from skblab.lab.reporter import Reporter, printer
 from skblab.probe import cost, scripts, study, targets
 from skblab.probe import request as request_of
@@ -58,7 +58,7 @@ probe = typer.Typer(
 )
 
 # Options that mean nothing without a guest of ours, and those that change no number.
-OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "line", "patches")
+OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "name")
 OF_SHOWING = ("hist", "as_json", "cost_", "verbose")
 
 LIVE_SECONDS = 1.0
@@ -253,24 +253,16 @@ def layers(
             rich_help_panel=OURS,
         ),
     ] = "stock",
-    line: Annotated[
+    name: Annotated[
         str,
         typer.Option(
             "--kernel",
-            metavar="LINE",
-            help=LINES_HELP,
+            metavar="NAME",
+            help=KERNEL_HELP,
             autocompletion=lambda: list(lines.NAMES),
             rich_help_panel=OURS,
         ),
-    ] = lines.DEFAULT.name,
-    patches: Annotated[
-        bool,
-        typer.Option(
-            "--patches/--no-patches",
-            help="With or without the kernel series.",
-            rich_help_panel=OURS,
-        ),
-    ] = True,
+    ] = KERNEL_DEFAULT,
 ) -> None:
     """Show where the time of packets goes, layer by layer.
 
@@ -313,7 +305,7 @@ def layers(
     if flows > 1 and wanted.protocol != "udp":
         raise UsageError(f"--flows {flows}: {wanted} is one connection; expected 1, or --load udp")
     sending = Traffic(wanted, packets, rate, flows) if on == targets.GUEST else None
-    chosen = kernel.Request(flavour=kernel.flavour(flavour), patches=patches, line=lines.line(line))
+    chosen = names.parse(name).request(flavour)
     # What it says goes to standard error, and leaves the document alone.
     reporter = Reporter(quiet=as_json and not verbose)
     root = labroot.ensure(reporter)

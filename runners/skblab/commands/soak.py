@@ -12,12 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab.commands.documents import Soak
-from skblab.commands.options import AsJson, FlavourName, LineName, Patches, echo
+from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.console import Kind
 from skblab.lab.guest.errors import GuestError
-from skblab.lab.kernel import lines, ownlines
+from skblab.lab.kernel import names, ownlines
 from skblab.lab.kernel import source as sources
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
@@ -43,7 +43,7 @@ AT_ONCE = frozenset({"kcsan"})
 
 def soak(
     flavour: FlavourName = "debug",
-    line: LineName = lines.DEFAULT.name,
+    name: KernelName = KERNEL_DEFAULT,
     seconds: Annotated[
         int,
         typer.Option(min=10, max=86400, help="How long the load lasts, in seconds of the guest."),
@@ -51,7 +51,6 @@ def soak(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the plan: the same seed makes the same plan.")
     ] = 1,
-    patches: Patches = True,
     as_json: AsJson = False,
 ) -> None:
     """Load a guest with all kinds of traffic while its settings change, and look for faults.
@@ -63,13 +62,11 @@ def soak(
     Example: `skblab soak --flavour stock --seconds 60`
     """
     reporter = Reporter()
-    request = kernel.Request(
-        flavour=kernel.flavour(flavour), patches=patches, line=lines.line(line)
-    )
+    request = names.parse(name).request(flavour)
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
-    origin = sources.find(None, root, request.line, reporter)
-    series = sources.series_for(origin) if patches else None
+    origin = sources.find(request.source, root, request.line, reporter, request.revision)
+    series = sources.series_for(origin) if request.patches else None
     source_tree = tree.ensure(origin, series, root, reporter)
     plan = planner.make(seed, seconds, rewriting=flavour not in AT_ONCE)
     log = paths.cache() / "logs" / f"soak-{built.release}-{time.strftime('%Y%m%d-%H%M%S')}.log"
@@ -81,7 +78,7 @@ def soak(
     except GuestError as error:
         # That its guest died is what a soak is there to find out: a no, like any other.
         raise SkblabError(f"trouble: {error}") from error
-    wrong = verdict.complaints(result, [*said, *own], patches)
+    wrong = verdict.complaints(result, [*said, *own], request.patches)
     if as_json:
         echo(
             Soak(

@@ -10,10 +10,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from skblab.commands.options import AsJson, FlavourName, LineName, Patches, echo
+from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
-from skblab.lab.kernel import lines
+from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep import budget, hostmachines, session
 from skblab.sweep.measure.exact import AT_ONCE, PACKETS
@@ -92,8 +92,7 @@ def sweep(
         ),
     ] = None,
     flavour: FlavourName = "stock",
-    line: LineName = lines.DEFAULT.name,
-    patches: Patches = True,
+    name: KernelName = KERNEL_DEFAULT,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -131,7 +130,8 @@ def sweep(
     if file is None or listed:
         _list()
         return
-    request = Request(file, exact, packets, testbed, hosts, flavour, patches, line=lines.line(line))
+    chosen = kernels.parse(name)
+    request = Request(file, exact, packets, testbed, hosts, flavour, chosen)
     if dry_run or scripts:
         for line in request.dry_run(scripts=scripts):
             typer.echo(line)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skblab.lab import kernel, paths
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe
@@ -42,7 +43,7 @@ class Demo:
     packets: int
     rate: int
     exact_packets: int
-    chosen: kernel.Request
+    chosen: Name
 
     @property
     def again(self) -> str:
@@ -51,20 +52,13 @@ class Demo:
             f"./skblab demo --packets {self.packets} --rate {self.rate}",
             f"--exact-packets {self.exact_packets}",
         ]
-        words += self.chosen.line.words
-        words += [] if self.chosen.patches else ["--no-patches"]
+        words += self.chosen.words
         return " ".join(words)
 
     @property
     def counting(self) -> Request:
         """The sweep."""
-        return Request(
-            NAME,
-            exact=True,
-            packets=self.exact_packets,
-            patches=self.chosen.patches,
-            line=self.chosen.line,
-        )
+        return Request(NAME, exact=True, packets=self.exact_packets, kernel=self.chosen)
 
     @property
     def timing(self) -> Asked:
@@ -75,7 +69,7 @@ class Demo:
             backend=request.BPF,
             request=request.Request(),
             sending=Traffic(Load("udp"), self.packets, self.rate),
-            chosen=self.chosen,
+            chosen=self.chosen.request(),
             max_unaccounted=MAX_UNACCOUNTED,
             again=self.again,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from skblab.knobs import boot
 from skblab.lab import kernel
-from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.transport import Transport
@@ -21,7 +21,7 @@ from skblab_analysis.base.errors import one_line
 class Booting:
     """How the guests of a run are booted: `flavour` and `patches` unless a knob says another.
 
-    All kernels are of one line.
+    All kernels are of one source.
     """
 
     flavour: str
@@ -51,36 +51,26 @@ class Booting:
         }
 
 
-def requests(
-    plan: Plan, flavour: str, patches: bool, line: Line
-) -> dict[tuple[str, bool], kernel.Request]:
+def requests(plan: Plan, flavour: str, name: Name) -> dict[tuple[str, bool], kernel.Request]:
     """Return the kernels that the boots of a plan need, by flavour and patches.
 
     UsageError if one cannot be had.
     """
     found = {}
     for wanted in plan.boots:
-        begins = boot.start(wanted.knobs, flavour, patches=patches)
-        found[begins.flavour, begins.patches] = kernel.Request(
-            flavour=kernel.flavour(begins.flavour), patches=begins.patches, line=line
-        )
+        begins = boot.start(wanted.knobs, flavour, patches=name.patches)
+        key = begins.flavour, begins.patches
+        found[key] = name.request(begins.flavour, patches=begins.patches)
     return found
 
 
-def ensure(
-    plan: Plan,
-    flavour: str,
-    patches: bool,
-    root: LabRoot,
-    reporter: Reporter,
-    line: Line = DEFAULT,
-) -> Booting:
+def ensure(plan: Plan, flavour: str, root: LabRoot, reporter: Reporter, name: Name) -> Booting:
     """Build what kernels the boots of a plan need, and are not there yet."""
     kernels = {
         key: kernel.ensure(request, root, reporter)
-        for key, request in requests(plan, flavour, patches, line).items()
+        for key, request in requests(plan, flavour, name).items()
     }
-    return Booting(flavour, patches, kernels)
+    return Booting(flavour, name.patches, kernels)
 
 
 def begin(transport: Transport, begins: boot.Start) -> str | None:

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
-from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab.lab.kernel import names
+from skblab.lab.kernel.lines import DEFAULT
+from skblab.lab.kernel.names import Name
 from skblab.sweep import booting
 from skblab.sweep import experiment as experiments
 from skblab.sweep import plan as plans
@@ -39,6 +41,7 @@ from skblab_analysis.runfolder import RunFolder
 # In the folder of a run: its experiment file, and the machines of one on hosts.
 EXPERIMENT, MACHINES = "experiment.toml", "hosts.json"
 SHIPPED = paths.tree() / "runners" / "experiments"
+NAMED = Name()
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,7 @@ class Request:
     testbed: str = NETNS.name
     hosts: Path | None = None
     flavour: str = STOCK
-    patches: bool = True
-    line: Line = DEFAULT
+    kernel: Name = NAMED
 
     def __post_init__(self) -> None:
         if self.packets is not None and not self.exact:
@@ -75,12 +77,10 @@ class Request:
                 else f"--hosts {self.hosts} is for --testbed hosts, and the testbed is "
                 f"{self.testbed}"
             )
-        if not self.kind.boots and (
-            self.flavour != STOCK or not self.patches or self.line != DEFAULT
-        ):
+        if not self.kind.boots and (self.flavour != STOCK or self.kernel != NAMED):
             raise UsageError(
-                "--flavour, --kernel and --no-patches choose the kernel of guests; skblab never "
-                "changes the kernel of your hosts"
+                "--flavour and --kernel choose the kernel of guests; skblab never changes the "
+                "kernel of your hosts"
             )
 
     @property
@@ -118,8 +118,7 @@ class Request:
         words += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
         words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
-        words += self.line.words
-        words += [] if self.patches else ["--no-patches"]
+        words += self.kernel.words
         return " ".join(words)
 
     def dry_run(self, *, scripts: bool = False) -> Iterator[str]:
@@ -139,8 +138,8 @@ class Request:
             f"about {rough_time(plan.seconds(at_once=at_once))}{' for all blocks' if cut else ''}"
         )
         yield from told(plan, at_once)
-        if self.line != DEFAULT:
-            yield f"kernel: Linux {self.line}"
+        if self.kernel != NAMED:
+            yield f"kernel: {self.kernel}"
         for why in (refusal(plan, at_once), self.unbuildable(plan)):
             if why:
                 yield f"it cannot run: {why}"
@@ -155,13 +154,14 @@ class Request:
         yield from order(plan)
         yield "\nScripts:"
         packets = self.packets or PACKETS
-        yield from commands(plan, self.kind, packets, self.flavour, patches=self.patches)
+        patches = self.kernel.patches
+        yield from commands(plan, self.kind, packets, self.flavour, patches=patches)
 
     def unbuildable(self, plan: Plan) -> str:
         """Return why a kernel that the plan boots cannot be had, in words; empty if all can."""
         if self.kind.boots:
             try:
-                booting.requests(plan, self.flavour, self.patches, self.line)
+                booting.requests(plan, self.flavour, self.kernel)
             except UsageError as error:
                 return str(error)
         return ""
@@ -192,16 +192,15 @@ class Request:
         }
         again = [f"./skblab sweep {self.file}"]
         if self.kind.boots:
-            parameters |= {"flavour": self.flavour, "patches": self.patches}
-            again += [f"--flavour {self.flavour}", *self.line.words]
-            if self.line != DEFAULT:
-                parameters["kernel"] = self.line.name
+            parameters |= {"flavour": self.flavour, "patches": self.kernel.patches}
+            again += [f"--flavour {self.flavour}", *self.kernel.words]
+            if self.kernel.base != DEFAULT.name:
+                parameters["kernel"] = self.kernel.base
         if self.exact:
             parameters["packets"] = packets = self.packets or PACKETS
             again.append(f"--exact --packets {packets}")
         again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         again += [] if self.hosts is None else [f"--hosts {self.hosts}"]
-        again += [] if self.patches else ["--no-patches"]
         return PlanRecord(
             experiment=experiment.name,
             question=experiment.question,
@@ -225,7 +224,13 @@ class Parameters(BaseModel):
     packets: Positive = PACKETS
     flavour: str = STOCK
     patches: bool = True
+    # Its name without that of our series.
     kernel: str = DEFAULT.name
+
+    @property
+    def name(self) -> Name:
+        """The kernel; UsageError if it cannot be had any more."""
+        return names.parse(f"{self.kernel}{names.PATCHED if self.patches else ''}")
 
     @classmethod
     def of(cls, folder: RunFolder) -> Parameters:

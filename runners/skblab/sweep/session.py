@@ -11,7 +11,6 @@ from pathlib import Path
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Value
 from skblab.lab import portable, store, tools
-from skblab.lab.kernel import lines
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
@@ -126,8 +125,7 @@ def _machines(
         bundles = _bundles(plan.experiment, root, reporter)
         hosts = HostMachines(file, plan.experiment, reporter, bundles, same)
         return hosts, hosts.alone()
-    line = lines.line(asked.kernel)
-    boots = booting.ensure(plan, asked.flavour, asked.patches, root, reporter, line)
+    boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
     kind = GUESTS[asked.testbed]
     guests = Guests(kind, plan.experiment, method, boots, root, folder, reporter)

@@ -861,7 +861,7 @@ def test_no_permission_here(lab: LabRoot, run_skblab: Skblab, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_guest_killed_while_probed(unpatched: Kernel, programs: Path, tmp_path: Path) -> None:
-    words = ("--on", "guest", "--no-patches", "--packets", "1000000", "--rate", "2000")
+    words = ("--on", "guest", "--kernel", "6.12", "--packets", "1000000", "--rate", "2000")
     with subprocess.Popen(
         [str(TREE / "skblab"), "probe", "layers", *words],
         stderr=subprocess.PIPE,

@@ -93,7 +93,7 @@ def plan(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -
 
     Debian's source is fetched first, if the line is one that the lab root has not.
     """
-    origin = source.find(request.source, labroot, request.line, reporter)
+    origin = source.find(request.source, labroot, request.line, reporter, request.revision)
     series = source.series_for(origin, request.alternative) if request.patches else None
     versions = labroot.versions
     tools = [TOOLCHAIN, CLANG] if request.compiler == "clang" else [TOOLCHAIN]
@@ -155,7 +155,12 @@ def _compile(
     with reporter.step("kernel config"):
         request, merged = wanted.request, logs / f"kernel-config-{wanted.key}.log"
         names, compiler = request.fragments, request.compiler
-        config.merge(names, tree, output, labroot, merged, compiler=compiler)
+        foreign = not request.line.suits(wanted.source.version)
+        lacking = config.merge(
+            names, tree, output, labroot, merged, compiler=compiler, foreign=foreign
+        )
+    if lacking:
+        reporter.say(config.told(lacking, wanted.source.version))
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
     reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")
     with reporter.step("kernel compile"):
@@ -163,7 +168,7 @@ def _compile(
     with reporter.step("kernel keep"):
         release = make.run(["-s", "kernelrelease"], "asking for the release").strip()
         _keep(make, part)
-        _record(wanted, part, release, time.monotonic() - start, lines)
+        _record(wanted, part, release, time.monotonic() - start, lines, lacking)
 
 
 @dataclass(frozen=True)
@@ -315,7 +320,14 @@ def _keep(make: Make, part: Path) -> None:
     store.remove(output)
 
 
-def _record(wanted: Plan, part: Path, release: str, seconds: float, lines: int) -> None:
+def _record(
+    wanted: Plan,
+    part: Path,
+    release: str,
+    seconds: float,
+    lines: int,
+    lacking: Sequence[config.Ask],
+) -> None:
     record = Record(
         key=wanted.key,
         release=release,
@@ -326,6 +338,8 @@ def _record(wanted: Plan, part: Path, release: str, seconds: float, lines: int) 
         source=str(wanted.source.place),
         source_version=wanted.source.version,
         source_digest=wanted.source.digest,
+        revision=wanted.source.revision,
+        lacking=tuple(ask.option for ask in lacking),
         toolchain=dict(wanted.toolchain),
         fragments=wanted.request.fragments,
         config_sha256=_sha256(part / "config"),

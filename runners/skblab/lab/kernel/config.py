@@ -12,6 +12,7 @@ from skblab.lab import paths
 from skblab.lab.labroot import Bind, LabRoot
 from skblab_analysis.base import textfile
 from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.words import counted
 
 # Refused options that the error names; more of them are counted.
 NAMED = 5
@@ -28,7 +29,7 @@ _ALMOST = re.compile(r"\s*#?\s*CONFIG_\w+")
 # default (alldefconfig), never a tiny kernel's value.
 _MERGE = """
 cd /tmp
-sh /skblab/src/scripts/kconfig/merge_config.sh -Q -m -O /tmp "$@"
+sh /skblab/src/scripts/kconfig/merge_config.sh -m -O /tmp "$@"
 """
 _FROM_DEFAULTS = "make -C /skblab/src O=/skblab/build KCONFIG_ALLCONFIG=/tmp/.config alldefconfig"
 # A whole configuration of the user's: what it does not name is new in this kernel.
@@ -104,14 +105,16 @@ def merge(
     own: str | None = None,
     half_applied: bool = False,
     compiler: str = "gcc",
+    foreign: bool = False,
     env: Mapping[str, str] | None = None,
     binds: Sequence[Bind] = (),
-) -> None:
+) -> list[Ask]:
     """Write `output/.config` for `tree` from the named fragments, and check it.
 
     With `own`, the text of a whole configuration, the fragments change that one. With
     `half_applied`, `tree` has a part of our series: options that it lacks are let go.
-    `compiler` decides which options there are. `env` and `binds` are further ones of the sandbox,
+    `compiler` decides which options there are. A `foreign` kernel is of no line of ours: what it
+    refuses is let go, and returned. `env` and `binds` are further ones of the sandbox,
     as another architecture needs them.
     Raises SkblabError naming each option that the kernel refused.
     """
@@ -136,23 +139,41 @@ def merge(
     if half_applied:
         known = _defined(set(asked), tree)
         asked = {option: ask for option, ask in asked.items() if option in known}
-    check(asked, parse((output / ".config").read_text()), tree)
+    got = parse((output / ".config").read_text())
+    if foreign:
+        return refused(asked, got)
+    check(asked, got, tree)
+    return []
+
+
+def refused(asked: Mapping[str, Ask], got: Mapping[str, str]) -> list[Ask]:
+    """Return what came out other than its fragment asks."""
+    return [ask for ask in asked.values() if got.get(ask.option, "n") != ask.value]
+
+
+def told(lacking: Sequence[Ask], version: str) -> str:
+    """Return in words that a kernel is without some of what was asked for."""
+    names = ", ".join(f"CONFIG_{ask.option}" for ask in lacking[:NAMED])
+    return (
+        f"Linux {version} does not have, or not as kconfig/ asks, {counted(len(lacking), 'option')}"
+        f": {names}{' …' if len(lacking) > NAMED else ''}; it is built without"
+    )
 
 
 def check(asked: Mapping[str, Ask], got: Mapping[str, str], tree: Path) -> None:
     """Raise SkblabError when an option came out other than its fragment asks."""
-    refused = [ask for ask in asked.values() if got.get(ask.option, "n") != ask.value]
-    if not refused:
+    wrong = refused(asked, got)
+    if not wrong:
         return
-    known = _defined({ask.option for ask in refused}, tree)
-    told = []
-    for ask in refused[:NAMED]:
+    known = _defined({ask.option for ask in wrong}, tree)
+    named = []
+    for ask in wrong[:NAMED]:
         why = "" if ask.option in known else " (this kernel has no such option)"
         value = got.get(ask.option, "n")
-        told.append(f"CONFIG_{ask.option} of {ask.where}: wanted {ask.value}, got {value}{why}")
-    more = f"; and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
+        named.append(f"CONFIG_{ask.option} of {ask.where}: wanted {ask.value}, got {value}{why}")
+    more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     raise SkblabError(
-        f"the kernel refused {'; '.join(told)}{more}; "
+        f"the kernel refused {'; '.join(named)}{more}; "
         "a dependency is missing or another option forces it (see its Kconfig entry)"
     )
 

@@ -110,7 +110,7 @@ def _of_root(line: Line, labroot: LabRoot) -> Unpacked:
     if version is None or not tarball.is_file():
         raise UsageError(
             f"the lab root has no {line.source_package}: expected {tarball}; "
-            f"remove {labroot.path} and run the command again, or give --source DIR"
+            f"remove {labroot.path} and run the command again, or give --kernel tree:DIR"
         )
     digest = store.digest(["debian", line.source_package, version])
     return Unpacked(line, labroot.path, version, digest)
@@ -164,7 +164,7 @@ def explain(error: SkblabError, line: Line, log: Path) -> SkblabError:
     if re.search(r"Unable to locate package|has no installation candidate", text):
         return UsageError(
             f"Debian's {line.suite} has no {line.source_package}: give a tree of your own with "
-            f"--source DIR, or another line; {whole}"
+            f"--kernel tree:DIR, or another line; {whole}"
         )
     if NO_MIRROR.search(text):
         return UsageError(

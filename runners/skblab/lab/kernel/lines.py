@@ -7,6 +7,7 @@ lines is in `LINES`, and nothing else may ask for a line by its number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,10 @@ class Line:
         """What a command that is to have it says; nothing for the default."""
         return () if self == DEFAULT else (f"--kernel {self}",)
 
+    def suits(self, version: str) -> bool:
+        """Whether a version is of this line, so that no fragment may ask for what it lacks."""
+        return of_version(version.split("-")[0]) == self.name
+
     def require_patches(self, what: str) -> None:
         """Raise UsageError if there are none: `what` needs them, and can be had without a line."""
         if not self.patched:
@@ -113,9 +118,12 @@ NAMES = tuple(line.name for line in LINES)
 
 
 def line(name: str) -> Line:
-    """Return the line of that name; UsageError with the known ones when it is none."""
+    """Return the line of that name; UsageError with the known ones when it is none.
+
+    As the name of a kernel with our series it is the same line.
+    """
     for known in LINES:
-        if name == known.name:
+        if name in (known.name, f"{known}+skblab"):
             return known
     raise UsageError(f"--kernel {name}: no such line; known are: {', '.join(NAMES)}")
 
@@ -123,6 +131,18 @@ def line(name: str) -> Line:
 def of_version(version: str) -> str:
     """Return the name of the line that a version belongs to, whether the lab runs it or not."""
     return ".".join(version.split(".")[:2])
+
+
+def fitting(version: str) -> Line:
+    """Return the line whose configuration suits a version best: its own, or the one before it."""
+    wanted = _numbers(of_version(version))
+    before = [line for line in LINES if _numbers(line.name) <= wanted]
+    return max(before, key=lambda line: _numbers(line.name), default=LINES[0])
+
+
+def _numbers(name: str) -> tuple[int, ...]:
+    """Return a line's name as numbers: 7.3 is 7 and 3, also in 7.3-rc1."""
+    return tuple(int(number) for number in re.findall(r"\d+", name)[:2])
 
 
 def known(name: str) -> Line | None:

@@ -35,6 +35,7 @@ def flavour(name: str) -> Flavour:
 class Request:
     """The kernel somebody wants. `source` None means Debian's of that line.
 
+    With a `revision`, `source` is a git repository.
     `trace` False: with the series, but its option off in the configuration.
     `alternative`: one more patch after the series, another way of doing a thing.
     `jobs` compilers run at once; it has no influence on the result.
@@ -46,19 +47,18 @@ class Request:
     line: Line = DEFAULT
     trace: bool = True
     alternative: Path | None = None
+    revision: str | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
         if self.flavour not in FLAVOURS:
             flavour(self.flavour)
         if self.source is not None and not self.source.expanduser().is_dir():
-            raise UsageError(
-                f"--source {self.source}: no such folder; expected a Linux source tree"
-            )
+            raise UsageError(f"{self.source}: no such folder; expected a Linux source tree")
         if self.patches and self.source is None and not self.line.patched:
             raise UsageError(
                 f"there are no patches for Linux {self.line} yet (patches/v{self.line}); "
-                "add --no-patches to have the kernel as Debian has it"
+                f"leave +skblab out to have the kernel as Debian has it: --kernel {self.line}"
             )
         if self.alternative is not None and not (self.patches and self.alternative.is_file()):
             raise UsageError(f"{self.alternative}: expected a patch to apply after our series")
@@ -115,6 +115,10 @@ class Record(BaseModel):
     source: str
     source_version: str
     source_digest: str
+    # Of a git repository: the commit, in full.
+    revision: str | None = None
+    # What the fragments ask for and this version of Linux does not have.
+    lacking: tuple[str, ...] = ()
     toolchain: dict[str, str]
     fragments: tuple[str, ...]
     config_sha256: str

@@ -87,6 +87,7 @@ class CheckRequest:
     """
 
     source: Path | None = None
+    revision: str | None = None
     line: Line = DEFAULT
     part: str | None = None
     only: tuple[int, ...] = ()
@@ -119,7 +120,9 @@ def check(request: CheckRequest, labroot: LabRoot, reporter: Reporter) -> list[P
         raise UsageError(
             f"the lab root has no {', '.join(missing)}; remove {labroot.path} and try again"
         )
-    asked = Request(source=request.source, jobs=request.jobs, line=request.line)
+    asked = Request(
+        source=request.source, revision=request.revision, jobs=request.jobs, line=request.line
+    )
     wanted = build.plan(asked, labroot, reporter)
     whole = wanted.series
     assert whole is not None

@@ -119,7 +119,7 @@ def _patches(folder: Path) -> tuple[Path, ...]:
         if words:
             patches.append(_patch(folder, words, f"{file}:{number}", patches))
     if not patches:
-        raise UsageError(f"{file} names no patch; build with --no-patches to have none")
+        raise UsageError(f"{file} names no patch; leave +skblab out to have none")
     return tuple(patches)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel source trees: a tarball of Debian's or a folder of the user's, copied, then patched.
+"""Kernel source trees: Debian's tarball, a user's folder or git revision, copied, then patched.
 
 The cache has one entry for each origin: `plain/` is the source as it was when it was asked for
 last, and beside it is a folder for each series that was applied to it. So an edit of a user's tree
@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skblab.lab import paths, store, uses
-from skblab.lab.kernel import debian_packages, lines
+from skblab.lab.kernel import debian_packages, git, lines
 from skblab.lab.kernel import series as quilt
 from skblab.lab.kernel.lines import Line
 from skblab.lab.kernel.series import Series
@@ -35,6 +35,8 @@ RECIPE = "1"
 TARBALL_END = ".tar.xz"
 # In an entry: the source itself, and what it is. The rest are trees with a series applied.
 PLAIN, STATE = "plain", "origin.json"
+# And of a git repository, what git knows of the files in `plain`.
+INDEX = "index"
 # A patched tree is links to the plain one, and its folders: some 25 MB. So many stay of an origin.
 KEPT_PATCHED = 4
 # What a user's tree may hold beside sources; a private copy is made without it.
@@ -44,11 +46,15 @@ _NOT_SOURCE_ENDS = tuple(pattern[1:] for pattern in NOT_SOURCE if pattern.starts
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel source: `place` is a tarball or a folder; `digest` names its content cheaply."""
+    """A kernel source: `place` is a tarball or a folder; `digest` names its content cheaply.
+
+    With a `revision`, a commit in full, it is that of the git repository `place`.
+    """
 
     place: Path
     version: str
     digest: str
+    revision: str | None = None
 
     @property
     def line(self) -> str:
@@ -60,7 +66,8 @@ class Source:
         """The key of where it comes from, which stays the same when its content changes."""
         debian = self.place.is_file()
         package = self.place.name.removesuffix(TARBALL_END)
-        return store.digest(["origin", RECIPE, package if debian else str(self.place)])
+        kind = () if self.revision is None else ("git",)
+        return store.digest(["origin", RECIPE, *kind, package if debian else str(self.place)])
 
 
 class State(BaseModel):
@@ -78,13 +85,19 @@ def find(
     labroot: LabRoot,
     line: Line = lines.DEFAULT,
     reporter: Reporter | None = None,
+    revision: str | None = None,
 ) -> Source:
     """Return the source to build from: `wanted`, or Debian's of a line when it is None.
 
-    Debian's tarball is known by its package version, a folder by the names, sizes and times
-    of its files, so that neither is read through to see that nothing changed. A tarball that the
-    lab root does not have is fetched, once.
+    With a `revision`, `wanted` is a git repository. Debian's tarball is known by its package
+    version, a folder by the names, sizes and times of its files, so that neither is read through
+    to see that nothing changed. A tarball that the lab root does not have is fetched, once.
     """
+    if wanted is not None and revision is not None:
+        folder = wanted.expanduser().resolve()
+        commit = git.commit(folder, revision)
+        version = version_of(git.makefile(folder, commit), f"{folder} at {revision}")
+        return Source(folder, version, store.digest(["git", commit]), commit)
     if wanted is not None:
         return _folder(wanted)
     there = debian_packages.ensure(line, labroot, reporter or Reporter(quiet=True))
@@ -103,13 +116,20 @@ def _folder(wanted: Path) -> Source:
 def read_version(folder: Path) -> str:
     """Return the version that the tree's Makefile states, e.g. 6.12.117 or 7.2.0-rc1."""
     makefile = folder / "Makefile"
-    text = makefile.read_text(errors="replace") if makefile.is_file() else ""
+    whole = makefile.is_file() and (folder / "Kconfig").is_file()
+    return version_of(makefile.read_text(errors="replace") if whole else "", str(folder))
+
+
+def version_of(makefile: str, place: str) -> str:
+    """Return the version that the text of a tree's Makefile states; `place` is named if none."""
     parts: dict[str, str] = dict(
-        re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)$", text, re.M)
+        re.findall(
+            r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(\S*)$", makefile, re.M
+        )
     )
-    if not (folder / "Kconfig").is_file() or not {"VERSION", "PATCHLEVEL"} <= parts.keys():
+    if not {"VERSION", "PATCHLEVEL"} <= parts.keys():
         raise UsageError(
-            f"{folder} is not a Linux source tree: expected a Kconfig and a Makefile "
+            f"{place} is not a Linux source tree: expected a Kconfig and a Makefile "
             "with VERSION and PATCHLEVEL there"
         )
     numbers = (parts["VERSION"], parts["PATCHLEVEL"], parts.get("SUBLEVEL") or "0")
@@ -142,7 +162,7 @@ def series_for(source: Source, alternative: Path | None = None) -> Series:
     named = ", ".join(f"patches/{name} (for Linux {name[1:]}.x)" for name in have)
     raise UsageError(
         f"{source.place} is Linux {source.version}, and no patch series fits it; there is "
-        f"{named or 'none at all'}; give a fitting tree, or --no-patches to build it as it is"
+        f"{named or 'none at all'}; give a fitting tree, or leave +skblab out to build it as it is"
     )
 
 
@@ -195,7 +215,7 @@ def _bring(place: Path, source: Source, labroot: LabRoot, reporter: Reporter) ->
         plain = place / PLAIN
         for other in place.glob("*"):
             # A tarball is unpacked anew; of a user's tree, what did not change stays.
-            if other != plain or source.place.is_file():
+            if other not in (plain, place / INDEX) or source.place.is_file():
                 store.remove(other)
         plain.mkdir(parents=True, exist_ok=True)
         _unpack(source, plain, labroot, reporter)
@@ -206,7 +226,9 @@ def _bring(place: Path, source: Source, labroot: LabRoot, reporter: Reporter) ->
 
 def _require_unchanged(source: Source) -> None:
     """Raise UsageError if a folder is not what it was: its copy would have the name of another."""
-    if not source.place.is_file() and _folder(source.place).digest != source.digest:
+    if source.place.is_file() or source.revision is not None:
+        return
+    if _folder(source.place).digest != source.digest:
         raise UsageError(
             f"{source.place} was changed before its copy was whole; run the command again when "
             "nothing writes there"
@@ -278,6 +300,12 @@ def _unpack(source: Source, folder: Path, labroot: LabRoot, reporter: Reporter) 
                 what=f"unpacking {source.place.name}",
                 log=log,
             )
+            return
+        if source.revision is not None:
+            reporter.say(
+                f"checking out Linux {source.version} from {source.place}: {source.revision[:12]}"
+            )
+            git.check_out(source.place, source.revision, folder, folder.parent / INDEX)
             return
         reporter.say(f"copying Linux {source.version} from {source.place}")
         skip = [f"--exclude={pattern}" for pattern in NOT_SOURCE]

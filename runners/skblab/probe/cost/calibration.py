@@ -10,6 +10,7 @@ from pathlib import Path
 from skblab.lab import kernel, paths, store, tools
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import lines
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.probe.cost import exact, wall
@@ -146,8 +147,7 @@ def again(
     """Return the command that measures it on such a kernel."""
     words = ["./skblab probe layers --on guest"]
     words += [f"--flavour {flavour}"] if flavour != "stock" else []
-    words += line.words
-    words += [] if patched else ["--no-patches"]
+    words += Name(line, patches=patched).words
     # The patched kernel's histograms are what it would be otherwise, with scripts its NAPI samples.
     words += ["--source hooks"] if patched and (probe.polls or probe.source) == "hooks" else []
     words += [f"--backend {probe.backend}"] if probe.backend != "bpf" else []

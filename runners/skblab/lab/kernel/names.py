@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How a person names a kernel, the same in every command: Debian's of a line, or a tree's.
+
+6.12                  Debian's source of that line, as it is
+tree:DIR              a source tree, as its files are
+git:DIR@REVISION      a revision in a git repository, whatever its files are
+…+skblab              any of these, with our series
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from skblab.lab.kernel import git, lines, source
+from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab.lab.kernel.model import Request, flavour
+from skblab_analysis.base.errors import UsageError
+
+PATCHED = "+skblab"
+TREE, GIT = "tree:", "git:"
+FORMS = (*lines.NAMES, f"{TREE}DIR", f"{GIT}DIR@REVISION")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A kernel by its name. `folder` and `revision` are None where the source is Debian's.
+
+    `revision` is the commit that was named, in full.
+    """
+
+    line: Line = DEFAULT
+    folder: Path | None = None
+    revision: str | None = None
+    patches: bool = True
+
+    @property
+    def base(self) -> str:
+        """The name without that of our series."""
+        if self.folder is None:
+            return self.line.name
+        if self.revision is None:
+            return f"{TREE}{self.folder}"
+        return f"{GIT}{self.folder}@{self.revision}"
+
+    def __str__(self) -> str:
+        """Return the name, as parse() understands it."""
+        return f"{self.base}{PATCHED if self.patches else ''}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a command that is to have it says; nothing for the default."""
+        return () if self == Name() else (f"--kernel {shlex.quote(str(self))}",)
+
+    def request(self, of: str = "stock", *, patches: bool | None = None) -> Request:
+        """Return what to build: this kernel of a flavour, or the same with or without `patches`."""
+        return Request(
+            flavour=flavour(of),
+            source=self.folder,
+            revision=self.revision,
+            patches=self.patches if patches is None else patches,
+            line=self.line,
+        )
+
+
+def parse(text: str) -> Name:
+    """Return the kernel of that name; UsageError if there is none, before anything is made.
+
+    A tree of no line of ours is configured as the line before its version.
+    """
+    base = text.removesuffix(PATCHED)
+    patches = base != text
+    if base.startswith(TREE):
+        folder = _folder(base.removeprefix(TREE), text)
+        return Name(lines.fitting(source.read_version(folder)), folder, None, patches)
+    if base.startswith(GIT):
+        place, at, revision = base.removeprefix(GIT).rpartition("@")
+        if not at or not place or not revision:
+            raise UsageError(
+                f"--kernel {text}: expected {GIT}DIR@REVISION, such as {GIT}~/linux@HEAD"
+            )
+        folder = _folder(place, text)
+        commit = git.commit(folder, revision)
+        version = source.version_of(git.makefile(folder, commit), f"{folder} at {revision}")
+        return Name(lines.fitting(version), folder, commit, patches)
+    if base not in lines.NAMES:
+        raise UsageError(
+            f"--kernel {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "
+            "it for our series"
+        )
+    return Name(lines.line(base), patches=patches)
+
+
+def _folder(text: str, whole: str) -> Path:
+    folder = Path(text).expanduser()
+    if not text or not folder.is_dir():
+        raise UsageError(f"--kernel {whole}: no such folder; expected a Linux source tree")
+    return folder.resolve()

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Names of kernels: Debian's, a tree's, a git revision's; and what a revision is built from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Skblab
+from skblab.lab.kernel import build, config, git, names, source
+from skblab.lab.kernel.lines import DEFAULT, LINES
+from skblab.lab.kernel.names import Name
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import UsageError
+
+QUIET = Reporter(quiet=True)
+NO_ROOT = LabRoot(Path("/nonexistent"), "key")
+MAKEFILE = "VERSION = {}\nPATCHLEVEL = {}\nSUBLEVEL = 3\nEXTRAVERSION =\n"
+
+
+def run_git(repository: Path, *words: str) -> str:
+    """Run git as a user with no settings of theirs; return what it prints."""
+    mine = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    for who in ("AUTHOR", "COMMITTER"):
+        mine |= {f"GIT_{who}_NAME": "a", f"GIT_{who}_EMAIL": "a@b"}
+    call = ["git", "-C", str(repository), *words]
+    done = subprocess.run(call, env={**os.environ, **mine}, check=True, capture_output=True)
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of a kernel of 7.3 with two commits, and files that were changed since."""
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path / "cache"))
+    top = tmp_path / "linux"
+    (top / "net").mkdir(parents=True)
+    run_git(top, "init", "-q", "-b", "main")
+    (top / "Makefile").write_text(MAKEFILE.format(7, 3))
+    for number in (1, 2):
+        (top / "net" / "dev.c").write_text(f"int commit_{number};\n")
+        (top / "net" / "same.c").write_text("int same;\n")
+        if number == 2:
+            (top / "net" / "new.c").write_text("int new;\n")
+        run_git(top, "add", "-A")
+        run_git(top, "commit", "-q", "-m", f"commit {number}")
+    (top / "net" / "dev.c").write_text("int not_committed;\n")
+    return top
+
+
+@pytest.mark.parametrize("patches", [True, False])
+@pytest.mark.parametrize("line", LINES, ids=str)
+def test_a_name_is_read_as_it_is_written(line: object, patches: bool) -> None:
+    text = f"{line}{'+skblab' if patches else ''}"
+    name = names.parse(text)
+    assert (str(name), name.patches, str(name.line)) == (text, patches, str(line))
+    assert name.request("rt").patches == patches
+    assert name.request("rt", patches=not patches).patches != patches
+    assert name.words == (() if text == f"{DEFAULT}+skblab" else (f"--kernel {text}",))
+
+
+def test_a_revision_is_named_by_its_commit(repository: Path) -> None:
+    commit = run_git(repository, "rev-parse", "HEAD~1")
+    name = names.parse(f"git:{repository}@HEAD~1+skblab")
+    assert (name.folder, name.revision, name.patches) == (repository, commit, True)
+    assert str(name.line) == "7.3"
+    assert names.parse(str(name)) == name
+    # A place inside, and one with a blank in its name.
+    assert names.parse(f"git:{repository / 'net'}@main").revision != commit
+    blank = repository.rename(repository.parent / "my linux")
+    assert names.parse(f"git:{blank}@HEAD").words == (
+        f"--kernel 'git:{blank}@{run_git(blank, 'rev-parse', 'HEAD')}'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("5.4", "no such kernel; expected 6.12, 7.3, tree:DIR, git:DIR@REVISION, and +skblab"),
+        ("", "no such kernel"),
+        ("+skblab", "no such kernel"),
+        ("tree:", "no such folder"),
+        ("tree:/nonexistent", "no such folder; expected a Linux source tree"),
+        ("tree:{here}", "is not a Linux source tree"),
+        ("git:{here}", "expected git:DIR@REVISION"),
+        ("git:@HEAD", "expected git:DIR@REVISION"),
+        ("git:/nonexistent@HEAD", "no such folder"),
+        ("git:{here}@HEAD", "no such revision there (fatal: not a git repository"),
+        ("git:{linux}@gone", "no such revision there; git -C "),
+        ("git:{linux}@--help", "no such revision there"),
+        ("git:{linux}@HEAD:Makefile", "no such revision there"),
+    ],
+)
+def test_a_name_of_nothing_is_one_line(
+    text: str, told: str, repository: Path, skblab_here: Skblab
+) -> None:
+    name = text.format(here=repository.parent / "cache", linux=repository)
+    (repository.parent / "cache").mkdir(exist_ok=True)
+    done = skblab_here("kernel", "build", "--kernel", name)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_revision_that_is_no_kernel(repository: Path) -> None:
+    run_git(repository, "rm", "-q", "--cached", "Makefile")
+    run_git(repository, "commit", "-q", "-m", "nothing")
+    with pytest.raises(UsageError, match=r"linux at HEAD is not a Linux source tree"):
+        names.parse(f"git:{repository}@HEAD")
+
+
+def made(repository: Path, revision: str) -> dict[str, str]:
+    """Return the files of a revision as they would be built."""
+    found = source.find(repository, NO_ROOT, revision=git.commit(repository, revision))
+    with source.tree(found, None, NO_ROOT, QUIET) as tree:
+        files = [file for file in tree.rglob("*") if file.is_file()]
+        return {str(file.relative_to(tree)): file.read_text() for file in files}
+
+
+def test_what_is_built_is_the_revision_and_the_repository_stays(repository: Path) -> None:
+    before = {
+        str(file): (file.stat().st_mtime_ns, file.read_bytes())
+        for file in repository.rglob("*")
+        if file.is_file()
+    }
+    first = made(repository, "HEAD~1")
+    assert first == {
+        "Makefile": MAKEFILE.format(7, 3),
+        "net/dev.c": "int commit_1;\n",
+        "net/same.c": "int same;\n",
+    }
+    [place] = (repository.parent / "cache" / "sources").iterdir()
+    same, changed = (place / source.PLAIN / "net" / name for name in ("same.c", "dev.c"))
+    stayed = same.stat()
+    linked = repository.parent / "linked"
+    os.link(changed, linked)
+    second = made(repository, "HEAD")
+    assert second["net/dev.c"] == "int commit_2;\n" and "net/new.c" in second
+    # What did not change is not written, and what did is another file: a link keeps the old one.
+    assert same.stat().st_mtime_ns == stayed.st_mtime_ns
+    assert (linked.read_text(), changed.read_text()) == ("int commit_1;\n", "int commit_2;\n")
+    assert made(repository, "HEAD~1") == first
+    after = {
+        str(file): (file.stat().st_mtime_ns, file.read_bytes())
+        for file in repository.rglob("*")
+        if file.is_file()
+    }
+    assert after == before
+
+
+def test_git_of_a_hook_does_not_mislead(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = run_git(repository, "rev-parse", "HEAD")
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")
+    assert git.commit(repository, "HEAD") == commit
+
+
+def test_without_git_a_line_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(UsageError, match=r"\(there is no git here; install git\)"):
+        git.commit(repository, "HEAD")
+
+
+def test_a_revision_has_the_key_of_its_commit(repository: Path) -> None:
+    def key(revision: str) -> str:
+        commit = git.commit(repository, revision)
+        found = source.find(repository, NO_ROOT, revision=commit)
+        assert found.revision == commit
+        return found.digest
+
+    before = key("main")
+    assert before == key("HEAD") != key("HEAD~1")
+    (repository / "net" / "dev.c").write_text("int changed_again;\n")
+    assert key("HEAD") == before
+    own = source.find(repository / "net", NO_ROOT, revision=git.commit(repository, "HEAD"))
+    assert own.origin != source.Source(repository / "net", "7.3.3", "").origin
+
+
+def test_what_a_foreign_kernel_lacks_is_said() -> None:
+    asked = {name: config.Ask(name, "y", f"base.config:{name}") for name in "ABCDEFG"}
+    lacking = config.refused(asked, {"A": "y", "B": "m"})
+    assert [ask.option for ask in lacking] == list("BCDEFG")
+    told = config.told(lacking, "6.1.99")
+    begin = "Linux 6.1.99 does not have, or not as kconfig/ asks, 6 options: CONFIG_B, "
+    assert told.startswith(begin)
+    assert told.endswith("CONFIG_F …; it is built without")
+    assert "CONFIG_G" not in told
+    assert build.can_share(Name().request())
