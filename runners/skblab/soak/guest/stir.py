@@ -258,7 +258,9 @@ def _netlink(tree: Path) -> Callable[[], Any] | None:
     spec = tree / "Documentation" / "netlink" / "specs" / "netdev.yaml"
     if not spec.exists() or "napi-set" not in spec.read_text():
         return None
-    sys.path.append(os.fspath(tree / "tools" / "net" / "ynl"))
+    # Linux 6.12 has the library beside its program, later ones have both in a folder.
+    ynl = tree / "tools" / "net" / "ynl"
+    sys.path.append(os.fspath(ynl / "pyynl" if (ynl / "pyynl").is_dir() else ynl))
     from lib import YnlFamily  # type: ignore[import-not-found]
 
     return lambda: YnlFamily(os.fspath(spec), schema="")
