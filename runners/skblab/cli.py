@@ -48,6 +48,7 @@ COMMANDS = {
     "resume": "skblab.commands.sweep:resume",
     "report": "skblab.commands.report:report",
     "cleanup": "skblab.commands.sweep:cleanup",
+    "profile": "skblab.commands.profile:profile",
     "bench": "skblab.commands.bench_functions:bench",
     "boot": "skblab.commands.boot:boot",
     "ssh": "skblab.commands.ssh:ssh",

@@ -41,3 +41,27 @@ def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path:
     (folder,) = tmp_path.iterdir()
     assert json.loads((folder / "functions.json").read_text()) == document
     assert "ip_rcv_core+0x" in (folder / "instructions-on.tsv").read_text()
+
+
+def test_a_profile_of_two_kernels_shows_what_the_series_adds(
+    skblab: Skblab, tmp_path: Path
+) -> None:
+    """The points of forwarding are in these functions, and off each is an instruction or few."""
+    ran = skblab(
+        *("profile", "--kernel", "6.12+skblab", "--against", "6.12", "--packets", "2000", "--json"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=1500,
+    )
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert {side: one["name"] for side, one in document["kernels"].items()} == {
+        "a": "6.12",
+        "b": "6.12+skblab",
+    }
+    assert document["kernels"]["a"]["patches"] == [] != document["kernels"]["b"]["patches"]
+    by_name = {function["name"]: function for function in document["functions"]}
+    for name in ("ip_rcv_core", "__netif_receive_skb_core", "dev_hard_start_xmit"):
+        assert by_name[name]["b"] - by_name[name]["a"] == pytest.approx(1, abs=0.01)
+    for side in "ab":
+        counted = sum(function[side] for function in document["functions"])
+        assert counted == pytest.approx(document["clock"][side], rel=0.001)

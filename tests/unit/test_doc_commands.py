@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,6 +23,7 @@ from doc_commands import CommandLine, command_lines, recipes
 from skblab.bench import plan
 from skblab.cli import app
 from skblab.lab import paths
+from skblab.lab.kernel import names
 from skblab.lab.kernel.model import FLAVOURS
 from skblab.probe import scripts
 from skblab.probe.loads import Load
@@ -51,6 +53,12 @@ def _one_of(*names: str) -> Callable[[str], None]:
 def _experiment(text: str) -> None:
     if not text.endswith(".toml") and not (SHIPPED / f"{text}.toml").is_file():
         raise UsageError(f"{text}: no such experiment")
+
+
+def _kernel(text: str) -> None:
+    """Refuse a name of a kernel that is none; a reader's tree or repository is not here."""
+    if not re.fullmatch(r"tree:.+|git:.+@.+", text):
+        names.parse(text)
 
 
 # What a command itself looks at, by command and parameter: the parser takes any text.
@@ -89,6 +97,9 @@ def parse(words: tuple[str, ...], *, whole: bool = True) -> None:
             for given in value if isinstance(value, (list, tuple)) else [value]:
                 if given is not None:
                     check(given)
+    for parameter in ("name", *(("against",) if path == ["profile"] else ())):
+        if text := context.params.get(parameter):
+            _kernel(text)
     if path[0] != "probe" and "flavour" in context.params:
         _one_of(*FLAVOURS)(context.params["flavour"])
 

@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from conftest import Skblab
 from skblab.bench import comparison, plan
 from skblab.bench import functions as counting
+from skblab.bench.comparison import script
 from skblab.bench.functions import Mark, Section, Symbols
 from skblab.bench.measure import Line
+from skblab.lab.kernel import names
+from skblab.lab.kernel.names import Name
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.cost.view import of_functions
+from skblab_analysis.cost.view import of_functions, of_kernels
 from skblab_analysis.formats import bench, functions
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 
@@ -196,6 +201,83 @@ def test_the_table_has_others_total_and_clock() -> None:
     assert ["others", "(1)", "4.0", "4.2", "+0.2"] in lines
     assert ["total", "10.0", "11.5", "+1.5"] in lines
     assert ["by", "the", "clock", "10.0", "11.5", "+1.5"] in lines
+
+
+def test_one_kernel_is_shown_by_its_shares() -> None:
+    row = bench.Row(name="b", title="6.12", group="patch", kernel="k")
+    identity = functions.Identity(
+        name="git:/x@1234",
+        release="6.12.1-plain",
+        key="abc",
+        source="6.12.1",
+        revision="1234" * 10,
+        source_digest="d",
+        config_sha256="c",
+        patches=(),
+    )
+    document = functions.FunctionsDocument(
+        again="skblab",
+        case="forward",
+        family=4,
+        b=row,
+        kernels={"b": identity},
+        clock={"b": B.clock},
+        functions=functions.alone(B),
+        runs=(),
+    )
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(of_kernels(document), of_functions(document, 4.0))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["git:/x@1234", "6.12.1-plain", "6.12.1,", "123412341234", "abc"] in lines
+    order = [line[0] for line in lines if line and line[0] in ("same", "new", "more", "others")]
+    assert order == ["new", "same", "others"]
+    assert ["new", "4.3", "37.4\u202f%"] in lines or ["new", "4.3", "37.4", "%"] in lines
+    assert ["by", "the", "clock", "11.5"] in lines
+
+
+def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
+    one, two = names.parse("7.3"), Name(folder=tmp_path / "my linux", revision=None)
+    both = comparison.profile(one, two, "receive", 6, 2000, 1)
+    assert [row.title for row in both.rows] == [str(two), "7.3"]
+    assert {row.parts for row in both.rows} == {("receive",)}
+    assert both.again == (
+        f"./skblab profile --kernel 7.3 --against 'tree:{tmp_path}/my linux+skblab' "
+        "--case receive --family 6 --packets 2000 --repeats 1"
+    )
+    alone = comparison.profile(one, None, "forward", 4, 1000, 2)
+    assert (alone.a, alone.question) == (
+        None,
+        "Where do the instructions go that a packet takes on 7.3?",
+    )
+    assert "--against" not in alone.again
+    # Whether it has our setting is not asked: a tree of the user's may.
+    assert script(alone.rows, 0, alone).count("run b any none none tester forward") == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--against", "6.12+skblab"), "--against 6.12+skblab: the kernel itself"),
+        (("--against", "5.4"), "--against 5.4: no such kernel; expected 6.12, 7.3, tree:DIR"),
+        (("--kernel", "5.4"), "--kernel 5.4: no such kernel"),
+        (("--case", "send"), "--case send: no such case; known are: forward, receive, poll"),
+        (("--family", "5"), "--family 5: expected 4 or 6"),
+        (("--packets", "1500"), "--packets 1500: expected whole thousands"),
+        (("--flavour", "real"), "unknown kernel flavour 'real'"),
+    ],
+)
+def test_a_profile_of_nothing_is_one_line(
+    words: tuple[str, ...], told: str, skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> None:
+        raise AssertionError("there was nothing to make")
+
+    monkeypatch.setattr("skblab.bench.comparison.labroot.ensure", nothing)
+    done = skblab_here("profile", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def _line(part: bench.Part, packets: int, repeat: int) -> Line:

@@ -134,7 +134,7 @@ def complete(skblab_here: Skblab, shell: str, line: str) -> str:
 @pytest.mark.parametrize(
     ("line", "expected", "others"),
     [
-        ("skblab pro", ["probe"], ["sweep"]),
+        ("skblab pro", ["probe", "profile"], ["sweep"]),
         ("skblab probe ", ["layers", "study", "verify"], ["probe"]),
         ("skblab probe layers --late", ["--late", "--late-max", "--late-rate"], ["--json"]),
         ("skblab ", ["sweep", "doctor"], sorted(cli.HIDDEN)),
@@ -155,12 +155,12 @@ def test_it_completes(
 
 
 def test_bash_takes_its_script(tmp_path: Path) -> None:
-    """In a real bash: Tab after `skblab pro` asks skblab, and gives `probe`."""
+    """In a real bash: Tab after `skblab prob` asks skblab, and gives `probe`."""
     script = made()["bash-completion/completions/skblab"]
     (tmp_path / "script").write_text(script)
     call = f"""
         . {tmp_path}/script
-        COMP_WORDS=(skblab pro) COMP_CWORD=1
+        COMP_WORDS=(skblab prob) COMP_CWORD=1
         "$(complete -p skblab | sed 's/.*-F //; s/ .*//')" skblab
         echo "${{COMPREPLY[@]}}"
     """

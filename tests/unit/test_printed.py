@@ -495,6 +495,23 @@ def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -
     assert check(done, "bench functions")["functions"][0]["b"] == 2.0
 
 
+def test_profile(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = FunctionsDocument(
+        again="again",
+        case="forward",
+        family=4,
+        b=ROW,
+        clock={"b": 2.0},
+        functions=(Function(name="ip_rcv", a=0.0, b=2.0),),
+        runs=(),
+    )
+    run = SimpleNamespace(recorded=lambda: (FOLDER, found))
+    monkeypatch.setattr("skblab.commands.profile.Comparison", lambda *_: run)
+    done = skblab_here("profile", "--kernel", "6.12", "--json")
+    assert check(done, "profile")["a"] is None
+    assert "100.0" in skblab_here("profile", "--kernel", "6.12").stdout
+
+
 def example(one: Described) -> list[str]:
     """Return the words of a command's example, which is there once."""
     [said] = [text for text in one.paragraphs if text.startswith("Example: ")]

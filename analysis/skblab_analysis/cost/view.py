@@ -50,9 +50,14 @@ CASE_TITLES: dict[functions.Case, str] = {
 
 
 def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
-    """Return what each function executes in two rows, those apart by less than `least` in one."""
+    """Return what each function executes in a row or in two; `least` is what is shown by itself.
+
+    Of two rows that is a difference, of one its instructions per packet.
+    """
     table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
     table.add_column("function", no_wrap=True)
+    if document.a is None:
+        return _alone(table, document, least)
     for name in (document.a.name, document.b.name, "difference"):
         table.add_column(name, justify="right", no_wrap=True)
 
@@ -67,6 +72,41 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
     add(functions.total(document.functions, "total"))
     clock = document.clock
     add(functions.Function(name="by the clock", a=clock["a"], b=clock["b"]))
+    return table
+
+
+def _alone(table: Table, document: functions.FunctionsDocument, least: float) -> Table:
+    for name in ("instructions", "share"):
+        table.add_column(name, justify="right", no_wrap=True)
+    whole = functions.total(document.functions, "total")
+
+    def add(one: functions.Function, *, end: bool = False) -> None:
+        part = share(one.b / whole.b if whole.b else None)
+        table.add_row(escape(one.name), number(one.b, 1), part, end_section=end)
+
+    shown, rest = functions.cut(document.functions, least)
+    for listed in shown:
+        add(listed)
+    add(functions.total(rest, f"others ({len(rest)})"), end=True)
+    add(whole)
+    table.add_row("by the clock", number(document.clock["b"], 1), "")
+    return table
+
+
+def of_kernels(document: functions.FunctionsDocument) -> Table:
+    """Return which kernels a profile is of."""
+    table = titled("Kernels")
+    for name in ("", "name", "release", "source", "key"):
+        table.add_column(name, overflow="fold")
+    for side, known in sorted(document.kernels.items()):
+        commit = f", {known.revision[:12]}" if known.revision else ""
+        table.add_row(
+            "" if len(document.kernels) == 1 else side,
+            escape(known.name),
+            escape(known.release),
+            f"{known.source}{commit}",
+            known.key,
+        )
     return table
 
 

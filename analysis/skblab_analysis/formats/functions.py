@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Where the instructions of a packet go, by kernel function, in two rows of the benchmark.
+"""Where the instructions of a packet go, by kernel function: of one kernel or row, or of two.
 
 Each part of the work is run with few packets and with many. What lies between the two, divided by
 the packets between them, is what one more packet takes: what begins and ends a run cancels. This
@@ -47,7 +47,7 @@ class Function(Closed):
     """What one function executes for a packet in either row."""
 
     name: str
-    a: float = Field(description="instructions per packet in row a")
+    a: float = Field(description="instructions per packet in row a; 0 where there is none")
     b: float = Field(description="instructions per packet in row b")
 
     @property
@@ -56,15 +56,33 @@ class Function(Closed):
         return self.b - self.a
 
 
+class Identity(Closed):
+    """A kernel as it was named, and what it was built from."""
+
+    name: str = Field(description="as --kernel names it")
+    release: str = Field(description="as `uname -r` says")
+    key: str = Field(description="names its content in the cache")
+    source: str = Field(description="version of its source")
+    revision: str | None = Field(default=None, description="the commit, of a git repository")
+    source_digest: str = Field(description="names the content of its source")
+    config_sha256: str = Field(description="SHA-256 of its .config")
+    patches: tuple[str, ...] = Field(description="patches applied, in order; empty: none")
+
+
 class FunctionsDocument(Closed):
     """The whole of `functions.json`."""
 
-    schema_: Literal["skblab.functions/1"] = Field(default="skblab.functions/1", alias="schema")
+    schema_: Literal["skblab.functions/1", "skblab.functions/2"] = Field(
+        default="skblab.functions/2", alias="schema"
+    )
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")
-    a: Row = Field(description="the row that b is compared with")
+    a: Row | None = Field(default=None, description="the row that b is compared with, if any")
     b: Row
+    kernels: dict[Literal["a", "b"], Identity] = Field(
+        default_factory=dict, description="in a profile of kernels: which these are"
+    )
     clock: dict[Literal["a", "b"], float] = Field(
         description="instructions per packet by the guest's clock, by row"
     )
@@ -72,7 +90,8 @@ class FunctionsDocument(Closed):
     runs: tuple[Run, ...]
     versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
     environments: dict[str, Environment] = Field(
-        default_factory=dict, description="kernel, guest and host, by kernel release"
+        default_factory=dict,
+        description="kernel, guest and host, by kernel release, in a profile by row",
     )
     timings: tuple[Timing, ...] = ()
 
@@ -140,6 +159,12 @@ def _slope(found: Sequence[Counted], part: Part, agreement: float) -> Cost:
             "run it again with more --packets or --repeats"
         )
     return Cost(clock, by_name)
+
+
+def alone(cost: Cost) -> tuple[Function, ...]:
+    """Return every function of one row, the largest first."""
+    found = [Function(name=name, a=0.0, b=value) for name, value in cost.by_name.items() if value]
+    return tuple(sorted(found, key=lambda one: (-one.b, one.name)))
 
 
 def compare(a: Cost, b: Cost) -> tuple[Function, ...]:

@@ -182,8 +182,8 @@ proof() {
 	esac
 }
 
-# `trace` is a value of net.core.path_trace; none: there must not be such a setting. With one reader
-# attached, each part is counted $rounds times, or once.
+# `trace` is a value of net.core.path_trace; none: there must not be such a setting; any: it stays.
+# With one reader attached, each part is counted $rounds times, or once.
 run() { # row trace reader proof parts...
 	row=$1 trace=$2 reader=$3 proof=$4
 	shift 4
@@ -193,7 +193,7 @@ run() { # row trace reader proof parts...
 	: >"$seen"
 	if [ "$trace" = none ]; then
 		[ ! -e /proc/sys/net/core/path_trace ]
-	else
+	elif [ "$trace" != any ]; then
 		sysctl -q -w "net.core.path_trace=$trace"
 		[ "$(sysctl -n net.core.path_trace)" = "$trace" ]
 		# What an earlier row has counted stays, where stamps are off now.
@@ -210,7 +210,7 @@ run() { # row trace reader proof parts...
 	# Of what has no place in System.map.
 	[ -z "${symbols:-}" ] || grep ']$' /proc/kallsyms >"$out/symbols-$name.txt" || :
 	reader_off
-	[ "$trace" = none ] || sysctl -q -w net.core.path_trace=0
+	case $trace in none | any) ;; *) sysctl -q -w net.core.path_trace=0 ;; esac
 }
 
 lay_out_plain

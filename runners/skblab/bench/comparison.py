@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two rows by function: where the instructions go that one takes and another does not."""
+"""Rows by function: where the instructions go that one takes, or one takes and another does not."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
@@ -17,6 +19,7 @@ from skblab.bench.run import GAPS
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import lines
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
@@ -32,6 +35,10 @@ from skblab_analysis.formats.run import Environment, Plan, Timing
 from skblab_analysis.runfolder import RunFolder
 
 DOCUMENT = "functions.json"
+# The sides of a profile: the kernel itself, and that to compare it with.
+Side = Literal["a", "b"]
+A: Side = "a"
+B: Side = "b"
 
 # Where the benchmark's own counting begins and ends: pktgen reads its clock just before its first
 # packet and when it stops its device; drain reads its thread's clock before and after.
@@ -49,29 +56,49 @@ class Asked:
     """What was asked for, checked."""
 
     b: Row
-    a: Row
+    a: Row | None
     case: figures.Case
     family: records.Family
     packets: int
     repeats: int
     line: lines.Line = lines.DEFAULT
+    # The kernels of a profile, by row; a benchmark builds its own.
+    kernels: Mapping[str, Name] = field(default_factory=dict)
 
     @property
-    def rows(self) -> tuple[Row, Row]:
-        """The two rows with the parts of the case alone."""
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, that to compare with first, with the parts of the case alone."""
         words = {"forward": ("tester", "forward"), "receive": ("receive",), "poll": ("tester",)}
-        a, b = (replace(row, parts=words[self.case]) for row in (self.a, self.b))
-        return a, b
+        rows = (self.b,) if self.a is None else (self.a, self.b)
+        return tuple(replace(row, parts=words[self.case]) for row in rows)
+
+    @property
+    def experiment(self) -> str:
+        """The name of its run folder."""
+        return "profile" if self.kernels else "bench-functions"
+
+    @property
+    def question(self) -> str:
+        """What it answers."""
+        if self.a is None:
+            return f"Where do the instructions go that a packet takes on {self.b.title}?"
+        b, a = (self.b.title, self.a.title) if self.kernels else (self.b.name, self.a.name)
+        return f"Where do the instructions go that {b} takes and {a} does not?"
 
     @property
     def again(self) -> str:
         """The command that asks for it."""
-        again = (
-            f"./skblab bench functions --row {self.b.name} --against {self.a.name} "
+        if self.kernels:
+            words = ["./skblab profile", f"--kernel {shlex.quote(str(self.kernels[B]))}"]
+            words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if self.a else []
+        else:
+            assert self.a is not None
+            words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
+        words += [
             f"--case {self.case} --family {self.family} --packets {self.packets} "
             f"--repeats {self.repeats}"
-        )
-        return " ".join([again, *self.line.words])
+        ]
+        return " ".join([*words, *self.line.words])
 
 
 def asked(
@@ -91,25 +118,37 @@ def asked(
             raise UsageError(f"{option} {name}: no such row; known are: {', '.join(known)}")
     if row == against:
         raise UsageError(f"--against {against}: the row itself; name another one to compare with")
+    chosen, of = _checked(case, family, packets)
+    for name in (row, against):
+        if known[name].group == "napi" and case != "poll":
+            raise UsageError(f"--case {case}: row {name} counts polls; give --case poll")
+    plan.require_stamps((known[row], known[against]), line, already(others))
+    return Asked(known[row], known[against], chosen, of, packets, repeats, line)
+
+
+def profile(
+    kernel: Name, against: Name | None, case: str, family: int, packets: int, repeats: int
+) -> Asked:
+    """Check what was asked for of a kernel, or of two; UsageError in one line for what cannot be.
+
+    Nothing is switched on in them.
+    """
+    if kernel == against:
+        raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
+    chosen, of = _checked(case, family, packets)
+    named: dict[str, Name] = {B: kernel} if against is None else {A: against, B: kernel}
+    rows = {side: Row(side, str(name), side, trace=plan.ANY) for side, name in named.items()}
+    return Asked(rows[B], rows.get(A), chosen, of, packets, repeats, kernels=named)
+
+
+def _checked(case: str, family: int, packets: int) -> tuple[figures.Case, records.Family]:
     if case not in figures.CASES:
         raise UsageError(f"--case {case}: no such case; known are: {', '.join(figures.CASES)}")
     if family not in records.FAMILIES:
         raise UsageError(f"--family {family}: expected 4 or 6")
     if packets % BATCH:
         raise UsageError(f"--packets {packets}: expected whole thousands, such as 10000")
-    for name in (row, against):
-        if known[name].group == "napi" and case != "poll":
-            raise UsageError(f"--case {case}: row {name} counts polls; give --case poll")
-    plan.require_stamps((known[row], known[against]), line, already(others))
-    return Asked(
-        known[row],
-        known[against],
-        case,
-        family,
-        packets,
-        repeats,
-        line,
-    )
+    return case, family
 
 
 def kernels(given: list[str]) -> dict[str, kernel.Kernel]:
@@ -128,12 +167,11 @@ def kernels(given: list[str]) -> dict[str, kernel.Kernel]:
 
 def _plan(asked: Asked) -> Plan:
     return Plan(
-        experiment="bench-functions",
-        question=f"Where do the instructions go that {asked.b.name} takes "
-        f"and {asked.a.name} does not?",
+        experiment=asked.experiment,
+        question=asked.question,
         seed=0,
         packets=asked.packets,
-        baseline=asked.a.name,
+        baseline=asked.rows[0].name,
         again=asked.again,
         parameters={"case": asked.case, "family": asked.family, "repeats": asked.repeats},
     )
@@ -220,16 +258,20 @@ class _Found:
 class Comparison:
     """One comparison: its guests, one after the other, and what they gave."""
 
-    def __init__(self, asked: Asked, others: Others, reporter: Reporter) -> None:
+    def __init__(
+        self, asked: Asked, others: Others, reporter: Reporter, flavour: str = "stock"
+    ) -> None:
         self.asked, self.others, self.reporter = asked, others, reporter
+        self.flavour = flavour
         self.root: LabRoot = labroot.ensure(reporter)
         self.environments: dict[str, Environment] = {}
         self.last: Environment | None = None
         self.found: dict[str, _Found] = {}
+        self.kernels: dict[Side, figures.Identity] = {}
 
     def recorded(self) -> tuple[RunFolder, figures.FunctionsDocument]:
-        """Run both rows and have all of it in a folder."""
-        folder = RunFolder.create(paths.results(), "bench-functions", _plan(self.asked))
+        """Run its rows and have all of it in a folder."""
+        folder = RunFolder.create(paths.results(), self.asked.experiment, _plan(self.asked))
         with recording(folder, lambda: self.last, self.reporter):
             document = self.go(folder)
         assert self.last is not None
@@ -241,12 +283,12 @@ class Comparison:
         return folder, document
 
     def go(self, folder: RunFolder) -> figures.FunctionsDocument:
-        """Run both rows; return the document, or raise what refuses it."""
+        """Run its rows; return the document, or raise what refuses it."""
         rows = self.asked.rows
         costs: dict[str, figures.Cost] = {}
         described: dict[str, records.Row] = {}
         for boot, name in enumerate(plan.kernels(rows)):
-            built = ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
+            built = self._kernel(name)
             own = [row for row in rows if row.kernel == name]
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
@@ -259,15 +301,17 @@ class Comparison:
                     kernel=built.release,
                     tool=row.tool,
                 )
-        a, b = (row.name for row in rows)
+        b = costs[self.asked.b.name]
+        a = costs[self.asked.a.name] if self.asked.a else None
         return figures.FunctionsDocument(
             again=self.asked.again,
             case=self.asked.case,
             family=self.asked.family,
-            a=described[a],
-            b=described[b],
-            clock={"a": costs[a].clock, "b": costs[b].clock},
-            functions=figures.compare(costs[a], costs[b]),
+            a=described[self.asked.a.name] if self.asked.a else None,
+            b=described[self.asked.b.name],
+            kernels=self.kernels,
+            clock={"b": b.clock} if a is None else {"a": a.clock, "b": b.clock},
+            functions=figures.alone(b) if a is None else figures.compare(a, b),
             runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
             versions={
                 package: version
@@ -280,6 +324,25 @@ class Comparison:
                 for step, seconds in self.reporter.timings.items()
             ),
         )
+
+    def _kernel(self, name: str) -> kernel.Kernel:
+        """Return the kernel of that name in the plan: a side of a profile, or a benchmark's."""
+        named = self.asked.kernels.get(name)
+        if named is None:
+            return ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
+        built = kernel.ensure(named.request(self.flavour), self.root, self.reporter)
+        record = built.record
+        self.kernels[A if name == A else B] = figures.Identity(
+            name=str(named),
+            release=built.release,
+            key=built.key,
+            source=record.source_version,
+            revision=record.revision,
+            source_digest=record.source_digest,
+            config_sha256=record.config_sha256,
+            patches=tuple(patch.name for patch in record.patches),
+        )
+        return built
 
     def _guest(
         self, folder: RunFolder, boot: int, name: str, built: kernel.Kernel, rows: Sequence[Row]
@@ -313,7 +376,7 @@ class Comparison:
             ):
                 begins(folder, watch, guest=guest.console)
                 self.last = describe(built, {"exact": describe_guest(guest)})
-                self.environments[built.release] = self.last
+                self.environments[name if self.asked.kernels else built.release] = self.last
                 text = script(rows, boot, self.asked)
                 (folder.logs / f"bench-{name}.sh").write_text(text)
                 done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)

@@ -16,6 +16,7 @@ from skblab_analysis.formats.bench import Group
 Boot = str
 # The three kernels of the series; any other name is that of an alternative.
 PLAIN, OFF, PATCHED = "plain", "off", "patched"
+ANY: Literal["any"] = "any"
 Proof = Literal["none", "hists", "debugfs", "runs", "polls", "text", "pathlat"]
 
 BASELINE = "unpatched"
@@ -32,15 +33,16 @@ KERNEL = ("none", "late")
 class Row:
     """A row: `kernel` is one of the three above or an alternative's name.
 
-    `trace` is the value of net.core.path_trace, None for a kernel that lacks it. `reader` and
-    `proof` are as bench.sh understands them. A NAPI row is compared with row `against`.
+    `trace` is the value of net.core.path_trace, None for a kernel that lacks it, ANY for one that
+    may have it, off as it comes. `reader` and `proof` are as bench.sh understands them. A NAPI row
+    is compared with row `against`.
     """
 
     name: str
     title: str
     kernel: Boot
     group: Group = "patch"
-    trace: int | None = None
+    trace: int | Literal["any"] | None = None
     reader: str = "none"
     proof: Proof = "none"
     parts: tuple[str, ...] = ALL

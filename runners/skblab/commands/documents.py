@@ -267,6 +267,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "kernel patches-check": {"checked-patches": CheckedPatches},
     "bench patch": {"bench": BenchDocument},
     "bench functions": {"functions": FunctionsDocument},
+    "profile": {"functions": FunctionsDocument},
     "probe layers": {"pathlat": PathlatDocument, "scripts": ScriptsDocument},
     "probe study": {"study": Study},
     "probe verify": {"verify": Verified},

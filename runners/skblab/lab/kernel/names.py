@@ -64,36 +64,37 @@ class Name:
         )
 
 
-def parse(text: str) -> Name:
+def parse(text: str, option: str = "--kernel") -> Name:
     """Return the kernel of that name; UsageError if there is none, before anything is made.
 
-    A tree of no line of ours is configured as the line before its version.
+    `option` is the one that named it. A tree of no line of ours is configured as the line before
+    its version.
     """
     base = text.removesuffix(PATCHED)
     patches = base != text
     if base.startswith(TREE):
-        folder = _folder(base.removeprefix(TREE), text)
+        folder = _folder(base.removeprefix(TREE), f"{option} {text}")
         return Name(lines.fitting(source.read_version(folder)), folder, None, patches)
     if base.startswith(GIT):
         place, at, revision = base.removeprefix(GIT).rpartition("@")
         if not at or not place or not revision:
             raise UsageError(
-                f"--kernel {text}: expected {GIT}DIR@REVISION, such as {GIT}~/linux@HEAD"
+                f"{option} {text}: expected {GIT}DIR@REVISION, such as {GIT}~/linux@HEAD"
             )
-        folder = _folder(place, text)
+        folder = _folder(place, f"{option} {text}")
         commit = git.commit(folder, revision)
         version = source.version_of(git.makefile(folder, commit), f"{folder} at {revision}")
         return Name(lines.fitting(version), folder, commit, patches)
     if base not in lines.NAMES:
         raise UsageError(
-            f"--kernel {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "
+            f"{option} {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "
             "it for our series"
         )
     return Name(lines.line(base), patches=patches)
 
 
-def _folder(text: str, whole: str) -> Path:
+def _folder(text: str, named: str) -> Path:
     folder = Path(text).expanduser()
     if not text or not folder.is_dir():
-        raise UsageError(f"--kernel {whole}: no such folder; expected a Linux source tree")
+        raise UsageError(f"{named}: no such folder; expected a Linux source tree")
     return folder.resolve()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab profile`: where a packet's instructions go in a kernel, and how another differs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skblab.bench import comparison
+from skblab.bench.comparison import BATCH, Comparison
+from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
+from skblab.lab.kernel import names
+from skblab.lab.kernel.model import flavour as to_flavour
+from skblab.lab.reporter import Reporter, printer
+from skblab_analysis.cost.view import of_functions, of_kernels
+from skblab_analysis.formats import functions as figures
+
+# What is shown by itself: so many instructions per packet of one kernel, or between two.
+LEAST_ALONE, LEAST_BETWEEN = 20.0, 1.0
+
+
+def profile(
+    name: KernelName = KERNEL_DEFAULT,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Compare with this kernel, named in the same way as --kernel."
+        ),
+    ] = None,
+    flavour: FlavourName = "stock",
+    case: Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")] = "forward",
+    family: Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")] = 4,
+    packets: Annotated[
+        int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
+    ] = 10_000,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=100, help="Runs of each kernel; the smallest counts.")
+    ] = 1,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Show functions that take, or differ by, so many instructions per packet or more. "
+            f"Default: {LEAST_ALONE:.0f}, with --against {LEAST_BETWEEN:.0f}.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count a packet's instructions in each kernel function, and what differs between two kernels.
+
+    A plugin of the emulator counts every instruction of the kernel, with nothing switched on in
+    it. skblab compares the sum over all functions with the guest's clock. If they differ by more
+    than 0.1 %, it prints no figure, and the exit status is 1. It writes `results/profile-<time>/`.
+
+    Example: `skblab profile --kernel 7.3 --against 6.12`
+    """
+    reporter, of = Reporter(), to_flavour(flavour)
+    other = None if against is None else names.parse(against, "--against")
+    wanted = comparison.profile(names.parse(name), other, case, family, packets, repeats)
+    folder, document = Comparison(wanted, {}, reporter, of).recorded()
+    if as_json:
+        echo(document)
+        return
+    console = printer()
+    console.print(of_kernels(document))
+    console.print()
+    shown = LEAST_ALONE if document.a is None else LEAST_BETWEEN
+    console.print(of_functions(document, shown if least is None else least))
+    console.print(f"\nRecords: {folder.path}", soft_wrap=True)
