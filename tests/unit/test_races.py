@@ -6,12 +6,15 @@ from __future__ import annotations
 import difflib
 import random
 import struct
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skblab.lab.kernel import ownlines
+from skblab.lab.kernel import Kernel, ownlines
+from skblab.lab.labroot import LabRoot
 from skblab.soak import races
 from skblab.soak.guest import netlink
 from skblab.soak.races import Line, Place, Race
@@ -125,6 +128,31 @@ def test_a_race_is_ours_by_the_line_of_either_access(
 )
 def test_a_race_that_cannot_be_placed_may_be_ours(race: Race) -> None:
     assert races.split([race], lambda _: SOURCES, {}) == (["x"], [])
+
+
+ADDRESSES = {"net_path_count": 0x1000, "net_path_show": 0x2000, "tick_a": 0x3000}
+
+
+class Symbolising(LabRoot):
+    """A lab root whose addr2line knows two places: one inlined twice, one without a line."""
+
+    def run(self, argv: Sequence[str], **_: object) -> str:
+        said = {
+            0x1011: "/skblab/src/./include/linux/skbuff.h:30 (discriminator 2)\n"
+            "/skblab/src/net/core/dev.c:7",
+            0x301F: "??:0",
+        }
+        asked = [int(word, 16) for word in argv if word.startswith("0x")]
+        return "".join(f"0x{one:016x}\n{said.get(one, '??:?')}\n" for one in asked)
+
+
+def test_places_have_the_lines_that_they_were_inlined_into(tmp_path: Path) -> None:
+    listed = (f"{address:016x} t {name}\n" for name, address in ADDRESSES.items())
+    (tmp_path / "System.map").write_text("".join(listed) + "0000000000003000 t another_name\n")
+    lines = races.resolver(Kernel(tmp_path, "key"), Symbolising(tmp_path, "key"))
+    places = frozenset({*FIRST.places, *SECOND.places, ("another_name", 0x20)})
+    # No line is no place: such a report may be one of ours.
+    assert lines(places) == {("net_path_count", 0x12): SOURCES["net_path_count", 0x12]}
 
 
 def test_the_same_random_numbers_make_the_same_messages() -> None:

@@ -129,10 +129,11 @@ def races_of(
 ) -> tuple[list[str], list[str]]:
     """Return the data races on a console: those in lines of the series, and the kernel's own."""
     found = races.read(log.read_text(errors="replace"))
+    if series is None:
+        return [], list(dict.fromkeys(race.title for race in found))
     if not found:
         return [], []
-    patches = series.patches if series else ()
-    ours = ownlines.added(patch.read_text(errors="replace") for patch in patches)
+    ours = ownlines.added(patch.read_text(errors="replace") for patch in series.patches)
     return races.split(found, races.resolver(built, root), ours)
 
 

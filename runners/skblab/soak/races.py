@@ -26,7 +26,8 @@ _TITLE = re.compile(r"BUG: (KCSAN: .*)")
 _ACCESS = re.compile(r"(?:read|write|assert no|race at unknown).* of \d+ bytes by .* on cpu \d+:$")
 _FRAME = re.compile(r"^\s+([\w.]+)\+0x([0-9a-f]+)/0x[0-9a-f]+")
 _SYMBOL = re.compile(r"^([0-9a-f]+) \w ([\w.]+)$", re.M)
-_SOURCE = re.compile(r"^(?:/skblab/src/)?(?:\./)?(\S+?):(\d+)(?: \(discriminator \d+\))?$")
+# An address without debug information is at "??:0".
+_SOURCE = re.compile(r"^(?!\?\?)(?:/skblab/src/)?(?:\./)?(\S+?):(\d+)(?: \(discriminator \d+\))?$")
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,10 @@ def resolver(
         addresses: dict[str, list[int]] = {}
         for value, name in _SYMBOL.findall((kernel.path / "System.map").read_text()):
             addresses.setdefault(name, []).append(int(value, 16))
-        wanted = {
-            address + offset - 1: (name, offset)
-            for name, offset in places
-            for address in addresses.get(name, ())
-        }
+        wanted: dict[int, list[Place]] = {}
+        for name, offset in sorted(places):
+            for address in addresses.get(name, ()):
+                wanted.setdefault(address + offset - 1, []).append((name, offset))
         if not wanted:
             return {}
         said = labroot.run(
@@ -110,12 +110,13 @@ def resolver(
             what="addr2line",
         )
         found: dict[Place, set[Line]] = {}
-        place: Place | None = None
+        here: list[Place] = []
         for line in said.splitlines():
             if line.startswith("0x"):
-                place = wanted.get(int(line, 16))
-            elif place and (where := _SOURCE.match(line)):
-                found.setdefault(place, set()).add((where[1], int(where[2])))
+                here = wanted.get(int(line, 16), [])
+            elif where := _SOURCE.match(line):
+                for place in here:
+                    found.setdefault(place, set()).add((where[1], int(where[2])))
         return found
 
     return sources
