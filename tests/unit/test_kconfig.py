@@ -195,3 +195,27 @@ def test_kernel_refuses_an_option(
     told = str(caught.value)
     assert "CONFIG_NET_PKTGEN of base.config:2: wanted y, got n;" in told
     assert "CONFIG_NO_SUCH_THING of base.config:3: wanted y, got n (this kernel has no" in told
+
+
+@pytest.mark.labroot
+def test_only_base_may_be_lacking_in_a_foreign_kernel(
+    tmp_path: Path, lab: LabRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without what makes it so, a kernel of a flavour would be another one under its name."""
+    project = tmp_path / "project"
+    for name in ("kconfig", "patches"):
+        (project / name).mkdir(parents=True)
+    write(project / "kconfig", "base.config", "CONFIG_NET=y\nCONFIG_NO_SUCH_THING=y\n")
+    write(project / "kconfig", "rt.config", "CONFIG_NO_SUCH_FLAVOUR=y\n")
+    monkeypatch.setenv("SKBLAB_TREE", str(project))
+    with source.tree(source.find(None, lab), None, lab, Reporter()) as tree:
+        for number, names in enumerate((["base"], ["base", "rt"])):
+            output = tmp_path / f"output{number}"
+            output.mkdir()
+            log = tmp_path / "log"
+            if names == ["base"]:
+                lacking = config.merge(names, tree, output, lab, log, foreign=True)
+                assert [ask.option for ask in lacking] == ["NO_SUCH_THING"]
+                continue
+            with pytest.raises(SkblabError, match=r"CONFIG_NO_SUCH_FLAVOUR of rt\.config:1: want"):
+                config.merge(names, tree, output, lab, log, foreign=True)

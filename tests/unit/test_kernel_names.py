@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Skblab
-from skblab.lab.kernel import build, config, git, names, source
+from skblab.lab.kernel import config, git, names, source
 from skblab.lab.kernel.lines import DEFAULT, LINES
-from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import UsageError
@@ -92,6 +91,10 @@ def test_a_revision_is_named_by_its_commit(repository: Path) -> None:
         ("git:{linux}@gone", "no such revision there; git -C "),
         ("git:{linux}@--help", "no such revision there"),
         ("git:{linux}@HEAD:Makefile", "no such revision there"),
+        ("git:{linux}@HEAD@{{9}}", "no such revision there"),
+        ("tree:~nobody-of-that-name/x", "no such folder"),
+        ("tree:" + "a" * 300, "no such folder"),
+        ("git:" + "a" * 300 + "@HEAD", "no such folder"),
     ],
 )
 def test_a_name_of_nothing_is_one_line(
@@ -151,6 +154,68 @@ def test_what_is_built_is_the_revision_and_the_repository_stays(repository: Path
     assert after == before
 
 
+def test_settings_of_a_repository_neither_run_nor_change_files(repository: Path) -> None:
+    """Hooks, monitors, filters, sparse checkouts, line ends: what is built is the commit's."""
+    ran = repository.parent / "ran"
+    hook = repository / ".git" / "hooks" / "post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    hook.chmod(0o755)
+    for setting, value in (
+        ("core.fsmonitor", str(hook)),
+        ("core.splitIndex", "true"),
+        ("core.autocrlf", "true"),
+        ("core.sparseCheckout", "true"),
+        ("filter.own.smudge", f"touch {ran}; tr a-z A-Z"),
+    ):
+        run_git(repository, "config", setting, value)
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "attributes").write_text("*.c filter=own\n")
+    (repository / ".git" / "info" / "sparse-checkout").write_text("/Makefile\n")
+    before = {file for file in (repository / ".git").rglob("*") if "objects" not in file.parts}
+    found = made(repository, "HEAD")
+    assert found["net/dev.c"] == "int commit_2;\n"
+    assert found["Makefile"] == MAKEFILE.format(7, 3)
+    assert not ran.exists()
+    after = {file for file in (repository / ".git").rglob("*") if "objects" not in file.parts}
+    assert after == before
+
+
+def test_what_a_killed_checkout_left_is_in_no_tree(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = made(repository, "HEAD~1")
+    check_out = git.check_out
+
+    def killed(place: Path, revision: str, folder: Path, own: Path) -> None:
+        (folder / "net" / "left.c").write_text("int of_another;\n")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(git, "check_out", killed)
+    with pytest.raises(KeyboardInterrupt):
+        made(repository, "HEAD")
+    monkeypatch.setattr(git, "check_out", check_out)
+    assert made(repository, "HEAD~1") == first
+
+
+def test_a_revision_may_have_an_at(repository: Path) -> None:
+    commit = run_git(repository, "rev-parse", "HEAD~1")
+    assert names.parse(f"git:{repository}@HEAD@{{1}}").revision == commit
+    odd = repository.rename(repository.parent / "my@linux")
+    assert names.parse(f"git:{odd}@HEAD~1").folder == odd
+
+
+def test_a_folder_that_is_named_as_a_patched_kernel(repository: Path) -> None:
+    (repository / "Kconfig").touch()
+    odd = repository.rename(repository.parent / "linux+skblab")
+    name = names.parse(f"tree:{odd}/")
+    assert (name.folder, name.patches) == (odd, False)
+    assert names.parse(str(name)) == name
+    patched = names.parse(f"tree:{odd}/+skblab")
+    assert (patched.folder, patched.patches) == (odd, True)
+    assert names.parse(str(patched)) == patched
+
+
 def test_git_of_a_hook_does_not_mislead(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = run_git(repository, "rev-parse", "HEAD")
     monkeypatch.setenv("GIT_DIR", "/nonexistent")
@@ -159,7 +224,7 @@ def test_git_of_a_hook_does_not_mislead(repository: Path, monkeypatch: pytest.Mo
 
 def test_without_git_a_line_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(UsageError, match=r"\(there is no git here; install git\)"):
+    with pytest.raises(UsageError, match=r"^git:DIR@REVISION needs git, and there is none here"):
         git.commit(repository, "HEAD")
 
 
@@ -182,9 +247,8 @@ def test_what_a_foreign_kernel_lacks_is_said() -> None:
     asked = {name: config.Ask(name, "y", f"base.config:{name}") for name in "ABCDEFG"}
     lacking = config.refused(asked, {"A": "y", "B": "m"})
     assert [ask.option for ask in lacking] == list("BCDEFG")
-    told = config.told(lacking, "6.1.99")
+    told = config.told([ask.option for ask in lacking], "6.1.99")
     begin = "Linux 6.1.99 does not have, or not as kconfig/ asks, 6 options: CONFIG_B, "
     assert told.startswith(begin)
     assert told.endswith("CONFIG_F …; it is built without")
     assert "CONFIG_G" not in told
-    assert build.can_share(Name().request())

@@ -127,7 +127,10 @@ def ensure(request: Request, labroot: LabRoot, reporter: Reporter) -> Kernel:
     path = store.ensure(
         registry.KIND, wanted.key, reporter, lambda part: _build(wanted, part, labroot, reporter)
     )
-    return Kernel(path, wanted.key)
+    built = Kernel(path, wanted.key)
+    if not request.line.suits(wanted.source.version) and (lacking := built.record.lacking):
+        reporter.say(config.told(lacking, wanted.source.version))
+    return built
 
 
 def _build(wanted: Plan, part: Path, labroot: LabRoot, reporter: Reporter) -> None:
@@ -159,8 +162,6 @@ def _compile(
         lacking = config.merge(
             names, tree, output, labroot, merged, compiler=compiler, foreign=foreign
         )
-    if lacking:
-        reporter.say(config.told(lacking, wanted.source.version))
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
     reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")
     with reporter.step("kernel compile"):

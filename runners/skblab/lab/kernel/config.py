@@ -18,6 +18,8 @@ from skblab_analysis.base.words import counted
 NAMED = 5
 # The user's own configuration, in the output folder.
 OWN = "own.config"
+# Fragments of which a kernel of no line of ours may lack something.
+FORGIVEN = ("base.config:", "base-", "checking.config:")
 
 _SET = re.compile(r"CONFIG_(\w+)=(.+)$")
 _UNSET = re.compile(r"# CONFIG_(\w+) is not set$")
@@ -114,7 +116,7 @@ def merge(
     With `own`, the text of a whole configuration, the fragments change that one. With
     `half_applied`, `tree` has a part of our series: options that it lacks are let go.
     `compiler` decides which options there are. A `foreign` kernel is of no line of ours: what it
-    refuses is let go, and returned. `env` and `binds` are further ones of the sandbox,
+    refuses of FORGIVEN is let go, and returned. `env` and `binds` are further ones of the sandbox,
     as another architecture needs them.
     Raises SkblabError naming each option that the kernel refused.
     """
@@ -140,10 +142,12 @@ def merge(
         known = _defined(set(asked), tree)
         asked = {option: ask for option, ask in asked.items() if option in known}
     got = parse((output / ".config").read_text())
-    if foreign:
-        return refused(asked, got)
-    check(asked, got, tree)
-    return []
+    # What a flavour is and what our series brings no kernel may lack.
+    forgiven = {
+        option: ask for option, ask in asked.items() if foreign and ask.where.startswith(FORGIVEN)
+    }
+    check({option: ask for option, ask in asked.items() if option not in forgiven}, got, tree)
+    return refused(forgiven, got)
 
 
 def refused(asked: Mapping[str, Ask], got: Mapping[str, str]) -> list[Ask]:
@@ -151,9 +155,9 @@ def refused(asked: Mapping[str, Ask], got: Mapping[str, str]) -> list[Ask]:
     return [ask for ask in asked.values() if got.get(ask.option, "n") != ask.value]
 
 
-def told(lacking: Sequence[Ask], version: str) -> str:
-    """Return in words that a kernel is without some of what was asked for."""
-    names = ", ".join(f"CONFIG_{ask.option}" for ask in lacking[:NAMED])
+def told(lacking: Sequence[str], version: str) -> str:
+    """Return in words that a kernel is without some of the options that were asked for."""
+    names = ", ".join(f"CONFIG_{option}" for option in lacking[:NAMED])
     return (
         f"Linux {version} does not have, or not as kconfig/ asks, {counted(len(lacking), 'option')}"
         f": {names}{' …' if len(lacking) > NAMED else ''}; it is built without"

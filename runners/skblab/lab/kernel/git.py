@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A revision in a user's git repository: which commit it is, and its files in a folder of ours.
 
-Nothing here writes to the repository: the index of such a folder lies beside it.
+A repository may have hooks, filters and settings of its own, which would run here or change files.
+So files come from a repository of ours that only borrows the objects of theirs, and nothing writes
+to theirs.
 """
 
 from __future__ import annotations
@@ -12,12 +14,28 @@ from pathlib import Path
 
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
+# Nobody's settings but those that a repository has itself.
+CLEAN = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+
+class NoGitError(UsageError):
+    """There is no git here."""
+
 
 def commit(repository: Path, revision: str) -> str:
     """Return the commit that a revision names, in full; UsageError if it names none."""
+    words = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     try:
-        words = ("--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         return _run(repository, "rev-parse", *words).split()[-1]
+    except NoGitError:
+        raise
     except SkblabError as error:
         more = f" ({error})" if str(error) else ""
         raise UsageError(
@@ -34,36 +52,33 @@ def makefile(repository: Path, revision: str) -> str:
         return ""
 
 
-def check_out(repository: Path, revision: str, folder: Path, index: Path) -> None:
+def check_out(repository: Path, revision: str, folder: Path, own: Path) -> None:
     """Make a folder's files those of a commit; what is there of another one stays if it is equal.
 
-    Files that change are made anew, so that links to the old ones do not see it.
+    `own` is the repository of ours that knows the folder; it is made if it is not there. Files that
+    change are made anew, so that links to the old ones do not see it. SkblabError with what git
+    says, such as that an object is missing.
     """
-    _run(
-        repository,
-        f"--work-tree={folder}",
-        *("read-tree", "--reset", "-u", revision),
-        env={"GIT_INDEX_FILE": os.fspath(index)},
-    )
+    objects = _run(repository, "rev-parse", "--git-path", "objects").rstrip("\n")
+    if not own.is_dir():
+        kind = _run(repository, "rev-parse", "--show-object-format").strip()
+        _run(folder, "init", "-q", "--bare", "--template=", f"--object-format={kind}", str(own))
+    (own / "objects" / "info").mkdir(parents=True, exist_ok=True)
+    borrowed = (repository / objects).resolve()
+    (own / "objects" / "info" / "alternates").write_bytes(os.fsencode(borrowed) + b"\n")
+    here = (f"--git-dir={own}", f"--work-tree={folder}", "-c", "core.bare=false")
+    _run(folder, *here, "read-tree", "--reset", "-u", revision)
 
 
-def _run(repository: Path, *words: str, env: dict[str, str] | None = None) -> str:
-    """Run git on a repository, also one of another user's; SkblabError with what it says."""
-    place = _git(repository, "rev-parse", "--absolute-git-dir", env={}).strip()
-    return _git(repository, f"--git-dir={place}", *words, env=env or {})
-
-
-def _git(repository: Path, *words: str, env: dict[str, str]) -> str:
-    """Run git in a folder; SkblabError with what it says."""
-    call = ["git", "-C", os.fspath(repository), "-c", "safe.directory=*", *words]
+def _run(folder: Path, *words: str) -> str:
+    """Run git in a folder, also in one of another user's; SkblabError with what it says."""
+    call = ["git", "-C", os.fspath(folder), "-c", "safe.directory=*", *words]
     # Variables of a hook that runs us would name another repository.
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(
-            call, env={**clean, "GIT_OPTIONAL_LOCKS": "0", **env}, capture_output=True, check=True
-        )
+        done = subprocess.run(call, env={**rest, **CLEAN}, capture_output=True, check=True)
     except FileNotFoundError:
-        raise SkblabError("there is no git here; install git") from None
+        raise NoGitError("git:DIR@REVISION needs git, and there is none here; install it") from None
     except subprocess.CalledProcessError as error:
         raise SkblabError(one_line(error.stderr.decode(errors="replace"))) from None
     return done.stdout.decode(errors="replace")

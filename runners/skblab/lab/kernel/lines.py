@@ -89,8 +89,11 @@ class Line:
         return () if self == DEFAULT else (f"--kernel {self}",)
 
     def suits(self, version: str) -> bool:
-        """Whether a version is of this line, so that no fragment may ask for what it lacks."""
-        return of_version(version.split("-")[0]) == self.name
+        """Whether a version is of this line and whole: then it has all that the fragments name.
+
+        A release candidate may lack some of it.
+        """
+        return of_version(version) == self.name and "-rc" not in version
 
     def require_patches(self, what: str) -> None:
         """Raise UsageError if there are none: `what` needs them, and can be had without a line."""

@@ -41,7 +41,9 @@ class Name:
         if self.folder is None:
             return self.line.name
         if self.revision is None:
-            return f"{TREE}{self.folder}"
+            # A folder's own name may end as that of a kernel with our series does.
+            end = "/" if self.folder.name.endswith(PATCHED) else ""
+            return f"{TREE}{self.folder}{end}"
         return f"{GIT}{self.folder}@{self.revision}"
 
     def __str__(self) -> str:
@@ -76,12 +78,7 @@ def parse(text: str, option: str = "--kernel") -> Name:
         folder = _folder(base.removeprefix(TREE), f"{option} {text}")
         return Name(lines.fitting(source.read_version(folder)), folder, None, patches)
     if base.startswith(GIT):
-        place, at, revision = base.removeprefix(GIT).rpartition("@")
-        if not at or not place or not revision:
-            raise UsageError(
-                f"{option} {text}: expected {GIT}DIR@REVISION, such as {GIT}~/linux@HEAD"
-            )
-        folder = _folder(place, f"{option} {text}")
+        folder, revision = _revision(base.removeprefix(GIT), f"{option} {text}")
         commit = git.commit(folder, revision)
         version = source.version_of(git.makefile(folder, commit), f"{folder} at {revision}")
         return Name(lines.fitting(version), folder, commit, patches)
@@ -93,8 +90,33 @@ def parse(text: str, option: str = "--kernel") -> Name:
     return Name(lines.line(base), patches=patches)
 
 
+def _revision(text: str, named: str) -> tuple[Path, str]:
+    """Return folder and revision, both of which may have an @: the longest name of a folder counts.
+
+    HEAD@{1} is a revision, too.
+    """
+    marks = [at for at, letter in enumerate(text) if letter == "@" and 0 < at < len(text) - 1]
+    if not marks:
+        raise UsageError(f"{named}: expected {GIT}DIR@REVISION, such as {GIT}~/linux@HEAD")
+    there = [at for at in marks if _is_folder(text[:at])]
+    at = there[-1] if there else marks[-1]
+    return _folder(text[:at], named), text[at + 1 :]
+
+
 def _folder(text: str, named: str) -> Path:
-    folder = Path(text).expanduser()
-    if not text or not folder.is_dir():
+    if not text or not _is_folder(text):
         raise UsageError(f"{named}: no such folder; expected a Linux source tree")
-    return folder.resolve()
+    folder = Path(text).expanduser().resolve()
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{named}: its path is not in UTF-8; rename the folder") from None
+    return folder
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).expanduser().is_dir()
+    except (OSError, RuntimeError, ValueError):
+        # Too long, or the home of nobody.
+        return False

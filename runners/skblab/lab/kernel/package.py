@@ -204,8 +204,19 @@ def _make_packages(
     text, cleared = own.buildable(tree, labroot.versions) if own else (None, [])
     with reporter.step("package config"):
         log = logs / f"package-config-{key}.log"
-        compiler = request.kernel.compiler
-        config.merge(request.fragments, tree, output, labroot, log, own=text, compiler=compiler)
+        foreign = not wanted.request.line.suits(wanted.source.version)
+        lacking = config.merge(
+            request.fragments,
+            tree,
+            output,
+            labroot,
+            log,
+            own=text,
+            compiler=request.kernel.compiler,
+            foreign=foreign,
+        )
+    if lacking:
+        reporter.say(config.told([ask.option for ask in lacking], wanted.source.version))
     result = config.parse((output / ".config").read_text())
     asked = config.wanted(config.fragment(name) for name in request.fragments)
     changed, otherwise = own.contrast(result, asked, cleared) if own else ([], [])

@@ -35,8 +35,8 @@ RECIPE = "1"
 TARBALL_END = ".tar.xz"
 # In an entry: the source itself, and what it is. The rest are trees with a series applied.
 PLAIN, STATE = "plain", "origin.json"
-# And of a git repository, what git knows of the files in `plain`.
-INDEX = "index"
+# And for a user's git repository one of ours, which knows the files in `plain`.
+OURS = "git"
 # A patched tree is links to the plain one, and its folders: some 25 MB. So many stay of an origin.
 KEPT_PATCHED = 4
 # What a user's tree may hold beside sources; a private copy is made without it.
@@ -211,11 +211,14 @@ def _bring(place: Path, source: Source, labroot: LabRoot, reporter: Reporter) ->
     """Make the plain tree that of `source`; nobody may use the entry meanwhile."""
     _require_unchanged(source)
     with store.filling(place):
+        # What a killed git has left, it does not know: nothing would remove that again.
+        whole = (place / STATE).exists() or source.revision is None
+        kept = whole and not source.place.is_file()
         (place / STATE).unlink(missing_ok=True)
         plain = place / PLAIN
         for other in place.glob("*"):
             # A tarball is unpacked anew; of a user's tree, what did not change stays.
-            if other not in (plain, place / INDEX) or source.place.is_file():
+            if other not in (plain, place / OURS) or not kept:
                 store.remove(other)
         plain.mkdir(parents=True, exist_ok=True)
         _unpack(source, plain, labroot, reporter)
@@ -305,7 +308,7 @@ def _unpack(source: Source, folder: Path, labroot: LabRoot, reporter: Reporter) 
             reporter.say(
                 f"checking out Linux {source.version} from {source.place}: {source.revision[:12]}"
             )
-            git.check_out(source.place, source.revision, folder, folder.parent / INDEX)
+            git.check_out(source.place, source.revision, folder, folder.parent / OURS)
             return
         reporter.say(f"copying Linux {source.version} from {source.place}")
         skip = [f"--exclude={pattern}" for pattern in NOT_SOURCE]
