@@ -17,6 +17,7 @@ from made_up_cost import wall as made_up_wall
 from skblab.bench import readers
 from skblab.lab import kernel, paths, tools
 from skblab.lab.kernel import Kernel
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.probe.cost import calibration, exact, wall
@@ -35,7 +36,13 @@ LAB = cast(LabRoot, SimpleNamespace(key="lab"))
 def built(*, patched: bool, key: str = "k", release: str = "6.12.0-plain") -> Kernel:
     fragments = ("base", "skblab") if patched else ("base",)
     record = SimpleNamespace(
-        release=release, fragments=fragments, patched=patched, flavour="stock", made="now"
+        release=release,
+        fragments=fragments,
+        patched=patched,
+        flavour="stock",
+        made="now",
+        source="/usr/src/linux-source-6.12.tar.xz",
+        revision=None,
     )
     return cast(Kernel, SimpleNamespace(key=key, release=record.release, record=record))
 
@@ -193,10 +200,16 @@ def test_a_refusal_is_told_and_not_kept(
     ],
 )
 def test_the_command_that_measures_it(probe: Probe, patched: bool, words: str) -> None:
-    command = calibration.again(probe, Load(), patched=patched)
+    command = calibration.again(probe, Load(), Name(patches=patched))
     assert command == f"./skblab probe layers --on guest {words}--load udp"
 
 
+def test_the_command_names_the_tree_that_it_was_measured_on() -> None:
+    own = built(patched=False, release="6.12.0-plain")
+    own.record.source, own.record.revision = "/home/me/linux", "abc"  # type: ignore[misc]
+    assert " --kernel git:/home/me/linux@abc " in calibration._again(HOOKS, Load(), own)
+
+
 def test_the_command_names_another_flavour() -> None:
-    command = calibration.again(HISTOGRAMS, Load("tcp", 6, True), patched=True, flavour="rt")
+    command = calibration.again(HISTOGRAMS, Load("tcp", 6, True), Name(), flavour="rt")
     assert command == "./skblab probe layers --on guest --flavour rt --load tcp6-forward"

@@ -38,13 +38,20 @@ KERNEL_HELP = (
     f"Linux {', '.join(NAMES)} as Debian has it, your own tree:DIR, or git:DIR@REVISION; with "
     f"{PATCHED} behind it: with our series."
 )
+
+
+def complete_kernel() -> list[str]:
+    """Return the names of kernels that need no folder."""
+    return [f"{name}{more}" for name in NAMES for more in ("", PATCHED)]
+
+
 KernelName = Annotated[
     str,
     typer.Option(
         "--kernel",
         metavar="NAME",
         help=KERNEL_HELP,
-        autocompletion=lambda: [f"{name}{more}" for name in NAMES for more in ("", PATCHED)],
+        autocompletion=complete_kernel,
         rich_help_panel=KERNEL,
     ),
 ]

@@ -23,7 +23,15 @@ from skblab.commands.documents import (
     Study,
     Verified,
 )
-from skblab.commands.options import KERNEL_DEFAULT, KERNEL_HELP, AsJson, FlavourName, LineName, echo
+from skblab.commands.options import (
+    KERNEL_DEFAULT,
+    KERNEL_HELP,
+    AsJson,
+    FlavourName,
+    LineName,
+    complete_kernel,
+    echo,
+)
 from skblab.lab import kernel, labroot
 from skblab.lab.kernel import lines, names
 from skblab.lab.reporter import Reporter, printer
@@ -259,7 +267,7 @@ def layers(
             "--kernel",
             metavar="NAME",
             help=KERNEL_HELP,
-            autocompletion=lambda: list(lines.NAMES),
+            autocompletion=complete_kernel,
             rich_help_panel=OURS,
         ),
     ] = KERNEL_DEFAULT,
@@ -527,7 +535,9 @@ def _again(context: typer.Context) -> str:
     words = ["./skblab", "probe", "layers"]
     for name, option, value in _given(context):
         if name not in OF_SHOWING:
-            words += [option] if isinstance(value, bool) else [option, str(value)]
+            # A branch moves; what was built is a commit.
+            said = str(names.parse(value)) if name == "name" else str(value)
+            words += [option] if isinstance(value, bool) else [option, said]
     return shlex.join(words)
 
 

@@ -28,7 +28,16 @@ def describe(built: kernel.Kernel, guests: dict[Clock, GuestRecord]) -> Environm
         ),
         guests=guests,
         host=describe_host(),
+        more=origin(built),
     )
+
+
+def origin(built: kernel.Kernel) -> dict[str, str]:
+    """Return what names a kernel's content, by name: its release may be that of another, too."""
+    found = {"kernel's key": built.key, "kernel's source": built.record.source_digest}
+    if built.record.revision is not None:
+        found["kernel's commit"] = built.record.revision
+    return found
 
 
 def describe_host() -> Host:

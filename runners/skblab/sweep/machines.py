@@ -165,7 +165,8 @@ class Guests:
                 if described is first or value != first.router.get(name)
             }
         guests = {self.method.clock: first.guest}
-        return describe(self.boots.first, guests).model_copy(update={"more": more})
+        known = describe(self.boots.first, guests)
+        return known.model_copy(update={"more": {**known.more, **more}})
 
     def stop(self) -> None:
         """Have all guests end."""

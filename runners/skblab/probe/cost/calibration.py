@@ -11,6 +11,7 @@ from skblab.lab import kernel, paths, store, tools
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import lines
 from skblab.lab.kernel.names import Name
+from skblab.lab.kernel.source import TARBALL_END
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.probe.cost import exact, wall
@@ -113,12 +114,14 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
     """
     content = _content(probe, labroot, reporter)
     patched = probe.source != "hooks" or probe.polls == "samples"
-    command = again(probe, Load(), patched=patched)
+    command = again(probe, Load(), Name(patches=patched))
     empty = CostDocument(probe=probe, kernel=release, own=False, again=command)
     line = lines.of_version(release)
     for built in sorted(kernel.kernels(), key=lambda one: lines.of_version(one.release) != line):
         counted = store.entry(KIND, _exact_key(built, probe, content))
         like_it = built.record.flavour == "stock" and built.record.patched == patched
+        # A tree of the user's own may be anything.
+        like_it = like_it and _folder(built) is None
         if not (like_it and counted.is_dir()):
             continue
         ran = [store.entry(KIND, _wall_key(built, content, load)) for load in _loads()]
@@ -132,24 +135,24 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
 
 def _again(probe: Probe, load: Load, built: kernel.Kernel) -> str:
     record = built.record
-    line = lines.known(lines.of_version(built.release)) or lines.DEFAULT
-    return again(probe, load, patched=record.patched, flavour=record.flavour, line=line)
+    line = lines.fitting(lines.of_version(built.release))
+    name = Name(line, _folder(built), record.revision, patches=record.patched)
+    return again(probe, load, name, flavour=record.flavour)
 
 
-def again(
-    probe: Probe,
-    load: Load,
-    *,
-    patched: bool,
-    flavour: str = "stock",
-    line: lines.Line = lines.DEFAULT,
-) -> str:
+def _folder(built: kernel.Kernel) -> Path | None:
+    """Return the folder that a kernel was built from; None where the source is Debian's."""
+    source = built.record.source
+    return None if source.endswith(TARBALL_END) else Path(source)
+
+
+def again(probe: Probe, load: Load, name: Name, *, flavour: str = "stock") -> str:
     """Return the command that measures it on such a kernel."""
     words = ["./skblab probe layers --on guest"]
     words += [f"--flavour {flavour}"] if flavour != "stock" else []
-    words += Name(line, patches=patched).words
+    words += name.words
     # The patched kernel's histograms are what it would be otherwise, with scripts its NAPI samples.
-    words += ["--source hooks"] if patched and (probe.polls or probe.source) == "hooks" else []
+    words += ["--source hooks"] if name.patches and (probe.polls or probe.source) == "hooks" else []
     words += [f"--backend {probe.backend}"] if probe.backend != "bpf" else []
     words += ["--kprobes"] if probe.kprobes else []
     return " ".join([*words, f"--load {load}"])
