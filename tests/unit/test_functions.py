@@ -250,7 +250,10 @@ def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
         None,
         "Where do the instructions go that a packet takes on 7.3?",
     )
-    assert "--against" not in alone.again
+    assert "--against" not in alone.again and "--flavour" not in alone.again
+    rt = comparison.profile(one, two, "forward", 4, 1000, 1, "rt")
+    assert " --flavour rt " in rt.again
+    assert comparison._plan(rt).parameters["kernel_a"] == str(two)
     # Whether it has our setting is not asked: a tree of the user's may.
     assert script(alone.rows, 0, alone).count("run b any none none tester forward") == 4
 
@@ -265,6 +268,7 @@ def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
         (("--family", "5"), "--family 5: expected 4 or 6"),
         (("--packets", "1500"), "--packets 1500: expected whole thousands"),
         (("--flavour", "real"), "unknown kernel flavour 'real'"),
+        (("--flavour", "debug"), "--flavour debug: its figures say nothing of others"),
     ],
 )
 def test_a_profile_of_nothing_is_one_line(

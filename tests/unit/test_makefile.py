@@ -28,10 +28,11 @@ def runs(*words: str, env: Mapping[str, str]) -> str:
     ("words", "env", "chosen"),
     [
         ((), {}, ""),
-        (("KERNEL=7.3",), {}, " --kernel 7.3"),
+        (("KERNEL=7.3",), {}, " --kernel 7.3+skblab"),
+        (("KERNEL=7.3+skblab",), {}, " --kernel 7.3+skblab"),
         # As who builds kernels for a Raspberry Pi has it.
         ((), {"KERNEL": "kernel8"}, ""),
-        (("KERNEL=7.3",), {"KERNEL": "kernel8"}, " --kernel 7.3"),
+        (("KERNEL=7.3",), {"KERNEL": "kernel8"}, " --kernel 7.3+skblab"),
     ],
 )
 def test_the_kernel_is_that_of_the_command_line(

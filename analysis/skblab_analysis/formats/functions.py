@@ -67,6 +67,9 @@ class Identity(Closed):
     source_digest: str = Field(description="names the content of its source")
     config_sha256: str = Field(description="SHA-256 of its .config")
     patches: tuple[str, ...] = Field(description="patches applied, in order; empty: none")
+    lacking: tuple[str, ...] = Field(
+        default=(), description="options of kconfig/ that this version does not have, or not so"
+    )
 
 
 class FunctionsDocument(Closed):

@@ -16,9 +16,11 @@ from skblab.bench.kernels import Others, already, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
+from skblab.knobs.boot import STOCK
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import lines
+from skblab.lab.kernel.model import CHECKING, flavour
 from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
@@ -64,6 +66,7 @@ class Asked:
     line: lines.Line = lines.DEFAULT
     # The kernels of a profile, by row; a benchmark builds its own.
     kernels: Mapping[str, Name] = field(default_factory=dict)
+    flavour: str = STOCK
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -91,6 +94,7 @@ class Asked:
         if self.kernels:
             words = ["./skblab profile", f"--kernel {shlex.quote(str(self.kernels[B]))}"]
             words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if self.a else []
+            words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
         else:
             assert self.a is not None
             words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
@@ -127,18 +131,26 @@ def asked(
 
 
 def profile(
-    kernel: Name, against: Name | None, case: str, family: int, packets: int, repeats: int
+    kernel: Name,
+    against: Name | None,
+    case: str,
+    family: int,
+    packets: int,
+    repeats: int,
+    of: str = STOCK,
 ) -> Asked:
     """Check what was asked for of a kernel, or of two; UsageError in one line for what cannot be.
 
-    Nothing is switched on in them.
+    Nothing is switched on in them. `of` is their flavour.
     """
+    if flavour(of) in CHECKING:
+        raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
     if kernel == against:
         raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
-    chosen, of = _checked(case, family, packets)
+    chosen, version = _checked(case, family, packets)
     named: dict[str, Name] = {B: kernel} if against is None else {A: against, B: kernel}
     rows = {side: Row(side, str(name), side, trace=plan.ANY) for side, name in named.items()}
-    return Asked(rows[B], rows.get(A), chosen, of, packets, repeats, kernels=named)
+    return Asked(rows[B], rows.get(A), chosen, version, packets, repeats, kernels=named, flavour=of)
 
 
 def _checked(case: str, family: int, packets: int) -> tuple[figures.Case, records.Family]:
@@ -166,6 +178,10 @@ def kernels(given: list[str]) -> dict[str, kernel.Kernel]:
 
 
 def _plan(asked: Asked) -> Plan:
+    more: dict[str, str] = {}
+    if asked.kernels:
+        more = {"flavour": asked.flavour}
+        more |= {f"kernel_{side}": str(name) for side, name in asked.kernels.items()}
     return Plan(
         experiment=asked.experiment,
         question=asked.question,
@@ -173,7 +189,12 @@ def _plan(asked: Asked) -> Plan:
         packets=asked.packets,
         baseline=asked.rows[0].name,
         again=asked.again,
-        parameters={"case": asked.case, "family": asked.family, "repeats": asked.repeats},
+        parameters={
+            "case": asked.case,
+            "family": asked.family,
+            "repeats": asked.repeats,
+            **more,
+        },
     )
 
 
@@ -258,11 +279,8 @@ class _Found:
 class Comparison:
     """One comparison: its guests, one after the other, and what they gave."""
 
-    def __init__(
-        self, asked: Asked, others: Others, reporter: Reporter, flavour: str = "stock"
-    ) -> None:
+    def __init__(self, asked: Asked, others: Others, reporter: Reporter) -> None:
         self.asked, self.others, self.reporter = asked, others, reporter
-        self.flavour = flavour
         self.root: LabRoot = labroot.ensure(reporter)
         self.environments: dict[str, Environment] = {}
         self.last: Environment | None = None
@@ -330,7 +348,7 @@ class Comparison:
         named = self.asked.kernels.get(name)
         if named is None:
             return ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
-        built = kernel.ensure(named.request(self.flavour), self.root, self.reporter)
+        built = kernel.ensure(named.request(self.asked.flavour), self.root, self.reporter)
         record = built.record
         self.kernels[A if name == A else B] = figures.Identity(
             name=str(named),
@@ -341,6 +359,7 @@ class Comparison:
             source_digest=record.source_digest,
             config_sha256=record.config_sha256,
             patches=tuple(patch.name for patch in record.patches),
+            lacking=record.lacking,
         )
         return built
 

@@ -11,7 +11,6 @@ from skblab.bench import comparison
 from skblab.bench.comparison import BATCH, Comparison
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab.kernel import names
-from skblab.lab.kernel.model import flavour as to_flavour
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.cost.view import of_functions, of_kernels
 from skblab_analysis.formats import functions as figures
@@ -25,7 +24,9 @@ def profile(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Compare with this kernel, named in the same way as --kernel."
+            metavar="NAME",
+            help="The kernel to compare with, named in the same way. What is above zero in the "
+            "difference, --kernel takes more.",
         ),
     ] = None,
     flavour: FlavourName = "stock",
@@ -35,14 +36,17 @@ def profile(
         int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
     ] = 10_000,
     repeats: Annotated[
-        int, typer.Option(min=1, max=100, help="Runs of each kernel; the smallest counts.")
+        int,
+        typer.Option(
+            min=1, max=100, help="Count each kernel so often; the run with the fewest counts."
+        ),
     ] = 1,
     least: Annotated[
         float | None,
         typer.Option(
             min=0,
             help="Show functions that take, or differ by, so many instructions per packet or more. "
-            f"Default: {LEAST_ALONE:.0f}, with --against {LEAST_BETWEEN:.0f}.",
+            f"Default: {LEAST_ALONE:.0f}; {LEAST_BETWEEN:.0f} if you give --against.",
             show_default=False,
         ),
     ] = None,
@@ -50,16 +54,17 @@ def profile(
 ) -> None:
     """Count a packet's instructions in each kernel function, and what differs between two kernels.
 
-    A plugin of the emulator counts every instruction of the kernel, with nothing switched on in
-    it. skblab compares the sum over all functions with the guest's clock. If they differ by more
-    than 0.1 %, it prints no figure, and the exit status is 1. It writes `results/profile-<time>/`.
+    A plugin of the emulator counts every instruction of the kernel. What forwarding takes is
+    counted without the generator and the receiver of the packets. skblab compares the sum over all
+    functions with the guest's clock. If they differ by more than 0.1 %, it prints no figure, and
+    the exit status is 1. It writes `results/profile-<time>/`.
 
     Example: `skblab profile --kernel 7.3 --against 6.12`
     """
-    reporter, of = Reporter(), to_flavour(flavour)
+    reporter = Reporter()
     other = None if against is None else names.parse(against, "--against")
-    wanted = comparison.profile(names.parse(name), other, case, family, packets, repeats)
-    folder, document = Comparison(wanted, {}, reporter, of).recorded()
+    wanted = comparison.profile(names.parse(name), other, case, family, packets, repeats, flavour)
+    folder, document = Comparison(wanted, {}, reporter).recorded()
     if as_json:
         echo(document)
         return
