@@ -9,6 +9,8 @@ VENV := $(or $(SKBLAB_VENV),.venv)
 # KERNEL=7.3+skblab: that of Debian's backports, with our series. Only as said to make: builds of kernels for some boards ask
 # their users to export a KERNEL of their own.
 LINE := $(if $(findstring command,$(origin KERNEL)),--kernel $(KERNEL))
+# The same with our series, for what is of the patched kernel.
+PATCHED := $(if $(LINE),--kernel $(patsubst %+skblab,%,$(KERNEL))+skblab)
 
 .PHONY: help
 help: ## this list
@@ -33,7 +35,7 @@ shell: setup ## a shell in a guest with the patched kernel
 
 .PHONY: kernel
 kernel: setup ## build the patched stock kernel (cached)
-	@$(SKBLAB) kernel build $(LINE)
+	@$(SKBLAB) kernel build $(PATCHED)
 
 # No root rights, and nothing of the host but Python: it works with PREFIX=$HOME/.local.
 .PHONY: install
@@ -76,7 +78,7 @@ kselftest-compare: setup ## the kernel's own network selftests, unpatched agains
 
 .PHONY: kernel-soak
 kernel-soak: setup ## mixed load while all is switched, on the debug kernel (FLAVOUR=, SOAK_ARGS=)
-	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(LINE) $(SOAK_ARGS)
+	@$(SKBLAB) soak --flavour $(or $(FLAVOUR),debug) $(PATCHED) $(SOAK_ARGS)
 
 # Tests of guests wait for them most of the time, slow ones now and then: workers beyond the number of
 # processors use these better.

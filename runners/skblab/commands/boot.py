@@ -79,7 +79,7 @@ def boot(
         bool, typer.Option("--tcg", help="Do not use KVM even if it works.", rich_help_panel=GUEST)
     ] = False,
 ) -> None:
-    """Boot a guest with the patched kernel, for a shell or for one command.
+    """Boot a guest with a kernel, the patched one unless --kernel says another.
 
     `-- COMMAND` runs that command and ends with its exit status. Without it you get a shell.
     The guest's file system is the lab root. What you write there is lost when the guest ends;

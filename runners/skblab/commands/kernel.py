@@ -56,8 +56,8 @@ def build(
     """Build a kernel, or find it in the cache, and print where it is.
 
     The source is Debian's, of Debian 13 or of its backports, your own tree, or a revision in a git
-    repository (`--kernel`). skblab applies the series in patches/, unless the name is without
-    `+skblab`, and configures it by kconfig/.
+    repository (`--kernel`). skblab applies the series in patches/ if the name ends with `+skblab`,
+    as the default does, and configures it by kconfig/.
 
     Example: `skblab kernel build --flavour rt`
     """
