@@ -16,16 +16,21 @@ from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.cost.view import of_functions
 from skblab_analysis.formats import functions as figures
 
+CaseName = Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")]
+FamilyNumber = Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")]
+Packets = Annotated[
+    int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
+]
+PACKETS = 10_000
+
 
 @bench.command("functions")
 def functions(
     row: Annotated[str, typer.Option(help="The row to look into: see docs/reference/bench.md.")],
     against: Annotated[str, typer.Option(help="The row to compare it with, such as off.")],
-    case: Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")] = "forward",
-    family: Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")] = 4,
-    packets: Annotated[
-        int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
-    ] = 10_000,
+    case: CaseName = "forward",
+    family: FamilyNumber = 4,
+    packets: Packets = PACKETS,
     repeats: Annotated[
         int, typer.Option(min=1, max=100, help="Runs of each row; the smallest counts.")
     ] = 1,

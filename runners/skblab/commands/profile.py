@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from skblab.bench import comparison
-from skblab.bench.comparison import BATCH, Comparison
+from skblab.bench.comparison import Comparison
+from skblab.commands.bench_functions import PACKETS, CaseName, FamilyNumber, Packets
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.cost.view import of_functions, of_kernels
-from skblab_analysis.formats import functions as figures
 
 # What is shown by itself: so many instructions per packet of one kernel, or between two.
 LEAST_ALONE, LEAST_BETWEEN = 20.0, 1.0
@@ -25,16 +25,14 @@ def profile(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The kernel to compare with, named in the same way. What is above zero in the "
-            "difference, --kernel takes more.",
+            help="The kernel to compare with, named in the same way. A difference above zero: "
+            "--kernel takes more.",
         ),
     ] = None,
     flavour: FlavourName = "stock",
-    case: Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")] = "forward",
-    family: Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")] = 4,
-    packets: Annotated[
-        int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
-    ] = 10_000,
+    case: CaseName = "forward",
+    family: FamilyNumber = 4,
+    packets: Packets = PACKETS,
     repeats: Annotated[
         int,
         typer.Option(
