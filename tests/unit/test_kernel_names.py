@@ -117,7 +117,7 @@ def test_a_revision_that_is_no_kernel(repository: Path) -> None:
 
 def made(repository: Path, revision: str) -> dict[str, str]:
     """Return the files of a revision as they would be built."""
-    found = source.find(repository, NO_ROOT, revision=git.commit(repository, revision))
+    found = source.of_revision(repository, git.commit(repository, revision))
     with source.tree(found, None, NO_ROOT, QUIET) as tree:
         files = [file for file in tree.rglob("*") if file.is_file()]
         return {str(file.relative_to(tree)): file.read_text() for file in files}
@@ -231,7 +231,7 @@ def test_without_git_a_line_says_so(repository: Path, monkeypatch: pytest.Monkey
 def test_a_revision_has_the_key_of_its_commit(repository: Path) -> None:
     def key(revision: str) -> str:
         commit = git.commit(repository, revision)
-        found = source.find(repository, NO_ROOT, revision=commit)
+        found = source.of_revision(repository, commit)
         assert found.revision == commit
         return found.digest
 
@@ -239,7 +239,7 @@ def test_a_revision_has_the_key_of_its_commit(repository: Path) -> None:
     assert before == key("HEAD") != key("HEAD~1")
     (repository / "net" / "dev.c").write_text("int changed_again;\n")
     assert key("HEAD") == before
-    own = source.find(repository / "net", NO_ROOT, revision=git.commit(repository, "HEAD"))
+    own = source.of_revision(repository / "net", git.commit(repository, "HEAD"))
     assert own.origin != source.Source(repository / "net", "7.3.3", "").origin
 
 

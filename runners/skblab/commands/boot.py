@@ -134,7 +134,7 @@ def _selftests(
     request: kernel.Request, root: LabRoot, reporter: Reporter
 ) -> tuple[Path, list[str]]:
     """Return the folder of the selftests of a kernel's source, and the names of those we add."""
-    origin = sources.find(request.source, root, request.line, reporter, request.revision)
+    origin = sources.asked_for(request, root, reporter)
     series = sources.series_for(origin) if request.patches else None
     folder = tree.ensure(origin, series, root, reporter)
     return folder.path, [] if series is None else tree.added(series)

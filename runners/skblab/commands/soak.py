@@ -65,7 +65,7 @@ def soak(
     request = names.parse(name).request(flavour)
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
-    origin = sources.find(request.source, root, request.line, reporter, request.revision)
+    origin = sources.asked_for(request, root, reporter)
     series = sources.series_for(origin) if request.patches else None
     source_tree = tree.ensure(origin, series, root, reporter)
     plan = planner.make(seed, seconds, rewriting=flavour not in AT_ONCE)

@@ -87,13 +87,18 @@ class Plan:
     toolchain: Mapping[str, str]
     key: str
 
+    @property
+    def foreign(self) -> bool:
+        """Whether the source is of no line of ours, and may lack what the fragments ask for."""
+        return not self.request.line.suits(self.source.version)
+
 
 def plan(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -> Plan:
     """Return what will be built; raises UsageError for what can be known to be wrong now.
 
     Debian's source is fetched first, if the line is one that the lab root has not.
     """
-    origin = source.find(request.source, labroot, request.line, reporter, request.revision)
+    origin = source.asked_for(request, labroot, reporter)
     series = source.series_for(origin, request.alternative) if request.patches else None
     versions = labroot.versions
     tools = [TOOLCHAIN, CLANG] if request.compiler == "clang" else [TOOLCHAIN]
@@ -128,7 +133,7 @@ def ensure(request: Request, labroot: LabRoot, reporter: Reporter) -> Kernel:
         registry.KIND, wanted.key, reporter, lambda part: _build(wanted, part, labroot, reporter)
     )
     built = Kernel(path, wanted.key)
-    if not request.line.suits(wanted.source.version) and (lacking := built.record.lacking):
+    if wanted.foreign and (lacking := built.record.lacking):
         reporter.say(config.told(lacking, wanted.source.version))
     return built
 
@@ -158,9 +163,8 @@ def _compile(
     with reporter.step("kernel config"):
         request, merged = wanted.request, logs / f"kernel-config-{wanted.key}.log"
         names, compiler = request.fragments, request.compiler
-        foreign = not request.line.suits(wanted.source.version)
         lacking = config.merge(
-            names, tree, output, labroot, merged, compiler=compiler, foreign=foreign
+            names, tree, output, labroot, merged, compiler=compiler, foreign=wanted.foreign
         )
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
     reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")

@@ -13,7 +13,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from skblab.lab.kernel import git, lines, source
+from skblab.lab.kernel import lines, source
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.kernel.model import Request, flavour
 from skblab_analysis.base.errors import UsageError
@@ -79,9 +79,8 @@ def parse(text: str, option: str = "--kernel") -> Name:
         return Name(lines.fitting(source.read_version(folder)), folder, None, patches)
     if base.startswith(GIT):
         folder, revision = _revision(base.removeprefix(GIT), f"{option} {text}")
-        commit = git.commit(folder, revision)
-        version = source.version_of(git.makefile(folder, commit), f"{folder} at {revision}")
-        return Name(lines.fitting(version), folder, commit, patches)
+        found = source.of_revision(folder, revision)
+        return Name(lines.fitting(found.version), folder, found.revision, patches)
     if base not in lines.NAMES:
         raise UsageError(
             f"{option} {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "

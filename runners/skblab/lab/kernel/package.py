@@ -204,7 +204,6 @@ def _make_packages(
     text, cleared = own.buildable(tree, labroot.versions) if own else (None, [])
     with reporter.step("package config"):
         log = logs / f"package-config-{key}.log"
-        foreign = not wanted.request.line.suits(wanted.source.version)
         lacking = config.merge(
             request.fragments,
             tree,
@@ -213,7 +212,7 @@ def _make_packages(
             log,
             own=text,
             compiler=request.kernel.compiler,
-            foreign=foreign,
+            foreign=wanted.foreign,
         )
     if lacking:
         reporter.say(config.told([ask.option for ask in lacking], wanted.source.version))

@@ -23,6 +23,7 @@ from skblab.lab import paths, store, uses
 from skblab.lab.kernel import debian_packages, git, lines
 from skblab.lab.kernel import series as quilt
 from skblab.lab.kernel.lines import Line
+from skblab.lab.kernel.model import Request
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -85,25 +86,34 @@ def find(
     labroot: LabRoot,
     line: Line = lines.DEFAULT,
     reporter: Reporter | None = None,
-    revision: str | None = None,
 ) -> Source:
     """Return the source to build from: `wanted`, or Debian's of a line when it is None.
 
-    With a `revision`, `wanted` is a git repository. Debian's tarball is known by its package
-    version, a folder by the names, sizes and times of its files, so that neither is read through
-    to see that nothing changed. A tarball that the lab root does not have is fetched, once.
+    Debian's tarball is known by its package version, a folder by the names, sizes and times
+    of its files, so that neither is read through to see that nothing changed. A tarball that the
+    lab root does not have is fetched, once.
     """
-    if wanted is not None and revision is not None:
-        folder = wanted.expanduser().resolve()
-        commit = git.commit(folder, revision)
-        version = version_of(git.makefile(folder, commit), f"{folder} at {revision}")
-        return Source(folder, version, store.digest(["git", commit]), commit)
     if wanted is not None:
         return _folder(wanted)
     there = debian_packages.ensure(line, labroot, reporter or Reporter(quiet=True))
     # 6.12.117-1 or 1:6.12.117-1~bpo: the upstream part in between.
     upstream = there.version.split(":")[-1].split("-")[0]
     return Source(there.tarball, upstream, there.digest)
+
+
+def asked_for(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -> Source:
+    """Return the source of a kernel that is asked for; see find() and of_revision()."""
+    if request.source is not None and request.revision is not None:
+        return of_revision(request.source, request.revision)
+    return find(request.source, labroot, request.line, reporter)
+
+
+def of_revision(repository: Path, revision: str) -> Source:
+    """Return a revision of a git repository as a source, known by its commit."""
+    folder = repository.expanduser().resolve()
+    commit = git.commit(folder, revision)
+    version = version_of(git.makefile(folder, commit), f"{folder} at {revision}")
+    return Source(folder, version, store.digest(["git", commit]), commit)
 
 
 def _folder(wanted: Path) -> Source:
