@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -55,9 +54,7 @@ def demo(
     begun = time.monotonic()
     reporter = Reporter()
     chosen = names.parse(name)
-    request = chosen.request()
-    if jobs is not None:
-        request = replace(request, jobs=jobs)
+    request = chosen.request(jobs=jobs)
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
     # Before the run begins: what cannot be built is none.

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +61,7 @@ def build(
     Example: `skblab kernel build --flavour rt`
     """
     reporter = Reporter()
-    request = replace(names.parse(name).request(flavour), jobs=jobs or os.cpu_count() or 1)
+    request = names.parse(name).request(flavour, jobs=jobs)
     built = ensure(request, labroot.ensure(reporter), reporter)
     if as_json:
         echo(BuiltKernel.of(built))
@@ -98,7 +97,7 @@ def package(
     """
     reporter = Reporter()
     request = packages.PackageRequest(
-        kernel=replace(names.parse(name).request(flavour), jobs=jobs or os.cpu_count() or 1),
+        kernel=names.parse(name).request(flavour, jobs=jobs),
         config=ownconfig.read(config) if config else None,
         debug_symbols=debug_symbols,
     )

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from skblab.lab.kernel.lines import DEFAULT, NAMES
+from skblab.lab.kernel.lines import DEFAULT, NAMES, PATCHED
 from skblab.lab.kernel.model import FLAVOURS
-from skblab.lab.kernel.names import PATCHED, Name
+from skblab.lab.kernel.names import Name
 
 # Where a command's help has them.
 KERNEL = "Kernel"

@@ -15,7 +15,7 @@ from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
 from skblab.lab.kernel import names
-from skblab.lab.kernel.lines import DEFAULT
+from skblab.lab.kernel.lines import DEFAULT, PATCHED
 from skblab.lab.kernel.names import Name
 from skblab.sweep import booting
 from skblab.sweep import experiment as experiments
@@ -230,7 +230,7 @@ class Parameters(BaseModel):
     @property
     def name(self) -> Name:
         """The kernel; UsageError if it cannot be had any more."""
-        return names.parse(f"{self.kernel}{names.PATCHED if self.patches else ''}")
+        return names.parse(f"{self.kernel}{PATCHED if self.patches else ''}")
 
     @classmethod
     def of(cls, folder: RunFolder) -> Parameters:

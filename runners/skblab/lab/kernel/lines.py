@@ -106,6 +106,8 @@ class Line:
 
 # Our series, in the order in which they are applied.
 PARTS = ("pktgen", "napi", "net_path")
+# What the name of a kernel with them ends with.
+PATCHED = "+skblab"
 DEFAULT = Line("6.12", parts=PARTS, options_by="net_path")
 LINES = (
     DEFAULT,
@@ -126,7 +128,7 @@ def line(name: str) -> Line:
     As the name of a kernel with our series it is the same line.
     """
     for known in LINES:
-        if name in (known.name, f"{known}+skblab"):
+        if name in (known.name, f"{known}{PATCHED}"):
             return known
     raise UsageError(f"--kernel {name}: no such line; known are: {', '.join(NAMES)}")
 
@@ -137,7 +139,10 @@ def of_version(version: str) -> str:
 
 
 def fitting(version: str) -> Line:
-    """Return the line whose configuration suits a version best: its own, or the one before it."""
+    """Return the line whose configuration suits a version best: its own, or the one before it.
+
+    A version before all of them is configured as the first.
+    """
     wanted = _numbers(of_version(version))
     before = [line for line in LINES if _numbers(line.name) <= wanted]
     return max(before, key=lambda line: _numbers(line.name), default=LINES[0])

@@ -10,15 +10,14 @@ git:DIR@REVISION      a revision in a git repository, whatever its files are
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skblab.lab.kernel import lines, source
-from skblab.lab.kernel.lines import DEFAULT, Line
+from skblab.lab.kernel.lines import DEFAULT, PATCHED, Line
 from skblab.lab.kernel.model import Request, flavour
 from skblab_analysis.base.errors import UsageError
 
-PATCHED = "+skblab"
 TREE, GIT = "tree:", "git:"
 FORMS = (*lines.NAMES, f"{TREE}DIR", f"{GIT}DIR@REVISION")
 
@@ -55,22 +54,28 @@ class Name:
         """What a command that is to have it says; nothing for the default."""
         return () if self == Name() else (f"--kernel {shlex.quote(str(self))}",)
 
-    def request(self, of: str = "stock", *, patches: bool | None = None) -> Request:
-        """Return what to build: this kernel of a flavour, or the same with or without `patches`."""
-        return Request(
+    def request(
+        self, of: str = "stock", *, patches: bool | None = None, jobs: int | None = None
+    ) -> Request:
+        """Return what to build: this kernel of a flavour, or the same with or without `patches`.
+
+        So many `jobs` compile at once, or one for each CPU.
+        """
+        request = Request(
             flavour=flavour(of),
             source=self.folder,
             revision=self.revision,
             patches=self.patches if patches is None else patches,
             line=self.line,
         )
+        return request if jobs is None else replace(request, jobs=jobs)
 
 
 def parse(text: str, option: str = "--kernel") -> Name:
     """Return the kernel of that name; UsageError if there is none, before anything is made.
 
-    `option` is the one that named it. A tree of no line of ours is configured as the line before
-    its version.
+    `option` is the one that named it. A tree of no line of ours is configured as the line that
+    fits it best (lines.fitting()).
     """
     base = text.removesuffix(PATCHED)
     patches = base != text
