@@ -222,7 +222,7 @@ def test_one_kernel_is_shown_by_its_shares() -> None:
         b=row,
         kernels={"b": identity},
         clock={"b": B.clock},
-        functions=functions.alone(B),
+        functions=functions.compare(functions.NOTHING, B),
         runs=(),
     )
     console = Console(file=io.StringIO(), width=100, color_system=None)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.markup import escape
 from rich.table import Table
@@ -56,40 +56,31 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
     """
     table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
     table.add_column("function", no_wrap=True)
+    whole, clock = functions.total(document.functions, "total"), document.clock
+
+    def compared(one: functions.Function) -> tuple[str, ...]:
+        return number(one.a, 1), number(one.b, 1), signed(one.difference, 1)
+
+    def alone(one: functions.Function) -> tuple[str, ...]:
+        return number(one.b, 1), share(one.b / whole.b if whole.b else None)
+
+    names: tuple[str, ...]
+    cells: Callable[[functions.Function], tuple[str, ...]]
     if document.a is None:
-        return _alone(table, document, least)
-    for name in (document.a.name, document.b.name, "difference"):
+        names, cells = ("instructions", "share"), alone
+        by_clock: tuple[str, ...] = (number(clock["b"], 1), "")
+    else:
+        names, cells = (document.a.name, document.b.name, "difference"), compared
+        by_clock = compared(functions.Function(name="", a=clock["a"], b=clock["b"]))
+    for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-
-    def add(one: functions.Function, *, end: bool = False) -> None:
-        values = (number(one.a, 1), number(one.b, 1), signed(one.difference, 1))
-        table.add_row(escape(one.name), *values, end_section=end)
-
     shown, rest = functions.cut(document.functions, least)
     for listed in shown:
-        add(listed)
-    add(functions.total(rest, f"others ({len(rest)})"), end=True)
-    add(functions.total(document.functions, "total"))
-    clock = document.clock
-    add(functions.Function(name="by the clock", a=clock["a"], b=clock["b"]))
-    return table
-
-
-def _alone(table: Table, document: functions.FunctionsDocument, least: float) -> Table:
-    for name in ("instructions", "share"):
-        table.add_column(name, justify="right", no_wrap=True)
-    whole = functions.total(document.functions, "total")
-
-    def add(one: functions.Function, *, end: bool = False) -> None:
-        part = share(one.b / whole.b if whole.b else None)
-        table.add_row(escape(one.name), number(one.b, 1), part, end_section=end)
-
-    shown, rest = functions.cut(document.functions, least)
-    for listed in shown:
-        add(listed)
-    add(functions.total(rest, f"others ({len(rest)})"), end=True)
-    add(whole)
-    table.add_row("by the clock", number(document.clock["b"], 1), "")
+        table.add_row(escape(listed.name), *cells(listed))
+    others = functions.total(rest, f"others ({len(rest)})")
+    table.add_row(others.name, *cells(others), end_section=True)
+    table.add_row(whole.name, *cells(whole))
+    table.add_row("by the clock", *by_clock)
     return table
 
 

@@ -115,6 +115,9 @@ class Cost:
     by_name: Mapping[str, float]
 
 
+NOTHING = Cost(0.0, {})
+
+
 def cost(found: Sequence[Counted], case: Case, agreement: float = AGREEMENT) -> Cost:
     """Return what a packet takes by the runs of one row, those of the case's parts.
 
@@ -164,14 +167,11 @@ def _slope(found: Sequence[Counted], part: Part, agreement: float) -> Cost:
     return Cost(clock, by_name)
 
 
-def alone(cost: Cost) -> tuple[Function, ...]:
-    """Return every function of one row, the largest first."""
-    found = [Function(name=name, a=0.0, b=value) for name, value in cost.by_name.items() if value]
-    return tuple(sorted(found, key=lambda one: (-one.b, one.name)))
-
-
 def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
-    """Return every function that either row executes, the largest difference first."""
+    """Return every function that either row executes, the largest difference first.
+
+    What one row takes by itself is its difference to NOTHING.
+    """
     names = {**a.by_name, **b.by_name}
     found = [
         Function(name=name, a=a.by_name.get(name, 0.0), b=b.by_name.get(name, 0.0))

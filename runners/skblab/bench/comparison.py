@@ -329,7 +329,7 @@ class Comparison:
             b=described[self.asked.b.name],
             kernels=self.kernels,
             clock={"b": b.clock} if a is None else {"a": a.clock, "b": b.clock},
-            functions=figures.alone(b) if a is None else figures.compare(a, b),
+            functions=figures.compare(a or figures.NOTHING, b),
             runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
             versions={
                 package: version
