@@ -6,8 +6,8 @@ SHELL := /bin/sh
 SKBLAB := ./skblab
 PYTHON_FILES := runners analysis tests
 VENV := $(or $(SKBLAB_VENV),.venv)
-# KERNEL=7.3+skblab: that of Debian's backports, with our series. Only as said to make: builds of kernels for some boards ask
-# their users to export a KERNEL of their own.
+# KERNEL=7.3+skblab: that of Debian's backports, with our series. Only as said to make: builds of
+# kernels for some boards ask their users to export a KERNEL of their own.
 LINE := $(if $(findstring command,$(origin KERNEL)),--kernel $(KERNEL))
 # The same with our series, for what is of the patched kernel.
 PATCHED := $(if $(LINE),--kernel $(patsubst %+skblab,%,$(KERNEL))+skblab)

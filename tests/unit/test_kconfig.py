@@ -174,19 +174,31 @@ def test_debug_is_not_compared(lab: LabRoot) -> None:
         debian.compare("debug", lab, Reporter())
 
 
-@pytest.mark.labroot
-def test_kernel_refuses_an_option(
-    tmp_path: Path, lab: LabRoot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Through the kernel's own Kconfig: pktgen cannot be had without networking."""
+@pytest.fixture
+def fragments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the fragments of a project that has no others."""
     project = tmp_path / "project"
     for name in ("kconfig", "patches"):
         (project / name).mkdir(parents=True)
-    text = "# CONFIG_NET is not set\nCONFIG_NET_PKTGEN=y\nCONFIG_NO_SUCH_THING=y\n"
-    write(project / "kconfig", "base.config", text)
-    output = tmp_path / "output"
-    output.mkdir()
     monkeypatch.setenv("SKBLAB_TREE", str(project))
+    return project / "kconfig"
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Where a configuration is made."""
+    folder = tmp_path / "output"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.labroot
+def test_kernel_refuses_an_option(
+    tmp_path: Path, lab: LabRoot, fragments: Path, output: Path
+) -> None:
+    """Through the kernel's own Kconfig: pktgen cannot be had without networking."""
+    text = "# CONFIG_NET is not set\nCONFIG_NET_PKTGEN=y\nCONFIG_NO_SUCH_THING=y\n"
+    write(fragments, "base.config", text)
     with (
         source.tree(source.find(None, lab), None, lab, Reporter()) as tree,
         pytest.raises(SkblabError) as caught,
@@ -199,23 +211,14 @@ def test_kernel_refuses_an_option(
 
 @pytest.mark.labroot
 def test_only_base_may_be_lacking_in_a_foreign_kernel(
-    tmp_path: Path, lab: LabRoot, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, lab: LabRoot, fragments: Path, output: Path
 ) -> None:
     """Without what makes it so, a kernel of a flavour would be another one under its name."""
-    project = tmp_path / "project"
-    for name in ("kconfig", "patches"):
-        (project / name).mkdir(parents=True)
-    write(project / "kconfig", "base.config", "CONFIG_NET=y\nCONFIG_NO_SUCH_THING=y\n")
-    write(project / "kconfig", "rt.config", "CONFIG_NO_SUCH_FLAVOUR=y\n")
-    monkeypatch.setenv("SKBLAB_TREE", str(project))
+    write(fragments, "base.config", "CONFIG_NET=y\nCONFIG_NO_SUCH_THING=y\n")
+    write(fragments, "rt.config", "CONFIG_NO_SUCH_FLAVOUR=y\n")
+    log = tmp_path / "log"
     with source.tree(source.find(None, lab), None, lab, Reporter()) as tree:
-        for number, names in enumerate((["base"], ["base", "rt"])):
-            output = tmp_path / f"output{number}"
-            output.mkdir()
-            log = tmp_path / "log"
-            if names == ["base"]:
-                lacking = config.merge(names, tree, output, lab, log, foreign=True)
-                assert [ask.option for ask in lacking] == ["NO_SUCH_THING"]
-                continue
-            with pytest.raises(SkblabError, match=r"CONFIG_NO_SUCH_FLAVOUR of rt\.config:1: want"):
-                config.merge(names, tree, output, lab, log, foreign=True)
+        lacking = config.merge(["base"], tree, output, lab, log, foreign=True)
+        assert [ask.option for ask in lacking] == ["NO_SUCH_THING"]
+        with pytest.raises(SkblabError, match=r"CONFIG_NO_SUCH_FLAVOUR of rt\.config:1: want"):
+            config.merge(["base", "rt"], tree, output, lab, log, foreign=True)

@@ -478,35 +478,30 @@ def test_bench_patch(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> No
     assert "row on is refused" in done.stderr
 
 
-def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+def counts_by_function(command: str, a: Row | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a command find the instructions of one function, in row `a` too if there is one."""
     found = FunctionsDocument(
         again="again",
         case="forward",
         family=4,
-        a=ROW,
+        a=a,
         b=ROW,
-        clock={"a": 1.0, "b": 2.0},
-        functions=(Function(name="ip_rcv", a=1.0, b=2.0),),
+        clock={"b": 2.0} if a is None else {"a": 1.0, "b": 2.0},
+        functions=(Function(name="ip_rcv", a=0.0 if a is None else 1.0, b=2.0),),
         runs=(),
     )
     run = SimpleNamespace(recorded=lambda: (FOLDER, found))
-    monkeypatch.setattr("skblab.commands.bench_functions.Comparison", lambda *_: run)
+    monkeypatch.setattr(f"skblab.commands.{command}.Comparison", lambda *_: run)
+
+
+def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts_by_function("bench_functions", ROW, monkeypatch)
     done = skblab_here("bench", "functions", "--row", "on", "--against", "off", "--json")
     assert check(done, "bench functions")["functions"][0]["b"] == 2.0
 
 
 def test_profile(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = FunctionsDocument(
-        again="again",
-        case="forward",
-        family=4,
-        b=ROW,
-        clock={"b": 2.0},
-        functions=(Function(name="ip_rcv", a=0.0, b=2.0),),
-        runs=(),
-    )
-    run = SimpleNamespace(recorded=lambda: (FOLDER, found))
-    monkeypatch.setattr("skblab.commands.profile.Comparison", lambda *_: run)
+    counts_by_function("profile", None, monkeypatch)
     done = skblab_here("profile", "--kernel", "6.12", "--json")
     assert check(done, "profile")["a"] is None
     assert "100.0" in skblab_here("profile", "--kernel", "6.12").stdout
