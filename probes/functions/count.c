@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * count: a QEMU plugin that counts how often each instruction of the guest's
- * kernel is executed, between addresses: what `skblab bench functions` reads.
- *   usage: -plugin count.so,out=FILE,section=ON:OFF[,section=ON:OFF...]
- * ON and OFF are addresses of instructions in hex. Counting of section n begins
- * when the n-th ON is executed while nothing is counted, and ends at its OFF,
- * which may be the same address. At OFF these lines go to FILE:
+ * kernel is executed, between marks: what `skblab profile` reads.
+ *   usage: -plugin count.so,out=FILE
+ * A program in the guest marks where a section begins and where it ends, or tells
+ * where in the kernel it does (mark.h). Marks of another section than the one that is
+ * counted are none. At the end of section N these lines go to FILE:
  *   section N INSTRUCTIONS      which one, and what all lines below it add up to
  *   ADDRESS COUNT               an instruction of the kernel, in hex, and its count
  *   user COUNT                  everything below the kernel's half of addresses
@@ -23,6 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mark.h"
 
 /*
  * Debian packages no header for plugins. This is what we need of version 2 of the
@@ -62,6 +64,8 @@ void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct insn *insn, int 
 size_t qemu_plugin_tb_n_insns(const struct block *block);
 struct insn *qemu_plugin_tb_get_insn(const struct block *block, size_t number);
 uint64_t qemu_plugin_insn_vaddr(const struct insn *insn);
+size_t qemu_plugin_insn_data(const struct insn *insn, void *into, size_t length);
+size_t qemu_plugin_insn_size(const struct insn *insn);
 struct scoreboard *qemu_plugin_scoreboard_new(size_t size);
 void *qemu_plugin_scoreboard_find(struct scoreboard *board, unsigned int cpu);
 
@@ -77,11 +81,9 @@ EXPORT int qemu_plugin_install(uint64_t id, const struct info *info, int argc, c
 /* Slots for which there is no address: no instruction of a kernel is there. */
 enum { USER, ELSEWHERE, FIRST };
 
-static struct {
-	uint64_t on, off;
-} sections[SECTIONS];
-static unsigned int number_of_sections;
-static int open_section = -1;
+/* Where in the kernel a section begins and ends; 0: at the marks themselves. */
+static uint64_t places[SECTIONS][2];
+static int open_section = -1, due = -1;
 
 static uint64_t addresses[SLOTS]; /* by slot: a hash table, 0 where there is none */
 static uint64_t before[SLOTS];	  /* the counters when the section was opened */
@@ -137,36 +139,79 @@ static void write_section(const uint64_t *now)
 	}
 }
 
+static void begin(int section, const uint64_t *now)
+{
+	memcpy(before, now, sizeof(before));
+	open_section = section;
+}
+
+static void end(const uint64_t *now)
+{
+	write_section(now);
+	open_section = -1;
+}
+
 static void at_mark(unsigned int cpu, void *data)
 {
 	const uint64_t *now = qemu_plugin_scoreboard_find(counters, cpu);
-	uint64_t address = (uintptr_t)data;
-	unsigned int n;
+	unsigned int mark = (uintptr_t)data;
+	int section = MARK_SECTION(mark);
 
-	if (open_section >= 0) {
-		if (sections[open_section].off == address) {
-			write_section(now);
-			open_section = -1;
-		}
-		return;
-	}
-	for (n = 0; n < number_of_sections; n++) {
-		if (sections[n].on == address) {
-			memcpy(before, now, sizeof(before));
-			open_section = n;
-			return;
-		}
+	if (places[section][MARK_ENDS(mark)])
+		due = MARK_ENDS(mark) ? -1 : section;
+	else if (open_section < 0 && !MARK_ENDS(mark))
+		begin(section, now);
+	else if (open_section == section && MARK_ENDS(mark))
+		end(now);
+}
+
+static void at_place(unsigned int cpu, void *data)
+{
+	const uint64_t *now = qemu_plugin_scoreboard_find(counters, cpu);
+	uint64_t address = (uintptr_t)data;
+
+	if (open_section < 0 && due >= 0 && places[due][0] == address) {
+		begin(due, now);
+		due = -1;
+	} else if (open_section >= 0 && places[open_section][1] == address) {
+		end(now);
 	}
 }
 
-static bool is_mark(uint64_t address)
+static bool is_place(uint64_t address)
 {
-	unsigned int n;
+	unsigned int section;
 
-	for (n = 0; n < number_of_sections; n++)
-		if (sections[n].on == address || sections[n].off == address)
+	for (section = 0; section < SECTIONS; section++)
+		if (places[section][0] == address || places[section][1] == address)
 			return true;
 	return false;
+}
+
+/* Whether a process executes a mark there; the kernel has no reason to. */
+static bool is_mark(const struct insn *insn, uint64_t address, unsigned int *mark)
+{
+	unsigned char code[MARK_SIZE];
+
+	if (address >= KERNEL || qemu_plugin_insn_size(insn) != sizeof(code) ||
+	    qemu_plugin_insn_data(insn, code, sizeof(code)) != sizeof(code))
+		return false;
+	return mark_read(code, mark) && MARK_SECTION(*mark) < SECTIONS;
+}
+
+/*
+ * A place is told by code that is made for it, so that its translation is its execution.
+ * What was translated before it was told has no call to at_place(): a section that never
+ * begins is missed by who reads the file.
+ */
+static void take_place(const struct insn *insn, unsigned int mark)
+{
+	unsigned char code[MARK_PLACE_SIZE];
+	uint64_t address;
+
+	if (qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
+	    mark_read_place(code, &address))
+		places[MARK_SECTION(mark)][MARK_ENDS(mark)] = address;
 }
 
 static void at_translation(uint64_t id, struct block *block)
@@ -178,10 +223,18 @@ static void at_translation(uint64_t id, struct block *block)
 		struct insn *insn = qemu_plugin_tb_get_insn(block, i);
 		uint64_t address = qemu_plugin_insn_vaddr(insn);
 		struct counter counter = { counters, slot_of(address) * sizeof(uint64_t) };
+		unsigned int mark;
 
-		/* Before its own counter: an instruction at a mark belongs to what follows. */
-		if (is_mark(address))
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_mark, NO_REGISTERS,
+		if (is_mark(insn, address, &mark)) {
+			if (!(mark & MARK_PLACE))
+				qemu_plugin_register_vcpu_insn_exec_cb(insn, at_mark, NO_REGISTERS,
+								       (void *)(uintptr_t)mark);
+			else if (i + 1 < length)
+				take_place(qemu_plugin_tb_get_insn(block, i + 1), mark);
+		}
+		/* Before its own counter: the instruction at a place belongs to what follows. */
+		if (address >= KERNEL && is_place(address))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_place, NO_REGISTERS,
 							       (void *)(uintptr_t)address);
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD_U64, counter, 1);
 	}
@@ -200,21 +253,14 @@ int qemu_plugin_install(uint64_t id, const struct info *info, int argc, char **a
 	if (!info->system || info->max_cpus != 1)
 		return complain("only a whole guest with one CPU can be counted", "");
 	for (i = 0; i < argc; i++) {
-		unsigned int n = number_of_sections;
-
-		if (!strncmp(argv[i], "out=", 4) && !out) {
-			out = fopen(argv[i] + 4, "w");
-			if (!out)
-				return complain(": cannot be written", argv[i]);
-		} else if (n < SECTIONS && sscanf(argv[i], "section=%" SCNx64 ":%" SCNx64,
-						  &sections[n].on, &sections[n].off) == 2) {
-			number_of_sections++;
-		} else {
-			return complain(": expected out=FILE or section=ON:OFF", argv[i]);
-		}
+		if (strncmp(argv[i], "out=", 4) || out)
+			return complain(": expected out=FILE, once", argv[i]);
+		out = fopen(argv[i] + 4, "w");
+		if (!out)
+			return complain(": cannot be written", argv[i]);
 	}
-	if (!out || !number_of_sections)
-		return complain("out=FILE and a section=ON:OFF are needed", "");
+	if (!out)
+		return complain("out=FILE is needed", "");
 	counters = qemu_plugin_scoreboard_new(SLOTS * sizeof(uint64_t));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, at_translation);
 	return 0;

@@ -353,7 +353,6 @@ def test_symbols(text: str, address: int) -> None:
         name = found.name_of(address)
         assert name is None or name.strip() == name
         found.offset_of(address)
-        found.address_of("ip_rcv")
 
     value_or_line(read)
 

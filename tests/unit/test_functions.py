@@ -13,7 +13,7 @@ from conftest import Skblab
 from skblab.bench import comparison, plan
 from skblab.bench import functions as counting
 from skblab.bench.comparison import script
-from skblab.bench.functions import Mark, Section, Symbols
+from skblab.bench.functions import Section, Symbols
 from skblab.bench.measure import Line
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
@@ -64,14 +64,15 @@ def test_of_two_names_always_the_same_one() -> None:
     assert Symbols.parse(two).names == Symbols.parse(turned).names == ("memset",)
 
 
-def test_addresses_by_function() -> None:
+def test_a_modules_function_goes_by_its_own_name() -> None:
+    symbols = Symbols.parse(LOADED + "ffffffffc0001000 t veth_xmit.isra.0\t[veth]\n")
+    assert symbols.name_of(0xFFFFFFFFC0001004) == "veth_xmit"
+
+
+def test_where_in_a_function() -> None:
     symbols = Symbols.parse(SYSTEM_MAP)
-    assert symbols.address_of("ip_rcv_core") == 0xFFFFFFFF81000110
-    assert symbols.address_of("ip_stop") == 0xFFFFFFFF81000200
     assert symbols.offset_of(0xFFFFFFFF81000204) == ("ip_stop.isra.0", 4)
-    for name, count in (("twice", 2), ("data", 0), ("away", 0)):
-        with pytest.raises(SkblabError, match=f"{count} functions {name}, expected 1"):
-            symbols.address_of(name)
+    assert symbols.offset_of(0xFFFFFFFF81000500) is None
 
 
 def test_a_list_of_symbols_that_is_none() -> None:
@@ -115,8 +116,7 @@ def test_counts_that_were_cut_off() -> None:
 
 
 def test_the_plugins_argument() -> None:
-    text = counting.argument("/p.so", "/out", [Mark(0xFFFFFFFF81000110, 0x20), Mark(1, 1)])
-    assert text == "/p.so,out=/out,section=ffffffff81000110:20,section=1:1"
+    assert counting.argument("/p.so", "/out") == "/p.so,out=/out"
 
 
 def _counted(row: str, part: bench.Part, packets: int, clock: int, **names: int) -> Counted:

@@ -209,6 +209,17 @@ def test_a_generator_that_ends_by_itself(kernel: FakeKernel) -> None:
     assert "stop" not in kernel.told
 
 
+def test_a_program_can_mark_what_it_starts(kernel: FakeKernel) -> None:
+    program = kernel.folder / "marked"
+    program.write_text('#!/bin/sh\necho "$1" >"$2"\necho "$*" >"$0.told"\n')
+    program.chmod(0o755)
+    status, [sent, _, took], said = generate(kernel, "count=100", f"marked={program}")
+    assert (status, said) == (0, "")
+    assert sent == took // 1000
+    told = (kernel.folder / "marked.told").read_text()
+    assert told == f"start {kernel.folder}/pgctrl pktgen_xmit pktgen_stop_device\n"
+
+
 def test_one_that_begins_late_has_all_of_its_time(kernel: FakeKernel) -> None:
     kernel.late, kernel.lasts = 0.8, 60.0
     status, [sent, _, took], said = generate(kernel, "limit=0.5")

@@ -17,7 +17,8 @@ set -eu
 # The smallest frame; with IPv6 it has to hold the generator's own header. Prints elapsed microseconds.
 timed() { # family device destination-mac packets [destination-address]
 	if [ "$1" = 4 ]; then size=60; else size=78; fi
-	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}")
+	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}" \
+		marked="${symbols:+$programs/marked}")
 	[ "${told%% *}" = "$4" ]
 	echo "${told##* }"
 }
@@ -207,8 +208,11 @@ run() { # row trace reader proof parts...
 		turn=$((turn + 1))
 	done
 	proof
+	case ${symbols:-} in
 	# Of what has no place in System.map.
-	[ -z "${symbols:-}" ] || grep ']$' /proc/kallsyms >"$out/symbols-$name.txt" || :
+	loaded) grep ']$' /proc/kallsyms >"$out/symbols-$name.txt" || : ;;
+	all) cat /proc/kallsyms >"$out/symbols-$name.txt" ;;
+	esac
 	reader_off
 	case $trace in none | any) ;; *) sysctl -q -w net.core.path_trace=0 ;; esac
 }

@@ -13,12 +13,14 @@ from skblab.lab import kernel, paths, store, tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 
-FOLDERS = ("probes/bench", "probes/bpf")
+FOLDERS = ("probes/bench", "probes/bpf", "probes/functions")
 MODULE = "skblab_path"
 
 COMPILE = """
 cd /skblab/tree/probes/bench
-gcc -O2 -Wall -Wextra -Werror -o /skblab/out/drain drain.c
+for program in drain marked; do
+	gcc -O2 -Wall -Wextra -Werror -o "/skblab/out/$program" "$program.c"
+done
 for source in *.bpf.c; do
 	clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -Wno-unused-parameter \\
 		-idirafter "/usr/include/$(gcc -print-multiarch)" -c "$source" \\

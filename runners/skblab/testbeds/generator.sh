@@ -16,6 +16,8 @@
 #   cpu=0                whose pktgen thread sends
 #   tag=                 the ID of a VLAN, the frame 4 bytes longer
 #   xmit=start_xmit      pktgen's xmit_mode: only queue_xmit passes what is attached to the device
+#   marked=              a program that writes a line, its first argument, to the file that is its second,
+#                        and marks both ends for who counts instructions (probes/bench/marked.c)
 #   step=                SECONDS GAP: the gap from then on; what had been sent is in /run/skblab-step
 # Prints packets sent, those that the device refused, and elapsed microseconds. PKTGEN is for tests: a
 # folder in place of /proc/net/pktgen/ and /run/.
@@ -26,11 +28,11 @@
 generate() { # name=value...
 	nsenter --net=/run/netns/generator sh -euc '
 		device= mac= family=4 size=60 flows=1 to= destinations=fixed count=0 gap=0 limit=0 cpu=0
-		tag= xmit=start_xmit step=
+		tag= xmit=start_xmit marked= step=
 		for one; do
 			case ${one%%=*} in
 			device | mac | family | size | flows | to | destinations) ;;
-			count | gap | limit | cpu | tag | xmit | step) ;;
+			count | gap | limit | cpu | tag | xmit | marked | step) ;;
 			*)
 				echo "generate: $one: no such word" >&2
 				exit 2
@@ -41,6 +43,7 @@ generate() { # name=value...
 		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run}
 		thread=$pktgen/kpktgend_$cpu file=$pktgen/$device
 		start="echo start >$pktgen/pgctrl" stepper=
+		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit pktgen_stop_device"
 		# A signal to who waits for it stops the generator.
 		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
 		same="$device $mac $family $flows $cpu $to $destinations $xmit $tag" last= mix=

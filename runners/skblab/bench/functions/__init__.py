@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Counting the guest kernel's instructions by function: the plugin, its counts, the symbols.
 
+    spec = make_spec(exact=True).model_copy(update={"plugin": argument(plugin, counts)})
+    …                                       # boot it, and run a program with marks (mark.h)
     symbols = Symbols.parse((kernel.path / "System.map").read_text())
-    marks = [Mark(symbols.address_of("pktgen_xmit"), symbols.address_of("pktgen_stop_device"))]
-    spec = make_spec(exact=True).model_copy(update={"plugin": argument(plugin, counts, marks)})
-    …                                       # boot it, and run what begins and ends at the marks
     for section in parse(counts_text):
         print(section.by_function(symbols))
 
@@ -12,7 +11,7 @@
 """
 
 from skblab.bench.functions.counts import UNKNOWN, USER, Section, parse
-from skblab.bench.functions.plugin import NAME, Mark, argument, ensure
+from skblab.bench.functions.plugin import NAME, argument, ensure
 from skblab.bench.functions.symbols import Symbols
 
-__all__ = ["NAME", "UNKNOWN", "USER", "Mark", "Section", "Symbols", "argument", "ensure", "parse"]
+__all__ = ["NAME", "UNKNOWN", "USER", "Section", "Symbols", "argument", "ensure", "parse"]

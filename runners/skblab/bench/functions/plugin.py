@@ -3,28 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.lab import paths, store
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 
-SOURCE = "probes/functions/count.c"
+FOLDER = "probes/functions"
 NAME = "count.so"
 COMPILE = (
     *("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"),
-    *("-o", f"/skblab/out/{NAME}", f"/skblab/tree/{SOURCE}"),
+    *("-o", f"/skblab/out/{NAME}", f"/skblab/tree/{FOLDER}/count.c"),
 )
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Where a section begins and where it ends: addresses of instructions, or one for both."""
-
-    on: int
-    off: int
 
 
 def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
@@ -40,12 +30,11 @@ def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
                 what="compiling the plugin",
             )
 
-    source = (paths.tree() / SOURCE).read_bytes()
-    key = store.digest(["functions", labroot.key, *COMPILE, source])
+    sources = [file.read_bytes() for file in sorted((paths.tree() / FOLDER).glob("*.[ch]"))]
+    key = store.digest(["functions", labroot.key, *COMPILE, *sources])
     return store.ensure("functions", key, reporter, build)
 
 
-def argument(plugin: str, counts: str, marks: Sequence[Mark]) -> str:
-    """Return QEMU's -plugin for section n between marks n; paths are the sandbox's."""
-    sections = (f"section={mark.on:x}:{mark.off:x}" for mark in marks)
-    return ",".join([plugin, f"out={counts}", *sections])
+def argument(plugin: str, counts: str) -> str:
+    """Return QEMU's -plugin that writes to the file `counts`; paths are the sandbox's."""
+    return f"{plugin},out={counts}"

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""From addresses to names of kernel functions and back, by a System.map or /proc/kallsyms."""
+"""From addresses to names of kernel functions, by a System.map or /proc/kallsyms."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from skblab_analysis.base.errors import SkblabError, one_line
@@ -14,6 +13,8 @@ KERNEL = 1 << 63
 CODE = frozenset("tTwW")
 # The room before a function that the compiler leaves for patching.
 PREFIX = "__pfx_"
+# What /proc/kallsyms says of code that is in no module: BPF programs, trampolines of ftrace.
+LOADED = ("[bpf]", "[__builtin__")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Symbols:
         """Return the function at an address; None where the list knows none.
 
         The pieces that a compiler makes of a function (.cold, .part.0, .isra.0) go by its name, so
-        that two kernels can be compared. Functions of one name in different files are one.
+        that two kernels can be compared; so does a module's function, without the module.
+        Functions of one name in different files are one.
         """
         at = bisect_right(self.addresses, address) - 1
         name = self.names[at] if at >= 0 else None
@@ -67,27 +69,12 @@ class Symbols:
         name = self.names[at] if at >= 0 else None
         return None if name is None else (name, address - self.addresses[at])
 
-    def address_of(self, function: str) -> int:
-        """Return where a function begins; SkblabError if there is none, or more than one."""
-        found = list(self._named(function))
-        if len(found) != 1:
-            raise SkblabError(
-                f"the kernel has {len(found)} functions {function}, expected 1: "
-                "it may have been inlined; see the kernel's System.map"
-            )
-        return found[0]
-
-    def _named(self, function: str) -> Iterable[int]:
-        for address, name in zip(self.addresses, self.names, strict=True):
-            if name is None or name.startswith(PREFIX) or name.endswith(".cold"):
-                continue
-            if _plain(name) == function:
-                yield address
-
 
 def _plain(name: str) -> str:
     bare, blank, module = name.partition(" ")
-    return bare.removeprefix(PREFIX).split(".")[0] + blank + module
+    # What one kernel has in a module, another has built in.
+    loaded = module.startswith(LOADED)
+    return bare.removeprefix(PREFIX).split(".")[0] + (f"{blank}{module}" if loaded else "")
 
 
 def _rank(name: str) -> tuple[bool, int, int, str]:
