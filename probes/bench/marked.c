@@ -3,10 +3,11 @@
  * marked: writes a line of one word to a file, between marks for who counts
  * instructions from outside (probes/functions/mark.h): what the kernel does
  * meanwhile is section 0.
- *   usage: marked WORD FILE [FUNCTION FUNCTION]
- * With two functions of the kernel, section 0 is from the first one's begin to the
- * second one's; a kernel that has not exactly one of each counts the whole. What
- * the compiler adds to a name (.isra.0) is not looked at.
+ *   usage: marked WORD FILE [BEGINS ENDS]
+ * BEGINS and ENDS are names of kernel functions, separated by commas. Section 0 then
+ * is from where the first one of BEGINS that the kernel has is called to the same of
+ * ENDS, as soon as the word is written; a kernel that has none of one of them counts
+ * the whole. What the compiler adds to a name (.isra.0) is not looked at.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -19,13 +20,34 @@
 
 #include "../functions/mark.h"
 
-/* Where each of two functions begins, by /proc/kallsyms; false unless each is there once. */
-static bool find(char **functions, uint64_t *found)
+#define LONGEST 256
+
+/* The number of a function in a list, from 1; 0 if it is not there. */
+static unsigned int place_in(const char *list, const char *function)
+{
+	unsigned int number = 1;
+	size_t length;
+
+	for (;; number++) {
+		length = strcspn(list, ",");
+		if (length == strlen(function) && !strncmp(list, function, length))
+			return number;
+		if (!list[length])
+			return 0;
+		list += length + 1;
+	}
+}
+
+/*
+ * Where the kernel has the first function of either list that it has, by
+ * /proc/kallsyms; false if it has none of one. Of several of one name, the first.
+ */
+static bool find(char **lists, uint64_t *found)
 {
 	FILE *symbols = fopen("/proc/kallsyms", "r");
-	int seen[2] = { 0, 0 }, i;
+	unsigned int best[2] = { 0, 0 }, number, i;
+	char line[1024], name[LONGEST];
 	uint64_t address;
-	char line[1024], name[256];
 
 	if (!symbols)
 		err(1, "/proc/kallsyms");
@@ -35,16 +57,17 @@ static bool find(char **functions, uint64_t *found)
 			continue;
 		name[strcspn(name, ".")] = 0;
 		for (i = 0; i < 2; i++) {
-			if (strcmp(name, functions[i]))
+			number = place_in(lists[i], name);
+			if (!number || (best[i] && best[i] <= number))
 				continue;
 			found[i] = address;
-			seen[i]++;
+			best[i] = number;
 		}
 	}
 	if (ferror(symbols))
 		err(1, "/proc/kallsyms");
 	fclose(symbols);
-	return seen[0] == 1 && seen[1] == 1;
+	return best[0] && best[1];
 }
 
 static void tell(const uint64_t *addresses)
@@ -66,7 +89,7 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc != 3 && argc != 5)
-		errx(2, "usage: marked WORD FILE [FUNCTION FUNCTION]");
+		errx(2, "usage: marked WORD FILE [BEGINS ENDS]");
 	length = snprintf(line, sizeof(line), "%s\n", argv[1]);
 	if (length >= (ssize_t)sizeof(line))
 		errx(2, "%s: too long", argv[1]);

@@ -7,15 +7,19 @@
  * where in the kernel it does (mark.h). Marks of another section than the one that is
  * counted are none. At the end of section N these lines go to FILE:
  *   section N INSTRUCTIONS      which one, and what all lines below it add up to
- *   ADDRESS COUNT               an instruction of the kernel, in hex, and its count
+ *   ADDRESS COUNT [AGAIN]       an instruction of the kernel, in hex, and its count;
+ *                               AGAIN of them were further iterations of a string
+ *                               instruction (rep movsb): all but its first
  *   user COUNT                  everything below the kernel's half of addresses
  *   elsewhere COUNT             what found no place in the table; 0 is not written
  *
  * Each instruction has a counter of its own, added to by the code that QEMU makes
  * for it, so that a block that is left half way (a fault, or an access to a device,
- * which QEMU does again in a block of its own) counts as -icount counts it. The
- * iterations of a string instruction are one instruction each, there and here.
- * A counter belongs to an address: code that is translated again, also after the
+ * which QEMU does again in a block of its own) counts as -icount counts it. Each
+ * iteration of a string instruction counts, there and here, while a processor does
+ * many at once. QEMU executes each but the first in a block that begins with that
+ * instruction, after a block that ended with it; one that an interrupt parts from
+ * the one before is taken for a first. A counter belongs to an address: code that is translated again, also after the
  * kernel patched itself, goes on with it.
  */
 #include <inttypes.h>
@@ -33,7 +37,7 @@
 #define API_VERSION 2
 
 enum { NO_REGISTERS = 0 }; /* of a callback */
-enum { ADD_U64 = 0 };	   /* inline operation */
+enum { ADD_U64 = 0, STORE_U64 = 1 }; /* inline operations */
 
 struct info {
 	const char *target;
@@ -87,8 +91,10 @@ static int open_section = -1, due = -1;
 
 static uint64_t addresses[SLOTS]; /* by slot: a hash table, 0 where there is none */
 static uint64_t before[SLOTS];	  /* the counters when the section was opened */
+static uint64_t again[SLOTS];	  /* since then: further iterations */
 static unsigned int used;
 static struct scoreboard *counters; /* SLOTS times 64 bits */
+static struct scoreboard *last;	    /* 64 bits: where the block before had its last instruction */
 static FILE *out;
 
 static unsigned int slot_of(uint64_t address)
@@ -130,7 +136,10 @@ static void write_section(const uint64_t *now)
 			fputs("elsewhere", out);
 		else
 			fprintf(out, "%" PRIx64, addresses[slot]);
-		fprintf(out, " %" PRIu64 "\n", now[slot] - before[slot]);
+		fprintf(out, " %" PRIu64, now[slot] - before[slot]);
+		if (again[slot])
+			fprintf(out, " %" PRIu64, again[slot]);
+		fputc('\n', out);
 	}
 	/* A guest may be killed: what is counted is kept. */
 	if (fflush(out)) {
@@ -142,6 +151,7 @@ static void write_section(const uint64_t *now)
 static void begin(int section, const uint64_t *now)
 {
 	memcpy(before, now, sizeof(before));
+	memset(again, 0, sizeof(again));
 	open_section = section;
 }
 
@@ -176,6 +186,33 @@ static void at_place(unsigned int cpu, void *data)
 	} else if (open_section >= 0 && places[open_section][1] == address) {
 		end(now);
 	}
+}
+
+/* At a string instruction that begins a block. */
+static void at_string(unsigned int cpu, void *data)
+{
+	const uint64_t *from = qemu_plugin_scoreboard_find(last, cpu);
+	unsigned int slot = (uintptr_t)data;
+
+	if (*from == addresses[slot])
+		again[slot]++;
+}
+
+/* Whether it is one of the string instructions with a prefix that repeats it. */
+static bool is_string(const struct insn *insn)
+{
+	unsigned char code[15];
+	size_t size = qemu_plugin_insn_data(insn, code, sizeof(code)), i = 0;
+	bool repeats = false;
+
+	for (; i < size && (code[i] == 0x66 || code[i] == 0x67 || (code[i] & 0xfe) == 0xf2); i++)
+		repeats |= (code[i] & 0xfe) == 0xf2;
+	if (i < size && (code[i] & 0xf0) == 0x40)
+		i++;
+	/* ins, outs, movs, cmps, stos, lods, scas; not test (0xa8, 0xa9) */
+	return repeats && i + 1 == size &&
+	       ((code[i] >= 0x6c && code[i] <= 0x6f) || (code[i] >= 0xa4 && code[i] <= 0xa7) ||
+		(code[i] >= 0xaa && code[i] <= 0xaf));
 }
 
 static bool is_place(uint64_t address)
@@ -222,8 +259,9 @@ static void at_translation(uint64_t id, struct block *block)
 	for (i = 0; i < length; i++) {
 		struct insn *insn = qemu_plugin_tb_get_insn(block, i);
 		uint64_t address = qemu_plugin_insn_vaddr(insn);
-		struct counter counter = { counters, slot_of(address) * sizeof(uint64_t) };
-		unsigned int mark;
+		unsigned int slot = slot_of(address), mark;
+		struct counter counter = { counters, slot * sizeof(uint64_t) };
+		struct counter seen = { last, 0 };
 
 		if (is_mark(insn, address, &mark)) {
 			if (!(mark & MARK_PLACE))
@@ -236,6 +274,12 @@ static void at_translation(uint64_t id, struct block *block)
 		if (address >= KERNEL && is_place(address))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_place, NO_REGISTERS,
 							       (void *)(uintptr_t)address);
+		if (!i && slot >= FIRST && is_string(insn))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_string, NO_REGISTERS,
+							       (void *)(uintptr_t)slot);
+		if (i + 1 == length)
+			qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, STORE_U64, seen,
+									    address);
 		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, ADD_U64, counter, 1);
 	}
 }
@@ -262,6 +306,7 @@ int qemu_plugin_install(uint64_t id, const struct info *info, int argc, char **a
 	if (!out)
 		return complain("out=FILE is needed", "");
 	counters = qemu_plugin_scoreboard_new(SLOTS * sizeof(uint64_t));
+	last = qemu_plugin_scoreboard_new(sizeof(uint64_t));
 	qemu_plugin_register_vcpu_tb_trans_cb(id, at_translation);
 	return 0;
 }

@@ -110,6 +110,42 @@ def test_counts_that_are_none(text: str) -> None:
         counting.parse(text)
 
 
+def test_iterations_of_string_instructions_are_apart() -> None:
+    symbols = Symbols.parse(SYSTEM_MAP)
+    (one,) = counting.parse("section 0 40\nffffffff81000110 8\nffffffff81000204 32 30\n")
+    assert one.by_function(symbols) == {"ip_rcv_core": 8, "ip_stop": 2}
+    assert one.again_by_function(symbols) == {"ip_stop": 30}
+    with pytest.raises(SkblabError, match="add up to 40 instructions, its head says 41"):
+        counting.parse("section 0 41\nffffffff81000110 8\nffffffff81000204 32 30\n")
+
+
+def test_a_cost_has_each_string_instruction_once_and_the_clock_all() -> None:
+    runs = []
+    for packets in (100, 500):
+        run = Run(
+            row="on",
+            repeat=1,
+            part="tester",
+            packets=packets,
+            delivered=packets,
+            instructions=packets * 70,
+            counted=packets * 70,
+        )
+        runs.append(Counted(run, {"rx": packets * 20, "memcpy": packets}, {"memcpy": packets * 49}))
+    cost = functions.cost(runs, "poll")
+    assert (cost.clock, cost.by_name, cost.again) == (
+        70.0,
+        {"rx": 20.0, "memcpy": 1.0},
+        {"memcpy": 49.0},
+    )
+    more = Cost(60.0, {"rx": 21.0, "memcpy": 1.0}, {"memcpy": 38.0})
+    memcpy, rx = sorted(functions.compare(cost, more), key=lambda one: one.name)
+    assert (memcpy.difference, memcpy.a_again, memcpy.b_again) == (0.0, 49.0, 38.0)
+    assert rx.difference == 1.0
+    whole = functions.total([memcpy, rx], "total")
+    assert (whole.a + whole.a_again, whole.b + whole.b_again) == (70.0, 60.0)
+
+
 def test_counts_that_were_cut_off() -> None:
     with pytest.raises(SkblabError, match="add up to 20 instructions, its head says 30"):
         counting.parse("\n".join(COUNTS.splitlines()[:3]))
@@ -351,11 +387,10 @@ def test_the_script_runs_few_packets_and_many() -> None:
 
 
 def test_instructions_name_function_and_offset() -> None:
-    text = comparison.instructions(
-        {"ffffffff81000204": 1.5, "ffffffff81000208": 0.0, "(user space)": 2.0},
-        Symbols.parse(SYSTEM_MAP),
-    )
-    assert text.splitlines()[1:] == [
-        "(user space)\t(unknown)\t2.000",
-        "ffffffff81000204\tip_stop.isra.0+0x4\t1.500",
+    once = {"ffffffff81000204": 1.5, "ffffffff81000208": 0.0, "(user space)": 2.0}
+    cost = Cost(12.5, once, {"ffffffff81000204": 9.0})
+    assert comparison.instructions(cost, Symbols.parse(SYSTEM_MAP)).splitlines() == [
+        "address\tfunction\tper_packet\tagain",
+        "(user space)\t(unknown)\t2.000\t0.000",
+        "ffffffff81000204\tip_stop.isra.0+0x4\t1.500\t9.000",
     ]

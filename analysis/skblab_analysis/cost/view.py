@@ -68,9 +68,11 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
     cells: Callable[[functions.Function], tuple[str, ...]]
     if document.a is None:
         names, cells = ("instructions", "share"), alone
+        again: tuple[str, ...] = (number(whole.b_again, 1), "")
         by_clock: tuple[str, ...] = (number(clock["b"], 1), "")
     else:
         names, cells = (document.a.name, document.b.name, "difference"), compared
+        again = compared(functions.Function(name="", a=whole.a_again, b=whole.b_again))
         by_clock = compared(functions.Function(name="", a=clock["a"], b=clock["b"]))
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
@@ -80,6 +82,8 @@ def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
     others = functions.total(rest, f"others ({len(rest)})")
     table.add_row(others.name, *cells(others), end_section=True)
     table.add_row(whole.name, *cells(whole))
+    if whole.a_again or whole.b_again:
+        table.add_row("string iterations", *again)
     table.add_row("by the clock", *by_clock)
     return table
 

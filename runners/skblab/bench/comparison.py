@@ -11,7 +11,7 @@ from typing import Literal
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
-from skblab.bench.functions import Mark, Section, Symbols
+from skblab.bench.functions import Section, Symbols
 from skblab.bench.kernels import Others, already, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
@@ -42,10 +42,8 @@ Side = Literal["a", "b"]
 A: Side = "a"
 B: Side = "b"
 
-# Where the benchmark's own counting begins and ends: pktgen reads its clock just before its first
-# packet and when it stops its device; drain reads its thread's clock before and after.
+# The sections that the benchmark's programs mark: pktgen is told to start, and drain reads.
 GENERATE, READ = 0, 1
-MARKS = (("pktgen_xmit", "pktgen_stop_device"), ("thread_cpu_clock_get", "thread_cpu_clock_get"))
 
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
 # what begins and ends a batch cancels.
@@ -198,9 +196,12 @@ def _plan(asked: Asked) -> Plan:
     )
 
 
-def script(rows: Sequence[Row], boot: int, asked: Asked) -> str:
-    """Return what a guest runs: every row with few packets and with many, in every round."""
-    lines = measure.head(boot, asked.packets, families=str(asked.family), symbols="yes")
+def script(rows: Sequence[Row], boot: int, asked: Asked, symbols: str = "loaded") -> str:
+    """Return what a guest runs: every row with few packets and with many, in every round.
+
+    It keeps the `symbols` of what is loaded, or all.
+    """
+    lines = measure.head(boot, asked.packets, families=str(asked.family), symbols=symbols)
     sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
     for round_ in range(asked.repeats):
         for size, (packets, batch) in enumerate(sizes):
@@ -256,13 +257,15 @@ class _Found:
     def add(self, line: Line, sections: Sequence[Section], symbols: Symbols) -> None:
         """Add a run of the row."""
         names: Counter[str] = Counter()
+        again: Counter[str] = Counter()
         addresses: Counter[str] = Counter()
+        again_at: Counter[str] = Counter()
         for section in sections:
             names.update(section.by_function(symbols))
+            again.update(section.again_by_function(symbols))
             addresses.update(section.others)
-            addresses.update(
-                {f"{address:x}": count for address, count in section.by_address.items()}
-            )
+            addresses.update(_in_hex(section.by_address))
+            again_at.update(_in_hex(section.again))
         run = figures.Run(
             row=line.row,
             repeat=line.repeat,
@@ -270,10 +273,14 @@ class _Found:
             packets=line.packets,
             delivered=line.delivered,
             instructions=line.nanoseconds,
-            counted=names.total(),
+            counted=names.total() + again.total(),
         )
-        self.by_function.append(figures.Counted(run, names))
-        self.by_address.append(figures.Counted(run, addresses))
+        self.by_function.append(figures.Counted(run, names, again))
+        self.by_address.append(figures.Counted(run, addresses, again_at))
+
+
+def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
+    return {f"{address:x}": count for address, count in counts.items()}
 
 
 class Comparison:
@@ -367,15 +374,11 @@ class Comparison:
         self, folder: RunFolder, boot: int, name: str, built: kernel.Kernel, rows: Sequence[Row]
     ) -> None:
         """Run the rows of one kernel in a guest whose instructions are counted."""
-        listed = (built.path / "System.map").read_text()
-        symbols = Symbols.parse(listed)
-        marks = [Mark(symbols.address_of(on), symbols.address_of(off)) for on, off in MARKS]
+        listed = built.symbols.read_text() if built.symbols else ""
         kinds = {row.tool for row in rows}
         plugins = [counting.ensure(self.root, self.reporter)]
         counts = folder.logs / f"counts-{name}.txt"
-        plugin = counting.argument(
-            f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}", marks
-        )
+        plugin = counting.argument(f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}")
         with programs.shares(
             kinds, built, self.root, self.reporter, folder.logs, plugins
         ) as shares:
@@ -396,7 +399,7 @@ class Comparison:
                 begins(folder, watch, guest=guest.console)
                 self.last = describe(built, {"exact": describe_guest(guest)})
                 self.environments[name if self.asked.kernels else built.release] = self.last
-                text = script(rows, boot, self.asked)
+                text = script(rows, boot, self.asked, "loaded" if listed else "all")
                 (folder.logs / f"bench-{name}.sh").write_text(text)
                 done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)
                 (folder.logs / f"bench-{name}.txt").write_text(done.stdout + done.stderr)
@@ -432,19 +435,23 @@ class Comparison:
         for row in rows:
             cost = figures.cost(self.found[row.name].by_address, self.asked.case)
             symbols = next(m for stem, m in maps.items() if stem.startswith(f"{row.name}-{boot}-"))
-            text = instructions(cost.by_name, symbols)
+            text = instructions(cost, symbols)
             write_whole(folder.path / f"instructions-{row.name}.tsv", text)
 
 
-def instructions(per_packet: Mapping[str, float], symbols: Symbols) -> str:
-    """Return a line an instruction: address, function and offset, how often a packet takes it."""
+def instructions(cost: figures.Cost, symbols: Symbols) -> str:
+    """Return a line an instruction: address, function and offset, how often a packet takes it.
+
+    And, of a string instruction, how many further iterations that makes.
+    """
     lines = []
-    for name, value in sorted(per_packet.items()):
+    for name, value in sorted(cost.by_name.items()):
         try:
             found = symbols.offset_of(int(name, 16))
         except ValueError:
             found = None
         where = f"{found[0]}+{found[1]:#x}" if found else counting.UNKNOWN
-        if abs(value) >= 0.0005:
-            lines.append(f"{name}\t{where}\t{value:.3f}")
-    return "address\tfunction\tper_packet\n" + "\n".join(lines) + "\n"
+        again = cost.again.get(name, 0.0)
+        if max(abs(value), abs(again)) >= 0.0005:
+            lines.append(f"{name}\t{where}\t{value:.3f}\t{again:.3f}")
+    return "address\tfunction\tper_packet\tagain\n" + "\n".join(lines) + "\n"

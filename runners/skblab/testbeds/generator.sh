@@ -19,6 +19,8 @@
 #   marked=              a program that writes a line, its first argument, to the file that is its second,
 #                        and marks both ends for who counts instructions (probes/bench/marked.c)
 #   step=                SECONDS GAP: the gap from then on; what had been sent is in /run/skblab-step
+# Where the kernel knows no other way than to share each packet with who receives it, which makes a
+# clone, there is /run/skblab-shared then.
 # Prints packets sent, those that the device refused, and elapsed microseconds. PKTGEN is for tests: a
 # folder in place of /proc/net/pktgen/ and /run/.
 #
@@ -43,7 +45,7 @@ generate() { # name=value...
 		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run}
 		thread=$pktgen/kpktgend_$cpu file=$pktgen/$device
 		start="echo start >$pktgen/pgctrl" stepper=
-		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit pktgen_stop_device"
+		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit,pktgen_alloc_skb,veth_xmit pktgen_stop_device"
 		# A signal to who waits for it stops the generator.
 		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
 		same="$device $mac $family $flows $cpu $to $destinations $xmit $tag" last= mix=
@@ -104,7 +106,11 @@ generate() { # name=value...
 				"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $xmit"
 			[ -z "$tag" ] || set -- "$@" "vlan_id $tag"
 		fi
-		for setting; do echo "$setting" >"$file"; done
+		for setting; do
+			echo "$setting" >"$file"
+			# Older kernels (6.1) have no such flag, and say so to who looks only.
+			case $setting in *!SHARED) ! grep -q "!SHARED:- unknown" "$file" || : >"$run/skblab-shared" ;; esac
+		done
 		echo "$same" >"$run/skblab-pktgen"
 		# When it began and ended (or, while it runs, the time), microseconds; what was sent until then.
 		began=0 ended=0 sent= number= result=

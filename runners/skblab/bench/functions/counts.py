@@ -17,19 +17,32 @@ _WORDS = {"user": USER, "elsewhere": UNKNOWN}
 
 @dataclass
 class Section:
-    """What was counted from one mark to the next; `number` says which marks."""
+    """What was counted from one mark to the next; `number` says which marks.
+
+    A string instruction is in `by_address` once for each time it was come to; its further
+    iterations, which the emulator counts as instructions, too, are in `again`. `total` has both.
+    """
 
     number: int
     total: int
     by_address: Counter[int] = field(default_factory=Counter)
+    again: Counter[int] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
 
     def by_function(self, symbols: Symbols) -> Counter[str]:
-        """Return the instructions executed in each function."""
-        found: Counter[str] = Counter(self.others)
-        for address, count in self.by_address.items():
-            found[symbols.name_of(address) or UNKNOWN] += count
-        return found
+        """Return the instructions executed in each function, without further iterations."""
+        return Counter(self.others) + _named(self.by_address, symbols)
+
+    def again_by_function(self, symbols: Symbols) -> Counter[str]:
+        """Return the further iterations of string instructions in each function."""
+        return _named(self.again, symbols)
+
+
+def _named(counts: Counter[int], symbols: Symbols) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for address, count in counts.items():
+        found[symbols.name_of(address) or UNKNOWN] += count
+    return found
 
 
 def parse(text: str) -> list[Section]:
@@ -44,17 +57,20 @@ def parse(text: str) -> list[Section]:
                 sections.append(Section(first, total))
             elif word in _WORDS and not rest:
                 sections[-1].others[_WORDS[word]] += first
-            elif not rest:
-                sections[-1].by_address[int(word, 16)] += first
             else:
-                raise ValueError
+                (again,) = rest or (0,)
+                if not 0 <= again < first:
+                    raise ValueError
+                sections[-1].by_address[int(word, 16)] += first - again
+                if again:
+                    sections[-1].again[int(word, 16)] += again
         except (ValueError, IndexError):
             raise SkblabError(
                 f"the counts have {one_line(line, 80)!r}: expected `section NUMBER TOTAL` "
-                "or an address and its count"
+                "or an address, its count, and how many of it were further iterations"
             ) from None
     for section in sections:
-        counted = section.by_address.total() + section.others.total()
+        counted = sum(of.total() for of in (section.by_address, section.again, section.others))
         if counted != section.total:
             raise SkblabError(
                 f"the counts of a section add up to {counted} instructions, its head says "
