@@ -78,7 +78,7 @@ def test_a_revision_is_named_by_its_commit(repository: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("5.4", "no such kernel; expected 6.12, 7.3, tree:DIR, git:DIR@REVISION, and +skblab"),
+        ("5.4", "no such kernel; expected 6.12, 7.3, tree:DIR, git:DIR@REVISION, debian:VERSION"),
         ("", "no such kernel"),
         ("+skblab", "no such kernel"),
         ("tree:", "no such folder"),

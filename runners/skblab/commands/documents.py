@@ -38,12 +38,15 @@ class Doctor(_Part):
 
 
 class BuiltKernel(model.Record):
-    """A kernel in the cache: where its parts are, and its record."""
+    """A kernel in the cache: where its parts are, and its record.
+
+    One that was packaged has no vmlinux and no folder to compile modules against.
+    """
 
     path: str
     image: str
-    vmlinux: str
-    build_dir: str
+    vmlinux: str | None
+    build_dir: str | None
 
     @classmethod
     def of(cls, built: model.Kernel) -> BuiltKernel:
@@ -51,8 +54,8 @@ class BuiltKernel(model.Record):
         return cls(
             path=str(built.path),
             image=str(built.image),
-            vmlinux=str(built.vmlinux),
-            build_dir=str(built.build_dir),
+            vmlinux=None if built.record.packages else str(built.vmlinux),
+            build_dir=None if built.record.packages else str(built.build_dir),
             **built.record.model_dump(),
         )
 

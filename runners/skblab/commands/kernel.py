@@ -34,6 +34,7 @@ from skblab.lab.kernel import package as packages
 from skblab.lab.kernel.build import ensure
 from skblab.lab.kernel.model import flavour as to_flavour
 from skblab.lab.reporter import Reporter, printer
+from skblab_analysis.base.errors import UsageError
 
 kernel = typer.Typer(
     help="Build, package, check and list kernels.\n\nExample: `skblab kernel list`",
@@ -56,7 +57,7 @@ def build(
 
     The source is Debian's, of Debian 13 or of its backports, your own tree, or a revision in a git
     repository (`--kernel`). skblab applies the series in patches/ if the name ends with `+skblab`,
-    as the default does, and configures it by kconfig/.
+    as the default does, and configures it by kconfig/. A finished kernel is only unpacked.
 
     Example: `skblab kernel build --flavour rt`
     """
@@ -225,6 +226,8 @@ def patches_check(
     Example: `skblab kernel patches-check --text`
     """
     reporter, chosen = Reporter(), names.parse(name)
+    if chosen.packaged is not None:
+        raise UsageError(f"--kernel {name}: a package has no source that patches could apply to")
     request = patchcheck.CheckRequest(
         source=chosen.folder,
         revision=chosen.revision,

@@ -35,8 +35,8 @@ LineName = Annotated[
     ),
 ]
 KERNEL_HELP = (
-    f"Linux {', '.join(NAMES)} as Debian has it, your own tree:DIR, or git:DIR@REVISION; with "
-    f"{PATCHED} behind it: with our series."
+    f"Linux {', '.join(NAMES)} from Debian's source, your own tree:DIR, or git:DIR@REVISION; with "
+    f"{PATCHED} behind it: with our series. Or a finished kernel: debian:VERSION, deb:FILE."
 )
 
 

@@ -20,8 +20,9 @@ NET_SELFTESTS = "/skblab/src/tools/testing/selftests/net"
 PREPARE = """
 modules=/lib/modules/$(uname -r)
 mkdir -p "$modules"
-ln -s /skblab/kernel/build "$modules/build"
-ln -s /skblab/kernel/vmlinux "$modules/vmlinux"
+for name in build vmlinux; do
+	[ ! -e /skblab/kernel/$name ] || ln -s /skblab/kernel/$name "$modules/$name"
+done
 mkdir -p /root/.systemtap
 if [ -d /skblab/build/cache ]; then
 	new=/tmp/systemtap

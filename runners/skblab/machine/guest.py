@@ -136,7 +136,9 @@ class Guest:
     ) -> Guest:
         run = Bind(folder, "run", writable=True)
         inside = [Bind(kernel.path, "kernel"), run]
-        shared = [run, *shares]
+        # One that needs an initrd has more modules, which its guest loads when it needs them.
+        own = inside[:1] if kernel.initrd else []
+        shared = list(dict.fromkeys([run, *own, *shares]))
         about.note(folder, kernel.release, labroot.path)
         (folder / "init").write_text(init_script(shared))
         (folder / "sshd_config").write_text(SSHD_CONFIG)
@@ -147,7 +149,9 @@ class Guest:
         console.path.touch()
         # The guest sees the lab root itself, without the sandbox's /proc and /dev.
         root = Bind(labroot.path, "root")
-        qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh")
+        qemu = spec.qemu(
+            root.inside, shared, f"{sock.inside}/ssh", initrd=kernel.initrd is not None
+        )
         # QEMU boots the kernel from the folder that the guest may see as well.
         binds = [*inside, sock, root, *shares]
         where = [] if place is None else ["nsenter", f"--net={place}", "--"]

@@ -43,6 +43,13 @@ mount -t tracefs tracefs /sys/kernel/tracing
 mount -t debugfs debugfs /sys/kernel/debug
 mount -t bpf bpf /sys/fs/bpf
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
+# The modules of a kernel that came with them; nothing asks for the generator's by itself.
+if [ -d /skblab/kernel/modules ]; then
+	modules=/lib/modules/$(uname -r)
+	mkdir -p "$modules"
+	ln -s "/skblab/kernel/modules/${modules##*/}"/* "$modules"
+	modprobe pktgen || echo "<4>skblab-init: this kernel has no pktgen" >/dev/kmsg
+fi
 mkdir -p /run/sshd /run/netns
 mkfifo /run/never
 hostname skblab

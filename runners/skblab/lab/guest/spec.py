@@ -108,8 +108,13 @@ class GuestSpec(BaseModel):
             )
         return self
 
-    def qemu(self, root_inside: str, shares: Sequence[Bind], socket: str) -> list[str]:
-        """Return the QEMU command line; paths are those inside the lab root's sandbox."""
+    def qemu(
+        self, root_inside: str, shares: Sequence[Bind], socket: str, *, initrd: bool = False
+    ) -> list[str]:
+        """Return the QEMU command line; paths are those inside the lab root's sandbox.
+
+        With `initrd` the kernel has one, which mounts the root.
+        """
         return [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
@@ -117,6 +122,7 @@ class GuestSpec(BaseModel):
             *(("-plugin", self.plugin) if self.plugin is not None else ()),
             *self._numa_nodes(),
             *("-kernel", "/skblab/kernel/bzImage", "-append", " ".join(self.kernel_arguments())),
+            *(("-initrd", "/skblab/kernel/initrd") if initrd else ()),
             *("-chardev", "file,id=console,path=/skblab/run/console.log"),
             *("-serial", "chardev:console"),
             *("-device", "virtio-serial-pci"),

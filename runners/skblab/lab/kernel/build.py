@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skblab.lab import paths, store
 from skblab.lab.cache import sizes
-from skblab.lab.kernel import config, registry, source
+from skblab.lab.kernel import config, packaged, registry, source
 from skblab.lab.kernel.model import RECORD, Flavour, Kernel, Record, Request
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
@@ -123,11 +123,13 @@ def plan(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -
 
 
 def ensure(request: Request, labroot: LabRoot, reporter: Reporter) -> Kernel:
-    """Return the kernel that `request` asks for, building it if it is not in the cache.
+    """Return the kernel that `request` asks for, building or fetching what the cache has not.
 
     Raises UsageError for wrong input, and SkblabError, in one line and with the log's path,
     when a patch does not apply, an option is refused, the compile fails or the disk is full.
     """
+    if request.packaged is not None:
+        return packaged.ensure(request.packaged, labroot, reporter)
     wanted = plan(request, labroot, reporter)
     path = store.ensure(
         registry.KIND, wanted.key, reporter, lambda part: _build(wanted, part, labroot, reporter)

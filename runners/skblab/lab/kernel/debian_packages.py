@@ -166,9 +166,15 @@ def explain(error: SkblabError, line: Line, log: Path) -> SkblabError:
             f"Debian's {line.suite} has no {line.source_package}: give a tree of your own with "
             f"--kernel tree:DIR, or another line; {whole}"
         )
-    if NO_MIRROR.search(text):
-        return UsageError(
-            f"{line.source_package} cannot be fetched: no network, or Debian's mirror does not "
-            f"answer; check with: apt-get update; {whole}"
-        )
-    return error
+    return unreachable(error, line.source_package, log) or error
+
+
+def unreachable(error: SkblabError, what: str, log: Path) -> SkblabError | None:
+    """Return that no mirror gave `what`, if the output of a fetch says so."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    if FULL_DISK.search(text) or not NO_MIRROR.search(text):
+        return None
+    return UsageError(
+        f"{what} cannot be fetched: no network, or Debian's mirror does not answer; check with: "
+        f"apt-get update; whole output: {log}"
+    )

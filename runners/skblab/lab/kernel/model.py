@@ -32,10 +32,25 @@ def flavour(name: str) -> Flavour:
 
 
 @dataclass(frozen=True)
+class Packaged:
+    """A kernel that somebody else built: Debian's package of it, or that in `file`.
+
+    `wanted` is its release, such as 6.12.118+deb13-amd64, or the begin of its version: the newest.
+    """
+
+    wanted: str = ""
+    file: Path | None = None
+
+    def __str__(self) -> str:
+        """Return its name, as names.parse() understands it."""
+        return f"debian:{self.wanted}" if self.file is None else f"deb:{self.file}"
+
+
+@dataclass(frozen=True)
 class Request:
     """The kernel somebody wants. `source` None means Debian's of that line.
 
-    With a `revision`, `source` is a git repository.
+    With a `revision`, `source` is a git repository. What is `packaged` is not built at all.
     `trace` False: with the series, but its option off in the configuration.
     `alternative`: one more patch after the series, another way of doing a thing.
     `jobs` compilers run at once; it has no influence on the result.
@@ -48,6 +63,7 @@ class Request:
     trace: bool = True
     alternative: Path | None = None
     revision: str | None = None
+    packaged: Packaged | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
@@ -55,7 +71,9 @@ class Request:
             flavour(self.flavour)
         if self.source is not None and not self.source.expanduser().is_dir():
             raise UsageError(f"{self.source}: no such folder; expected a Linux source tree")
-        if self.patches and self.source is None and not self.line.patched:
+        if self.packaged is not None:
+            self._require_as_it_is()
+        elif self.patches and self.source is None and not self.line.patched:
             raise UsageError(
                 f"there are no patches for Linux {self.line} yet (patches/v{self.line}); "
                 f"leave +skblab out to have the kernel as Debian has it: --kernel {self.line}"
@@ -64,6 +82,19 @@ class Request:
             raise UsageError(f"{self.alternative}: expected a patch to apply after our series")
         if self.jobs < 1:
             raise UsageError(f"--jobs {self.jobs}: at least 1 is needed")
+
+    def _require_as_it_is(self) -> None:
+        if self.patches:
+            raise UsageError(
+                f"{self.packaged}+skblab: a package is a finished kernel, and no patch can be "
+                "applied to it; name a source: 6.12, 7.3, tree:DIR or git:DIR@REVISION"
+            )
+        if self.flavour != "stock":
+            raise UsageError(
+                f"{self.packaged}: a package is a finished kernel, and has no flavour "
+                f"{self.flavour}; leave --flavour out, or name another package, such as "
+                "debian:6.12.118+deb13-rt-amd64"
+            )
 
     @property
     def local_version(self) -> str:
@@ -117,6 +148,8 @@ class Record(BaseModel):
     source_digest: str
     # Of a git repository: the commit, in full.
     revision: str | None = None
+    # Of a kernel that is packaged: the SHA-256 of each package's file.
+    packages: dict[str, str] = {}
     # What the fragments ask for and this version of Linux does not have.
     lacking: tuple[str, ...] = ()
     toolchain: dict[str, str]
@@ -142,8 +175,20 @@ class Kernel:
 
     @property
     def vmlinux(self) -> Path:
-        """The ELF image with DWARF and BTF."""
+        """The ELF image with DWARF and BTF; a packaged kernel has none."""
         return self.path / "vmlinux"
+
+    @property
+    def symbols(self) -> Path | None:
+        """The list of its symbols, System.map, if it has one."""
+        file = self.path / "System.map"
+        return file if file.is_file() else None
+
+    @property
+    def initrd(self) -> Path | None:
+        """What has to be loaded before its guest finds a root; None if nothing has to be."""
+        file = self.path / "initrd"
+        return file if file.is_file() else None
 
     @property
     def config(self) -> Path:
@@ -152,8 +197,19 @@ class Kernel:
 
     @property
     def build_dir(self) -> Path:
-        """What modules are compiled against: Makefiles, headers, scripts, Module.symvers."""
+        """What modules are compiled against; a packaged kernel has none.
+
+        Makefiles, headers, scripts, Module.symvers.
+        """
         return self.path / "build"
+
+    def require_built(self, what: str) -> None:
+        """Raise UsageError for a kernel that came as a package: `what` needs more of it."""
+        if self.record.packages:
+            raise UsageError(
+                f"{self.record.source}: {what} needs a kernel that is built from source, with its "
+                "symbols and headers; name one: 6.12, 7.3, tree:DIR or git:DIR@REVISION"
+            )
 
     @cached_property
     def record(self) -> Record:

@@ -5,21 +5,27 @@
 tree:DIR              a source tree, as its files are
 git:DIR@REVISION      a revision in a git repository, whatever its files are
 …+skblab              any of these, with our series
+debian:VERSION        Debian's package of a kernel, as it is: nothing is compiled
+deb:FILE              the kernel in a package of the user's own
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skblab.lab.kernel import lines, source
 from skblab.lab.kernel.lines import DEFAULT, PATCHED, Line
-from skblab.lab.kernel.model import Request, flavour
+from skblab.lab.kernel.model import Packaged, Request, flavour
 from skblab_analysis.base.errors import UsageError
 
-TREE, GIT = "tree:", "git:"
-FORMS = (*lines.NAMES, f"{TREE}DIR", f"{GIT}DIR@REVISION")
+TREE, GIT, DEBIAN, DEB = "tree:", "git:", "debian:", "deb:"
+SOURCES = (*lines.NAMES, f"{TREE}DIR", f"{GIT}DIR@REVISION")
+# Of Debian's names of kernels: what uname -r prints, or the begin of it.
+RELEASE = re.compile(r"[0-9]+\.[0-9]+[A-Za-z0-9.+~-]*")
+FORMS = (*SOURCES, f"{DEBIAN}VERSION", f"{DEB}FILE")
 
 
 @dataclass(frozen=True)
@@ -33,10 +39,13 @@ class Name:
     folder: Path | None = None
     revision: str | None = None
     patches: bool = True
+    packaged: Packaged | None = None
 
     @property
     def base(self) -> str:
         """The name without that of our series."""
+        if self.packaged is not None:
+            return str(self.packaged)
         if self.folder is None:
             return self.line.name
         if self.revision is None:
@@ -67,6 +76,7 @@ class Name:
             revision=self.revision,
             patches=self.patches if patches is None else patches,
             line=self.line,
+            packaged=self.packaged,
         )
         return request if jobs is None else replace(request, jobs=jobs)
 
@@ -86,12 +96,35 @@ def parse(text: str, option: str = "--kernel") -> Name:
         folder, revision = _revision(base.removeprefix(GIT), f"{option} {text}")
         found = source.of_revision(folder, revision)
         return Name(lines.fitting(found.version), folder, found.revision, patches)
+    if base.startswith((DEBIAN, DEB)):
+        packaged = _packaged(base, f"{option} {text}")
+        line = lines.fitting(packaged.wanted or DEFAULT.name)
+        return Name(line, patches=patches, packaged=packaged)
     if base not in lines.NAMES:
         raise UsageError(
             f"{option} {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "
-            "it for our series"
+            "a source for our series"
         )
     return Name(lines.line(base), patches=patches)
+
+
+def _packaged(text: str, named: str) -> Packaged:
+    kind, _, what = text.partition(":")
+    if kind + ":" == DEBIAN:
+        if not RELEASE.fullmatch(what):
+            raise UsageError(
+                f"{named}: expected a version or what uname -r prints: debian:6.12, "
+                "debian:6.12.118, debian:6.12.118+deb13-amd64"
+            )
+        return Packaged(what)
+    try:
+        file = Path(what).expanduser().resolve()
+        there = file.is_file()
+    except (OSError, RuntimeError, ValueError):
+        there = False
+    if not there or file.suffix != ".deb":
+        raise UsageError(f"{named}: no such package; expected a file that ends in .deb")
+    return Packaged(file=file)
 
 
 def _revision(text: str, named: str) -> tuple[Path, str]:

@@ -102,7 +102,15 @@ def find(
 
 
 def asked_for(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -> Source:
-    """Return the source of a kernel that is asked for; see find() and of_revision()."""
+    """Return the source of a kernel that is asked for; see find() and of_revision().
+
+    UsageError for one that is packaged.
+    """
+    if request.packaged is not None:
+        raise UsageError(
+            f"{request.packaged} is a finished kernel, and this needs a source; name one: "
+            "6.12, 7.3, tree:DIR or git:DIR@REVISION"
+        )
     if request.source is not None and request.revision is not None:
         return of_revision(request.source, request.revision)
     return find(request.source, labroot, request.line, reporter)

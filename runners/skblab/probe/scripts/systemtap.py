@@ -46,6 +46,7 @@ def cache(built: kernel.Kernel) -> Path:
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, name: str, reporter: Reporter) -> Path:
     """Return the module of a script, such as napi or study/end-to-end, compiled once."""
+    built.require_built("SystemTap")
     plain = name.replace("/", "-")
     module = f"skblab_{plain.replace('-', '_')}.ko"
     sources = paths.tree() / FOLDER
