@@ -27,7 +27,9 @@ def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path:
     assert ran.returncode == 0, ran.stderr
     document = json.loads(ran.stdout)
     for side in "ab":
-        counted = sum(function[side] for function in document["functions"])
+        counted = sum(
+            function[side] + function[f"{side}_again"] for function in document["functions"]
+        )
         assert counted == pytest.approx(document["clock"][side], rel=0.001)
     by_name = {
         function["name"]: (function["a"], function["b"]) for function in document["functions"]
@@ -63,5 +65,35 @@ def test_a_profile_of_two_kernels_shows_what_the_series_adds(
     for name in ("ip_rcv_core", "__netif_receive_skb_core", "dev_hard_start_xmit"):
         assert by_name[name]["b"] - by_name[name]["a"] == pytest.approx(1, abs=0.01)
     for side in "ab":
-        counted = sum(function[side] for function in document["functions"])
+        counted = sum(
+            function[side] + function[f"{side}_again"] for function in document["functions"]
+        )
         assert counted == pytest.approx(document["clock"][side], rel=0.001)
+
+
+@pytest.mark.parametrize("version", ["6.1", "6.12", "7.3"])
+def test_a_profile_of_a_kernel_as_debian_ships_it(
+    version: str, skblab: Skblab, tmp_path: Path
+) -> None:
+    """Nothing of it is built in that a guest needs, and its symbols are in the guest only."""
+    ran = skblab(
+        *("profile", "--kernel", f"debian:{version}", "--packets", "5000", "--json"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    kernel = document["kernels"]["b"]
+    assert (kernel["name"], kernel["patches"]) == (f"debian:{version}", [])
+    assert kernel["release"].startswith(f"{version}.")
+    by_name = {function["name"]: function for function in document["functions"]}
+    # Built in, and of a module.
+    for name in ("ip_forward", "ip_rcv_core", "veth_xmit"):
+        assert by_name[name]["b"] > 10
+    named = sum(one["b"] for one in document["functions"] if one["name"] != "(unknown)")
+    assert named > 0.99 * (whole := sum(one["b"] for one in document["functions"]))
+    again = sum(one["b_again"] for one in document["functions"])
+    assert whole + again == pytest.approx(document["clock"]["b"], rel=0.001)
+    # What is said of an old generator is said of that alone, and its packets are copied.
+    assert (by_name.get("skb_clone", {"b": 0})["b"] > 10) == (version == "6.1")
+    assert len(document["notes"]) == (version == "6.1")

@@ -102,6 +102,9 @@ class FunctionsDocument(Closed):
         description="instructions per packet by the guest's clock, by row"
     )
     functions: tuple[Function, ...] = Field(description="the largest difference first")
+    notes: tuple[str, ...] = Field(
+        default=(), description="what is to be known of the figures, in sentences"
+    )
     runs: tuple[Run, ...]
     versions: dict[str, str] = Field(default_factory=dict, description="tool to version")
     environments: dict[str, Environment] = Field(

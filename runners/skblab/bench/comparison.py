@@ -45,6 +45,13 @@ B: Side = "b"
 # The sections that the benchmark's programs mark: pktgen is told to start, and drain reads.
 GENERATE, READ = 0, 1
 
+# Of an older kernel's generator (generator.sh).
+SHARED = (
+    "pktgen of {} keeps a part in each packet that it sends, and knows no other way: the router "
+    "makes a clone of each, with a copy of its head. A newer kernel's does not; what differs "
+    "between the two has that in it."
+)
+
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
 # what begins and ends a batch cancels.
 BATCH = 1000
@@ -208,7 +215,13 @@ def script(rows: Sequence[Row], boot: int, asked: Asked, symbols: str = "loaded"
             lines.append(f"repeat={2 * round_ + size + 1} packets={packets} batch={batch}")
             order = rows if round_ % 2 else tuple(reversed(rows))
             lines += [f"run {' '.join(row.words())}" for row in order]
+    lines.append(f'[ ! -e /run/skblab-shared ] || : >"$out/{shared(boot)}"')
     return "\n".join(lines) + "\n"
+
+
+def shared(boot: int) -> str:
+    """Return the file that a guest leaves whose generator can only share its packets."""
+    return f"shared-{boot}"
 
 
 def attribute(
@@ -293,6 +306,7 @@ class Comparison:
         self.last: Environment | None = None
         self.found: dict[str, _Found] = {}
         self.kernels: dict[Side, figures.Identity] = {}
+        self.notes: list[str] = []
 
     def recorded(self) -> tuple[RunFolder, figures.FunctionsDocument]:
         """Run its rows and have all of it in a folder."""
@@ -300,7 +314,7 @@ class Comparison:
         with recording(folder, lambda: self.last, self.reporter):
             document = self.go(folder)
         assert self.last is not None
-        gaps = (*GAPS, "Functions of one name in different files are one.")
+        gaps = (*GAPS, "Functions of one name in different files are one.", *self.notes)
         timings, versions = self.reporter.timings, document.versions
         folder.finish(self.last, timings, versions=versions, commands=[], gaps=gaps)
         text = document.model_dump_json(indent=1, by_alias=True)
@@ -337,6 +351,7 @@ class Comparison:
             kernels=self.kernels,
             clock={"b": b.clock} if a is None else {"a": a.clock, "b": b.clock},
             functions=figures.compare(a or figures.NOTHING, b),
+            notes=tuple(self.notes),
             runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
             versions={
                 package: version
@@ -406,6 +421,8 @@ class Comparison:
                 done.check(f"the benchmark on kernel {name}")
         watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
         self._read(folder, boot, rows, done.stdout, counts.read_text(), listed)
+        if (folder.logs / shared(boot)).exists():
+            self.notes.append(SHARED.format(built.release))
 
     def _read(
         self,

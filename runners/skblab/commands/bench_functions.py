@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from skblab.bench.comparison import BATCH, Comparison, asked, kernels
 from skblab.bench.kernels import Others, patches
@@ -69,4 +70,6 @@ def functions(
         return
     console = printer()
     console.print(of_functions(document, least))
+    for note in document.notes:
+        console.print(f"\n{escape(note)}")
     console.print(f"\nRecords: {folder.path}", soft_wrap=True)

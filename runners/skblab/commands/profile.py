@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from skblab.bench import comparison
 from skblab.bench.comparison import Comparison
@@ -71,4 +72,6 @@ def profile(
     console.print()
     shown = LEAST_ALONE if document.a is None else LEAST_BETWEEN
     console.print(of_functions(document, shown if least is None else least))
+    for note in document.notes:
+        console.print(f"\n{escape(note)}")
     console.print(f"\nRecords: {folder.path}", soft_wrap=True)
