@@ -31,10 +31,10 @@
 #include "mark.h"
 
 /*
- * Debian packages no header for plugins. This is what we need of version 2 of the
- * interface (QEMU 9.0), which QEMU 10.0 still takes.
+ * Debian packages no header for plugins. This is what we need of version 3 of the
+ * interface (QEMU 9.1), which QEMU 10.0 still takes.
  */
-#define API_VERSION 2
+#define API_VERSION 3
 
 enum { NO_REGISTERS = 0 }; /* of a callback */
 enum { ADD_U64 = 0, STORE_U64 = 1 }; /* inline operations */

@@ -142,6 +142,9 @@ def test_a_cost_has_each_string_instruction_once_and_the_clock_all() -> None:
     memcpy, rx = sorted(functions.compare(cost, more), key=lambda one: one.name)
     assert (memcpy.difference, memcpy.a_again, memcpy.b_again) == (0.0, 49.0, 38.0)
     assert rx.difference == 1.0
+    # One that moves more, and is called as often.
+    (longer,) = functions.compare(Cost(10.0, {}, {}), Cost(20.0, {"memcpy": 0.0}, {"memcpy": 10.0}))
+    assert (longer.name, longer.difference, longer.b_again) == ("memcpy", 0.0, 10.0)
     whole = functions.total([memcpy, rx], "total")
     assert (whole.a + whole.a_again, whole.b + whole.b_again) == (70.0, 60.0)
 
@@ -273,7 +276,8 @@ def test_one_kernel_is_shown_by_its_shares() -> None:
 
 
 def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
-    one, two = names.parse("7.3"), Name(folder=tmp_path / "my linux", revision=None)
+    (linux := tmp_path / "my linux").mkdir()
+    one, two = names.parse("7.3"), Name(folder=linux, revision=None)
     both = comparison.profile(one, two, "receive", 6, 2000, 1)
     assert [row.title for row in both.rows] == [str(two), "7.3"]
     assert {row.parts for row in both.rows} == {("receive",)}

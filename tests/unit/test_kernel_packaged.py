@@ -41,7 +41,7 @@ def told(*offers: tuple[str, str]) -> str:
     lines = []
     for release, version in offers:
         depends = f"kmod, linux-base (>= 4.3~), linux-modules-{release} (= {version}) | nothing"
-        lines.append(f"{version}\tlinux-image-{release}\tab\t{depends}")
+        lines.append(f"offer\t{version}\tlinux-image-{release}\tab\t{depends}")
     return "\n".join(lines)
 
 
@@ -88,7 +88,7 @@ def test_what_is_told_has_the_oldest_first() -> None:
     function = script[script.index("told() {") : script.index("case $does")]
     shown = "".join(
         f"Package: {name}\nVersion: {version}\nSHA256: ab\n\n"
-        for version, name, *_ in (line.split("\t") for line in reversed(ARCHIVE.splitlines()))
+        for _, version, name, *_ in (line.split("\t") for line in reversed(ARCHIVE.splitlines()))
     )
     call = f"xargs() {{ cat; }}\n{function}\ntold"
     done = subprocess.run(
@@ -131,37 +131,63 @@ def test_orderedthat_are_refused(skblab: Skblab, text: str, said: str) -> None:
     assert said in done.stderr
 
 
-def make_package(folder: Path, name: str, fields: Mapping[str, str]) -> Path:
+def make_package(
+    folder: Path, name: str, fields: Mapping[str, str], version: str = "7.3-9"
+) -> Path:
     """Make a Debian package without any file in it."""
-    control = folder / name / "DEBIAN" / "control"
+    control = folder / f"{name}-{version}" / "DEBIAN" / "control"
     control.parent.mkdir(parents=True)
     lines = {
         "Package": name,
-        "Version": "1",
+        "Version": version,
         "Architecture": "amd64",
         "Maintainer": "a <a@b>",
         **fields,
         "Description": "a kernel",
     }
     control.write_text("".join(f"{field}: {text}\n" for field, text in lines.items()))
-    file = folder / f"{name}_1_amd64.deb"
-    subprocess.run(
-        ["dpkg-deb", "--build", control.parent.parent, file], check=True, capture_output=True
-    )
+    file = folder / f"{name}_{version}_amd64.deb"
+    call = ["dpkg-deb", "--build", str(control.parent.parent), str(file)]
+    subprocess.run(call, check=True, capture_output=True)
     return file
 
 
 def test_the_parts_of_a_kernel_are_beside_it(tmp_path: Path) -> None:
     root = HostRoot(Path("/"), "key")
-    depends = {"Depends": "kmod, linux-modules-9.1-amd64 (= 1), linux-binary-9.1-amd64 | x"}
+    depends = {"Depends": "kmod, linux-modules-9.1-amd64 (= 7.3-9), linux-binary-9.1-amd64 | x"}
     image = make_package(tmp_path, "linux-image-9.1-amd64", depends)
-    modules = make_package(tmp_path, "linux-modules-9.1-amd64", {})
-    with pytest.raises(UsageError, match=r"needs linux-binary-9\.1-amd64, too; put that package"):
+    # Of another version, by letters the last one.
+    make_package(tmp_path, "linux-modules-9.1-amd64", {}, "7.3-90")
+    with pytest.raises(UsageError, match=r"needs linux-modules-9\.1-amd64 7\.3-9, too; put that"):
         packaged.files(image, root)
+    modules = make_package(tmp_path, "linux-modules-9.1-amd64", {})
     binary = make_package(tmp_path, "linux-binary-9.1-amd64", {})
-    assert packaged.files(image, root) == [image, modules, binary]
+    found = packaged.files(image, root)
+    assert list(found) == [image, modules, binary]
+    assert {offer.package.version for offer in found.values()} == {"7.3-9"}
     with pytest.raises(UsageError, match="expected a package linux-image-RELEASE"):
         packaged.files(modules, root)
+
+
+def test_a_link_has_its_companions_beside_it(tmp_path: Path) -> None:
+    (pool := tmp_path / "pool").mkdir()
+    root = HostRoot(Path("/"), "key")
+    names_of = ("linux-image-9.1-amd64", "linux-modules-9.1-amd64")
+    for name in names_of:
+        depends = {"Depends": names_of[1]} if name == names_of[0] else {}
+        make_package(pool, name, depends).rename(pool / name)
+        (tmp_path / f"{name}_1_amd64.deb").symlink_to(pool / name)
+    chosen = names.parse(f"deb:{tmp_path}/linux-image-9.1-amd64_1_amd64.deb").packaged
+    assert chosen is not None
+    assert chosen.file is not None
+    assert [offer.name for offer in packaged.files(chosen.file, root).values()] == list(names_of)
+
+
+def test_what_apt_says_is_no_package() -> None:
+    noisy = f"W: Some index files failed to download.\n{ARCHIVE}\nN: and so on"
+    assert packaged.parse(noisy) == packaged.parse(ARCHIVE)
+    with pytest.raises(UsageError, match="told of no kernel at all: no network"):
+        packaged.choose(Packaged("6.12"), packaged.parse("W: nothing"))
 
 
 def test_what_needs_a_kernel_from_source_says_so(tmp_path: Path) -> None:
@@ -173,7 +199,7 @@ def test_what_needs_a_kernel_from_source_says_so(tmp_path: Path) -> None:
         "patched": False,
         "series": None,
         "patches": [],
-        "source": "debian:6.1 (linux-image-6.1.0-50-amd64)",
+        "source": "debian:6.1.0-50-amd64",
         "source_version": "6.1.176-1",
         "source_digest": "d",
         "packages": {"linux-image-6.1.0-50-amd64": "ab"},
@@ -189,6 +215,6 @@ def test_what_needs_a_kernel_from_source_says_so(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, "k")
     assert (kernel.symbols, kernel.initrd) == (None, None)
     with pytest.raises(
-        UsageError, match=r"6\.1\.0-50-amd64\): SystemTap needs a kernel that is built"
+        UsageError, match=r"6\.1\.0-50-amd64: SystemTap needs a kernel that is built"
     ):
         kernel.require_built("SystemTap")

@@ -43,6 +43,7 @@ def built(*, patched: bool, key: str = "k", release: str = "6.12.0-plain") -> Ke
         made="now",
         source="/usr/src/linux-source-6.12.tar.xz",
         revision=None,
+        packages={},
     )
     return cast(Kernel, SimpleNamespace(key=key, release=record.release, record=record))
 
@@ -208,6 +209,13 @@ def test_the_command_names_the_tree_that_it_was_measured_on() -> None:
     own = built(patched=False, release="6.12.0-plain")
     own.record.source, own.record.revision = "/home/me/linux", "abc"  # type: ignore[misc]
     assert " --kernel git:/home/me/linux@abc " in calibration._again(HOOKS, Load(), own)
+
+
+@pytest.mark.parametrize("source", ["debian:6.1.0-50-amd64", "deb:/home/me/linux-image-1.deb"])
+def test_the_command_names_the_package_that_it_was_measured_on(source: str) -> None:
+    own = built(patched=False, release="6.1.0-50-amd64")
+    own.record.source, own.record.packages = source, {"a": "b"}  # type: ignore[misc]
+    assert f" --kernel {source} " in calibration._again(HOOKS, Load(), own)
 
 
 def test_the_command_names_another_flavour() -> None:

@@ -210,7 +210,7 @@ def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
         )
         for name in names
     ]
-    found = [function for function in found if function.a or function.b]
+    found = [one for one in found if one.a or one.b or one.a_again or one.b_again]
     return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.name)))
 
 

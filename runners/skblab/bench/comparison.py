@@ -73,6 +73,15 @@ class Asked:
     kernels: Mapping[str, Name] = field(default_factory=dict)
     flavour: str = STOCK
 
+    def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
+        """Return the same with names that stand for nothing else later."""
+        known = {side: name.settled(root, reporter) for side, name in self.kernels.items()}
+        if known == self.kernels:
+            return self
+        titled = {side: str(name) for side, name in known.items()}
+        a = None if self.a is None else replace(self.a, title=titled[A])
+        return replace(self, b=replace(self.b, title=titled[B]), a=a, kernels=known)
+
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows, that to compare with first, with the parts of the case alone."""
@@ -154,8 +163,16 @@ def profile(
         raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
     chosen, version = _checked(case, family, packets)
     named: dict[str, Name] = {B: kernel} if against is None else {A: against, B: kernel}
+    for name in named.values():
+        # What cannot be had is refused before anything is compiled.
+        _request(name, of)
     rows = {side: Row(side, str(name), side, trace=plan.ANY) for side, name in named.items()}
     return Asked(rows[B], rows.get(A), chosen, version, packets, repeats, kernels=named, flavour=of)
+
+
+def _request(name: Name, of: str) -> kernel.Request:
+    """Return what to build or fetch; a package is of the flavour that it is."""
+    return name.request(STOCK if name.packaged else of)
 
 
 def _checked(case: str, family: int, packets: int) -> tuple[figures.Case, records.Family]:
@@ -300,8 +317,9 @@ class Comparison:
     """One comparison: its guests, one after the other, and what they gave."""
 
     def __init__(self, asked: Asked, others: Others, reporter: Reporter) -> None:
-        self.asked, self.others, self.reporter = asked, others, reporter
+        self.others, self.reporter = others, reporter
         self.root: LabRoot = labroot.ensure(reporter)
+        self.asked = asked.settled(self.root, reporter)
         self.environments: dict[str, Environment] = {}
         self.last: Environment | None = None
         self.found: dict[str, _Found] = {}
@@ -326,8 +344,9 @@ class Comparison:
         rows = self.asked.rows
         costs: dict[str, figures.Cost] = {}
         described: dict[str, records.Row] = {}
-        for boot, name in enumerate(plan.kernels(rows)):
-            built = self._kernel(name)
+        # All of them before the first is counted: one that cannot be had costs no other's time.
+        kernels = {name: self._kernel(name) for name in plan.kernels(rows)}
+        for boot, (name, built) in enumerate(kernels.items()):
             own = [row for row in rows if row.kernel == name]
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
@@ -370,7 +389,7 @@ class Comparison:
         named = self.asked.kernels.get(name)
         if named is None:
             return ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
-        built = kernel.ensure(named.request(self.asked.flavour), self.root, self.reporter)
+        built = kernel.ensure(_request(named, self.asked.flavour), self.root, self.reporter)
         record = built.record
         self.kernels[A if name == A else B] = figures.Identity(
             name=str(named),

@@ -49,6 +49,7 @@ def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
 
 def ensure_module(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return the folder of the SystemTap module for that kernel."""
+    built.require_built("SystemTap")
     script = paths.tree() / "probes" / "bench" / "path.stp"
 
     def build(folder: Path) -> None:

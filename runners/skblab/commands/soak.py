@@ -27,7 +27,7 @@ from skblab.selftests import tree
 from skblab.soak import plan as planner
 from skblab.soak import races, verdict
 from skblab.soak.verdict import SoakResult
-from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 PROGRAM = (
     *("env", "PYTHONPATH=/skblab/tree/runners", "python3", "-B"),
@@ -62,7 +62,10 @@ def soak(
     Example: `skblab soak --flavour stock --seconds 60`
     """
     reporter = Reporter()
-    request = names.parse(name).request(flavour)
+    chosen = names.parse(name)
+    if chosen.packaged is not None:
+        raise UsageError(f"--kernel {name}: a soak needs a kernel's source, and a package has none")
+    request = chosen.request(flavour)
     root = labroot.ensure(reporter)
     built = kernel.ensure(request, root, reporter)
     origin = sources.asked_for(request, root, reporter)

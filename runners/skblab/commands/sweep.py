@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -136,8 +137,13 @@ def sweep(
         for line in request.dry_run(scripts=scripts):
             typer.echo(line)
         return
-    plan, folder = request.begin()
     reporter = Reporter()
+    if chosen.packaged is not None:
+        request.plan()
+        # The record names the kernel that is measured, whatever Debian has next month.
+        named = chosen.settled(labroot.ensure(reporter), reporter)
+        request = dataclasses.replace(request, kernel=named)
+    plan, folder = request.begin()
     for sentence in budget.told(plan, request.at_once):
         reporter.say(sentence)
     with session.alone(folder.path, reporter):

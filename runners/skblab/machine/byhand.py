@@ -20,9 +20,11 @@ NET_SELFTESTS = "/skblab/src/tools/testing/selftests/net"
 PREPARE = """
 modules=/lib/modules/$(uname -r)
 mkdir -p "$modules"
-for name in build vmlinux; do
-	[ ! -e /skblab/kernel/$name ] || ln -s /skblab/kernel/$name "$modules/$name"
-done
+# A kernel that was packaged has neither.
+if [ -e /skblab/kernel/build ]; then
+	ln -s /skblab/kernel/build "$modules/build"
+	ln -s /skblab/kernel/vmlinux "$modules/vmlinux"
+fi
 mkdir -p /root/.systemtap
 if [ -d /skblab/build/cache ]; then
 	new=/tmp/systemtap
@@ -30,7 +32,7 @@ if [ -d /skblab/build/cache ]; then
 	mount -t overlay -o lowerdir=/skblab/build,upperdir=$new/upper,workdir=$new/work \\
 		systemtap /root/.systemtap
 fi
-echo '-r /skblab/kernel/build' >/root/.systemtap/rc
+[ ! -e /skblab/kernel/build ] || echo '-r /skblab/kernel/build' >/root/.systemtap/rc
 """
 MESSAGE = "login-message"
 # A login shell, after the message of the guest if it has one.

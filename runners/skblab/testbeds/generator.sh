@@ -45,7 +45,7 @@ generate() { # name=value...
 		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run}
 		thread=$pktgen/kpktgend_$cpu file=$pktgen/$device
 		start="echo start >$pktgen/pgctrl" stepper=
-		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit,pktgen_alloc_skb,veth_xmit pktgen_stop_device"
+		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit,pktgen_alloc_skb pktgen_stop_device"
 		# A signal to who waits for it stops the generator.
 		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
 		same="$device $mac $family $flows $cpu $to $destinations $xmit $tag" last= mix=

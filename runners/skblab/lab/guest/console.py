@@ -55,7 +55,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     (Kind.WARNING, r"NETDEV WATCHDOG: |page allocation failure: "),
 )
 _COMPILED = tuple((kind, re.compile(_STAMP + f".*?((?:{text}).*)")) for kind, text in _PATTERNS)
-_INIT_FAILED = re.compile(r"^(skblab-init: failed)")
+_INIT_FAILED = re.compile(r"^(skblab-init: failed.*)")
 # What init.sh says of its sshd, also when all is well.
 _SSHD_ENDED = re.compile(_STAMP + r"skblab-init: (sshd ended .*)")
 _SSHD_AGAIN = re.compile(_STAMP + r"skblab-init: sshd starts again")

@@ -4,13 +4,15 @@
 # mount the lab root, and go on as every other guest does.
 PATH=/bin
 fail() {
-	echo "skblab-initrd: $1 failed" >/dev/console
+	echo "skblab-init: failed: $1, before there is a root" >/dev/console
 	exit 1
 }
 /bin/busybox --install -s /bin
 mkdir -p /dev /root
 mount -t devtmpfs dev /dev
 for module in /modules/*; do
+	# None, where all is built in.
+	[ -e "$module" ] || continue
 	insmod "$module" || fail "insmod ${module##*/}"
 done
 looks=0

@@ -16,9 +16,11 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skblab.lab.kernel import lines, source
+from skblab.lab.kernel import lines, packaged, source
 from skblab.lab.kernel.lines import DEFAULT, PATCHED, Line
 from skblab.lab.kernel.model import Packaged, Request, flavour
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import UsageError
 
 TREE, GIT, DEBIAN, DEB = "tree:", "git:", "debian:", "deb:"
@@ -57,6 +59,12 @@ class Name:
     def __str__(self) -> str:
         """Return the name, as parse() understands it."""
         return f"{self.base}{PATCHED if self.patches else ''}"
+
+    def settled(self, labroot: LabRoot, reporter: Reporter) -> Name:
+        """Return the same kernel by a name that stands for nothing else later, for records."""
+        if self.packaged is None:
+            return self
+        return replace(self, packaged=packaged.settled(self.packaged, labroot, reporter))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -97,15 +105,22 @@ def parse(text: str, option: str = "--kernel") -> Name:
         found = source.of_revision(folder, revision)
         return Name(lines.fitting(found.version), folder, found.revision, patches)
     if base.startswith((DEBIAN, DEB)):
-        packaged = _packaged(base, f"{option} {text}")
-        line = lines.fitting(packaged.wanted or DEFAULT.name)
-        return Name(line, patches=patches, packaged=packaged)
+        chosen = _packaged(base, f"{option} {text}")
+        line = lines.fitting(chosen.wanted or DEFAULT.name)
+        return Name(line, patches=patches, packaged=chosen)
     if base not in lines.NAMES:
         raise UsageError(
             f"{option} {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "
             "a source for our series"
         )
     return Name(lines.line(base), patches=patches)
+
+
+def of_packaged(text: str) -> Name:
+    """Return a packaged kernel by its whole name, whether the package is still there or not."""
+    kind, _, what = text.partition(":")
+    chosen = Packaged(what) if f"{kind}:" == DEBIAN else Packaged(file=Path(what))
+    return Name(patches=False, packaged=chosen)
 
 
 def _packaged(text: str, named: str) -> Packaged:
@@ -118,12 +133,14 @@ def _packaged(text: str, named: str) -> Packaged:
             )
         return Packaged(what)
     try:
-        file = Path(what).expanduser().resolve()
+        # Not what a link leads to: its companions are beside the link.
+        file = Path(what).expanduser().absolute()
         there = file.is_file()
     except (OSError, RuntimeError, ValueError):
         there = False
     if not there or file.suffix != ".deb":
         raise UsageError(f"{named}: no such package; expected a file that ends in .deb")
+    _require_utf8(file, named)
     return Packaged(file=file)
 
 
@@ -144,11 +161,16 @@ def _folder(text: str, named: str) -> Path:
     if not text or not _is_folder(text):
         raise UsageError(f"{named}: no such folder; expected a Linux source tree")
     folder = Path(text).expanduser().resolve()
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{named}: its path is not in UTF-8; rename the folder") from None
+    _require_utf8(folder, named)
     return folder
+
+
+def _require_utf8(place: Path, named: str) -> None:
+    """Raise UsageError for a path that no record can hold."""
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{named}: its path is not in UTF-8; rename it") from None
 
 
 def _is_folder(text: str) -> bool:

@@ -13,7 +13,7 @@ import hashlib
 import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -38,8 +38,13 @@ TYPICAL_MB = 110
 IMAGE = "linux-image-"
 # Parts of a kernel that newer packages have in packages of their own.
 _PARTS = re.compile(r"linux-(?:base|binary|modules)-")
+GONE = re.compile(r"Unable to locate package|Version '.*' for '.*' was not found|404 +Not Found")
 # The usual kernel of an architecture: -cloud-, -rt- and others are named in full.
 _USUAL = re.compile(r"linux-image-[^-]+(?:-\d+)?-amd64$")
+
+
+class GoneError(SkblabError):
+    """What was to be fetched is no longer in the archive."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +67,70 @@ def ensure(wanted: Packaged, labroot: LabRoot, reporter: Reporter) -> Kernel:
     UsageError if there is no such package, or if no guest can boot what it holds.
     """
     if wanted.file is not None:
-        return _of_files(wanted, files(wanted.file, labroot), labroot, reporter)
+        return _of_file(wanted, wanted.file, labroot, reporter)
     packages = _resolved(wanted, labroot, reporter)
-    key = store.digest(
-        [RECIPE, *_recipe(), *(f"{name} {of.sha256}" for name, of in packages.items())]
-    )
+    try:
+        return _of_debian(wanted, packages, labroot, reporter)
+    except GoneError:
+        # Debian has a newer one since the name was looked up, and the cache lost what it had.
+        reporter.say(f"Debian's archive has {next(iter(packages))} no longer")
+        store.remove(store.entry(debian_packages.KIND, _resolution(wanted, labroot)))
+        packages = _resolved(wanted, labroot, reporter)
+        return _of_debian(wanted, packages, labroot, reporter)
+
+
+def _of_file(wanted: Packaged, file: Path, labroot: LabRoot, reporter: Reporter) -> Kernel:
+    there = files(file, labroot)
+    packages = {of.name: of.package for of in there.values()}
+    return _kernel(wanted, packages, labroot, reporter, lambda folder: _copied(there, folder))
+
+
+def _of_debian(
+    wanted: Packaged, packages: Mapping[str, Package], labroot: LabRoot, reporter: Reporter
+) -> Kernel:
+    def bring(folder: Path) -> None:
+        _fetch(wanted, packages, folder, labroot, reporter)
+
+    return _kernel(wanted, packages, labroot, reporter, bring)
+
+
+def settled(wanted: Packaged, labroot: LabRoot, reporter: Reporter) -> Packaged:
+    """Return the package by its release: what debian:6.12 stands for is another one next month."""
+    if wanted.file is not None:
+        return wanted
+    image = next(iter(_resolved(wanted, labroot, reporter)))
+    return Packaged(image.removeprefix(IMAGE))
+
+
+def _kernel(
+    wanted: Packaged,
+    packages: Mapping[str, Package],
+    labroot: LabRoot,
+    reporter: Reporter,
+    bring: Callable[[Path], None],
+) -> Kernel:
+    """Return the kernel in packages, which `bring` puts into a folder if they are needed."""
+    digests = [f"{name} {of.sha256}" for name, of in packages.items()]
+    key = store.digest([RECIPE, *_recipe(), *digests])
 
     def fill(part: Path) -> None:
         fetched = part / "fetched"
         fetched.mkdir()
-        _fetch(wanted, packages, fetched, labroot, reporter)
+        bring(fetched)
+        _require_same(wanted, packages, fetched)
         _unpack(wanted, packages, fetched, part, key, labroot, reporter)
 
     return Kernel(store.ensure(registry.KIND, key, reporter, fill), key)
+
+
+def _require_same(wanted: Packaged, packages: Mapping[str, Package], folder: Path) -> None:
+    """Raise SkblabError if the packages in a folder are not those that were announced."""
+    got = {_sha256(file) for file in folder.glob("*.deb")}
+    if missing := [name for name, package in packages.items() if package.sha256 not in got]:
+        raise SkblabError(
+            f"{wanted}: {', '.join(missing)} is another file than a moment ago; run the command "
+            "again when nothing writes there"
+        )
 
 
 def _recipe() -> list[str]:
@@ -105,14 +161,19 @@ def _resolved(wanted: Packaged, labroot: LabRoot, reporter: Reporter) -> Mapping
         )
         disk.write_whole(folder / debian_packages.RECORD, found.model_dump_json(indent=1) + "\n")
 
-    key = store.digest(["binary", RECIPE, labroot.key, wanted.wanted])
+    key = _resolution(wanted, labroot)
     folder = store.ensure(debian_packages.KIND, key, reporter, look_up)
     return debian_packages.record(folder).packages
 
 
+def _resolution(wanted: Packaged, labroot: LabRoot) -> str:
+    """Return the key of what a name stands for."""
+    return store.digest(["binary", RECIPE, labroot.key, wanted.wanted])
+
+
 def _apt(folder: Path, words: Sequence[str], labroot: LabRoot, wanted: Packaged) -> str:
     """Run fetch-binary.sh, with apt's lists and what it fetches in `folder`."""
-    log = paths.cache() / "logs" / "kernel-binary.log"
+    log = _log()
     try:
         return labroot.run(
             ["sh", "-ec", _script("fetch-binary.sh"), "fetch", SUITE, OLDER, *words],
@@ -122,17 +183,26 @@ def _apt(folder: Path, words: Sequence[str], labroot: LabRoot, wanted: Packaged)
             what=f"fetching {wanted}",
         )
     except SkblabError as error:
+        text = log.read_text(errors="replace") if log.exists() else ""
+        if GONE.search(text):
+            raise GoneError(f"Debian's archive has no longer what {wanted} stood for") from error
         raise debian_packages.unreachable(error, str(wanted), log) or error from error
 
 
 def parse(text: str) -> list[Offer]:
     """Return the packages that fetch-binary.sh tells of, the oldest version first."""
     found = []
-    for line in text.splitlines():
-        version, name, digest, depends = line.split("\t")
+    # apt may have something to say, too.
+    for version, name, digest, depends in re.findall(
+        r"^offer\t(.+)\t(.+)\t([0-9a-f]+)\t(.*)$", text, re.MULTILINE
+    ):
         package = Package(version=version, sha256=digest)
         found.append(Offer(name, package, _names(depends)))
     return found
+
+
+def _log() -> Path:
+    return paths.cache() / "logs" / "kernel-binary.log"
 
 
 def _names(depends: str) -> tuple[str, ...]:
@@ -147,6 +217,11 @@ def choose(wanted: Packaged, offers: Sequence[Offer]) -> Offer:
     """
     if exact := [offer for offer in offers if offer.name == f"{IMAGE}{wanted.wanted}"]:
         return exact[-1]
+    if not offers:
+        raise UsageError(
+            f"--kernel {wanted}: Debian's archive told of no kernel at all: no network, or its "
+            f"mirror does not answer; check with: apt-get update; whole output: {_log()}"
+        )
     usual = [offer for offer in offers if _USUAL.match(offer.name)]
     fitting = [offer for offer in usual if f"{offer.upstream}.".startswith(f"{wanted.wanted}.")]
     if not fitting:
@@ -172,66 +247,57 @@ def _fetch(
     with reporter.step("kernel packages"):
         _apt(folder, ["get", *exact], labroot, wanted)
     store.remove(folder / "lists")
-    got = {hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.deb")}
-    if missing := [name for name, package in packages.items() if package.sha256 not in got]:
-        raise SkblabError(f"{wanted}: apt has not brought {', '.join(missing)} as it was announced")
 
 
-def files(file: Path, labroot: LabRoot) -> list[Path]:
+def files(file: Path, labroot: LabRoot) -> dict[Path, Offer]:
     """Return the package in a file, and those beside it that have other parts of its kernel.
 
     UsageError if it is no package, or if one of them is not there.
     """
-    release, depends = _control(file, labroot)
-    found = [file]
-    for name in depends:
+    image = _control(file, labroot)
+    if not image.name.startswith(IMAGE):
+        raise UsageError(
+            f"deb:{file}: expected a package {IMAGE}RELEASE with a kernel, found "
+            f"{image.name or 'none'}"
+        )
+    release = image.name.removeprefix(IMAGE).removesuffix("-unsigned")
+    found = {file: image}
+    for name in image.depends:
         if not (_PARTS.match(name) and name.endswith(release)):
             continue
-        beside = sorted(file.parent.glob(f"{name}_*.deb"))
-        if not beside:
+        beside = {other: _control(other, labroot) for other in file.parent.glob(f"{name}_*.deb")}
+        fitting = [
+            (other, of)
+            for other, of in sorted(beside.items())
+            if (of.name, of.package.version) == (name, image.package.version)
+        ]
+        if not fitting:
             raise UsageError(
-                f"deb:{file}: the kernel in it needs {name}, too; put that package into the same "
-                "folder"
+                f"deb:{file}: the kernel in it needs {name} {image.package.version}, too; put that "
+                "package into the same folder"
             )
-        found.append(beside[-1])
+        found |= dict(fitting[:1])
     return found
 
 
-def _control(file: Path, labroot: LabRoot) -> tuple[str, tuple[str, ...]]:
-    shown = Bind(file.parent, "src")
-    ask = ["dpkg-deb", "-f", f"{shown.inside}/{file.name}", "Package", "Depends"]
+def _control(file: Path, labroot: LabRoot) -> Offer:
+    """Return what a package says of itself."""
+    # By its folder: a link's own folder, and the file that it leads to.
+    shown = Bind(file.resolve().parent, "src")
+    wanted = ("Package", "Version", "Depends")
+    ask = ["dpkg-deb", "-f", f"{shown.inside}/{file.resolve().name}", *wanted]
     try:
         told = labroot.run(ask, binds=[shown], what=f"reading {file.name}")
     except SkblabError as error:
         raise UsageError(f"deb:{file}: expected a Debian package; {error}") from error
     fields = dict(line.split(": ", 1) for line in told.splitlines() if ": " in line)
-    name = fields.get("Package", "")
-    if not name.startswith(IMAGE):
-        raise UsageError(
-            f"deb:{file}: expected a package {IMAGE}RELEASE with a kernel, found {name or 'none'}"
-        )
-    release = name.removeprefix(IMAGE).removesuffix("-unsigned")
-    return release, _names(fields.get("Depends", ""))
+    package = Package(version=fields.get("Version", ""), sha256=_sha256(file))
+    return Offer(fields.get("Package", ""), package, _names(fields.get("Depends", "")))
 
 
-def _of_files(
-    wanted: Packaged, there: Sequence[Path], labroot: LabRoot, reporter: Reporter
-) -> Kernel:
-    packages = {}
-    for file in there:
-        name, version = [*file.stem.split("_"), ""][:2]
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        packages[name] = Package(version=version, sha256=digest)
-    key = store.digest([RECIPE, *_recipe(), *(of.sha256 for of in packages.values())])
-
-    def fill(part: Path) -> None:
-        fetched = part / "fetched"
-        fetched.mkdir()
-        for file in there:
-            shutil.copy2(file, fetched)
-        _unpack(wanted, packages, fetched, part, key, labroot, reporter)
-
-    return Kernel(store.ensure(registry.KIND, key, reporter, fill), key)
+def _copied(there: Iterable[Path], folder: Path) -> None:
+    for number, file in enumerate(there):
+        shutil.copyfile(file, folder / f"{number}.deb")
 
 
 def _unpack(
@@ -267,8 +333,8 @@ def _unpack(
     if lacking := re.findall(r"^lacking (.*)$", told, re.MULTILINE):
         raise UsageError(
             f"--kernel {wanted}: a guest cannot boot it: {next(iter(packages))} has not "
-            f"{lacking[0]}; a guest has its root on 9p over virtio, which Debian's cloud kernels "
-            "do not have"
+            f"{lacking[0]}; a guest has its root on 9p over virtio, loaded by an initrd, and "
+            "Debian's cloud kernels have no 9p"
         )
     (release,) = re.findall(r"^release (\S+)$", told, re.MULTILINE)
     for file in made.iterdir():
@@ -293,15 +359,16 @@ def _record(
         key=key,
         release=release,
         flavour="rt" if values.get("PREEMPT_RT") == "y" else "stock",
-        patched=False,
+        # As the packages of ours are.
+        patched="NET_PATH_TRACE" in values,
         series=None,
         patches=(),
-        source=f"{wanted} ({name})",
+        source=str(wanted if wanted.file else Packaged(name.removeprefix(IMAGE))),
         source_version=package.version or (version[0] if version else release),
         source_digest=store.digest([of.sha256 for of in packages.values()]),
         packages={name: of.sha256 for name, of in packages.items()},
         toolchain={"compiler": values.get("CC_VERSION_TEXT", "unknown").strip('"')},
-        fragments=(),
+        fragments=("skblab",) if values.get("NET_PATH_TRACE") == "y" else (),
         config_sha256=_sha256(part / "config"),
         image_sha256=_sha256(part / "bzImage"),
         made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -312,4 +379,5 @@ def _record(
 
 
 def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

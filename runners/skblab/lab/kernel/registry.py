@@ -16,5 +16,9 @@ def kernels() -> list[Kernel]:
 
 
 def last_build(flavour: Flavour) -> Record | None:
-    """Return the record of the newest build of `flavour`, if there is one."""
-    return next((built.record for built in kernels() if built.record.flavour == flavour), None)
+    """Return the record of the newest build of `flavour`, if there is one.
+
+    What was packaged was not built here.
+    """
+    records = (built.record for built in kernels() if not built.record.packages)
+    return next((record for record in records if record.flavour == flavour), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skblab.lab import kernel, paths, store, tools
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.kernel import lines
+from skblab.lab.kernel import lines, names
 from skblab.lab.kernel.names import Name
 from skblab.lab.kernel.source import TARBALL_END
 from skblab.lab.labroot import LabRoot
@@ -135,6 +135,8 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
 
 def _again(probe: Probe, load: Load, built: kernel.Kernel) -> str:
     record = built.record
+    if record.packages:
+        return again(probe, load, names.of_packaged(record.source))
     line = lines.fitting(lines.of_version(built.release))
     name = Name(line, _folder(built), record.revision, patches=record.patched)
     return again(probe, load, name, flavour=record.flavour)
@@ -143,7 +145,8 @@ def _again(probe: Probe, load: Load, built: kernel.Kernel) -> str:
 def _folder(built: kernel.Kernel) -> Path | None:
     """Return the folder that a kernel was built from; None where the source is Debian's."""
     source = built.record.source
-    return None if source.endswith(TARBALL_END) else Path(source)
+    debian = source.endswith(TARBALL_END) or source.startswith(names.DEBIAN)
+    return None if debian else Path(source.removeprefix(names.DEB))
 
 
 def again(probe: Probe, load: Load, name: Name, *, flavour: str = "stock") -> str:
