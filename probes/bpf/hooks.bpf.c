@@ -94,6 +94,21 @@ static __noinline int move(__u64 from, __u64 to, int change)
 	return 0;
 }
 
+/* An address as a number. In newer kernels (7.2) the verifier takes what points to bytes for
+ * memory that may be read, whatever is done to it, and allows no place in a table that is reckoned
+ * from it; half of a pointer is none any more. What a helper has read is a number anyway.
+ */
+static __always_inline __u64 address_of(const void *pointer)
+{
+	__u64 number;
+
+	asm volatile("r1 = %1; w2 = w1; r1 >>= 32; w1 = w1; r1 <<= 32; r1 |= r2; %0 = r1"
+		     : "=r"(number)
+		     : "r"(pointer)
+		     : "r1", "r2");
+	return number;
+}
+
 /* Also one that is over. */
 static __always_inline struct flight *find_any(__u64 skb, __u64 head)
 {
@@ -252,7 +267,7 @@ static __always_inline void reenter(struct flight *flight, __u64 skb, __u64 now)
 
 static __always_inline int enter(const struct sk_buff *skb)
 {
-	__u64 head = (__u64)skb->head, now;
+	__u64 head = address_of(skb->head), now;
 	struct flight *flight;
 	bool same;
 
@@ -338,13 +353,13 @@ static __always_inline int begin_udp(__u64 skb, __u64 head)
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(netif_receive_skb, const struct sk_buff *skb)
 {
-	return stamp((__u64)skb, (__u64)skb->head, NET_PATH_STACK, 0);
+	return stamp((__u64)skb, address_of(skb->head), NET_PATH_STACK, 0);
 }
 
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(net_dev_start_xmit, const struct sk_buff *skb)
 {
-	return stamp((__u64)skb, (__u64)skb->head, NET_PATH_XMIT, 0);
+	return stamp((__u64)skb, address_of(skb->head), NET_PATH_XMIT, 0);
 }
 
 /* A packet of which TCP or SCTP takes data, which has its socket in their queues, unlike a
@@ -359,7 +374,7 @@ static __always_inline bool is_stream(const struct flight *flight, const struct 
 SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 {
-	struct flight *flight = skb->sk ? find((__u64)skb, (__u64)skb->head) : NULL;
+	struct flight *flight = skb->sk ? find((__u64)skb, address_of(skb->head)) : NULL;
 
 	if (flight && is_stream(flight, skb))
 		advance(flight, NET_PATH_WAKE, bpf_ktime_get_ns());
@@ -377,7 +392,7 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 	SEC("fentry/" #function) int fentry_##function(__u64 *ctx)                                 \
 	{                                                                                          \
 		const struct sk_buff *packet = (const void *)ctx[number];                          \
-		__u64 skb = (__u64)packet, head = (__u64)packet->head;                             \
+		__u64 skb = (__u64)packet, head = address_of(packet->head);                        \
 		__u64 __maybe_unused first = ctx[0];                                               \
                                                                                                    \
 		return what;                                                                       \
@@ -413,7 +428,7 @@ int fexit_pskb_expand_head(__u64 *ctx)
 {
 	const struct sk_buff *skb = (const void *)ctx[0];
 
-	return move(aside((__u64)skb), (__u64)skb->head, -1);
+	return move(aside((__u64)skb), address_of(skb->head), -1);
 }
 
 #define SENDS(function)                                                                            \
@@ -446,7 +461,7 @@ int fexit___skb_gso_segment(__u64 *ctx)
 {
 	const struct sk_buff *skb = (const void *)ctx[0];
 
-	return segment((__u64)skb->head, ctx[3]);
+	return segment(address_of(skb->head), ctx[3]);
 }
 
 /* A return alone does not know of what: the task remembers. */
@@ -626,7 +641,7 @@ int fexit_skb_copy_datagram_iter(__u64 *ctx)
 {
 	const struct sk_buff *skb = (const void *)ctx[0];
 	int offset = ctx[1], size = ctx[3], ret = ctx[4];
-	__u64 head = (__u64)skb->head;
+	__u64 head = address_of(skb->head);
 	struct flight *flight;
 
 	if (!skb->sk || ret || (__u32)(offset + size) < skb->len)
@@ -717,7 +732,7 @@ SEC("tp_btf/kfree_skb")
 int kfree_skb(__u64 *ctx)
 {
 	const struct sk_buff *skb = (const void *)ctx[0];
-	__u64 head = (__u64)skb->head;
+	__u64 head = address_of(skb->head);
 	struct flight *flight = find((__u64)skb, head);
 	__u32 reason = 0;
 
@@ -748,7 +763,7 @@ ENTRY(kfree_skb_partial, 0, merge(skb, head))
 	{                                                                                          \
 		const struct sk_buff *skb = (const void *)ctx[1];                                  \
                                                                                                    \
-		return (int)ctx[2] ? 0 : merge((__u64)skb, (__u64)skb->head);                      \
+		return (int)ctx[2] ? 0 : merge((__u64)skb, address_of(skb->head));                 \
 	}
 MERGES(skb_gro_receive)
 MERGES(skb_gro_receive_list)

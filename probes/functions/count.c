@@ -36,7 +36,7 @@
  */
 #define API_VERSION 3
 
-enum { NO_REGISTERS = 0 }; /* of a callback */
+enum { NO_REGISTERS = 0 };	     /* of a callback */
 enum { ADD_U64 = 0, STORE_U64 = 1 }; /* inline operations */
 
 struct info {

@@ -21,7 +21,7 @@
 #define MARK_MAGIC 0x5b1ab000u
 #define MARK_MASK  0xffu
 
-#define MARK_(mark)                                                                            \
+#define MARK_(mark)                                                                                \
 	asm volatile(".byte 0x0f, 0x1f, 0x80; .long %c0" ::"i"(MARK_MAGIC + (mark)) : "memory")
 #define MARK_BEGIN(section) MARK_(2 * (section))
 #define MARK_END(section)   MARK_(2 * (section) + 1)

@@ -175,3 +175,18 @@ def test_known_packets_are_counted_where_they_wait(run_skblab: Skblab) -> None:
 def test_known_packets_are_counted_by_every_script(run_skblab: Skblab) -> None:
     said = _verified(run_skblab, ["bpftrace hooks", "stap hooks"], "udp6-forward")
     assert said.count("all counted") == 4
+
+
+@pytest.mark.guest
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["6.1", "7.3"])
+def test_hooks_see_every_packet_of_a_kernel_as_debian_ships_it(
+    version: str, run_skblab: Skblab, tmp_path: Path
+) -> None:
+    """What a verifier allows is another matter in each kernel."""
+    found = probe(run_skblab, tmp_path, "--kernel", f"debian:{version}", "--source", "hooks")
+    assert found["kernel"].startswith(f"{version}.")
+    assert found["hooks"]["by"] == "fentry"
+    received = found["paths"]["receive"]
+    assert received["ends"]["delivered"] == 3001
+    assert set(received["seen"].values()) == {3001}
