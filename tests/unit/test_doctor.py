@@ -21,6 +21,7 @@ from conftest import Skblab
 from skblab.cli import app
 from skblab.doctor import checks
 from skblab.lab import kvm
+from skblab.lab.labroot import Bind
 from skblab.lab.labroot import root as labroot
 from skblab.lab.labroot.root import LabRoot
 
@@ -84,7 +85,8 @@ class Machine:
     def qemu(self, script: str) -> None:
         """Let this shell script be QEMU."""
 
-        def command(_: LabRoot, argv: Sequence[str]) -> list[str]:
+        def command(_: LabRoot, argv: Sequence[str], binds: Sequence[Bind]) -> list[str]:
+            assert [bind.point for bind in binds] == ["kernel"] * ("-kernel" in argv)
             assert argv[0] == "qemu-system-x86_64"
             return ["sh", "-c", script]
 
@@ -239,6 +241,22 @@ def test_kvm_is_tried_once_in_a_boot(machine: Machine) -> None:
     assert line("KVM")[0] == "good"
     kvm.remember_failure("the guest\nhung")
     assert line("KVM")[1] == "a guest did not boot: the guest hung"
+
+
+def test_firmware_that_runs_is_no_kernel_that_does(machine: Machine) -> None:
+    """Seen on a virtual machine: SeaBIOS comes to its end under KVM, Linux never says a word."""
+    assert line("KVM")[:2] == ("good", "a trial guest ran")
+    kernel = machine.folder / "cache/kernels/0123"
+    kernel.mkdir(parents=True)
+    (kernel / "bzImage").touch()
+    assert line("KVM")[:2] == (
+        *("limited", "a trial guest booted no kernel (nothing ran within 0.2 s)"),
+    )
+    machine.qemu("echo '[    0.000000] Linux version 6.12.118'")
+    assert line("KVM")[0] == "limited"
+    assert said(0, "--again")["KVM"]["found"] == "a trial guest booted"
+    machine.qemu("exit 3")
+    assert line("KVM")[0] == "good"
 
 
 def test_no_pmu(machine: Machine) -> None:

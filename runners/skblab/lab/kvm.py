@@ -3,18 +3,23 @@
 
 /dev/kvm may exist where guests hang or QEMU aborts (a virtual machine without nested
 virtualisation), so its being there proves nothing. The trial runs QEMU's own firmware, which
-passes through real and protected mode and then says so on its debug port.
+passes through real and protected mode and then says so on its debug port; and, as there are
+machines on which that works and no kernel ever says a word, a kernel of the cache until it prints
+its version.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skblab.lab import paths
+from skblab.lab.cache.kinds import KERNELS
+from skblab.lab.labroot import Bind
 from skblab.lab.labroot import root as labroot
 from skblab.lab.labroot.root import LabRoot
 from skblab_analysis.base import disk
@@ -24,36 +29,49 @@ DEVICE = Path("/dev/kvm")
 TRIAL_SECONDS = 10
 # SeaBIOS prints this once its set-up is over and it looks for something to boot.
 FIRMWARE_UP = "Booting from"
+# Linux prints this first of all (init/version.c). It finds no root, panics and ends QEMU.
+KERNEL_UP = "Linux version"
+KERNEL_ARGUMENTS = "earlyprintk=serial,ttyS0,115200 console=ttyS0 panic=-1"
 
 
 class Verdict(BaseModel):
-    """Whether KVM works, and how we know. `tried` is false when no trial could be made."""
+    """Whether KVM works, and how we know. `tried` is false when no trial could be made.
+
+    `kernel`: the trial had a kernel, and not only the firmware.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     works: bool
     tried: bool
     why: str
+    kernel: bool = False
 
 
 def verdict(*, again: bool = False) -> Verdict:
-    """Return the remembered verdict, making the trial first if there is none for this boot."""
+    """Return the remembered verdict, making the trial first if there is none for this boot.
+
+    One that only the firmware passed counts until there is a kernel to try.
+    """
     if not DEVICE.exists():
         return Verdict(works=False, tried=True, why=f"no {DEVICE}")
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return Verdict(works=False, tried=False, why=f"{DEVICE} is not ours to open; use sudo")
-    memory = _memory()
+    memory, kernel = _memory(), _kernel()
     if not again:
         try:
-            return Verdict.model_validate_json(memory.read_bytes())
+            known = Verdict.model_validate_json(memory.read_bytes())
         except (FileNotFoundError, ValidationError):
             pass
+        else:
+            if known.kernel or not known.works or kernel is None:
+                return known
     root = labroot.existing()
     if root is None or os.geteuid() != 0:
         return Verdict(
             works=False, tried=False, why=f"{DEVICE} exists; not tried yet (needs the lab root)"
         )
-    found = _trial(root)
+    found = _firmware(root) if kernel is None else _boot(root, kernel)
     disk.write_whole(memory, found.model_dump_json())
     return found
 
@@ -72,14 +90,41 @@ def _memory() -> Path:
     return folder / f"{boot}.json"
 
 
-def _trial(root: LabRoot) -> Verdict:
+def _kernel() -> Path | None:
+    """Return the folder of a kernel in the cache: the newest."""
+    found = paths.cache().glob(f"{KERNELS}/*/bzImage")
+    images = sorted(found, key=lambda image: image.lstat().st_mtime)
+    return images[-1].parent if images else None
+
+
+def _firmware(root: LabRoot) -> Verdict:
+    port = ("-chardev", "stdio,id=debug", "-device", "isa-debugcon,iobase=0x402,chardev=debug")
+    why = _trial(root, port, FIRMWARE_UP)
+    if why is None:
+        return Verdict(works=True, tried=True, why="a trial guest ran")
+    return Verdict(works=False, tried=True, why=f"a trial guest failed ({why})")
+
+
+def _boot(root: LabRoot, kernel: Path) -> Verdict:
+    bind = Bind(kernel, "kernel")
+    image = ("-kernel", f"{bind.inside}/bzImage", "-append", KERNEL_ARGUMENTS, "-serial", "stdio")
+    why = _trial(root, image, KERNEL_UP, bind)
+    if why is None:
+        return Verdict(works=True, tried=True, why="a trial guest booted", kernel=True)
+    why = f"a trial guest booted no kernel ({why})"
+    return Verdict(works=False, tried=True, why=why, kernel=True)
+
+
+def _trial(root: LabRoot, arguments: Sequence[str], up: str, *binds: Bind) -> str | None:
+    """Run a guest until it says `up`; return why it did not."""
     call = root.command(
         [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-            *("-M", "q35,accel=kvm", "-cpu", "host", "-m", "64M", "-net", "none"),
-            *("-chardev", "stdio,id=debug", "-device", "isa-debugcon,iobase=0x402,chardev=debug"),
-        ]
+            *("-M", "q35,accel=kvm", "-cpu", "host", "-m", "512M", "-net", "none"),
+            *arguments,
+        ],
+        binds=binds,
     )
     try:
         done = subprocess.run(
@@ -95,8 +140,7 @@ def _trial(root: LabRoot) -> Verdict:
         # The firmware finds no disk and waits for ever: the time limit is the normal end.
         said, err = late.stdout or b"", late.stderr or b""
         ended = f"nothing ran within {TRIAL_SECONDS} s"
-    if FIRMWARE_UP in said.decode(errors="replace"):
-        return Verdict(works=True, tried=True, why="a trial guest ran")
+    if up in said.decode(errors="replace"):
+        return None
     last = err.decode(errors="replace").strip().splitlines()
-    why = one_line(last[-1].removeprefix("qemu-system-x86_64: "), 120) if last else ended
-    return Verdict(works=False, tried=True, why=f"a trial guest failed ({why})")
+    return one_line(last[-1].removeprefix("qemu-system-x86_64: "), 120) if last else ended
