@@ -16,6 +16,7 @@ from synthetic_run import histograms
 
 from retries import verified_at_once
 from skblab.lab.guest.console import Console as Kernel
+from skblab.lab.kernel import names
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
@@ -25,7 +26,7 @@ from skblab.probe.request import Request
 from skblab.probe.targets import Target
 from skblab.probe.verify import counts
 from skblab.probe.verify.counts import Counters, Verdict, complaints
-from skblab.probe.verify.plan import BACKENDS, Backend, Case, cases, cases_of, rounds
+from skblab.probe.verify.plan import BACKENDS, Backend, Case, cases, cases_of, kernels, rounds
 from skblab.probe.verify.tables import counts_table
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, UsageError
@@ -37,6 +38,9 @@ POINTS = {
     "send": ["send", "transport"],
 }
 USUAL = {"receive": "delivered", "forward": "transmitted", "send": "transmitted"}
+
+
+HOOKED = {backend.name for backend in BACKENDS if not backend.patched}
 
 
 def path(name: str, count: int, **ends: int) -> dict[str, Any]:
@@ -356,3 +360,33 @@ def test_kprobes_may_miss_once_where_a_machine_is_busy(
     else:
         with pytest.raises(AssertionError):
             verified_at_once(said)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("6.12", {True: {"histograms"}, False: HOOKED}),
+        ("6.12+skblab", {True: {"histograms", *HOOKED} - {"bpftrace hooks"}}),
+        ("debian:7.2", {False: HOOKED - {"stap hooks"}}),
+    ],
+)
+def test_each_back_end_has_a_kernel_that_it_can_run_on(
+    kernel: str, expected: dict[bool, set[str]]
+) -> None:
+    found = kernels(names.parse(kernel), "stock", BACKENDS, named=False)
+    said = {request.patches: {backend.name for backend in some} for request, some in found}
+    assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("kernel", "backend", "why"),
+    [
+        ("debian:7.2", "histograms", "histograms are of our series"),
+        ("6.12+skblab", "bpftrace hooks", "cannot attach to __napi_poll"),
+        ("debian:7.2", "stap hooks", "SystemTap needs a kernel that was built here"),
+    ],
+)
+def test_a_back_end_that_cannot_run_there_is_refused(kernel: str, backend: str, why: str) -> None:
+    chosen = [known for known in BACKENDS if known.name == backend]
+    with pytest.raises(UsageError, match=why):
+        kernels(names.parse(kernel), "stock", chosen, named=True)

@@ -28,7 +28,7 @@ from skblab.commands.options import (
     KERNEL_HELP,
     AsJson,
     FlavourName,
-    LineName,
+    KernelName,
     complete_kernel,
     echo,
 )
@@ -44,7 +44,7 @@ from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
 from skblab.probe.verify.counts import Verdict
 from skblab.probe.verify.medians import Measured, agreements
-from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable
+from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable, kernels
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
@@ -416,7 +416,7 @@ def verify_(
         ),
     ] = True,
     flavour: FlavourName = "stock",
-    line: LineName = lines.DEFAULT.name,
+    name: KernelName = lines.DEFAULT.name,
     as_json: AsJson = False,
 ) -> None:
     """Check the probes: count known packets with every back end, to the packet.
@@ -426,17 +426,21 @@ def verify_(
     UDP in exact mode, where the medians must agree within the instructions that the back ends
     add.
 
+    --kernel 6.12+skblab, tree:DIR, debian:VERSION …: that kernel alone, with every back end that
+    can run there.
+
     Exit status 1: a count or a median does not agree.
 
     Example: `skblab probe verify --only udp --no-medians`
     """
     wanted = cases_of(only or [])
-    names = [known.name for known in BACKENDS]
-    for name in backend or []:
-        if name not in names:
-            raise UsageError(f"--backend {name}: expected {', '.join(names)}")
+    known_names = [known.name for known in BACKENDS]
+    for given in backend or []:
+        if given not in known_names:
+            raise UsageError(f"--backend {given}: expected {', '.join(known_names)}")
     chosen = [known for known in BACKENDS if not backend or known.name in backend]
-    reporter, of = Reporter(), lines.line(line)
+    reporter, chosen_kernel = Reporter(), names.parse(name)
+    of = chosen_kernel.line
     if not of.has_options:
         if unfit := [known.name for known in chosen if known.patched and backend]:
             raise UsageError(
@@ -445,22 +449,20 @@ def verify_(
             )
         reporter.say(f"Linux {of} has no path stamps yet: only hooks are checked")
         chosen = [known for known in chosen if not known.patched]
+    booted = kernels(chosen_kernel, flavour, chosen, named=bool(backend))
     root = labroot.ensure(reporter)
     # Tables are printed as they come: the next kernel takes minutes.
     console = Console(quiet=True) if as_json else printer()
     counted: list[CountedCase] = []
     of_kernels: list[KernelMedians] = []
     wrong: list[str] = []
-    for patched in (True, False):
-        some = [backend for backend in chosen if backend.patched == patched]
-        if not some:
-            continue
-        request = kernel.Request(flavour=kernel.flavour(flavour), patches=patched, line=of)
+    for request, some in booted:
+        patched = request.patches
         found = counts.of_all(request, root, some, wanted, (packets, rate), reporter)
         console.print(verify.counts_table(found))
         counted += [_counted(case, patched=patched) for case in found]
         wrong += [f"{case.backend}, {case.case}" for case in found if case.complaints]
-        some = comparable(chosen, patched=patched)
+        some = comparable(some if len(booted) == 1 else chosen, patched=patched)
         if medians_ and len(some) > 1:
             built = kernel.ensure(request, root, reporter)
             measured = medians.measure(built, some, root, reporter)

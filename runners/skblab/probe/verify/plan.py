@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from skblab.lab import kernel
+from skblab.lab.kernel import lines, names
 from skblab.probe import loads
 from skblab.probe.loads import Load
 from skblab.probe.request import BPF, HISTOGRAMS, HOOKS, Request
@@ -48,6 +50,42 @@ BACKENDS = (
     Backend("bpftrace hooks", False, Request(source=HOOKS), bpftrace.NAME),
     Backend("stap hooks", False, Request(source=HOOKS), systemtap.NAME),
 )
+
+
+def kernels(
+    name: names.Name, of: str, chosen: Sequence[Backend], *, named: bool
+) -> list[tuple[kernel.Request, list[Backend]]]:
+    """Return what to boot for the `chosen` back ends, and which of them run there.
+
+    Of a line each back end has the kernel it is for. Another kernel, or one with our series that
+    is named as such, runs all that can run on it. UsageError if one that was `named` cannot.
+    """
+    if name == names.Name(name.line, patches=False):
+        found = [
+            (
+                name.request(of, patches=patched),
+                [backend for backend in chosen if backend.patched == patched],
+            )
+            for patched in (True, False)
+        ]
+        return [(request, some) for request, some in found if some]
+    fit = [backend for backend in chosen if _unfit(backend, name) is None]
+    for backend in chosen:
+        why = _unfit(backend, name)
+        if why is not None and (named or not fit):
+            raise UsageError(f"--kernel {name}, --backend '{backend.name}': {why}")
+    return [(name.request(of), fit)]
+
+
+def _unfit(backend: Backend, name: names.Name) -> str | None:
+    """Return why a back end cannot run on a kernel."""
+    if backend.patched and not name.patches:
+        return f"histograms are of our series; expected {lines.DEFAULT}{lines.PATCHED}, say"
+    if name.patches and not backend.patched and backend.tool == bpftrace.NAME:
+        return "bpftrace cannot attach to __napi_poll(), which the compiler inlines there"
+    if name.packaged is not None and backend.tool == systemtap.NAME:
+        return "SystemTap needs a kernel that was built here: its symbols and its modules' build"
+    return None
 
 
 def rounds(backends: Sequence[Backend]) -> list[tuple[Backend, ...]]:
