@@ -85,6 +85,8 @@ def _unfit(backend: Backend, name: names.Name) -> str | None:
         return "bpftrace cannot attach to __napi_poll(), which the compiler inlines there"
     if name.packaged is not None and backend.tool == systemtap.NAME:
         return "SystemTap needs a kernel that was built here: its symbols and its modules' build"
+    if name.packaged is not None and backend.tool == bpftrace.NAME:
+        return "bpftrace sees no function of a module that is not loaded, such as sctp_rcv()"
     return None
 
 
