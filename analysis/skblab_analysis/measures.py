@@ -6,6 +6,7 @@ from __future__ import annotations
 import skblab_analysis.cost.view
 import skblab_analysis.cpu.view
 import skblab_analysis.exact.view
+import skblab_analysis.functions.view
 import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
 import skblab_analysis.layers.view
@@ -18,6 +19,7 @@ from skblab_analysis.view import View
 VIEWS: tuple[View, ...] = (
     skblab_analysis.layers.trial_view.VIEW,
     skblab_analysis.exact.view.VIEW,
+    skblab_analysis.functions.view.VIEW,
     skblab_analysis.throughput.view.VIEW,
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,

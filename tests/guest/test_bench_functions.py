@@ -98,3 +98,25 @@ def test_a_profile_of_a_kernel_as_debian_ships_it(
     # What is said of an old generator is said of that alone, and its packets are copied.
     assert (by_name.get("skb_clone", {"b": 0})["b"] > 10) == (version == "6.1")
     assert len(document["notes"]) == (version == "6.1")
+
+
+def test_a_profile_of_a_setting_names_the_functions_that_it_costs(
+    skblab: Skblab, tmp_path: Path
+) -> None:
+    """Strict reverse path filtering looks the source up, and nothing else gets dearer."""
+    ran = skblab(
+        *("profile", "--set", "rp_filter=1", "--packets", "5000", "--json"),
+        env={"SKBLAB_RESULTS": str(tmp_path)},
+        timeout=600,
+    )
+    assert ran.returncode == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["settings"] == {"b": {"rp_filter": "1"}}
+    assert document["kernels"]["a"] == document["kernels"]["b"]
+    added = {one["name"]: one["b"] - one["a"] for one in document["functions"]}
+    more = document["clock"]["b"] - document["clock"]["a"]
+    assert added["__fib_validate_source"] > 50
+    assert more == pytest.approx(sum(added.values()), abs=0.001 * document["clock"]["b"])
+    # Of the difference nearly all is in functions that take ten more or fewer.
+    named = sum(value for name, value in added.items() if abs(value) >= 10)
+    assert named == pytest.approx(more, rel=0.05)

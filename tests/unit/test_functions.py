@@ -15,13 +15,14 @@ from skblab.bench import functions as counting
 from skblab.bench.comparison import script
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.measure import Line
+from skblab.knobs import given
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.cost.view import of_functions, of_kernels
 from skblab_analysis.formats import bench, functions
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
+from skblab_analysis.functions.view import of_functions, of_kernels
 
 SYSTEM_MAP = """\
 0000000000000000 D __per_cpu_start
@@ -275,6 +276,37 @@ def test_one_kernel_is_shown_by_its_shares() -> None:
     assert ["by", "the", "clock", "11.5"] in lines
 
 
+def test_a_profile_says_what_was_set() -> None:
+    known = functions.Identity(
+        name="6.12",
+        release="6.12.1",
+        key="abc",
+        source="6.12.1",
+        source_digest="d",
+        config_sha256="c",
+        patches=(),
+    )
+    row = bench.Row(name="b", title="6.12", group="patch", kernel="6.12.1", tool="")
+    document = functions.FunctionsDocument(
+        again="./skblab profile",
+        case="forward",
+        family=4,
+        a=row.model_copy(update={"name": "a"}),
+        b=row,
+        kernels={"a": known, "b": known},
+        settings={"b": {"netfilter": "nft-forward 1"}},
+        clock={"a": 1.0, "b": 2.0},
+        functions=(),
+        runs=(),
+    )
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    console.print(of_kernels(document))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["a", "6.12", "6.12.1", "6.12.1", "abc", "as", "the", "kernel", "has", "them"] in lines
+    assert ["b", "6.12", "6.12.1", "6.12.1", "abc", "netfilter", "=", "nft-forward", "1"] in lines
+
+
 def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
     (linux := tmp_path / "my linux").mkdir()
     one, two = names.parse("7.3"), Name(folder=linux, revision=None)
@@ -298,9 +330,40 @@ def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
     assert script(alone.rows, 0, alone).count("run b any none none tester forward") == 4
 
 
+def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
+    knobs = given.parse(["netfilter=nft-forward 1", "gro=true"], "--set")
+    alone = comparison.profile(names.parse("6.12"), None, "forward", 4, 1000, 1, knobs=knobs)
+    assert [(row.name, row.kernel) for row in alone.rows] == [("a", "b"), ("b", "b")]
+    assert [row.title for row in alone.rows] == [
+        "6.12 as it comes",
+        "6.12 with netfilter=nft-forward 1, gro=on",
+    ]
+    assert "--kernel 6.12 --set 'netfilter=nft-forward 1' --set gro=true --case" in alone.again
+    assert "--against" not in alone.again
+    assert set(alone.settings) == {"b"}
+    # Of two kernels both have it: what they differ by is not the setting.
+    kernels = names.parse("7.3"), names.parse("6.12")
+    both = comparison.profile(*kernels, "forward", 4, 1000, 1, knobs=knobs)
+    assert [row.kernel for row in both.rows] == ["a", "b"]
+    assert both.settings["a"] == both.settings["b"] == knobs
+    assert "--against 6.12 --set" in both.again
+    # The namespaces are laid out once; the rows that come after find them.
+    first = script(alone.rows[:1], 0, alone)
+    second = script(alone.rows[1:], 0, alone, laid_out=True)
+    assert "laid_out=yes" not in first and "laid_out=yes" in second
+    assert "run a any" in first and "run b any" not in first
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("--set", "rp=1"), "--set rp=1: no such knob; the nearest is `rps`"),
+        (("--set", "rp_filter"), "--set rp_filter: expected NAME=VALUE"),
+        (("--set", "rp_filter=9"), "--set rp_filter=9: 9: expected 0 or 1 or 2"),
+        (("--set", "gro=true", "--set", "gro=false"), "gro has a value already"),
+        (("--set", "selinux=enforcing"), "only a boot sets it; count it by skblab sweep --exact"),
+        (("--set", "load=50"), "leaves the generator no time"),
+        (("--set", "gro=true", "--case", "receive"), "--case receive has none of"),
         (("--against", "6.12+skblab"), "--against 6.12+skblab: the kernel itself"),
         (("--against", "5.4"), "--against 5.4: no such kernel; expected 6.12, 7.3, tree:DIR"),
         (("--kernel", "5.4"), "--kernel 5.4: no such kernel"),

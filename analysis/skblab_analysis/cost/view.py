@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.markup import escape
 from rich.table import Table
@@ -12,7 +12,6 @@ from skblab_analysis.base.certainty import Difference
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import ABSENT, FIXED_SPACE, number, share, signed
 from skblab_analysis.cost import bench, summary
-from skblab_analysis.formats import functions
 from skblab_analysis.formats.bench import FAMILIES, BenchDocument, WallPair
 from skblab_analysis.load import Run
 from skblab_analysis.view import View
@@ -40,69 +39,6 @@ def of_bench(document: BenchDocument) -> list[Table]:
     if document.wall:
         made.append(_wall_table(document.wall))
     return made
-
-
-CASE_TITLES: dict[functions.Case, str] = {
-    "forward": "Forwarding",
-    "receive": "UDP receive",
-    "poll": "A NAPI poll a packet",
-}
-
-
-def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
-    """Return what each function executes in a row or in two; `least` is what is shown by itself.
-
-    Of two rows that is a difference, of one its instructions per packet.
-    """
-    table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
-    table.add_column("function", no_wrap=True)
-    whole, clock = functions.total(document.functions, "total"), document.clock
-
-    def compared(one: functions.Function) -> tuple[str, ...]:
-        return number(one.a, 1), number(one.b, 1), signed(one.difference, 1)
-
-    def alone(one: functions.Function) -> tuple[str, ...]:
-        return number(one.b, 1), share(one.b / whole.b if whole.b else None)
-
-    names: tuple[str, ...]
-    cells: Callable[[functions.Function], tuple[str, ...]]
-    if document.a is None:
-        names, cells = ("instructions", "share"), alone
-        again: tuple[str, ...] = (number(whole.b_again, 1), "")
-        by_clock: tuple[str, ...] = (number(clock["b"], 1), "")
-    else:
-        names, cells = (document.a.name, document.b.name, "difference"), compared
-        again = compared(functions.Function(name="", a=whole.a_again, b=whole.b_again))
-        by_clock = compared(functions.Function(name="", a=clock["a"], b=clock["b"]))
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    shown, rest = functions.cut(document.functions, least)
-    for listed in shown:
-        table.add_row(escape(listed.name), *cells(listed))
-    others = functions.total(rest, f"others ({len(rest)})")
-    table.add_row(others.name, *cells(others), end_section=True)
-    table.add_row(whole.name, *cells(whole))
-    if whole.a_again or whole.b_again:
-        table.add_row("string iterations", *again)
-    table.add_row("by the clock", *by_clock)
-    return table
-
-
-def of_kernels(document: functions.FunctionsDocument) -> Table:
-    """Return which kernels a profile is of."""
-    table = titled("Kernels")
-    for name in ("", "name", "release", "source", "key"):
-        table.add_column(name, overflow="fold")
-    for side, known in sorted(document.kernels.items()):
-        commit = f", {known.revision[:12]}" if known.revision else ""
-        table.add_row(
-            "" if len(document.kernels) == 1 else side,
-            escape(known.name),
-            escape(known.release),
-            f"{known.source}{commit}",
-            known.key,
-        )
-    return table
 
 
 def _row_table(document: BenchDocument) -> Table:

@@ -33,6 +33,7 @@ CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
     "poll": (("tester",), ()),
 }
 AGREEMENT = 0.001
+FILE = "functions.json"
 
 
 class Run(Closed):
@@ -87,9 +88,9 @@ class Identity(Closed):
 class FunctionsDocument(Closed):
     """The whole of `functions.json`."""
 
-    schema_: Literal["skblab.functions/1", "skblab.functions/2", "skblab.functions/3"] = Field(
-        default="skblab.functions/3", alias="schema"
-    )
+    schema_: Literal[
+        "skblab.functions/1", "skblab.functions/2", "skblab.functions/3", "skblab.functions/4"
+    ] = Field(default="skblab.functions/4", alias="schema")
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")
@@ -97,6 +98,11 @@ class FunctionsDocument(Closed):
     b: Row
     kernels: dict[Literal["a", "b"], Identity] = Field(
         default_factory=dict, description="in a profile of kernels: which these are"
+    )
+    settings: dict[Literal["a", "b"], dict[str, str]] = Field(
+        default_factory=dict,
+        description="knobs that the router had set, and their values, by row; others are as the "
+        "kernel has them",
     )
     clock: dict[Literal["a", "b"], float] = Field(
         description="instructions per packet by the guest's clock, by row"

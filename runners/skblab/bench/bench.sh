@@ -217,14 +217,19 @@ run() { # row trace reader proof parts...
 	case $trace in none | any) ;; *) sysctl -q -w net.core.path_trace=0 ;; esac
 }
 
-lay_out_plain
-quiet receiver
-pair u0 generator 02:00:00:00:00:07 v0 receiver 02:00:00:00:00:08
-speak "$IN/receiver" v0
-ip -n receiver address add 198.20.0.1/24 dev v0
-ip -n receiver address add 2001:db8:0:3::1/64 dev v0 nodad
-ip -n receiver route add 198.18.0.0/24 dev v0
-ip -n receiver route add 2001:db8:0:1::/64 dev v0
-ip netns exec receiver sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
-# Multicast reports of the new addresses go out; an idle guest's clock jumps there.
-sleep 2
+lay_out_rows() {
+	if [ -n "${napi:-}" ]; then lay_out; else lay_out_plain; fi
+	quiet receiver
+	pair u0 generator 02:00:00:00:00:07 v0 receiver 02:00:00:00:00:08
+	speak "$IN/receiver" v0
+	ip -n receiver address add 198.20.0.1/24 dev v0
+	ip -n receiver address add 2001:db8:0:3::1/64 dev v0 nodad
+	ip -n receiver route add 198.18.0.0/24 dev v0
+	ip -n receiver route add 2001:db8:0:1::/64 dev v0
+	ip netns exec receiver sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
+	# Multicast reports of the new addresses go out; an idle guest's clock jumps there.
+	sleep 2
+}
+
+# Settings of the router are made between the one and the other.
+[ -n "${laid_out:-}" ] || lay_out_rows

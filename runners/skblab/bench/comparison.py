@@ -16,7 +16,12 @@ from skblab.bench.kernels import Others, already, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
+from skblab.knobs import given
+from skblab.knobs.applying import applying
 from skblab.knobs.boot import STOCK
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Knobs
+from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import lines
@@ -28,6 +33,9 @@ from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
 from skblab.machine.watch import Watch
+from skblab.sweep.measure.exact import uncountable
+from skblab.sweep.planned import words as in_words
+from skblab.testbeds import netns
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -36,11 +44,11 @@ from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats.run import Environment, Plan, Timing
 from skblab_analysis.runfolder import RunFolder
 
-DOCUMENT = "functions.json"
 # The sides of a profile: the kernel itself, and that to compare it with.
 Side = Literal["a", "b"]
 A: Side = "a"
 B: Side = "b"
+SIDES = (A, B)
 
 # The sections that the benchmark's programs mark: pktgen is told to start, and drain reads.
 GENERATE, READ = 0, 1
@@ -50,6 +58,11 @@ SHARED = (
     "pktgen of {} keeps a part in each packet that it sends, and knows no other way: the router "
     "makes a clone of each, with a copy of its head. A newer kernel's does not; what differs "
     "between the two has that in it."
+)
+
+WITH_NAPI = (
+    "The router's devices have NAPI and GRO, as in sweeps: the path is longer than in a profile "
+    "without --set."
 )
 
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
@@ -72,15 +85,16 @@ class Asked:
     # The kernels of a profile, by row; a benchmark builds its own.
     kernels: Mapping[str, Name] = field(default_factory=dict)
     flavour: str = STOCK
+    # What the router has set, by row.
+    settings: Mapping[str, Knobs] = field(default_factory=dict)
 
     def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
         """Return the same with names that stand for nothing else later."""
         known = {side: name.settled(root, reporter) for side, name in self.kernels.items()}
         if known == self.kernels:
             return self
-        titled = {side: str(name) for side, name in known.items()}
-        a = None if self.a is None else replace(self.a, title=titled[A])
-        return replace(self, b=replace(self.b, title=titled[B]), a=a, kernels=known)
+        rows = _sides(known, self.settings)
+        return replace(self, b=rows[B], a=rows.get(A), kernels=known)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -107,7 +121,11 @@ class Asked:
         """The command that asks for it."""
         if self.kernels:
             words = ["./skblab profile", f"--kernel {shlex.quote(str(self.kernels[B]))}"]
-            words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if self.a else []
+            words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if A in self.kernels else []
+            words += [
+                f"--set {shlex.quote(given.word(knob, value))}"
+                for knob, value in self.settings.get(B, {}).items()
+            ]
             words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
         else:
             assert self.a is not None
@@ -152,10 +170,12 @@ def profile(
     packets: int,
     repeats: int,
     of: str = STOCK,
+    knobs: Knobs | None = None,
 ) -> Asked:
     """Check what was asked for of a kernel, or of two; UsageError in one line for what cannot be.
 
-    Nothing is switched on in them. `of` is their flavour.
+    `of` is their flavour. With `knobs` both have them set; one kernel alone is compared with itself
+    as it comes.
     """
     if flavour(of) in CHECKING:
         raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
@@ -166,8 +186,37 @@ def profile(
     for name in named.values():
         # What cannot be had is refused before anything is compiled.
         _request(name, of)
-    rows = {side: Row(side, str(name), side, trace=plan.ANY) for side, name in named.items()}
-    return Asked(rows[B], rows.get(A), chosen, version, packets, repeats, kernels=named, flavour=of)
+    settings = {side: dict(knobs) for side in named} if knobs else {}
+    for knob, value in (knobs or {}).items():
+        said = f"--set {given.word(knob, value)}"
+        if case != "forward":
+            raise UsageError(f"{said}: it is the router's, which --case {case} has none of")
+        if KNOBS[knob].boot:
+            raise UsageError(f"{said}: only a boot sets it; count it by skblab sweep --exact")
+        if why := next(uncountable({knob: value}), None):
+            raise UsageError(f"{said}: {why}")
+    rows = _sides(named, settings)
+    return Asked(
+        *(rows[B], rows.get(A), chosen, version, packets, repeats),
+        kernels=named,
+        flavour=of,
+        settings=settings,
+    )
+
+
+def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[str, Row]:
+    """Return the rows of a profile; of one kernel with settings, itself without them is a."""
+    titles = {side: str(name) for side, name in kernels.items()}
+    boots = {side: side for side in kernels}
+    if settings and A not in kernels:
+        titles[A], boots[A] = f"{titles[B]} as it comes", B
+    for side, knobs in settings.items():
+        titles[side] += f" with {in_words(knobs)}"
+    return {
+        side: Row(side, titles[side], boots[side], trace=plan.ANY)
+        for side in (A, B)
+        if side in titles
+    }
 
 
 def _request(name: Name, of: str) -> kernel.Request:
@@ -185,11 +234,11 @@ def _checked(case: str, family: int, packets: int) -> tuple[figures.Case, record
     return case, family
 
 
-def kernels(given: list[str]) -> dict[str, kernel.Kernel]:
+def kernels(options: list[str]) -> dict[str, kernel.Kernel]:
     """Return the kernels of --built by name."""
     names = (plan.PLAIN, plan.OFF, plan.PATCHED)
     found = {}
-    for text in given:
+    for text in options:
         name, equals, place = text.partition("=")
         if not equals or name not in names:
             raise UsageError(
@@ -220,12 +269,16 @@ def _plan(asked: Asked) -> Plan:
     )
 
 
-def script(rows: Sequence[Row], boot: int, asked: Asked, symbols: str = "loaded") -> str:
+def script(
+    rows: Sequence[Row], boot: int, asked: Asked, symbols: str = "loaded", *, laid_out: bool = False
+) -> str:
     """Return what a guest runs: every row with few packets and with many, in every round.
 
-    It keeps the `symbols` of what is loaded, or all.
+    It keeps the `symbols` of what is loaded, or all. `laid_out`: the namespaces are there.
     """
-    lines = measure.head(boot, asked.packets, families=str(asked.family), symbols=symbols)
+    more = {"laid_out": "yes"} if laid_out else {}
+    more |= {"napi": "yes"} if asked.settings else {}
+    lines = measure.head(boot, asked.packets, families=str(asked.family), symbols=symbols, **more)
     sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
     for round_ in range(asked.repeats):
         for size, (packets, batch) in enumerate(sizes):
@@ -324,20 +377,25 @@ class Comparison:
         self.last: Environment | None = None
         self.found: dict[str, _Found] = {}
         self.kernels: dict[Side, figures.Identity] = {}
-        self.notes: list[str] = []
+        self.notes: list[str] = [WITH_NAPI] if asked.settings else []
 
     def recorded(self) -> tuple[RunFolder, figures.FunctionsDocument]:
         """Run its rows and have all of it in a folder."""
         folder = RunFolder.create(paths.results(), self.asked.experiment, _plan(self.asked))
         with recording(folder, lambda: self.last, self.reporter):
-            document = self.go(folder)
+            document = self.written(folder)
         assert self.last is not None
         gaps = (*GAPS, "Functions of one name in different files are one.", *self.notes)
         timings, versions = self.reporter.timings, document.versions
         folder.finish(self.last, timings, versions=versions, commands=[], gaps=gaps)
-        text = document.model_dump_json(indent=1, by_alias=True)
-        write_whole(folder.path / DOCUMENT, text + "\n")
         return folder, document
+
+    def written(self, folder: RunFolder) -> figures.FunctionsDocument:
+        """Run its rows, and have the document in a run's folder."""
+        document = self.go(folder)
+        text = document.model_dump_json(indent=1, by_alias=True)
+        write_whole(folder.path / figures.FILE, text + "\n")
+        return document
 
     def go(self, folder: RunFolder) -> figures.FunctionsDocument:
         """Run its rows; return the document, or raise what refuses it."""
@@ -368,6 +426,10 @@ class Comparison:
             a=described[self.asked.a.name] if self.asked.a else None,
             b=described[self.asked.b.name],
             kernels=self.kernels,
+            settings={
+                side: {knob: shown(value) for knob, value in knobs.items()}
+                for side, knobs in self.asked.settings.items()
+            },
             clock={"b": b.clock} if a is None else {"a": a.clock, "b": b.clock},
             functions=figures.compare(a or figures.NOTHING, b),
             notes=tuple(self.notes),
@@ -391,7 +453,7 @@ class Comparison:
             return ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
         built = kernel.ensure(_request(named, self.asked.flavour), self.root, self.reporter)
         record = built.record
-        self.kernels[A if name == A else B] = figures.Identity(
+        known = figures.Identity(
             name=str(named),
             release=built.release,
             key=built.key,
@@ -402,7 +464,12 @@ class Comparison:
             patches=tuple(patch.name for patch in record.patches),
             lacking=record.lacking,
         )
+        self.kernels |= {side: known for side in SIDES if self._boots(side) == name}
         return built
+
+    def _boots(self, side: Side) -> str | None:
+        row = self.asked.a if side == A else self.asked.b
+        return row.kernel if row else None
 
     def _guest(
         self, folder: RunFolder, boot: int, name: str, built: kernel.Kernel, rows: Sequence[Row]
@@ -433,15 +500,47 @@ class Comparison:
                 begins(folder, watch, guest=guest.console)
                 self.last = describe(built, {"exact": describe_guest(guest)})
                 self.environments[name if self.asked.kernels else built.release] = self.last
-                text = script(rows, boot, self.asked, "loaded" if listed else "all")
-                (folder.logs / f"bench-{name}.sh").write_text(text)
-                done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)
-                (folder.logs / f"bench-{name}.txt").write_text(done.stdout + done.stderr)
-                done.check(f"the benchmark on kernel {name}")
+                symbols = "loaded" if listed else "all"
+                printed = self._count(folder, guest, name, boot, rows, symbols)
         watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
-        self._read(folder, boot, rows, done.stdout, counts.read_text(), listed)
+        self._read(folder, boot, rows, printed, counts.read_text(), listed)
         if (folder.logs / shared(boot)).exists():
             self.notes.append(SHARED.format(built.release))
+
+    def _count(
+        self,
+        folder: RunFolder,
+        guest: Guest,
+        name: str,
+        boot: int,
+        rows: Sequence[Row],
+        symbols: str,
+    ) -> str:
+        """Run the rows in a guest: first those as the kernel comes; return what it printed."""
+
+        def run(of: Sequence[Row], called: str, *, laid_out: bool) -> str:
+            text = script(of, boot, self.asked, symbols, laid_out=laid_out)
+            (folder.logs / f"bench-{called}.sh").write_text(text)
+            done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)
+            (folder.logs / f"bench-{called}.txt").write_text(done.stdout + done.stderr)
+            return done.check(f"the benchmark on kernel {name}").stdout
+
+        printed = run(
+            [row for row in rows if not self.asked.settings.get(row.name)], name, laid_out=False
+        )
+        for row in rows:
+            if knobs := self.asked.settings.get(row.name):
+                machine, undo = netns.NETNS.machine(1), folder.path / f"undo-{row.name}"
+                with applying(guest.transport, machine, undo) as applier:
+                    was_set = applier.apply(knobs)
+                    printed += run([row], f"{name}-set", laid_out=True)
+                    was_set = applier.look(was_set)
+                if wrong := [reading for reading in was_set if reading.invalid]:
+                    raise RefusedError(
+                        f"row {row.name}: {wrong[0].knob} was to be {wrong[0].wanted}, "
+                        f"and was {wrong[0].after}"
+                    )
+        return printed
 
     def _read(
         self,

@@ -14,8 +14,8 @@ from skblab.commands.bench import bench
 from skblab.commands.options import AsJson, LineName, echo
 from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
-from skblab_analysis.cost.view import of_functions
 from skblab_analysis.formats import functions as figures
+from skblab_analysis.functions.view import of_functions
 
 CaseName = Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")]
 FamilyNumber = Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")]

@@ -12,9 +12,10 @@ from skblab.bench import comparison
 from skblab.bench.comparison import Comparison
 from skblab.commands.bench_functions import PACKETS, CaseName, FamilyNumber, Packets
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
+from skblab.knobs import given
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
-from skblab_analysis.cost.view import of_functions, of_kernels
+from skblab_analysis.functions.view import of_functions, of_kernels
 
 # What is shown by itself: so many instructions per packet of one kernel, or between two.
 LEAST_ALONE, LEAST_BETWEEN = 20.0, 1.0
@@ -28,6 +29,16 @@ def profile(
             metavar="NAME",
             help="The kernel to compare with, named in the same way. A difference above zero: "
             "--kernel takes more.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KNOB=VALUE",
+            help="Set a knob of the router, such as rp_filter=1; may be repeated. Without "
+            "--against: what the setting costs on one kernel. With --against: what the two "
+            "kernels differ by, both with the setting. docs/reference/knobs.md lists knobs.",
         ),
     ] = None,
     flavour: FlavourName = "stock",
@@ -51,18 +62,21 @@ def profile(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count a packet's instructions in each kernel function, and what differs between two kernels.
+    """Count a packet's instructions in each kernel function, of a kernel, a setting or a change.
 
     A plugin of the emulator counts every instruction of the kernel. What forwarding takes is
     counted without the generator and the receiver of the packets. skblab compares the sum over all
     functions with the guest's clock. If they differ by more than 0.1 %, it prints no figure, and
     the exit status is 1. It writes `results/profile-<time>/`.
 
-    Example: `skblab profile --kernel 7.3 --against 6.12`
+    Example: `skblab profile --kernel 7.3 --against 6.12`, `skblab profile --set rp_filter=1`
     """
     reporter = Reporter()
     other = None if against is None else names.parse(against, "--against")
-    wanted = comparison.profile(names.parse(name), other, case, family, packets, repeats, flavour)
+    knobs = given.parse(set_ or [], "--set")
+    wanted = comparison.profile(
+        *(names.parse(name), other, case, family, packets, repeats, flavour, knobs)
+    )
     folder, document = Comparison(wanted, {}, reporter).recorded()
     if as_json:
         echo(document)

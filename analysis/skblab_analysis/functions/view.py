@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Instructions per packet by kernel function: tables, the page's section, the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.checked import read
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed
+from skblab_analysis.formats import functions
+from skblab_analysis.formats.functions import FILE, Function, FunctionsDocument
+from skblab_analysis.load import Run
+from skblab_analysis.view import Cells, Section, View
+
+# Functions that a report names: those that take most.
+TOP = 10
+# Of all that functions differ by, in either direction, what one must be to be named for it.
+LEAST_SHARE = 0.02
+
+CASE_TITLES: dict[functions.Case, str] = {
+    "forward": "Forwarding",
+    "receive": "UDP receive",
+    "poll": "A NAPI poll a packet",
+}
+
+
+def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
+    """Return what each function executes in a row or in two; `least` is what is shown by itself.
+
+    Of two rows that is a difference, of one its instructions per packet.
+    """
+    table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
+    table.add_column("function", no_wrap=True)
+    whole, clock = functions.total(document.functions, "total"), document.clock
+
+    def compared(one: functions.Function) -> tuple[str, ...]:
+        return number(one.a, 1), number(one.b, 1), signed(one.difference, 1)
+
+    def alone(one: functions.Function) -> tuple[str, ...]:
+        return number(one.b, 1), share(one.b / whole.b if whole.b else None)
+
+    names: tuple[str, ...]
+    cells: Callable[[functions.Function], tuple[str, ...]]
+    if document.a is None:
+        names, cells = ("instructions", "share"), alone
+        again: tuple[str, ...] = (number(whole.b_again, 1), "")
+        by_clock: tuple[str, ...] = (number(clock["b"], 1), "")
+    else:
+        names, cells = (document.a.name, document.b.name, "difference"), compared
+        again = compared(functions.Function(name="", a=whole.a_again, b=whole.b_again))
+        by_clock = compared(functions.Function(name="", a=clock["a"], b=clock["b"]))
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    shown, rest = functions.cut(document.functions, least)
+    for listed in shown:
+        table.add_row(escape(listed.name), *cells(listed))
+    others = functions.total(rest, f"others ({len(rest)})")
+    table.add_row(others.name, *cells(others), end_section=True)
+    table.add_row(whole.name, *cells(whole))
+    if whole.a_again or whole.b_again:
+        table.add_row("string iterations", *again)
+    table.add_row("by the clock", *by_clock)
+    return table
+
+
+def of_kernels(document: functions.FunctionsDocument) -> Table:
+    """Return which kernels a profile is of, and what was set in each."""
+    table = titled("Kernels")
+    more = ("settings",) if document.settings else ()
+    for name in ("", "name", "release", "source", "key", *more):
+        table.add_column(name, overflow="fold")
+    for side, known in sorted(document.kernels.items()):
+        commit = f", {known.revision[:12]}" if known.revision else ""
+        table.add_row(
+            "" if len(document.kernels) == 1 else side,
+            escape(known.name),
+            escape(known.release),
+            f"{known.source}{commit}",
+            known.key,
+            *(escape(_settings(document.settings.get(side, {}))) for _ in more),
+        )
+    return table
+
+
+def _settings(knobs: Mapping[str, str]) -> str:
+    words = ", ".join(f"{name} = {value}" for name, value in knobs.items())
+    return words or "as the kernel has them"
+
+
+def load(run: Run) -> FunctionsDocument | None:
+    """Return the functions that a run has counted; None without, RecordError if it is broken."""
+    path = run.folder / FILE
+    return read(FunctionsDocument, path, "the document of functions") if path.exists() else None
+
+
+def least(document: FunctionsDocument) -> float:
+    """Return from which difference on a function is named."""
+    return max(1.0, LEAST_SHARE * sum(abs(one.difference) for one in document.functions))
+
+
+def first(document: FunctionsDocument) -> FunctionsDocument:
+    """Return what is counted of a alone, as a document of one row."""
+    assert document.a is not None
+    return document.model_copy(
+        update={
+            "a": None,
+            "b": document.a,
+            "clock": {"b": document.clock["a"]},
+            "functions": tuple(
+                Function(name=one.name, a=0.0, b=one.a, b_again=one.a_again)
+                for one in document.functions
+                if one.a or one.a_again
+            ),
+        }
+    )
+
+
+def top(document: FunctionsDocument) -> Table:
+    """Return the functions that take most of one row."""
+    values = sorted((abs(one.difference) for one in document.functions), reverse=True)
+    return of_functions(document, values[min(TOP, len(values)) - 1] if values else 0.0)
+
+
+def _tables(run: Run) -> list[Table]:
+    document = load(run)
+    if document is None:
+        return []
+    if document.a is None:
+        return [*_kernels(document), top(document)]
+    return [*_kernels(document), top(first(document)), of_functions(document, least(document))]
+
+
+def _kernels(document: FunctionsDocument) -> list[Table]:
+    """Return the table of kernels, where they are not the run's one."""
+    keys = {known.key for known in document.kernels.values()}
+    return [of_kernels(document)] if len(keys) > 1 else []
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has: the functions that take most of a row, and those that two differ by."""
+
+    what: str
+    compared: str
+    top: tuple[Cells, ...]
+    changed: tuple[Cells, ...]
+
+
+def _sections(run: Run) -> list[Section]:
+    document = load(run)
+    if document is None:
+        return []
+    alone = document if document.a is None else first(document)
+    whole = functions.total(alone.functions, "total")
+    ordered = sorted(alone.functions, key=lambda one: -one.b)
+    takes = [
+        *((one, False) for one in ordered[:TOP]),
+        (functions.total(ordered[TOP:], f"others ({len(ordered[TOP:])})"), False),
+        (whole, True),
+    ]
+    shown = Shown(
+        what=f"{CASE_TITLES[document.case]}, IPv{document.family}",
+        compared="" if document.a is None else _compared(document),
+        top=tuple(
+            Cells(
+                name=one.name,
+                figures=(_figure(one.b), share(one.b / whole.b if whole.b else None)),
+                strong=strong,
+            )
+            for one, strong in takes
+        ),
+        changed=() if document.a is None else tuple(_changed(document)),
+    )
+    return [Section("functions/section.html.j2", shown)]
+
+
+def _changed(document: FunctionsDocument) -> list[Cells]:
+    named, rest = functions.cut(document.functions, least(document))
+    rows = [*named, functions.total(rest, f"others ({len(rest)})")]
+    rows.append(functions.total(document.functions, "total"))
+    return [
+        Cells(
+            name=one.name,
+            figures=(_figure(one.a), _figure(one.b), signed(one.difference, 1, NARROW_SPACE)),
+            strong=one is rows[-1],
+        )
+        for one in rows
+    ]
+
+
+def _compared(document: FunctionsDocument) -> str:
+    """Return what b has that a has not, in words."""
+    assert document.a is not None
+    if document.settings.keys() == {"b"}:
+        return _settings(document.settings["b"])
+    return f"{document.b.title} against {document.a.title}"
+
+
+def _figure(value: float) -> str:
+    return number(value, 1, NARROW_SPACE)
+
+
+def _sentences(run: Run) -> list[str]:
+    document = load(run)
+    if document is None or document.a is None:
+        return []
+    named, _ = functions.cut(document.functions, least(document))
+    whole = document.clock["b"] - document.clock["a"]
+    if not named:
+        return [f"{_compared(document)}: no function differs by an instruction a packet or more."]
+    told = [f"{one.name}() {signed(one.difference, 0, NARROW_SPACE)}" for one in named[:3]]
+    return [
+        f"{_compared(document)}, by function: {signed(whole, 0, NARROW_SPACE)} instructions a "
+        f"packet, most in {joined(told)}."
+    ]
+
+
+VIEW = View(tables=_tables, sections=_sections, sentences=_sentences)

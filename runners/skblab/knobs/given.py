@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Knobs as a command line has them: NAME=VALUE, the value as in an experiment file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from typing import cast
+
+from skblab.knobs.naming import unknown
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Knobs, Value, literal
+from skblab_analysis.base.errors import UsageError
+
+
+def parse(words: Sequence[str], option: str) -> Knobs:
+    """Return the value of each knob; UsageError that begins with `option` for what is none.
+
+    A text needs no quotes, so that a shell's suffice: netfilter='nft-forward 100'.
+    """
+    found: Knobs = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        said = f"{option} {word}"
+        if not equals or not text.strip():
+            raise UsageError(f"{said}: expected NAME=VALUE, such as rp_filter=1")
+        name = name.strip()
+        knob = KNOBS.get(name)
+        if knob is None:
+            raise UsageError(f"{said}: {unknown(name)}")
+        if name in found:
+            raise UsageError(f"{said}: {name} has a value already; give each knob one")
+        try:
+            found[name] = knob.check(_value(text.strip()))
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"{said}: {error}") from error
+    return found
+
+
+def word(name: str, value: Value) -> str:
+    """Return what parse() understands as this value of a knob."""
+    bare = isinstance(value, str) and value.strip() == value and _value(value) == value
+    return f"{name}={value if bare else literal(value)}"
+
+
+def _value(text: str) -> Value:
+    try:
+        value = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    if value.keys() != {"value"}:
+        return text
+    of = value["value"]
+    if isinstance(of, list) and all(type(item) in (int, str) for item in of):
+        return tuple(of)
+    return cast(Value, of) if isinstance(of, (bool, int, float, str)) else text
