@@ -53,6 +53,7 @@ class Machine:
         (folder / "root/skblab").mkdir(parents=True)
         (folder / "root/skblab/versions.json").write_text(json.dumps(versions))
         patch.setenv("SKBLAB_CACHE", str(folder / "cache"))
+        patch.delenv("SKBLAB_CACHE_GIB", raising=False)
         patch.setenv("COLUMNS", "300")
         patch.setattr(checks, "KEYRING", folder / "keyring")
         patch.setattr(checks, "MSR", folder / "msr")
@@ -88,7 +89,7 @@ class Machine:
         def command(_: LabRoot, argv: Sequence[str], binds: Sequence[Bind]) -> list[str]:
             assert [bind.point for bind in binds] == ["kernel"] * ("-kernel" in argv)
             assert argv[0] == "qemu-system-x86_64"
-            return ["sh", "-c", script]
+            return ["sh", "-c", script, "sh", " ".join(argv)]
 
         self.patch.setattr(LabRoot, "command", command)
 
@@ -243,20 +244,47 @@ def test_kvm_is_tried_once_in_a_boot(machine: Machine) -> None:
     assert line("KVM")[1] == "a guest did not boot: the guest hung"
 
 
+BOOTS = "echo '[    0.000000] Linux version 6.12.118'"
+
+
+def _cached(machine: Machine, name: str = "0123") -> None:
+    kernel = machine.folder / "cache/kernels" / name
+    kernel.mkdir(parents=True)
+    (kernel / "bzImage").touch()
+
+
 def test_firmware_that_runs_is_no_kernel_that_does(machine: Machine) -> None:
     """Seen on a virtual machine: SeaBIOS comes to its end under KVM, Linux never says a word."""
     assert line("KVM")[:2] == ("good", "a trial guest ran")
-    kernel = machine.folder / "cache/kernels/0123"
-    kernel.mkdir(parents=True)
-    (kernel / "bzImage").touch()
+    # What is not finished is no kernel.
+    _cached(machine, "0123.part")
+    assert line("KVM")[1] == "a trial guest ran"
+    _cached(machine)
+    machine.qemu(f"case $1 in *accel=kvm*) exec sleep 60;; esac; {BOOTS}")
     assert line("KVM")[:2] == (
         *("limited", "a trial guest booted no kernel (nothing ran within 0.2 s)"),
     )
-    machine.qemu("echo '[    0.000000] Linux version 6.12.118'")
+    machine.qemu(BOOTS)
     assert line("KVM")[0] == "limited"
     assert said(0, "--again")["KVM"]["found"] == "a trial guest booted"
     machine.qemu("exit 3")
     assert line("KVM")[0] == "good"
+
+
+def test_a_kernel_that_boots_nowhere_says_nothing_of_kvm(machine: Machine) -> None:
+    """A tree of the user's that dies before its console is the newest in the cache."""
+    _cached(machine)
+    machine.qemu("case $1 in *-kernel*) exit 3;; esac; echo Booting from ROM; exec sleep 60")
+    assert line("KVM")[:2] == ("good", "a trial guest ran")
+
+
+def test_what_is_known_of_kvm_is_told_without_root(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert line("KVM")[1] == "a trial guest ran"
+    _cached(machine)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert kvm.verdict().why == "a trial guest ran"
 
 
 def test_no_pmu(machine: Machine) -> None:

@@ -10,6 +10,7 @@ its version.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skblab.lab import paths
+from skblab.lab import paths, store
 from skblab.lab.cache.kinds import KERNELS
 from skblab.lab.labroot import Bind
 from skblab.lab.labroot import root as labroot
@@ -31,6 +32,7 @@ TRIAL_SECONDS = 10
 FIRMWARE_UP = "Booting from"
 # Linux prints this first of all (init/version.c). It finds no root, panics and ends QEMU.
 KERNEL_UP = "Linux version"
+MOST_KERNELS = 2
 KERNEL_ARGUMENTS = "earlyprintk=serial,ttyS0,115200 console=ttyS0 panic=-1"
 
 
@@ -57,23 +59,25 @@ def verdict(*, again: bool = False) -> Verdict:
         return Verdict(works=False, tried=True, why=f"no {DEVICE}")
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return Verdict(works=False, tried=False, why=f"{DEVICE} is not ours to open; use sudo")
-    memory, kernel = _memory(), _kernel()
-    if not again:
-        try:
-            known = Verdict.model_validate_json(memory.read_bytes())
-        except (FileNotFoundError, ValidationError):
-            pass
-        else:
-            if known.kernel or not known.works or kernel is None:
-                return known
+    memory, kernels = _memory(), _kernels()
+    known = None if again else _remembered(memory)
+    if known is not None and (known.kernel or not known.works or not kernels):
+        return known
     root = labroot.existing()
     if root is None or os.geteuid() != 0:
-        return Verdict(
+        return known or Verdict(
             works=False, tried=False, why=f"{DEVICE} exists; not tried yet (needs the lab root)"
         )
-    found = _firmware(root) if kernel is None else _boot(root, kernel)
+    found = _tried(root, kernels)
     disk.write_whole(memory, found.model_dump_json())
     return found
+
+
+def _remembered(memory: Path) -> Verdict | None:
+    try:
+        return Verdict.model_validate_json(memory.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 def remember_failure(why: str) -> None:
@@ -90,38 +94,44 @@ def _memory() -> Path:
     return folder / f"{boot}.json"
 
 
-def _kernel() -> Path | None:
-    """Return the folder of a kernel in the cache: the newest."""
-    found = paths.cache().glob(f"{KERNELS}/*/bzImage")
-    images = sorted(found, key=lambda image: image.lstat().st_mtime)
-    return images[-1].parent if images else None
+def _kernels() -> list[Path]:
+    """Return the folders of finished kernels in the cache, the newest first, some of them."""
+    found = []
+    for folder in store.entries(KERNELS):
+        with contextlib.suppress(OSError):
+            found.append(((folder / "bzImage").stat().st_mtime, folder))
+    return [folder for _, folder in sorted(found, reverse=True)][:MOST_KERNELS]
 
 
-def _firmware(root: LabRoot) -> Verdict:
+def _tried(root: LabRoot, kernels: Sequence[Path]) -> Verdict:
+    """Try a kernel; where none boots without KVM either, the fault is theirs: the firmware."""
+    for kernel in kernels:
+        bind = Bind(kernel, "kernel")
+        image = ("-kernel", f"{bind.inside}/bzImage", "-append", KERNEL_ARGUMENTS)
+        arguments = (*image, "-serial", "stdio")
+        why = _trial(root, "kvm", arguments, KERNEL_UP, bind)
+        if why is None:
+            return Verdict(works=True, tried=True, why="a trial guest booted", kernel=True)
+        if _trial(root, "tcg", arguments, KERNEL_UP, bind) is None:
+            why = f"a trial guest booted no kernel ({why})"
+            return Verdict(works=False, tried=True, why=why, kernel=True)
     port = ("-chardev", "stdio,id=debug", "-device", "isa-debugcon,iobase=0x402,chardev=debug")
-    why = _trial(root, port, FIRMWARE_UP)
+    why = _trial(root, "kvm", port, FIRMWARE_UP)
     if why is None:
         return Verdict(works=True, tried=True, why="a trial guest ran")
     return Verdict(works=False, tried=True, why=f"a trial guest failed ({why})")
 
 
-def _boot(root: LabRoot, kernel: Path) -> Verdict:
-    bind = Bind(kernel, "kernel")
-    image = ("-kernel", f"{bind.inside}/bzImage", "-append", KERNEL_ARGUMENTS, "-serial", "stdio")
-    why = _trial(root, image, KERNEL_UP, bind)
-    if why is None:
-        return Verdict(works=True, tried=True, why="a trial guest booted", kernel=True)
-    why = f"a trial guest booted no kernel ({why})"
-    return Verdict(works=False, tried=True, why=why, kernel=True)
-
-
-def _trial(root: LabRoot, arguments: Sequence[str], up: str, *binds: Bind) -> str | None:
-    """Run a guest until it says `up`; return why it did not."""
+def _trial(
+    root: LabRoot, accel: str, arguments: Sequence[str], up: str, *binds: Bind
+) -> str | None:
+    """Run a guest for TRIAL_SECONDS; return why it did not say `up`."""
     call = root.command(
         [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-            *("-M", "q35,accel=kvm", "-cpu", "host", "-m", "512M", "-net", "none"),
+            *("-M", f"q35,accel={accel}", "-cpu", "host" if accel == "kvm" else "max"),
+            *("-m", "512M", "-net", "none"),
             *arguments,
         ],
         binds=binds,
