@@ -44,7 +44,7 @@ from skblab.probe.verify import counts, medians
 from skblab.probe.verify import tables as verify
 from skblab.probe.verify.counts import Verdict
 from skblab.probe.verify.medians import Measured, agreements
-from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable, kernels
+from skblab.probe.verify.plan import BACKENDS, PACKETS, RATE, cases_of, comparable, kernels, unfit
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import number
@@ -442,14 +442,17 @@ def verify_(
     reporter, chosen_kernel = Reporter(), names.parse(name)
     of = chosen_kernel.line
     if not of.has_options:
-        if unfit := [known.name for known in chosen if known.patched and backend]:
+        if stamped := [known.name for known in chosen if known.patched and backend]:
             raise UsageError(
-                f"--backend {unfit[0]}: there are no path stamps for Linux {of} yet; "
+                f"--backend {stamped[0]}: there are no path stamps for Linux {of} yet; "
                 "expected one of the hooks"
             )
         reporter.say(f"Linux {of} has no path stamps yet: only hooks are checked")
         chosen = [known for known in chosen if not known.patched]
     booted = kernels(chosen_kernel, flavour, chosen, named=bool(backend))
+    for known in chosen:
+        if len(booted) == 1 and known not in booted[0][1]:
+            reporter.say(f"left out: {known.name}: {unfit(known, chosen_kernel)}")
     root = labroot.ensure(reporter)
     # Tables are printed as they come: the next kernel takes minutes.
     console = Console(quiet=True) if as_json else printer()

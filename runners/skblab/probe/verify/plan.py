@@ -69,15 +69,15 @@ def kernels(
             for patched in (True, False)
         ]
         return [(request, some) for request, some in found if some]
-    fit = [backend for backend in chosen if _unfit(backend, name) is None]
+    fit = [backend for backend in chosen if unfit(backend, name) is None]
     for backend in chosen:
-        why = _unfit(backend, name)
+        why = unfit(backend, name)
         if why is not None and (named or not fit):
             raise UsageError(f"--kernel {name}, --backend '{backend.name}': {why}")
     return [(name.request(of), fit)]
 
 
-def _unfit(backend: Backend, name: names.Name) -> str | None:
+def unfit(backend: Backend, name: names.Name) -> str | None:
     """Return why a back end cannot run on a kernel."""
     if backend.patched and not name.patches:
         return f"histograms are of our series; expected {lines.DEFAULT}{lines.PATCHED}, say"
@@ -115,9 +115,12 @@ def comparable(backends: Sequence[Backend], *, patched: bool) -> list[Backend]:
     """Return those whose medians are compared on a kernel with our series, or without it.
 
     Our kernel's histograms meet the hooks as well: the quickest of them, which blur the least.
+    Without the histograms all of them meet each other.
     """
     found = [backend for backend in backends if backend.patched == patched]
-    if patched and found:
+    if patched and not found:
+        return list(backends)
+    if patched:
         found += [backend for backend in backends if backend.name == "hooks by fentry"]
     return found
 
