@@ -22,7 +22,13 @@ from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats import bench, functions
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
+from skblab_analysis.formats.run import Plan
 from skblab_analysis.functions.view import of_functions, of_kernels
+from skblab_analysis.load import Run as Loaded
+from skblab_analysis.load import load
+from skblab_analysis.report import findings
+from skblab_analysis.report.page import build_report
+from skblab_analysis.runfolder import RunFolder
 
 SYSTEM_MAP = """\
 0000000000000000 D __per_cpu_start
@@ -362,6 +368,7 @@ def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
         (("--set", "rp_filter=9"), "--set rp_filter=9: 9: expected 0 or 1 or 2"),
         (("--set", "gro=true", "--set", "gro=false"), "gro has a value already"),
         (("--set", "selinux=enforcing"), "only a boot sets it; count it by skblab sweep --exact"),
+        (("--set", "ring_rx=512"), "--set ring_rx=512: the router's devices are veth"),
         (("--set", "load=50"), "leaves the generator no time"),
         (("--set", "gro=true", "--case", "receive"), "--case receive has none of"),
         (("--against", "6.12+skblab"), "--against 6.12+skblab: the kernel itself"),
@@ -461,3 +468,64 @@ def test_instructions_name_function_and_offset() -> None:
         "(user space)\t(unknown)\t2.000\t0.000",
         "ffffffff81000204\tip_stop.isra.0+0x4\t1.500\t9.000",
     ]
+
+
+def _report(tmp_path: Path, document: functions.FunctionsDocument) -> Loaded:
+    folder = RunFolder.create(tmp_path, "profile", Plan(experiment="p", seed=1, again="./skblab p"))
+    (folder.path / functions.FILE).write_text(document.model_dump_json(by_alias=True))
+    return load(folder.path)
+
+
+def _document(*found: Function, **more: object) -> functions.FunctionsDocument:
+    row = bench.Row(name="b", title="7.3", group="patch", kernel="7.3.1", tool="")
+    whole = {side: sum(getattr(one, side) for one in found) for side in "ab"}
+    return functions.FunctionsDocument.model_validate(
+        {
+            "again": "./skblab profile",
+            "case": "forward",
+            "family": 4,
+            "a": row.model_copy(update={"name": "a", "title": "6.12"}).model_dump(),
+            "b": row.model_dump(),
+            "clock": whole,
+            "functions": [one.model_dump() for one in found],
+            "notes": ("A note.",),
+            "runs": (),
+            **more,
+        }
+    )
+
+
+def test_a_report_of_a_profile_has_its_finding(tmp_path: Path) -> None:
+    found = [Function(name="ip_rcv", a=100, b=130), Function(name="old", a=9, b=0)]
+    run = _report(tmp_path, _document(*found))
+    said = "7.3 against 6.12, by function: +21 instructions a packet"
+    assert findings.headline(run).startswith(said)
+    assert "ip_rcv() +30 and old() −9" in findings.headline(run)
+    assert findings.unseen(run) == ["A note."]
+    page = build_report(run.folder, None).read_text()
+    # The first table is of a, and says so.
+    assert "The functions that take most on 6.12" in page
+    for total in ("by the clock", "others (0)"):
+        assert total in page
+    assert "counts once, whatever it moves" in page
+
+
+def test_many_small_differences_are_not_called_none(tmp_path: Path) -> None:
+    found = [Function(name=f"f{number}", a=1, b=3) for number in range(80)]
+    run = _report(tmp_path, _document(*found))
+    assert "+160 instructions a packet; no function differs by 3.2 or more" in (
+        findings.headline(run)
+    )
+
+
+def test_what_an_old_plugin_counted_is_said_to_have_iterations(tmp_path: Path) -> None:
+    document = _document(Function(name="f", a=1, b=3), schema="skblab.functions/2")
+    page = build_report(_report(tmp_path, document).folder, None).read_text()
+    assert "counts once for each iteration" in page
+
+
+def test_a_report_of_one_kernel_names_it(tmp_path: Path) -> None:
+    document = _document(Function(name="f", a=0, b=3), a=None, clock={"b": 3.0})
+    run = _report(tmp_path, document)
+    assert findings.headline(run) == "Forwarding, IPv4, on 7.3: 3.0 instructions a packet"
+    assert "The functions that take most on 7.3" in build_report(run.folder, None).read_text()

@@ -31,6 +31,8 @@ def test_a_text_needs_no_quotes_and_may_have_them() -> None:
         "gro": True,
     }
     assert parse(["rps=all"], "--set") == {"rps": "all"}
+    # As tables have it; and a list of CPUs may have one.
+    assert parse(["gro=on", "napi_cpus=0"], "--set") == {"gro": True, "napi_cpus": "0"}
     assert parse([], "--set") == {}
 
 

@@ -448,6 +448,8 @@ def test_demo(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(Demo, "begin", lambda _: folder)
     monkeypatch.setattr(Demo, "run", lambda *_: None)
     monkeypatch.setattr(tools, "ensure", lambda *_: None)
+    for module in ("programs", "functions"):
+        monkeypatch.setattr(f"skblab.commands.demo.{module}.ensure", lambda *_: None)
     monkeypatch.setattr("skblab.commands.demo.gnuplot", lambda _: None)
     monkeypatch.setattr("skblab.commands.demo.build_report", no_report)
     found = check(skblab_here("demo", "--json"), "demo")

@@ -21,6 +21,8 @@ from skblab_analysis.view import Cells, Section, View
 TOP = 10
 # Of all that functions differ by, in either direction, what one must be to be named for it.
 LEAST_SHARE = 0.02
+# Of these forms a function's instructions have further iterations among them.
+COUNTED_AGAIN = ("skblab.functions/1", "skblab.functions/2")
 
 CASE_TITLES: dict[functions.Case, str] = {
     "forward": "Forwarding",
@@ -29,12 +31,13 @@ CASE_TITLES: dict[functions.Case, str] = {
 }
 
 
-def of_functions(document: functions.FunctionsDocument, least: float) -> Table:
+def of_functions(document: functions.FunctionsDocument, least: float, of: str = "") -> Table:
     """Return what each function executes in a row or in two; `least` is what is shown by itself.
 
-    Of two rows that is a difference, of one its instructions per packet.
+    Of two rows that is a difference, of one its instructions per packet. `of` stands in the title.
     """
-    table = titled(f"{CASE_TITLES[document.case]}, IPv{document.family} (instructions per packet)")
+    what = f"{CASE_TITLES[document.case]}, IPv{document.family}"
+    table = titled(f"{what}{of and f', {of}'} (instructions per packet)")
     table.add_column("function", no_wrap=True)
     whole, clock = functions.total(document.functions, "total"), document.clock
 
@@ -113,7 +116,7 @@ def first(document: FunctionsDocument) -> FunctionsDocument:
             "clock": {"b": document.clock["a"]},
             "functions": tuple(
                 Function(name=one.name, a=0.0, b=one.a, b_again=one.a_again)
-                for one in document.functions
+                for one in sorted(document.functions, key=lambda one: -one.a)
                 if one.a or one.a_again
             ),
         }
@@ -121,9 +124,10 @@ def first(document: FunctionsDocument) -> FunctionsDocument:
 
 
 def top(document: FunctionsDocument) -> Table:
-    """Return the functions that take most of one row."""
+    """Return the functions that take most of one row, which the title names."""
     values = sorted((abs(one.difference) for one in document.functions), reverse=True)
-    return of_functions(document, values[min(TOP, len(values)) - 1] if values else 0.0)
+    lowest = values[min(TOP, len(values)) - 1] if values else 0.0
+    return of_functions(document, lowest, escape(document.b.title))
 
 
 def _tables(run: Run) -> list[Table]:
@@ -136,17 +140,21 @@ def _tables(run: Run) -> list[Table]:
 
 
 def _kernels(document: FunctionsDocument) -> list[Table]:
-    """Return the table of kernels, where they are not the run's one."""
-    keys = {known.key for known in document.kernels.values()}
-    return [of_kernels(document)] if len(keys) > 1 else []
+    """Return the table of what a and b are, where the rows' own names do not say it."""
+    return [of_kernels(document)] if len(document.kernels) > 1 else []
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the section has: the functions that take most of a row, and those that two differ by."""
+    """What the section has: the functions that take most of a row, and those that two differ by.
+
+    `once`: further iterations of string instructions are not among the figures.
+    """
 
     what: str
+    of: str
     compared: str
+    once: bool
     top: tuple[Cells, ...]
     changed: tuple[Cells, ...]
 
@@ -163,16 +171,23 @@ def _sections(run: Run) -> list[Section]:
         (functions.total(ordered[TOP:], f"others ({len(ordered[TOP:])})"), False),
         (whole, True),
     ]
+    further = [("string iterations", whole.b_again)] if whole.b_again else []
+    further.append(("by the clock", alone.clock["b"]))
     shown = Shown(
         what=f"{CASE_TITLES[document.case]}, IPv{document.family}",
+        of=alone.b.title,
         compared="" if document.a is None else _compared(document),
-        top=tuple(
-            Cells(
-                name=one.name,
-                figures=(_figure(one.b), share(one.b / whole.b if whole.b else None)),
-                strong=strong,
-            )
-            for one, strong in takes
+        once=document.schema_ not in COUNTED_AGAIN,
+        top=(
+            *(
+                Cells(
+                    name=one.name,
+                    figures=(_figure(one.b), share(one.b / whole.b if whole.b else None)),
+                    strong=strong,
+                )
+                for one, strong in takes
+            ),
+            *(Cells(name=name, figures=(_figure(value), "")) for name, value in further),
         ),
         changed=() if document.a is None else tuple(_changed(document)),
     )
@@ -182,14 +197,20 @@ def _sections(run: Run) -> list[Section]:
 def _changed(document: FunctionsDocument) -> list[Cells]:
     named, rest = functions.cut(document.functions, least(document))
     rows = [*named, functions.total(rest, f"others ({len(rest)})")]
-    rows.append(functions.total(document.functions, "total"))
+    whole = functions.total(document.functions, "total")
+    rows.append(whole)
+    clock = document.clock
+    further = [Function(name="by the clock", a=clock["a"], b=clock["b"])]
+    if whole.a_again or whole.b_again:
+        again = Function(name="string iterations", a=whole.a_again, b=whole.b_again)
+        further.insert(0, again)
     return [
         Cells(
             name=one.name,
             figures=(_figure(one.a), _figure(one.b), signed(one.difference, 1, NARROW_SPACE)),
-            strong=one is rows[-1],
+            strong=one is whole,
         )
-        for one in rows
+        for one in (*rows, *further)
     ]
 
 
@@ -207,17 +228,36 @@ def _figure(value: float) -> str:
 
 def _sentences(run: Run) -> list[str]:
     document = load(run)
-    if document is None or document.a is None:
-        return []
-    named, _ = functions.cut(document.functions, least(document))
-    whole = document.clock["b"] - document.clock["a"]
+    return [] if document is None else [f"{_told(document)}."]
+
+
+def _told(document: FunctionsDocument) -> str:
+    """Return the finding, without its full stop."""
+    if document.a is None:
+        return (
+            f"{CASE_TITLES[document.case]}, IPv{document.family}, on {document.b.title}: "
+            f"{_figure(document.clock['b'])} instructions a packet"
+        )
+    whole = signed(document.clock["b"] - document.clock["a"], 0, NARROW_SPACE)
+    limit = least(document)
+    named, _ = functions.cut(document.functions, limit)
+    said = f"{_compared(document)}, by function: {whole} instructions a packet"
     if not named:
-        return [f"{_compared(document)}: no function differs by an instruction a packet or more."]
+        return f"{said}; no function differs by {_figure(limit)} or more"
     told = [f"{one.name}() {signed(one.difference, 0, NARROW_SPACE)}" for one in named[:3]]
-    return [
-        f"{_compared(document)}, by function: {signed(whole, 0, NARROW_SPACE)} instructions a "
-        f"packet, most in {joined(told)}."
-    ]
+    return f"{said}; the largest differences: {joined(told)}"
 
 
-VIEW = View(tables=_tables, sections=_sections, sentences=_sentences)
+def _headline(run: Run) -> str | None:
+    document = load(run)
+    return None if document is None else _told(document)
+
+
+def _unseen(run: Run) -> list[str]:
+    document = load(run)
+    return [] if document is None else list(document.notes)
+
+
+VIEW = View(
+    tables=_tables, sections=_sections, headline=_headline, sentences=_sentences, unseen=_unseen
+)

@@ -17,16 +17,22 @@ set -eu
 # The smallest frame; with IPv6 it has to hold the generator's own header. Prints elapsed microseconds.
 timed() { # family device destination-mac packets [destination-address]
 	if [ "$1" = 4 ]; then size=60; else size=78; fi
-	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}" \
+	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}" tag="${vlan:-}" \
 		marked="${symbols:+$programs/marked}")
 	[ "${told%% *}" = "$4" ]
 	echo "${told##* }"
 }
 
 through() { # part family device destination-mac sink-device
+	vlan=
+	if [ -n "${napi:-}" ]; then
+		give_way
+		[ "$1" != forward ] || vlan=$(tag)
+	fi
 	before=$(came "$5")
 	elapsed=$(timed "$2" "$3" "$4" "$packets")
-	echo "$row $repeat $1 $2 $packets $(($(came "$5") - before)) $((elapsed * 1000))"
+	if [ -n "${napi:-}" ]; then after=$(settled "$5" $((before + packets))); else after=$(came "$5"); fi
+	echo "$row $repeat $1 $2 $packets $((after - before)) $((elapsed * 1000))"
 }
 
 # In batches ($batch, or 1000): a queue that grows without end would measure how memory is found

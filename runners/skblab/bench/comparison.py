@@ -17,7 +17,7 @@ from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.knobs import given
-from skblab.knobs.applying import applying
+from skblab.knobs.applying import Applied, NotPutBackError, applying
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Knobs
@@ -60,9 +60,15 @@ SHARED = (
     "between the two has that in it."
 )
 
+ONE_NAME = "Functions of one name in different files are one."
 WITH_NAPI = (
     "The router's devices have NAPI and GRO, as in sweeps: the path is longer than in a profile "
     "without --set."
+)
+
+SAME = "{0} was {1} already: nothing was changed by it."
+ONE_DESTINATION = (
+    "Each packet goes to the same destination, in a network that the router is in itself."
 )
 
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
@@ -195,6 +201,8 @@ def profile(
             raise UsageError(f"{said}: only a boot sets it; count it by skblab sweep --exact")
         if why := next(uncountable({knob: value}), None):
             raise UsageError(f"{said}: {why}")
+        if knob in netns.OF_NICS:
+            raise UsageError(f"{said}: the router's devices are veth, which have nothing like it")
     rows = _sides(named, settings)
     return Asked(
         *(rows[B], rows.get(A), chosen, version, packets, repeats),
@@ -253,6 +261,9 @@ def _plan(asked: Asked) -> Plan:
     if asked.kernels:
         more = {"flavour": asked.flavour}
         more |= {f"kernel_{side}": str(name) for side, name in asked.kernels.items()}
+        more |= {
+            f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
+        }
     return Plan(
         experiment=asked.experiment,
         question=asked.question,
@@ -366,6 +377,17 @@ def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
     return {f"{address:x}": count for address, count in counts.items()}
 
 
+def _as_wanted(was_set: list[Applied], row: Row) -> list[Applied]:
+    """Return the readings; RefusedError if the row does not have a setting."""
+    for reading in was_set:
+        if reading.invalid:
+            raise RefusedError(
+                f"row {row.name}: {reading.knob} was to be {reading.wanted}, "
+                f"and was {reading.after}"
+            )
+    return was_set
+
+
 class Comparison:
     """One comparison: its guests, one after the other, and what they gave."""
 
@@ -385,7 +407,7 @@ class Comparison:
         with recording(folder, lambda: self.last, self.reporter):
             document = self.written(folder)
         assert self.last is not None
-        gaps = (*GAPS, "Functions of one name in different files are one.", *self.notes)
+        gaps = (*(GAPS[1:] if self.asked.settings else GAPS), ONE_NAME)
         timings, versions = self.reporter.timings, document.versions
         folder.finish(self.last, timings, versions=versions, commands=[], gaps=gaps)
         return folder, document
@@ -531,15 +553,21 @@ class Comparison:
         for row in rows:
             if knobs := self.asked.settings.get(row.name):
                 machine, undo = netns.NETNS.machine(1), folder.path / f"undo-{row.name}"
-                with applying(guest.transport, machine, undo) as applier:
-                    was_set = applier.apply(knobs)
-                    printed += run([row], f"{name}-set", laid_out=True)
-                    was_set = applier.look(was_set)
-                if wrong := [reading for reading in was_set if reading.invalid]:
-                    raise RefusedError(
-                        f"row {row.name}: {wrong[0].knob} was to be {wrong[0].wanted}, "
-                        f"and was {wrong[0].after}"
-                    )
+                try:
+                    with applying(guest.transport, machine, undo) as applier:
+                        was_set = _as_wanted(applier.apply(knobs), row)
+                        printed += run([row], f"{name}-set", laid_out=True)
+                        _as_wanted(applier.look(was_set), row)
+                except NotPutBackError as left:
+                    # The guest ends here, and its settings with it.
+                    self.reporter.say(str(left))
+                undo.unlink(missing_ok=True)
+                self.notes += [
+                    SAME.format(reading.knob, shown(reading.value))
+                    for reading in was_set
+                    if reading.before == reading.wanted
+                ]
+                self.notes += [ONE_DESTINATION] if knobs.keys() & {"routes", "routes6"} else []
         return printed
 
     def _read(

@@ -56,7 +56,7 @@ def profile(
         typer.Option(
             min=0,
             help="Show functions that take, or differ by, so many instructions per packet or more. "
-            f"Default: {LEAST_ALONE:.0f}; {LEAST_BETWEEN:.0f} if you give --against.",
+            f"Default: {LEAST_ALONE:.0f}; {LEAST_BETWEEN:.0f} if you give --against or --set.",
             show_default=False,
         ),
     ] = None,
@@ -69,7 +69,9 @@ def profile(
     functions with the guest's clock. If they differ by more than 0.1 %, it prints no figure, and
     the exit status is 1. It writes `results/profile-<time>/`.
 
-    Example: `skblab profile --kernel 7.3 --against 6.12`, `skblab profile --set rp_filter=1`
+    With --set it counts what a setting of the router adds: `--set rp_filter=1`.
+
+    Example: `skblab profile --kernel 7.3 --against 6.12`
     """
     reporter = Reporter()
     other = None if against is None else names.parse(against, "--against")

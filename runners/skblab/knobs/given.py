@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Sequence
 from typing import cast
 
+from skblab.knobs.base import Knob
 from skblab.knobs.naming import unknown
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Knobs, Value, literal
 from skblab_analysis.base.errors import UsageError
+
+SWITCHES = {"on": True, "off": False}
 
 
 def parse(words: Sequence[str], option: str) -> Knobs:
@@ -31,7 +35,7 @@ def parse(words: Sequence[str], option: str) -> Knobs:
         if name in found:
             raise UsageError(f"{said}: {name} has a value already; give each knob one")
         try:
-            found[name] = knob.check(_value(text.strip()))
+            found[name] = _checked(knob, text.strip())
         except (ValueError, TypeError) as error:
             raise UsageError(f"{said}: {error}") from error
     return found
@@ -41,6 +45,19 @@ def word(name: str, value: Value) -> str:
     """Return what parse() understands as this value of a knob."""
     bare = isinstance(value, str) and value.strip() == value and _value(value) == value
     return f"{name}={value if bare else literal(value)}"
+
+
+def _checked(knob: Knob, text: str) -> Value:
+    """Return the value that a text is; ValueError says what the knob takes."""
+    try:
+        return knob.check(_value(text))
+    except (ValueError, TypeError):
+        # As tables have it; and a list of one CPU is no number.
+        for other in (SWITCHES.get(text), text):
+            with contextlib.suppress(ValueError, TypeError):
+                if other is not None:
+                    return knob.check(other)
+        raise
 
 
 def _value(text: str) -> Value:
