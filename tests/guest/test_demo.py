@@ -17,6 +17,7 @@ from exact_figures import hold
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.exact import summary as exact_summary
+from skblab_analysis.functions import view as functions
 from skblab_analysis.load import Run, load
 
 pytestmark = pytest.mark.guest
@@ -103,6 +104,23 @@ def test_instructions_per_packet_are_those_of_this_kernel(
         if difference.setting == "rp_filter=1"
     ]
     hold("test_demo", figures, stock, lab)
+
+
+def test_functions_add_up_and_say_what_rp_filter_adds(outcome: Outcome) -> None:
+    document = functions.load(outcome.run)
+    assert document is not None
+    total = sum(one.a + one.a_again for one in document.functions)
+    assert total == pytest.approx(document.clock["a"], rel=0.001)
+    # It is the sweep's path, and what the sweep has between the two settings.
+    [exact] = exact_summary.of(outcome.run)
+    assert document.clock["a"] == pytest.approx(exact.path(exact.baseline), rel=0.01)
+    [change] = [one for one in exact.differences if one.setting == "rp_filter=1"]
+    more = document.clock["b"] - document.clock["a"]
+    assert more == pytest.approx(change.difference.effect, abs=25)
+    named = [one for one in document.functions if one.difference >= functions.least(document)]
+    assert "__fib_validate_source" in {one.name for one in named}
+    assert sum(one.difference for one in named) >= 0.95 * more
+    assert "Which functions a packet takes" in (outcome.folder / "report/index.html").read_text()
 
 
 def test_the_folder_is_as_the_design_says(outcome: Outcome) -> None:

@@ -9,14 +9,14 @@ from typing import Annotated
 
 import typer
 
+from skblab.bench import functions, programs
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, KernelName, echo
 from skblab.demo.run import RATE_PPS, Demo
 from skblab.lab import kernel, labroot, tools
 from skblab.lab.drawing import gnuplot
-from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
-from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.report import summary, terminal
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
@@ -46,8 +46,8 @@ def demo(
     """Show where a UDP packet's time goes: patch, build, boot, send, time, report.
 
     skblab times UDP packets layer by layer in the patched kernel; without patches, by hooks.
-    Then it counts the instructions that forwarding a packet takes with rp_filter 0 and 1. It
-    writes `results/demo-<time>/` and prints the path of the report.
+    Then it counts the instructions that forwarding a packet takes with rp_filter 0 and 1, in all
+    and in each kernel function. It writes `results/demo-<time>/` and prints the path of the report.
 
     Example: `skblab demo --packets 20000 --exact-packets 5000`
     """
@@ -59,6 +59,8 @@ def demo(
     built = kernel.ensure(request, root, reporter)
     # Before the run begins: what cannot be built is none.
     tools.ensure(root, built, reporter)
+    programs.ensure(root, reporter)
+    functions.ensure(root, reporter)
     asked = Demo(packets, rate, exact_packets, chosen)
     folder = asked.begin()
 
@@ -70,8 +72,8 @@ def demo(
 
     try:
         asked.run(folder, built, root, reporter)
-    except (RefusedError, GuestError):
-        # What was refused, and why, is in the report.
+    except SkblabError:
+        # What is good of it is in the report, and why it ended.
         show(build_report(folder.path, gnuplot(root)))
         raise
     with reporter.step("report"):

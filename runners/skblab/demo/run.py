@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skblab.bench import comparison
+from skblab.bench.comparison import Asked as Profile
+from skblab.bench.comparison import Comparison
 from skblab.lab import kernel, paths
 from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
@@ -28,6 +31,8 @@ NAME = "demo"
 # Fast enough to be over soon, slow enough that an emulated receiver keeps up: the picture is of
 # the path of a packet, not of a queue that grows.
 RATE_PPS = 10_000
+# A difference of an instruction in a function is seen in far fewer.
+FUNCTION_PACKETS = 2000
 GAPS = (
     "The two paths are joined by a veth pair: no hardware takes its time between them.",
     "Whether a packet waits for its reader to be woken or to get a processor is not told apart: "
@@ -74,6 +79,13 @@ class Demo:
             again=self.again,
         )
 
+    @property
+    def by_function(self) -> Profile:
+        """Where the instructions go, and those that rp_filter adds."""
+        return comparison.profile(
+            *(self.chosen, None, "forward", 4, FUNCTION_PACKETS, 1), knobs={"rp_filter": 1}
+        )
+
     def begin(self) -> RunFolder:
         """Make the run's folder."""
         sweep = self.counting.record(self.counting.plan())
@@ -113,6 +125,7 @@ class Demo:
             sweep.measure()
             if void := [row for row in load(folder.path).trials if row.state == "invalid"]:
                 raise RefusedError(f"{void[0].setting}: {void[0].reason}")
+            Comparison(self.by_function, {}, reporter).written(folder)
         folder.finish(
             environment(),
             reporter.timings,
@@ -120,8 +133,9 @@ class Demo:
             commands=[
                 Command(where="guest, wall clock", command="sh logs/layers.sh"),
                 Command(where="guests, exact", command=self.counting.record(plan).again),
+                Command(where="guest, by function", command=self.by_function.again),
             ],
-            gaps=(*GAPS, *sweep.gaps),
+            gaps=(*GAPS, *sweep.gaps, comparison.ONE_NAME),
         )
 
 
