@@ -10,12 +10,11 @@ import pytest
 from rich.console import Console
 
 from conftest import Skblab
-from skblab.bench import comparison, plan
+from skblab.bench import comparison, given, plan
 from skblab.bench import functions as counting
 from skblab.bench.comparison import script
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.measure import Line
-from skblab.knobs import given
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
 from skblab_analysis.base.checked import RefusedError

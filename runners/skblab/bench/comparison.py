@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from skblab.bench import functions as counting
-from skblab.bench import measure, plan, programs
+from skblab.bench import given, measure, plan, programs
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.kernels import Others, already, ensure_kernel, finished
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
-from skblab.knobs import given
 from skblab.knobs.applying import Applied, NotPutBackError, applying
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
@@ -33,8 +32,6 @@ from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
 from skblab.machine.watch import Watch
-from skblab.sweep.measure.exact import uncountable
-from skblab.sweep.planned import words as in_words
 from skblab.testbeds import netns
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.disk import write_whole
@@ -199,8 +196,6 @@ def profile(
             raise UsageError(f"{said}: it is the router's, which --case {case} has none of")
         if KNOBS[knob].boot:
             raise UsageError(f"{said}: only a boot sets it; count it by skblab sweep --exact")
-        if why := next(uncountable({knob: value}), None):
-            raise UsageError(f"{said}: {why}")
         if knob in netns.OF_NICS:
             raise UsageError(f"{said}: the router's devices are veth, which have nothing like it")
     rows = _sides(named, settings)
@@ -212,6 +207,10 @@ def profile(
     )
 
 
+def _in_words(knobs: Knobs) -> str:
+    return ", ".join(f"{knob}={shown(value)}" for knob, value in knobs.items())
+
+
 def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[str, Row]:
     """Return the rows of a profile; of one kernel with settings, itself without them is a."""
     titles = {side: str(name) for side, name in kernels.items()}
@@ -219,7 +218,7 @@ def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[s
     if settings and A not in kernels:
         titles[A], boots[A] = f"{titles[B]} as it comes", B
     for side, knobs in settings.items():
-        titles[side] += f" with {in_words(knobs)}"
+        titles[side] += f" with {_in_words(knobs)}"
     return {
         side: Row(side, titles[side], boots[side], trace=plan.ANY)
         for side in (A, B)
@@ -262,7 +261,7 @@ def _plan(asked: Asked) -> Plan:
         more = {"flavour": asked.flavour}
         more |= {f"kernel_{side}": str(name) for side, name in asked.kernels.items()}
         more |= {
-            f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
+            f"settings_{side}": _in_words(knobs) for side, knobs in asked.settings.items() if knobs
         }
     return Plan(
         experiment=asked.experiment,

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from skblab.bench import comparison
+from skblab.bench import comparison, given
 from skblab.bench.comparison import Comparison
 from skblab.commands.bench_functions import PACKETS, CaseName, FamilyNumber, Packets
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
-from skblab.knobs import given
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
+from skblab.sweep.measure.exact import uncountable
+from skblab_analysis.base.errors import UsageError
 from skblab_analysis.functions.view import of_functions, of_kernels
 
 # What is shown by itself: so many instructions per packet of one kernel, or between two.
@@ -76,6 +77,8 @@ def profile(
     reporter = Reporter()
     other = None if against is None else names.parse(against, "--against")
     knobs = given.parse(set_ or [], "--set")
+    if why := next(uncountable(knobs), None):
+        raise UsageError(f"--set: {why}")
     wanted = comparison.profile(
         *(names.parse(name), other, case, family, packets, repeats, flavour, knobs)
     )

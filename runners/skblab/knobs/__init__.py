@@ -16,6 +16,5 @@ processor.py governor, SMT
 load.py      load beside packets
 boot.py      what only a boot sets: kernel, its arguments, SELinux
 applying.py  all of that set on a machine, read back, and put back
-given.py     those of a command line
 registry.py  all of them, by name; page.py: their page in docs/
 """

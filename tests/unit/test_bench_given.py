@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from skblab.knobs.given import parse, word
+from skblab.bench.given import parse, word
 from skblab.knobs.registry import KNOBS
 from skblab_analysis.base.errors import UsageError
 
