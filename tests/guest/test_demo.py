@@ -119,7 +119,8 @@ def test_functions_add_up_and_say_what_rp_filter_adds(outcome: Outcome) -> None:
     assert more == pytest.approx(change.difference.effect, abs=25)
     named = [one for one in document.functions if one.difference >= functions.least(document)]
     assert "__fib_validate_source" in {one.name for one in named}
-    assert sum(one.difference for one in named) >= 0.95 * more
+    # Iterations of string instructions are apart, and the clock has the timers' work in it.
+    assert sum(one.difference for one in named) == pytest.approx(change.difference.effect, rel=0.1)
     assert "Which functions a packet takes" in (outcome.folder / "report/index.html").read_text()
 
 
