@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,16 @@ from skblab.lab.kernel import Kernel
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
 Skblab = Callable[..., CompletedProcess[str]]
+
+
+def profiled(skblab: Skblab, tmp_path: Path, *words: str, timeout: int = 600) -> dict[str, Any]:
+    """Return the document that `skblab profile` prints."""
+    ran = skblab(
+        *("profile", *words, "--json"), env={"SKBLAB_RESULTS": str(tmp_path)}, timeout=timeout
+    )
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
 
 
 def test_what_stamps_add_when_receiving(skblab: Skblab, stock: Kernel, tmp_path: Path) -> None:
@@ -49,13 +60,8 @@ def test_a_profile_of_two_kernels_shows_what_the_series_adds(
     skblab: Skblab, tmp_path: Path
 ) -> None:
     """The points of forwarding are in these functions, and off each is an instruction or few."""
-    ran = skblab(
-        *("profile", "--kernel", "6.12+skblab", "--against", "6.12", "--packets", "2000", "--json"),
-        env={"SKBLAB_RESULTS": str(tmp_path)},
-        timeout=1500,
-    )
-    assert ran.returncode == 0, ran.stderr
-    document = json.loads(ran.stdout)
+    words = ("--kernel", "6.12+skblab", "--against", "6.12", "--packets", "2000")
+    document = profiled(skblab, tmp_path, *words, timeout=1500)
     assert {side: one["name"] for side, one in document["kernels"].items()} == {
         "a": "6.12",
         "b": "6.12+skblab",
@@ -76,13 +82,8 @@ def test_a_profile_of_a_kernel_as_debian_ships_it(
     version: str, skblab: Skblab, tmp_path: Path
 ) -> None:
     """Nothing of it is built in that a guest needs, and its symbols are in the guest only."""
-    ran = skblab(
-        *("profile", "--kernel", f"debian:{version}", "--packets", "5000", "--json"),
-        env={"SKBLAB_RESULTS": str(tmp_path)},
-        timeout=600,
-    )
-    assert ran.returncode == 0, ran.stderr
-    document = json.loads(ran.stdout)
+    words = ("--kernel", f"debian:{version}", "--packets", "5000")
+    document = profiled(skblab, tmp_path, *words)
     kernel = document["kernels"]["b"]
     # A record has the name that stands for this kernel alone.
     assert (kernel["name"], kernel["patches"]) == (f"debian:{kernel['release']}", [])
@@ -104,13 +105,7 @@ def test_a_profile_of_a_setting_names_the_functions_that_it_costs(
     skblab: Skblab, tmp_path: Path
 ) -> None:
     """Strict reverse path filtering looks the source up, and nothing else gets dearer."""
-    ran = skblab(
-        *("profile", "--set", "rp_filter=1", "--packets", "5000", "--json"),
-        env={"SKBLAB_RESULTS": str(tmp_path)},
-        timeout=600,
-    )
-    assert ran.returncode == 0, ran.stderr
-    document = json.loads(ran.stdout)
+    document = profiled(skblab, tmp_path, "--set", "rp_filter=1", "--packets", "5000")
     assert document["settings"] == {"b": {"rp_filter": "1"}}
     assert document["kernels"]["a"] == document["kernels"]["b"]
     added = {one["name"]: one["b"] - one["a"] for one in document["functions"]}

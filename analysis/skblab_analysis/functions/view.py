@@ -39,7 +39,7 @@ def of_functions(document: functions.FunctionsDocument, least: float, of: str = 
     what = f"{CASE_TITLES[document.case]}, IPv{document.family}"
     table = titled(f"{what}{of and f', {of}'} (instructions per packet)")
     table.add_column("function", no_wrap=True)
-    whole, clock = functions.total(document.functions, "total"), document.clock
+    whole = functions.total(document.functions, "total")
 
     def compared(one: functions.Function) -> tuple[str, ...]:
         return number(one.a, 1), number(one.b, 1), signed(one.difference, 1)
@@ -51,12 +51,8 @@ def of_functions(document: functions.FunctionsDocument, least: float, of: str = 
     cells: Callable[[functions.Function], tuple[str, ...]]
     if document.a is None:
         names, cells = ("instructions", "share"), alone
-        again: tuple[str, ...] = (number(whole.b_again, 1), "")
-        by_clock: tuple[str, ...] = (number(clock["b"], 1), "")
     else:
         names, cells = (document.a.name, document.b.name, "difference"), compared
-        again = compared(functions.Function(name="", a=whole.a_again, b=whole.b_again))
-        by_clock = compared(functions.Function(name="", a=clock["a"], b=clock["b"]))
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     shown, rest = functions.cut(document.functions, least)
@@ -65,10 +61,19 @@ def of_functions(document: functions.FunctionsDocument, least: float, of: str = 
     others = functions.total(rest, f"others ({len(rest)})")
     table.add_row(others.name, *cells(others), end_section=True)
     table.add_row(whole.name, *cells(whole))
-    if whole.a_again or whole.b_again:
-        table.add_row("string iterations", *again)
-    table.add_row("by the clock", *by_clock)
+    for one in _beside(document, whole):
+        # No share of the functions.
+        table.add_row(one.name, *(compared(one) if document.a else (number(one.b, 1), "")))
     return table
+
+
+def _beside(document: FunctionsDocument, whole: Function) -> list[Function]:
+    """Return what stands below the functions' total: further iterations, if any, and the clock."""
+    clock = document.clock
+    found = [Function(name="by the clock", a=clock.get("a", 0.0), b=clock["b"])]
+    if whole.a_again or whole.b_again:
+        found.insert(0, Function(name="string iterations", a=whole.a_again, b=whole.b_again))
+    return found
 
 
 def of_kernels(document: functions.FunctionsDocument) -> Table:
@@ -171,8 +176,6 @@ def _sections(run: Run) -> list[Section]:
         (functions.total(ordered[TOP:], f"others ({len(ordered[TOP:])})"), False),
         (whole, True),
     ]
-    further = [("string iterations", whole.b_again)] if whole.b_again else []
-    further.append(("by the clock", alone.clock["b"]))
     shown = Shown(
         what=f"{CASE_TITLES[document.case]}, IPv{document.family}",
         of=alone.b.title,
@@ -187,7 +190,7 @@ def _sections(run: Run) -> list[Section]:
                 )
                 for one, strong in takes
             ),
-            *(Cells(name=name, figures=(_figure(value), "")) for name, value in further),
+            *(Cells(name=one.name, figures=(_figure(one.b), "")) for one in _beside(alone, whole)),
         ),
         changed=() if document.a is None else tuple(_changed(document)),
     )
@@ -199,18 +202,13 @@ def _changed(document: FunctionsDocument) -> list[Cells]:
     rows = [*named, functions.total(rest, f"others ({len(rest)})")]
     whole = functions.total(document.functions, "total")
     rows.append(whole)
-    clock = document.clock
-    further = [Function(name="by the clock", a=clock["a"], b=clock["b"])]
-    if whole.a_again or whole.b_again:
-        again = Function(name="string iterations", a=whole.a_again, b=whole.b_again)
-        further.insert(0, again)
     return [
         Cells(
             name=one.name,
             figures=(_figure(one.a), _figure(one.b), signed(one.difference, 1, NARROW_SPACE)),
             strong=one is whole,
         )
-        for one in (*rows, *further)
+        for one in (*rows, *_beside(document, whole))
     ]
 
 

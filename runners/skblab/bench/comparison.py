@@ -21,6 +21,7 @@ from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.knobs.values import Knobs
 from skblab.knobs.values import text as shown
+from skblab.knobs.values import words as in_words
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import lines
@@ -207,10 +208,6 @@ def profile(
     )
 
 
-def _in_words(knobs: Knobs) -> str:
-    return ", ".join(f"{knob}={shown(value)}" for knob, value in knobs.items())
-
-
 def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[str, Row]:
     """Return the rows of a profile; of one kernel with settings, itself without them is a."""
     titles = {side: str(name) for side, name in kernels.items()}
@@ -218,7 +215,7 @@ def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[s
     if settings and A not in kernels:
         titles[A], boots[A] = f"{titles[B]} as it comes", B
     for side, knobs in settings.items():
-        titles[side] += f" with {_in_words(knobs)}"
+        titles[side] += f" with {in_words(knobs)}"
     return {
         side: Row(side, titles[side], boots[side], trace=plan.ANY)
         for side in (A, B)
@@ -261,7 +258,7 @@ def _plan(asked: Asked) -> Plan:
         more = {"flavour": asked.flavour}
         more |= {f"kernel_{side}": str(name) for side, name in asked.kernels.items()}
         more |= {
-            f"settings_{side}": _in_words(knobs) for side, knobs in asked.settings.items() if knobs
+            f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
         }
     return Plan(
         experiment=asked.experiment,

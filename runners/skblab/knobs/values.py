@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -27,3 +28,8 @@ def text(value: Value) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value)
+
+
+def words(knobs: Mapping[str, Value]) -> str:
+    """Return knobs in words; none are none."""
+    return ", ".join(f"{name}={text(value)}" for name, value in knobs.items())

@@ -59,9 +59,12 @@ def verdict(*, again: bool = False) -> Verdict:
         return Verdict(works=False, tried=True, why=f"no {DEVICE}")
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return Verdict(works=False, tried=False, why=f"{DEVICE} is not ours to open; use sudo")
-    memory, kernels = _memory(), _kernels()
+    memory = _memory()
     known = None if again else _remembered(memory)
-    if known is not None and (known.kernel or not known.works or not kernels):
+    if known is not None and (known.kernel or not known.works):
+        return known
+    kernels = _kernels()
+    if known is not None and not kernels:
         return known
     root = labroot.existing()
     if root is None or os.geteuid() != 0:

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping
 from skblab.knobs.base import DEVICE
 from skblab.knobs.boot import STOCK, start
 from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Value, literal
+from skblab.knobs.values import Value, literal, words
 from skblab.machine.device import Machine
 from skblab.sweep.experiment import BASELINE, knobs_of
 from skblab.sweep.measure.base import warming
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measures import parts
 from skblab.sweep.plan import Plan
-from skblab.sweep.planned import words
 from skblab.testbeds import Kind, Sending
 from skblab.testbeds.base import WARM_UP
 

@@ -17,12 +17,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from skblab.knobs.values import Value
+from skblab.knobs.values import Value, words
 from skblab.sweep.experiment import BASELINE, Experiment, knobs_of
 from skblab.sweep.measure.base import Part
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measures import measures, parts
-from skblab.sweep.planned import TESTER, Boot, Measurement, SettingMeasurements, words
+from skblab.sweep.planned import TESTER, Boot, Measurement, SettingMeasurements
 from skblab_analysis.base.certainty import AGAIN
 
 # For the estimate, in seconds: what a boot takes, and to apply a setting.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skblab.knobs.values import Value, text
+from skblab.knobs.values import Value, words
 from skblab.testbeds.asked import Stream
 
 # What is measured before a boot's first setting: the tester, with nothing in between.
@@ -57,8 +57,3 @@ class Boot:
     def __str__(self) -> str:
         """Return its knobs in words, by which boots of a block are told apart; none if none."""
         return words(self.knobs)
-
-
-def words(knobs: Mapping[str, Value]) -> str:
-    """Return knobs in words; none are none."""
-    return ", ".join(f"{name}={text(value)}" for name, value in knobs.items())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Value
+from skblab.knobs.values import Value, words
 from skblab.lab import portable, store, tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -25,7 +25,6 @@ from skblab.sweep.measure.exact import Counting
 from skblab.sweep.measure.timed import Timing
 from skblab.sweep.measures import programs
 from skblab.sweep.plan import Plan
-from skblab.sweep.planned import words
 from skblab.sweep.progress import Progress
 from skblab.sweep.request import MACHINES, Parameters
 from skblab.sweep.running import Method, Running
