@@ -3,9 +3,10 @@
  * drain: binds a UDP socket that can hold many packets, waits until told by a
  * line on standard input, then reads what is queued, and says how long that
  * took. The loop does nothing but recv(), so that the time is the kernel's.
- *   usage: drain ADDRESS PORT
+ *   usage: drain ADDRESS PORT [marked]
  * Prints "ready" when bound; per line read, "PACKETS NANOSECONDS". What is timed is
- * section 1 for who counts instructions from outside (probes/functions/mark.h).
+ * section 1 for who counts instructions from outside (probes/functions/mark.h), if
+ * "marked" is said.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -60,9 +61,11 @@ int main(int argc, char **argv)
 	char line[16], buffer[2048];
 	int fd;
 
-	if (argc != 3)
-		errx(2, "usage: drain ADDRESS PORT");
+	if (argc != 3 && (argc != 4 || strcmp(argv[3], "marked")))
+		errx(2, "usage: drain ADDRESS PORT [marked]");
 	fd = bind_socket(argv[1], argv[2]);
+	if (argc == 4)
+		mark_on();
 	/* No other thread in between: who counts instructions from outside cannot tell it. */
 	if (sched_setscheduler(0, SCHED_FIFO, &first))
 		err(1, "cannot run before all other threads");
@@ -80,5 +83,7 @@ int main(int argc, char **argv)
 			err(1, "cannot receive");
 		printf("%lld %lld\n", packets, took);
 	}
+	if (argc == 4)
+		mark_off();
 	return 0;
 }

@@ -3,9 +3,11 @@
  * count: a QEMU plugin that counts how often each instruction of the guest's
  * kernel is executed, between marks: what `skblab profile` reads.
  *   usage: -plugin count.so,out=FILE
- * A program in the guest marks where a section begins and where it ends, or tells
- * where in the kernel it does (mark.h). Marks of another section than the one that is
- * counted are none. At the end of section N these lines go to FILE:
+ * A program in the guest says when there is something to count, marks where a section
+ * begins and where it ends, or tells where in the kernel it does (mark.h). Marks of
+ * another section than the one that is counted are none, and so are those made while
+ * counting is off: then the guest runs at nearly its full speed. At the end of section N
+ * these lines go to FILE:
  *   section N INSTRUCTIONS      which one, and what all lines below it add up to
  *   ADDRESS COUNT [AGAIN]       an instruction of the kernel, in hex, and its count;
  *                               AGAIN of them were further iterations of a string
@@ -19,8 +21,9 @@
  * iteration of a string instruction counts, there and here, while a processor does
  * many at once. QEMU executes each but the first in a block that begins with that
  * instruction, after a block that ended with it; one that an interrupt parts from
- * the one before is taken for a first. A counter belongs to an address: code that is translated again, also after the
- * kernel patched itself, goes on with it.
+ * the one before is taken for a first. A counter belongs to an address: code that is
+ * translated again, as after the kernel patched itself or counting was switched on,
+ * goes on with it.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -58,8 +61,10 @@ struct counter {
 };
 
 typedef void (*translated)(uint64_t id, struct block *block);
+typedef void (*was_reset)(uint64_t id);
 typedef void (*executed)(unsigned int cpu, void *data);
 
+void qemu_plugin_reset(uint64_t id, was_reset call);
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, translated call);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct insn *insn, executed call, int flags,
 					    void *data);
@@ -88,6 +93,11 @@ enum { USER, ELSEWHERE, FIRST };
 /* Where in the kernel a section begins and ends; 0: at the marks themselves. */
 static uint64_t places[SECTIONS][2];
 static int open_section = -1, due = -1;
+
+/* How many programs have said on and not yet off; whether the code is as these need it. */
+static unsigned int wanted;
+static bool counting, switching;
+static uint64_t own_id;
 
 static uint64_t addresses[SLOTS]; /* by slot: a hash table, 0 where there is none */
 static uint64_t before[SLOTS];	  /* the counters when the section was opened */
@@ -230,10 +240,9 @@ static bool is_mark(const struct insn *insn, uint64_t address, unsigned int *mar
 {
 	unsigned char code[MARK_SIZE];
 
-	if (address >= KERNEL || qemu_plugin_insn_size(insn) != sizeof(code) ||
-	    qemu_plugin_insn_data(insn, code, sizeof(code)) != sizeof(code))
-		return false;
-	return mark_read(code, mark) && MARK_SECTION(*mark) < SECTIONS;
+	return address < KERNEL && qemu_plugin_insn_size(insn) == sizeof(code) &&
+	       qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
+	       mark_read(code, mark);
 }
 
 /*
@@ -251,7 +260,59 @@ static void take_place(const struct insn *insn, unsigned int mark)
 		places[MARK_SECTION(mark)][MARK_ENDS(mark)] = address;
 }
 
-static void at_translation(uint64_t id, struct block *block)
+static void count_block(uint64_t id, struct block *block);
+static void watch_block(uint64_t id, struct block *block);
+
+/* All code is translated anew from here on, and all calls that were asked for are gone. */
+static void after_reset(uint64_t id)
+{
+	switching = false;
+	counting = wanted;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, counting ? count_block : watch_block);
+}
+
+static void at_switch(unsigned int cpu, void *data)
+{
+	unsigned int mark = (uintptr_t)data;
+
+	(void)cpu;
+	if (mark == MARK_ON)
+		wanted++;
+	else if (wanted)
+		wanted--;
+	/* It happens when the processor next leaves the code that was made for it. */
+	if (counting == !!wanted || switching)
+		return;
+	switching = true;
+	qemu_plugin_reset(own_id, after_reset);
+}
+
+static void on_switch(struct insn *insn, unsigned int mark)
+{
+	qemu_plugin_register_vcpu_insn_exec_cb(insn, at_switch, NO_REGISTERS,
+					       (void *)(uintptr_t)mark);
+}
+
+/* While nothing is counted: look for who wants that. */
+static void watch_block(uint64_t id, struct block *block)
+{
+	size_t length = qemu_plugin_tb_n_insns(block), i;
+	unsigned int mark;
+
+	(void)id;
+	/* Blocks are of a page or two, in one half of all addresses. */
+	if (qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) >= KERNEL)
+		return;
+	for (i = 0; i < length; i++) {
+		struct insn *insn = qemu_plugin_tb_get_insn(block, i);
+
+		if (is_mark(insn, qemu_plugin_insn_vaddr(insn), &mark) &&
+		    (mark == MARK_ON || mark == MARK_OFF))
+			on_switch(insn, mark);
+	}
+}
+
+static void count_block(uint64_t id, struct block *block)
 {
 	size_t length = qemu_plugin_tb_n_insns(block), i;
 
@@ -264,7 +325,11 @@ static void at_translation(uint64_t id, struct block *block)
 		struct counter seen = { last, 0 };
 
 		if (is_mark(insn, address, &mark)) {
-			if (!(mark & MARK_PLACE))
+			if (mark == MARK_ON || mark == MARK_OFF)
+				on_switch(insn, mark);
+			else if (MARK_SECTION(mark) >= SECTIONS)
+				; /* of a later mark.h */
+			else if (!(mark & MARK_PLACE))
 				qemu_plugin_register_vcpu_insn_exec_cb(insn, at_mark, NO_REGISTERS,
 								       (void *)(uintptr_t)mark);
 			else if (i + 1 < length)
@@ -307,6 +372,7 @@ int qemu_plugin_install(uint64_t id, const struct info *info, int argc, char **a
 		return complain("out=FILE is needed", "");
 	counters = qemu_plugin_scoreboard_new(SLOTS * sizeof(uint64_t));
 	last = qemu_plugin_scoreboard_new(sizeof(uint64_t));
-	qemu_plugin_register_vcpu_tb_trans_cb(id, at_translation);
+	own_id = id;
+	qemu_plugin_register_vcpu_tb_trans_cb(id, watch_block);
 	return 0;
 }

@@ -5,6 +5,11 @@
  * A mark is a nop with an operand that no compiler gives it: it costs an instruction
  * and does nothing where nobody counts.
  *
+ * A guest whose instructions are counted is several times slower than one that is only
+ * watched for marks. So the program says when it needs that, too:
+ *   mark_on(); ... sections ...; mark_off();
+ * Programs that do so at the same time are counted until the last of them has said off.
+ *
  * Where the work is a kernel thread's, what happens between two marks is more than
  * that: a program may say before where in the kernel it begins and ends:
  *   mark_place(code, MARK_PLACE_BEGIN(0), address); mark_place(code, MARK_PLACE_END(0), ...);
@@ -15,6 +20,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 /* nopl MAGIC + mark (%rax) */
 #define MARK_SIZE  7
@@ -32,8 +38,26 @@
 #define MARK_PLACE_END(section)	  (MARK_PLACE + 2 * (section) + 1)
 #define MARK_PLACE_SIZE		  10
 
+/* Neither begins nor ends a section. */
+#define MARK_ON	 0x7eu
+#define MARK_OFF 0x7fu
+/* The counter switches when the processor is next idle. No packet waits long because of it. */
+#define MARK_PAUSE_US 100
+
 #define MARK_SECTION(mark) (((mark) & ~MARK_PLACE) / 2)
 #define MARK_ENDS(mark)	   ((mark) % 2)
+
+static inline void mark_on(void)
+{
+	MARK_(MARK_ON);
+	usleep(MARK_PAUSE_US);
+}
+
+static inline void mark_off(void)
+{
+	MARK_(MARK_OFF);
+	usleep(MARK_PAUSE_US);
+}
 
 /* Whether MARK_SIZE bytes of code are a mark, and which. */
 static inline int mark_read(const unsigned char *code, unsigned int *mark)

@@ -393,12 +393,14 @@ def test_a_profile_of_nothing_is_one_line(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def _line(part: bench.Part, packets: int, repeat: int) -> Line:
-    return Line("", "on", repeat, part, 4, packets, packets, 1)
+def _line(part: bench.Part, packets: int, repeat: int, aside: str = "") -> Line:
+    return Line(aside, "on", repeat, part, 4, packets, packets, 1)
 
 
 def test_each_line_gets_its_sections() -> None:
     lines = [
+        # Nobody counts what stands aside.
+        *(_line("queue", 2000, 2, "warm-up"), _line("read", 2000, 2, "warm-up")),
         *(_line("tester", 2000, 2), _line("forward", 2000, 2)),
         *(_line("queue", 2000, 2), _line("read", 2000, 2)),
         *(_line("queue", 300, 1), _line("read", 300, 1)),

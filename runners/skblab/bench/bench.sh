@@ -18,7 +18,7 @@ set -eu
 timed() { # family device destination-mac packets [destination-address]
 	if [ "$1" = 4 ]; then size=60; else size=78; fi
 	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}" tag="${vlan:-}" \
-		marked="${symbols:+$programs/marked}")
+		marked="${marks:+$programs/marked}")
 	[ "${told%% *}" = "$4" ]
 	echo "${told##* }"
 }
@@ -40,7 +40,7 @@ through() { # part family device destination-mac sink-device
 receive() { # family destination-address
 	rm -f /tmp/ask /tmp/answer
 	mkfifo /tmp/ask /tmp/answer
-	ip netns exec receiver "$programs/drain" "$2" 1024 </tmp/ask >/tmp/answer &
+	ip netns exec receiver "$programs/drain" "$2" 1024 ${marks:+marked} </tmp/ask >/tmp/answer &
 	exec 8>/tmp/ask 9</tmp/answer
 	read -r answer <&9
 	[ "$answer" = ready ]
@@ -74,12 +74,13 @@ round() {
 }
 
 # The same with a few packets and outside the counts: `warm-up` fills the caches of memory, routes
-# and neighbours, `proof` is for those whose figures come from a run of their own.
+# and neighbours, `proof` is for those whose figures come from a run of their own. Nobody counts
+# their instructions: that is slow.
 aside() { # name packets
 	counted=$packets
-	packets=$2
+	packets=$2 marks=
 	round | sed "s/^/$1 /"
-	packets=$counted
+	packets=$counted marks=${symbols:-}
 }
 
 # Wait until a reader in the background says that it is attached, as a line or, bpftrace, as JSON.

@@ -306,7 +306,8 @@ def attribute(
 ) -> Iterator[tuple[Line, list[Section]]]:
     """Give each line of the script its sections, in the order that the script made them.
 
-    Raises SkblabError if there are others than the lines need.
+    Lines that stand aside have none, and are left out. Raises SkblabError if there are others than
+    the lines need.
     """
     left = iter(sections)
 
@@ -322,6 +323,8 @@ def attribute(
     into: list[Section] = []
     out_of: list[Section] = []
     for line in lines:
+        if line.aside:
+            continue
         if line.part == "read":
             yield line, out_of
             continue
@@ -584,8 +587,6 @@ class Comparison:
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in output.splitlines()]
         for line, sections in attribute(lines, counting.parse(counts)):
-            if line.aside:
-                continue
             stem = f"{line.row}-{boot}-{line.repeat}"
             if stem not in maps:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()
