@@ -56,7 +56,8 @@ def _experiment(text: str) -> None:
 
 
 def _kernel(text: str) -> None:
-    """Refuse a name of a kernel that is none; a reader's tree or repository is not here."""
+    """Refuse a name of a kernel that is none; a reader's tree, repository or file is not here."""
+    text = re.sub(r"[+]config:[^+]+", "", text)
     if not re.fullmatch(r"tree:.+|git:.+@.+", text):
         names.parse(text)
 

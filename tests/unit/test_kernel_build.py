@@ -21,7 +21,7 @@ import pytest
 from conftest import Skblab
 from skblab.lab import kernel
 from skblab.lab.kernel import build, registry
-from skblab.lab.kernel.model import Record
+from skblab.lab.kernel.model import Own, Record
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -160,6 +160,10 @@ def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, t
     more = project / "patches" / "v6.12" / "net_path" / "table.patch"
     more.write_text("more")
     keys.append(key(alternative=more))
+    # What a file of options says and its short name, not where it is.
+    own, other = Own(tmp_path / "a.config", "CONFIG_A=y\n"), Own(tmp_path / "a", "CONFIG_A=y\n")
+    keys += [key(own=own), key(own=Own(own.file, "CONFIG_B=y\n"))]
+    assert key(own=other) == key(own=own)
     keys.append(key())
     assert len(set(keys)) == len(keys)
     (lab.path / "skblab" / "versions.json").write_text('{"gcc-14": "14.3.0-1", "less": "6"}')
@@ -302,6 +306,22 @@ def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: 
     assert again.image.stat().st_mtime_ns == stamp
     assert [built.key for built in kernel.kernels()] == [made.key]
     assert Record.model_validate_json((made.path / "kernel.json").read_text()) == made.record
+
+
+@pytest.mark.labroot
+def test_options_of_the_users_own_come_last(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.is_dir()
+    said = "CONFIG_BASE=n\nCONFIG_MINE=y\n"
+    request = kernel.Request(source=tree, jobs=1, own=Own(tmp_path / "mine.config", said))
+    made = kernel.ensure(request, lab, Reporter())
+    assert made.release == "6.12.5-skblab-mine"
+    assert made.config.read_text() == f"CONFIG_BASE=y\nCONFIG_SKBLAB=y\n{said}"
+    assert (made.path / "own.config").read_text() == said
+    assert made.record.fragments == ("base", "skblab", str(tmp_path / "mine.config"))
+    assert made.record.lacking == ()
+    assert "it is built without" not in capsys.readouterr().err
 
 
 @pytest.mark.labroot

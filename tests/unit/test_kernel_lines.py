@@ -425,7 +425,8 @@ def test_every_command_refuses_an_unknown_line(
     assert done.stderr.strip() in (
         "skblab: --kernel 5.4: no such line; known are: 6.12, 7.3",
         "skblab: --kernel 5.4: no such kernel; expected 6.12, 7.3, tree:DIR, git:DIR@REVISION, "
-        "debian:VERSION, deb:FILE, and +skblab behind a source for our series",
+        "debian:VERSION, deb:FILE, and +skblab behind a source for our series, +config:FILE for "
+        "options of your own",
     )
 
 

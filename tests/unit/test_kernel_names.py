@@ -75,9 +75,38 @@ def test_a_revision_is_named_by_its_commit(repository: Path) -> None:
     )
 
 
+def test_options_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "no psi.config"
+    file.write_text("# Ours has it.\n# CONFIG_PSI is not set\nCONFIG_SLUB_STATS=y\n")
+    name = names.parse(f"6.12+config:{file}+skblab")
+    assert (name.base, name.patches) == (f"6.12+config:{file}", True)
+    assert names.parse(f"6.12+skblab+config:{file}") == name == names.parse(str(name))
+    assert name != names.parse("6.12+skblab")
+    request = name.request(patches=False)
+    assert (request.local_version, name.request().local_version) == (
+        "-plain-no-psi",
+        "-skblab-no-psi",
+    )
+    assert names.parse(f"7.3+config:{file}").patches is False
+    # From the folder that the command is called in, and later from any other.
+    monkeypatch.chdir(tmp_path)
+    assert names.parse("6.12+skblab+config:no psi.config") == name
+    # What is in the file is what counts, not its name.
+    file.write_text("CONFIG_PSI=n\n")
+    assert names.parse(str(name)) != name
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("6.12+config:", "no such file; expected a fragment"),
+        ("6.12+config:{here}", "no such file; expected a fragment"),
+        ("6.12+config:{linux}/nothing", "no such file; expected a fragment"),
+        ("6.12+config:{linux}/net/dev.c", "net/dev.c:1: 'int not_committed;' is not understood"),
+        ("5.4+config:{linux}/psi", "no such kernel; expected 6.12, 7.3"),
+        ("debian:6.12+config:{linux}/psi", "a package is a finished kernel, and has its config"),
+        ("6.12+config:{linux}/empty", "asks for no option; expected lines such as CONFIG_PSI=n"),
+        ("6.12+config:{linux}/two", "two:2: CONFIG_PSI is in {linux}/two:1 already"),
         ("5.4", "no such kernel; expected 6.12, 7.3, tree:DIR, git:DIR@REVISION, debian:VERSION"),
         ("", "no such kernel"),
         ("+skblab", "no such kernel"),
@@ -101,7 +130,10 @@ def test_a_name_of_nothing_is_one_line(
     text: str, told: str, repository: Path, skblab_here: Skblab
 ) -> None:
     name = text.format(here=repository.parent / "cache", linux=repository)
+    told = told.format(linux=repository)
     (repository.parent / "cache").mkdir(exist_ok=True)
+    for file, content in (("psi", "=n\n"), ("empty", ""), ("two", "=n\nCONFIG_PSI=y\n")):
+        (repository / file).write_text(content and f"CONFIG_PSI{content}")
     done = skblab_here("kernel", "build", "--kernel", name)
     assert done.returncode == 2
     assert told in done.stderr

@@ -36,7 +36,8 @@ LineName = Annotated[
 ]
 KERNEL_HELP = (
     f"Linux {', '.join(NAMES)} from Debian's source, your own tree:DIR, or git:DIR@REVISION; with "
-    f"{PATCHED} behind it: with our series. Or a finished kernel: debian:VERSION, deb:FILE."
+    f"{PATCHED} behind it: with our series; with +config:FILE: with options of your own. Or a "
+    "finished kernel: debian:VERSION, deb:FILE."
 )
 
 

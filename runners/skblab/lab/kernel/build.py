@@ -15,7 +15,7 @@ from pathlib import Path
 from skblab.lab import paths, store
 from skblab.lab.cache import sizes
 from skblab.lab.kernel import config, packaged, registry, source
-from skblab.lab.kernel.model import RECORD, Flavour, Kernel, Record, Request
+from skblab.lab.kernel.model import OWN_FRAGMENT, RECORD, Flavour, Kernel, Record, Request
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -116,6 +116,7 @@ def plan(request: Request, labroot: LabRoot, reporter: Reporter | None = None) -
             origin.digest,
             *(series.built_from() if series else ()),
             *(file.read_text() for file in fragments),
+            *((request.own.text,) if request.own else ()),
             *(f"{name} {version}" for name, version in toolchain.items()),
         ]
     )
@@ -135,7 +136,7 @@ def ensure(request: Request, labroot: LabRoot, reporter: Reporter) -> Kernel:
         registry.KIND, wanted.key, reporter, lambda part: _build(wanted, part, labroot, reporter)
     )
     built = Kernel(path, wanted.key)
-    if wanted.foreign and (lacking := built.record.lacking):
+    if (wanted.foreign or request.own) and (lacking := built.record.lacking):
         reporter.say(config.told(lacking, wanted.source.version))
     return built
 
@@ -166,7 +167,10 @@ def _compile(
         request, merged = wanted.request, logs / f"kernel-config-{wanted.key}.log"
         names, compiler = request.fragments, request.compiler
         lacking = config.merge(
-            names, tree, output, labroot, merged, compiler=compiler, foreign=wanted.foreign
+            *(names, tree, output, labroot, merged),
+            compiler=compiler,
+            foreign=wanted.foreign,
+            added=request.own,
         )
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
     reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")
@@ -335,6 +339,9 @@ def _record(
     lines: int,
     lacking: Sequence[config.Ask],
 ) -> None:
+    own = wanted.request.own
+    if own is not None:
+        disk.write_whole(part / OWN_FRAGMENT, own.text)
     record = Record(
         key=wanted.key,
         release=release,
@@ -348,7 +355,7 @@ def _record(
         revision=wanted.source.revision,
         lacking=tuple(ask.option for ask in lacking),
         toolchain=dict(wanted.toolchain),
-        fragments=wanted.request.fragments,
+        fragments=(*wanted.request.fragments, *((str(own.file),) if own else ())),
         config_sha256=_sha256(part / "config"),
         image_sha256=_sha256(part / "bzImage"),
         made=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.lab import paths
+from skblab.lab.kernel.model import Own
 from skblab.lab.labroot import Bind, LabRoot
 from skblab_analysis.base import textfile
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -16,8 +17,8 @@ from skblab_analysis.base.words import counted
 
 # Refused options that the error names; more of them are counted.
 NAMED = 5
-# The user's own configuration, in the output folder.
-OWN = "own.config"
+# The user's own configuration, and options of the user's own, in the output folder.
+OWN, ADDED = "own.config", "added.config"
 # Fragments of which a kernel of no line of ours may lack something.
 FORGIVEN = ("base.config:", "base-", "checking.config:")
 
@@ -60,25 +61,32 @@ def fragment(name: str) -> Path:
 
 def read_fragment(file: Path) -> list[Ask]:
     """Return what `file` asks for; UsageError naming the line that cannot be understood."""
-    asks: dict[str, Ask] = {}
-    for number, line in enumerate(textfile.read(file, "the configuration").splitlines(), 1):
-        where = f"{file.name}:{number}"
-        text = line.rstrip()
-        if found := _SET.match(text):
-            ask = Ask(found[1], found[2], where)
-        elif found := _UNSET.match(text):
-            ask = Ask(found[1], "n", where)
-        elif _ALMOST.match(text) or (text and not text.startswith("#")):
+    return asks(textfile.read(file, "the configuration"), file.name)
+
+
+def asks(text: str, name: str) -> list[Ask]:
+    """Return what a fragment of that name asks for; UsageError as read_fragment()."""
+    found: dict[str, Ask] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{name}:{number}"
+        said = line.rstrip()
+        if match := _SET.match(said):
+            ask = Ask(match[1], match[2], where)
+        elif match := _UNSET.match(said):
+            ask = Ask(match[1], "n", where)
+        elif _ALMOST.match(said) or (said and not said.startswith("#")):
             raise UsageError(
-                f"{where}: {text!r} is not understood; expected CONFIG_NAME=value, "
+                f"{where}: {said!r} is not understood; expected CONFIG_NAME=value, "
                 "'# CONFIG_NAME is not set', or a comment"
             )
         else:
             continue
-        if ask.option in asks:
-            raise UsageError(f"{where}: CONFIG_{ask.option} is in {asks[ask.option].where} already")
-        asks[ask.option] = ask
-    return list(asks.values())
+        if ask.option in found:
+            raise UsageError(
+                f"{where}: CONFIG_{ask.option} is in {found[ask.option].where} already"
+            )
+        found[ask.option] = ask
+    return list(found.values())
 
 
 def wanted(files: Iterable[Path]) -> dict[str, Ask]:
@@ -108,6 +116,7 @@ def merge(
     half_applied: bool = False,
     compiler: str = "gcc",
     foreign: bool = False,
+    added: Own | None = None,
     env: Mapping[str, str] | None = None,
     binds: Sequence[Bind] = (),
 ) -> list[Ask]:
@@ -116,8 +125,9 @@ def merge(
     With `own`, the text of a whole configuration, the fragments change that one. With
     `half_applied`, `tree` has a part of our series: options that it lacks are let go.
     `compiler` decides which options there are. A `foreign` kernel is of no line of ours: what it
-    refuses of FORGIVEN is let go, and returned. `env` and `binds` are further ones of the sandbox,
-    as another architecture needs them.
+    refuses of FORGIVEN is let go, and returned. Options `added` by the user come last, and none of
+    them may be refused; what is refused of FORGIVEN because of them is let go as well. `env` and
+    `binds` are further ones of the sandbox, as another architecture needs them.
     Raises SkblabError naming each option that the kernel refused.
     """
     files = [fragment(name) for name in names]
@@ -126,6 +136,10 @@ def merge(
     if own is not None:
         (output / OWN).write_text(own)
         inside.insert(0, f"/skblab/build/{OWN}")
+    if added is not None:
+        (output / ADDED).write_text(added.text)
+        inside.append(f"/skblab/build/{ADDED}")
+        asked |= {ask.option: ask for ask in asks(added.text, str(added.file))}
     labroot.run(
         ["sh", "-ec", _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN), "merge", *inside],
         binds=[
@@ -144,7 +158,9 @@ def merge(
     got = parse((output / ".config").read_text())
     # What a flavour is and what our series brings no kernel may lack.
     forgiven = {
-        option: ask for option, ask in asked.items() if foreign and ask.where.startswith(FORGIVEN)
+        option: ask
+        for option, ask in asked.items()
+        if (foreign or added is not None) and ask.where.startswith(FORGIVEN)
     }
     check({option: ask for option, ask in asked.items() if option not in forgiven}, got, tree)
     return refused(forgiven, got)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,12 @@ FLAVOURS: tuple[Flavour, ...] = get_args(Flavour)
 # Those that look for faults: slow, and nothing is measured on them.
 CHECKING: frozenset[Flavour] = frozenset({"debug", "kcsan", "kmsan"})
 
+# Of a release, 64 letters are all that the kernel keeps.
+LONGEST_WORD = 24
+
 RECORD = "kernel.json"
+# Beside it, what an Own says.
+OWN_FRAGMENT = "own.config"
 SCHEMA: Literal["skblab.kernel/1"] = "skblab.kernel/1"
 
 
@@ -47,12 +53,26 @@ class Packaged:
 
 
 @dataclass(frozen=True)
+class Own:
+    """A fragment of the user's own, merged after ours: the file, and what it says."""
+
+    file: Path
+    text: str
+
+    @property
+    def word(self) -> str:
+        """Its name as a kernel's release has it: letters, digits, points and dashes."""
+        return re.sub(r"[^A-Za-z0-9.]+", "-", self.file.stem).strip("-.")[:LONGEST_WORD] or "own"
+
+
+@dataclass(frozen=True)
 class Request:
     """The kernel somebody wants. `source` None means Debian's of that line.
 
     With a `revision`, `source` is a git repository. What is `packaged` is not built at all.
     `trace` False: with the series, but its option off in the configuration.
-    `alternative`: one more patch after the series, another way of doing a thing.
+    `alternative`: one more patch after the series, another way of doing a thing. `own`: options of
+    the user's, merged after `fragments`.
     `jobs` compilers run at once; it has no influence on the result.
     """
 
@@ -64,6 +84,7 @@ class Request:
     alternative: Path | None = None
     revision: str | None = None
     packaged: Packaged | None = None
+    own: Own | None = None
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     def __post_init__(self) -> None:
@@ -84,6 +105,11 @@ class Request:
             raise UsageError(f"--jobs {self.jobs}: at least 1 is needed")
 
     def _require_as_it_is(self) -> None:
+        if self.own is not None:
+            raise UsageError(
+                f"{self.packaged}+config:{self.own.file}: a package is a finished kernel, and has "
+                "its configuration; name a source: 6.12, 7.3, tree:DIR or git:DIR@REVISION"
+            )
         if self.patches:
             raise UsageError(
                 f"{self.packaged}+skblab: a package is a finished kernel, and no patch can be "
@@ -98,10 +124,12 @@ class Request:
 
     @property
     def local_version(self) -> str:
-        """What `uname -r` adds: -skblab, -skblab-rt, -skblab-off, -plain, -plain-debug …"""
+        """What `uname -r` adds: -skblab, -skblab-rt, -skblab-off, -plain, -plain-MINE-debug …"""
         base = ("-skblab" if self.trace else "-skblab-off") if self.patches else "-plain"
         if self.alternative is not None:
             base += f"-{self.alternative.stem}"
+        if self.own is not None:
+            base += f"-{self.own.word}"
         return base if self.flavour == "stock" else f"{base}-{self.flavour}"
 
     @property
@@ -150,7 +178,7 @@ class Record(BaseModel):
     revision: str | None = None
     # Of a kernel that is packaged: the SHA-256 of each package's file.
     packages: dict[str, str] = {}
-    # What the fragments ask for and this version of Linux does not have.
+    # What the fragments ask for and this kernel does not have.
     lacking: tuple[str, ...] = ()
     toolchain: dict[str, str]
     fragments: tuple[str, ...]

@@ -4,6 +4,7 @@
 6.12                  Debian's source of that line, as it is
 tree:DIR              a source tree, as its files are
 git:DIR@REVISION      a revision in a git repository, whatever its files are
+…+config:FILE         any of these, with options of the user's own
 …+skblab              any of these, with our series
 debian:VERSION        Debian's package of a kernel, as it is: nothing is compiled
 deb:FILE              the kernel in a package of the user's own
@@ -16,14 +17,16 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skblab.lab.kernel import lines, packaged, source
+from skblab.lab.kernel import config, lines, packaged, source
 from skblab.lab.kernel.lines import DEFAULT, PATCHED, Line
-from skblab.lab.kernel.model import Packaged, Request, flavour
+from skblab.lab.kernel.model import Own, Packaged, Request, flavour
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
+from skblab_analysis.base import textfile
 from skblab_analysis.base.errors import UsageError
 
 TREE, GIT, DEBIAN, DEB = "tree:", "git:", "debian:", "deb:"
+CONFIG = "+config:"
 SOURCES = (*lines.NAMES, f"{TREE}DIR", f"{GIT}DIR@REVISION")
 # Of Debian's names of kernels: what uname -r prints, or the begin of it.
 RELEASE = re.compile(r"[0-9]+\.[0-9]+[A-Za-z0-9.+~-]*")
@@ -42,10 +45,16 @@ class Name:
     revision: str | None = None
     patches: bool = True
     packaged: Packaged | None = None
+    own: Own | None = None
 
     @property
     def base(self) -> str:
         """The name without that of our series."""
+        own = "" if self.own is None else f"{CONFIG}{self.own.file}"
+        return f"{self._source}{own}"
+
+    @property
+    def _source(self) -> str:
         if self.packaged is not None:
             return str(self.packaged)
         if self.folder is None:
@@ -85,6 +94,7 @@ class Name:
             patches=self.patches if patches is None else patches,
             line=self.line,
             packaged=self.packaged,
+            own=self.own,
         )
         return request if jobs is None else replace(request, jobs=jobs)
 
@@ -96,22 +106,32 @@ def parse(text: str, option: str = "--kernel") -> Name:
     fits it best (lines.fitting()).
     """
     base = text.removesuffix(PATCHED)
-    patches = base != text
+    patches, own = base != text, None
+    if CONFIG in base:
+        # Our series may be named in front of it, too.
+        base, _, file = base.rpartition(CONFIG)
+        own = _own(file, f"{option} {text}")
+        patches = patches or base.endswith(PATCHED)
+        base = base.removesuffix(PATCHED)
+    return replace(_of_source(base, patches, f"{option} {text}"), own=own)
+
+
+def _of_source(base: str, patches: bool, named: str) -> Name:
     if base.startswith(TREE):
-        folder = _folder(base.removeprefix(TREE), f"{option} {text}")
+        folder = _folder(base.removeprefix(TREE), named)
         return Name(lines.fitting(source.read_version(folder)), folder, None, patches)
     if base.startswith(GIT):
-        folder, revision = _revision(base.removeprefix(GIT), f"{option} {text}")
+        folder, revision = _revision(base.removeprefix(GIT), named)
         found = source.of_revision(folder, revision)
         return Name(lines.fitting(found.version), folder, found.revision, patches)
     if base.startswith((DEBIAN, DEB)):
-        chosen = _packaged(base, f"{option} {text}")
+        chosen = _packaged(base, named)
         line = lines.fitting(chosen.wanted or DEFAULT.name)
         return Name(line, patches=patches, packaged=chosen)
     if base not in lines.NAMES:
         raise UsageError(
-            f"{option} {text}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind "
-            "a source for our series"
+            f"{named}: no such kernel; expected {', '.join(FORMS)}, and {PATCHED} behind a source "
+            f"for our series, {CONFIG}FILE for options of your own"
         )
     return Name(lines.line(base), patches=patches)
 
@@ -142,6 +162,24 @@ def _packaged(text: str, named: str) -> Packaged:
         raise UsageError(f"{named}: no such package; expected a file that ends in .deb")
     _require_utf8(file, named)
     return Packaged(file=file)
+
+
+def _own(text: str, named: str) -> Own:
+    """Return the fragment in a file; UsageError if it asks for nothing that can be understood."""
+    try:
+        file = Path(text).expanduser().absolute()
+        there = file.is_file()
+    except (OSError, RuntimeError, ValueError):
+        there = False
+    if not text or not there:
+        raise UsageError(
+            f"{named}: no such file; expected a fragment of a kernel configuration behind {CONFIG}"
+        )
+    _require_utf8(file, named)
+    own = Own(file, textfile.read(file, "the configuration"))
+    if not config.asks(own.text, str(file)):
+        raise UsageError(f"{named}: asks for no option; expected lines such as CONFIG_PSI=n")
+    return own
 
 
 def _revision(text: str, named: str) -> tuple[Path, str]:

@@ -136,6 +136,11 @@ def ensure(request: PackageRequest, labroot: LabRoot, reporter: Reporter) -> Pac
             f"the lab root has no {', '.join(missing)}, which packages are made with; "
             f"remove {labroot.path} and run the command again"
         )
+    if request.kernel.own is not None:
+        raise UsageError(
+            f"+config:{request.kernel.own.file}: packages take a whole configuration; put these "
+            "options into one, and give it by --config"
+        )
     wanted = build.plan(request.kernel, labroot, reporter)
     key = store.digest(
         [
