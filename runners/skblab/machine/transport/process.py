@@ -78,6 +78,10 @@ def run(
             return finish(process, argv, seconds, trouble)
 
 
+# How long the output of a command that has ended may take to arrive.
+LAST_WORDS_SECONDS = 1.0
+
+
 class Background:
     """A command in the background. Its output is read by threads, so it never blocks."""
 
@@ -89,6 +93,8 @@ class Background:
         self._trouble = trouble
         self._chunks: dict[str, list[str]] = {"out": [], "err": []}
         self._taken = {"out": 0, "err": 0}
+        # Until when running() waits for its last output, once it has ended.
+        self._heard: float | None = None
         self._readers = [
             threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._chunks
         ]
@@ -119,7 +125,14 @@ class Background:
         if complaint := self._trouble():
             self._process.kill()
             raise TransportError(complaint)
-        return self._process.poll() is None
+        if self._process.poll() is None:
+            return True
+        # What it said last may be on its way, and a child of it may keep the pipe for longer.
+        if self._heard is None:
+            self._heard = time.monotonic() + LAST_WORDS_SECONDS
+        for reader in self._readers:
+            reader.join(max(0, self._heard - time.monotonic()))
+        return False
 
     def take_lines(self) -> list[str]:
         """Return the whole lines of standard output that have come since the last call."""
