@@ -210,6 +210,9 @@ def test_damaged_record_is_named(project: Path, tmp_path: Path) -> None:
     (broken / "kernel.json").write_text("{")
     with pytest.raises(SkblabError, match=r"abc/kernel\.json is missing or damaged"):
         registry.kernels()
+    # Nobody who needs another one has to know.
+    assert registry.last_build("stock") is None
+    assert registry.readable() == []
 
 
 def test_who_shares_objects() -> None:
@@ -304,7 +307,7 @@ def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: 
     again = kernel.ensure(kernel.Request(source=tree, jobs=3), lab, QUIET)
     assert again == made
     assert again.image.stat().st_mtime_ns == stamp
-    assert [built.key for built in kernel.kernels()] == [made.key]
+    assert [built.key for built in registry.kernels()] == [made.key]
     assert Record.model_validate_json((made.path / "kernel.json").read_text()) == made.record
 
 

@@ -138,7 +138,7 @@ def test_another_machine_has_what_is_known_of_ours(
     measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = built(patched=False)
-    monkeypatch.setattr(kernel, "kernels", lambda: [built(patched=True), one])
+    monkeypatch.setattr(kernel, "readable", lambda: [built(patched=True), one])
     reporter = Reporter(quiet=True)
     unknown = calibration.known("5.15.0", HOOKS, LAB, reporter)
     assert (unknown.exact, unknown.wall) == (None, None)
@@ -163,7 +163,7 @@ def test_another_machine_has_what_is_known_of_its_own_line(
     monkeypatch.setattr(exact, "count", of(made_up()))
     monkeypatch.setattr(wall, "measure", of(made_up_wall(0.9)))
     both = [built(patched=False, key=name, release=f"{name}.1-plain") for name in ("6.12", "7.3")]
-    monkeypatch.setattr(kernel, "kernels", lambda: both)
+    monkeypatch.setattr(kernel, "readable", lambda: both)
     for one in both:
         calibrated(one, Load())
     of_releases = {"7.3.4+deb13-amd64": "7.3.1-plain", "6.12.5": "6.12.1-plain", "5.15.0": None}

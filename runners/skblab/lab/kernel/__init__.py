@@ -3,7 +3,7 @@
 
 from skblab.lab.kernel.build import ensure
 from skblab.lab.kernel.model import FLAVOURS, Flavour, Kernel, Request, flavour
-from skblab.lab.kernel.registry import kernels
+from skblab.lab.kernel.registry import readable
 
 __all__ = [
     "FLAVOURS",
@@ -12,5 +12,5 @@ __all__ = [
     "Request",
     "ensure",
     "flavour",
-    "kernels",
+    "readable",
 ]

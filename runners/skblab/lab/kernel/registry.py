@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from skblab.lab import store
 from skblab.lab.kernel.model import Flavour, Kernel, Record
+from skblab_analysis.base.errors import SkblabError
 
 KIND = "kernels"
 
@@ -15,10 +18,25 @@ def kernels() -> list[Kernel]:
     return sorted(found, key=lambda kernel: kernel.record.made, reverse=True)
 
 
+def readable() -> list[Kernel]:
+    """Return the finished kernels whose records can be read, the newest first.
+
+    For who needs none in particular: `kernel list` names one that is damaged, and another clone of
+    skblab may have made one that this one does not understand.
+    """
+    found = []
+    for entry in store.entries(KIND):
+        with contextlib.suppress(SkblabError):
+            kernel = Kernel(entry, entry.name)
+            if entry.is_dir() and kernel.record:
+                found.append(kernel)
+    return sorted(found, key=lambda kernel: kernel.record.made, reverse=True)
+
+
 def last_build(flavour: Flavour) -> Record | None:
     """Return the record of the newest build of `flavour`, if there is one.
 
     What was packaged was not built here.
     """
-    records = (built.record for built in kernels() if not built.record.packages)
+    records = (built.record for built in readable() if not built.record.packages)
     return next((record for record in records if record.flavour == flavour), None)

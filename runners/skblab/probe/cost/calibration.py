@@ -117,7 +117,7 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
     command = again(probe, Load(), Name(patches=patched))
     empty = CostDocument(probe=probe, kernel=release, own=False, again=command)
     line = lines.of_version(release)
-    for built in sorted(kernel.kernels(), key=lambda one: lines.of_version(one.release) != line):
+    for built in sorted(kernel.readable(), key=lambda one: lines.of_version(one.release) != line):
         counted = store.entry(KIND, _exact_key(built, probe, content))
         like_it = built.record.flavour == "stock" and built.record.patched == patched
         # A tree of the user's own may be anything.
