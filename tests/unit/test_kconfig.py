@@ -74,7 +74,7 @@ def test_many_refused_are_counted(tmp_path: Path) -> None:
 
 
 def test_our_fragments_are_well_formed() -> None:
-    files = sorted((paths.tree() / "kconfig").glob("*.config"))
+    files = sorted((paths.tree() / "kconfig").rglob("*.config"))
     assert {"base", "rt", "debug", "skblab"} <= {file.stem for file in files}
     for file in files:
         assert config.read_fragment(file), file
