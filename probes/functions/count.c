@@ -14,6 +14,10 @@
  *                               instruction (rep movsb): all but its first
  *   user COUNT                  everything below the kernel's half of addresses
  *   elsewhere COUNT             what found no place in the table; 0 is not written
+ *   frame ID CALLER RETURN      calls that were not told before: where ID returns to, and
+ *                               the frame that it was made from; 0 is where nothing is known
+ *   at ID ADDRESS COUNT         instructions of blocks that begin at ADDRESS, executed
+ *                               when the innermost call was ID; without iterations
  *
  * Each instruction has a counter of its own, added to by the code that QEMU makes
  * for it, so that a block that is left half way (a fault, or an access to a device,
@@ -24,6 +28,11 @@
  * the one before is taken for a first. A counter belongs to an address: code that is
  * translated again, as after the kernel patched itself or counting was switched on,
  * goes on with it.
+ *
+ * Who called whom is followed by calls and returns, a stack for each of the kernel's: a
+ * block begins where a call returns to, or behind a call. An interrupt is no call: what it
+ * does is told of the frame that it came in. A block that is left half way counts as a
+ * whole one here, so these lines may add up to a little more than the others do.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -39,7 +48,7 @@
  */
 #define API_VERSION 3
 
-enum { NO_REGISTERS = 0 };	     /* of a callback */
+enum { NO_REGISTERS = 0, READ_REGISTERS = 1 }; /* of a callback */
 enum { ADD_U64 = 0, STORE_U64 = 1 }; /* inline operations */
 
 struct info {
@@ -64,7 +73,30 @@ typedef void (*translated)(uint64_t id, struct block *block);
 typedef void (*was_reset)(uint64_t id);
 typedef void (*executed)(unsigned int cpu, void *data);
 
+/* What GLib has of these; QEMU brings it. */
+struct bytes {
+	uint8_t *data;
+	unsigned int length;
+};
+
+struct reg {
+	void *handle;
+	const char *name, *feature;
+};
+
+struct regs {
+	struct reg *data;
+	unsigned int length;
+};
+
+struct bytes *g_byte_array_new(void);
+struct bytes *g_byte_array_set_size(struct bytes *bytes, unsigned int length);
+
 void qemu_plugin_reset(uint64_t id, was_reset call);
+struct regs *qemu_plugin_get_registers(void);
+int qemu_plugin_read_register(void *handle, struct bytes *into);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct block *block, executed call, int flags,
+					  void *data);
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, translated call);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct insn *insn, executed call, int flags,
 					    void *data);
@@ -106,6 +138,222 @@ static unsigned int used;
 static struct scoreboard *counters; /* SLOTS times 64 bits */
 static struct scoreboard *last;	    /* 64 bits: where the block before had its last instruction */
 static FILE *out;
+
+/* A call that has not returned, by where it will; the call that it was made in. */
+struct frame {
+	uint64_t back;
+	uint32_t caller, next; /* of the same hash */
+	bool told;
+};
+
+/* What was executed in a frame of blocks that begin at an address. */
+struct count {
+	uint64_t address, instructions;
+	uint32_t frame, next;
+};
+
+/* A block as it was translated. */
+enum end { GOES_ON, CALLS, RETURNS };
+struct piece {
+	uint64_t first, last, behind;
+	struct count *count; /* of the frame that it was last executed in */
+	unsigned int length;
+	enum end end;
+	bool string;
+};
+
+/* The calls of a task, innermost last; a task is known by where its stack is. */
+#define DEPTH 192
+struct calls {
+	uint64_t stack;
+	unsigned int depth, kept; /* kept: when it was switched to */
+	uint32_t frames[DEPTH];
+};
+
+#define FRAMES	   (1u << 18)
+#define COUNTS	   (1u << 20)
+#define TASKS	   256
+#define STACK_BITS 14 /* THREAD_SIZE of x86-64, and its alignment */
+
+static struct frame frames[FRAMES]; /* 0: what has no caller that is known */
+static struct count counts[COUNTS]; /* 0: what found no place */
+static uint32_t frames_by[FRAMES], counts_by[COUNTS];
+static uint32_t frames_used = 1, counts_used = 1;
+static struct calls tasks[TASKS], *task = tasks;
+static unsigned int tasks_used = 1, tasks_next;
+static struct piece *piece_before;
+static uint64_t left_stack; /* of the task that is being switched from */
+static bool task_leaves;
+
+static uint32_t hash_of(uint64_t address, uint32_t frame)
+{
+	return ((address ^ (uint64_t)frame << 40 ^ frame) * 0x9e3779b97f4a7c15ULL) >> 40;
+}
+
+static uint32_t frame_of(uint64_t back, uint32_t caller)
+{
+	uint32_t *head = &frames_by[hash_of(back, caller) % FRAMES], at;
+
+	for (at = *head; at; at = frames[at].next)
+		if (frames[at].back == back && frames[at].caller == caller)
+			return at;
+	if (frames_used == FRAMES)
+		return 0;
+	frames[frames_used] = (struct frame){ back, caller, *head, false };
+	return *head = frames_used++;
+}
+
+static struct count *count_of(uint64_t address, uint32_t frame)
+{
+	uint32_t *head = &counts_by[hash_of(address, frame) % COUNTS], at;
+
+	for (at = *head; at; at = counts[at].next)
+		if (counts[at].address == address && counts[at].frame == frame)
+			return &counts[at];
+	if (counts_used == COUNTS)
+		return &counts[0];
+	counts[counts_used] = (struct count){ address, 0, frame, *head };
+	return &counts[*head = counts_used++];
+}
+
+static uint32_t innermost(void)
+{
+	return task->depth ? task->frames[task->depth - 1] : 0;
+}
+
+/* How many calls there are when one has returned to an address; all of them if none does. */
+static unsigned int depth_at(uint64_t address)
+{
+	unsigned int depth = task->depth;
+
+	while (depth && frames[task->frames[depth - 1]].back != address)
+		depth--;
+	return depth ? depth - 1 : task->depth;
+}
+
+static void follow(const struct piece *piece, const struct piece *from)
+{
+	unsigned int depth;
+
+	if (piece->first < KERNEL) {
+		task->depth = 0;
+	} else if (from && from->end == CALLS) {
+		if (task->depth < DEPTH)
+			task->frames[task->depth++] = frame_of(from->behind, innermost());
+	} else if (task->depth && frames[innermost()].back == piece->first) {
+		task->depth--;
+	} else if (from && from->end == RETURNS) {
+		depth = depth_at(piece->first);
+		/* A task that began anew, on the stack of one that ended. */
+		if (depth == task->depth && depth == task->kept)
+			depth = 0;
+		task->depth = depth;
+	}
+	if (task->depth < task->kept)
+		task->kept = DEPTH + 1;
+}
+
+/* The stack pointer, as far as it tells one stack from another. */
+static uint64_t stack_now(void)
+{
+	static struct bytes *bytes;
+	static void *handle;
+	uint64_t pointer;
+
+	if (!handle) {
+		const struct regs *all = qemu_plugin_get_registers();
+		unsigned int i;
+
+		for (i = 0; i < all->length; i++)
+			if (!strcmp(all->data[i].name, "rsp"))
+				handle = all->data[i].handle;
+		bytes = g_byte_array_new();
+	}
+	g_byte_array_set_size(bytes, 0);
+	if (!handle || qemu_plugin_read_register(handle, bytes) != sizeof(pointer)) {
+		fputs("count: this QEMU does not tell the stack pointer\n", stderr);
+		exit(1);
+	}
+	memcpy(&pointer, bytes->data, sizeof(pointer));
+	return pointer >> STACK_BITS;
+}
+
+/* Before the instruction that takes another task's stack. */
+static void at_task_leaves(unsigned int cpu, void *data)
+{
+	(void)cpu;
+	(void)data;
+	left_stack = stack_now();
+	task_leaves = true;
+}
+
+static void switch_task(void)
+{
+	uint64_t stack = stack_now();
+	unsigned int i;
+
+	task_leaves = false;
+	task->stack = left_stack;
+	for (i = 0; i < tasks_used; i++)
+		if (tasks[i].stack == stack)
+			break;
+	if (i == tasks_used) {
+		if (tasks_used < TASKS)
+			tasks_used++;
+		else
+			i = tasks_next++ % TASKS;
+		tasks[i].stack = stack;
+		tasks[i].depth = 0;
+	}
+	task = &tasks[i];
+	task->kept = task->depth;
+}
+
+static void at_piece(unsigned int cpu, void *data)
+{
+	const uint64_t *from = qemu_plugin_scoreboard_find(last, cpu);
+	struct piece *piece = data, *before_it = piece_before;
+	uint32_t frame;
+
+	/* A further iteration. */
+	if (piece->string && *from == piece->first)
+		return;
+	if (before_it && *from != before_it->last)
+		before_it = NULL; /* left half way */
+	if (task_leaves)
+		switch_task();
+	follow(piece, before_it);
+	piece_before = piece;
+	if (open_section < 0)
+		return;
+	frame = innermost();
+	if (!piece->count || piece->count->frame != frame)
+		piece->count = count_of(piece->first, frame);
+	piece->count->instructions += piece->length;
+}
+
+static void write_frame(uint32_t frame)
+{
+	if (!frame || frames[frame].told)
+		return;
+	frames[frame].told = true;
+	write_frame(frames[frame].caller);
+	fprintf(out, "frame %" PRIu32 " %" PRIu32 " %" PRIx64 "\n", frame, frames[frame].caller,
+		frames[frame].back);
+}
+
+static void write_counts(void)
+{
+	uint32_t at;
+
+	for (at = 0; at < counts_used; at++) {
+		if (!counts[at].instructions)
+			continue;
+		write_frame(counts[at].frame);
+		fprintf(out, "at %" PRIu32 " %" PRIx64 " %" PRIu64 "\n", counts[at].frame,
+			counts[at].address, counts[at].instructions);
+	}
+}
 
 static unsigned int slot_of(uint64_t address)
 {
@@ -151,6 +399,7 @@ static void write_section(const uint64_t *now)
 			fprintf(out, " %" PRIu64, again[slot]);
 		fputc('\n', out);
 	}
+	write_counts();
 	/* A guest may be killed: what is counted is kept. */
 	if (fflush(out)) {
 		perror("count: cannot write");
@@ -160,8 +409,12 @@ static void write_section(const uint64_t *now)
 
 static void begin(int section, const uint64_t *now)
 {
+	uint32_t at;
+
 	memcpy(before, now, sizeof(before));
 	memset(again, 0, sizeof(again));
+	for (at = 0; at < counts_used; at++)
+		counts[at].instructions = 0;
 	open_section = section;
 }
 
@@ -260,6 +513,58 @@ static void take_place(const struct insn *insn, unsigned int mark)
 		places[MARK_SECTION(mark)][MARK_ENDS(mark)] = address;
 }
 
+/*
+ * How a block ends. Code that goes on right behind its call wants an address, or to fill
+ * the processor's own stack of returns: it does not call.
+ */
+static enum end end_of(const struct insn *insn)
+{
+	unsigned char code[15];
+	size_t size = qemu_plugin_insn_data(insn, code, sizeof(code)), i = 0;
+	int32_t distance;
+
+	while (i < size && (code[i] == 0x66 || code[i] == 0x2e || code[i] == 0x3e ||
+			    (code[i] & 0xfe) == 0xf2))
+		i++;
+	if (i < size && (code[i] & 0xf0) == 0x40)
+		i++;
+	if (i < size && (code[i] == 0xc2 || code[i] == 0xc3))
+		return RETURNS;
+	if (i + 5 <= size && code[i] == 0xe8) {
+		memcpy(&distance, code + i + 1, sizeof(distance));
+		return distance >= 0 && distance <= 16 ? GOES_ON : CALLS;
+	}
+	return i + 1 < size && code[i] == 0xff && (code[i + 1] & 0x38) == 0x10 ? CALLS : GOES_ON;
+}
+
+/* Whether it is mov OFFSET(%rsi), %rsp, by which the kernel goes to another task's stack. */
+static bool takes_stack(const struct insn *insn)
+{
+	unsigned char code[3];
+
+	return qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
+	       code[0] == 0x48 && code[1] == 0x8b && (code[2] == 0xa6 || code[2] == 0x66);
+}
+
+static void follow_block(struct block *block, size_t length)
+{
+	struct piece *piece = calloc(1, sizeof(*piece));
+	const struct insn *final = qemu_plugin_tb_get_insn(block, length - 1);
+	struct insn *initial = qemu_plugin_tb_get_insn(block, 0);
+
+	if (!piece) {
+		perror("count");
+		exit(1);
+	}
+	piece->first = qemu_plugin_insn_vaddr(initial);
+	piece->last = qemu_plugin_insn_vaddr(final);
+	piece->behind = piece->last + qemu_plugin_insn_size(final);
+	piece->length = length;
+	piece->end = end_of(final);
+	piece->string = is_string(initial);
+	qemu_plugin_register_vcpu_tb_exec_cb(block, at_piece, READ_REGISTERS, piece);
+}
+
 static void count_block(uint64_t id, struct block *block);
 static void watch_block(uint64_t id, struct block *block);
 
@@ -268,6 +573,12 @@ static void after_reset(uint64_t id)
 {
 	switching = false;
 	counting = wanted;
+	/* What called what while nobody looked is not known. */
+	piece_before = NULL;
+	task_leaves = false;
+	memset(tasks, 0, sizeof(tasks));
+	task = tasks;
+	tasks_used = 1;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, counting ? count_block : watch_block);
 }
 
@@ -317,6 +628,7 @@ static void count_block(uint64_t id, struct block *block)
 	size_t length = qemu_plugin_tb_n_insns(block), i;
 
 	(void)id;
+	follow_block(block, length);
 	for (i = 0; i < length; i++) {
 		struct insn *insn = qemu_plugin_tb_get_insn(block, i);
 		uint64_t address = qemu_plugin_insn_vaddr(insn);
@@ -335,6 +647,9 @@ static void count_block(uint64_t id, struct block *block)
 			else if (i + 1 < length)
 				take_place(qemu_plugin_tb_get_insn(block, i + 1), mark);
 		}
+		if (address >= KERNEL && takes_stack(insn))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_task_leaves, READ_REGISTERS,
+							       NULL);
 		/* Before its own counter: the instruction at a place belongs to what follows. */
 		if (address >= KERNEL && is_place(address))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_place, NO_REGISTERS,

@@ -62,11 +62,22 @@ class Function(Closed):
         "before functions/3 they are among the instructions",
     )
     b_again: float = Field(default=0.0, description="the same in row b")
+    a_inclusive: float | None = Field(
+        default=None,
+        description="instructions per packet in row a of the function and of all that it called, "
+        "without further iterations; not known before functions/5",
+    )
+    b_inclusive: float | None = Field(default=None, description="the same in row b")
 
     @property
     def difference(self) -> float:
         """What row b adds, in instructions per packet."""
         return self.b - self.a
+
+    @property
+    def inclusive_difference(self) -> float:
+        """What row b adds with all that the function called; 0 where that is not known."""
+        return (self.b_inclusive or 0.0) - (self.a_inclusive or 0.0)
 
 
 class Identity(Closed):
@@ -89,8 +100,12 @@ class FunctionsDocument(Closed):
     """The whole of `functions.json`."""
 
     schema_: Literal[
-        "skblab.functions/1", "skblab.functions/2", "skblab.functions/3", "skblab.functions/4"
-    ] = Field(default="skblab.functions/4", alias="schema")
+        "skblab.functions/1",
+        "skblab.functions/2",
+        "skblab.functions/3",
+        "skblab.functions/4",
+        "skblab.functions/5",
+    ] = Field(default="skblab.functions/5", alias="schema")
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")
@@ -144,13 +159,17 @@ class Cost:
 NOTHING = Cost(0.0, {})
 
 
-def cost(found: Sequence[Counted], case: Case, agreement: float = AGREEMENT) -> Cost:
+def cost(
+    found: Sequence[Counted], case: Case, agreement: float = AGREEMENT, *, tester: bool = False
+) -> Cost:
     """Return what a packet takes by the runs of one row, those of the case's parts.
 
-    Of several runs of one size the least is taken. Raises RefusedError where a part was not run
-    with two sizes, where a packet got lost, or where functions and clock disagree.
+    With `tester` nothing is taken off for those who send and receive. Of several runs of one size
+    the least is taken. Raises RefusedError where a part was not run with two sizes, where a packet
+    got lost, or where functions and clock disagree.
     """
     plus, minus = CASES[case]
+    minus = () if tester else minus
     clock = 0.0
     by_name: dict[str, float] = {}
     again: dict[str, float] = {}
@@ -200,10 +219,16 @@ def _each(few: Mapping[str, int], many: Mapping[str, int], more: int) -> dict[st
     return {name: (many.get(name, 0) - few.get(name, 0)) / more for name in {**few, **many}}
 
 
-def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
+def compare(
+    a: Cost,
+    b: Cost,
+    a_inclusive: Mapping[str, float] | None = None,
+    b_inclusive: Mapping[str, float] | None = None,
+) -> tuple[Function, ...]:
     """Return every function that either row executes, the largest difference first.
 
-    What one row takes by itself is its difference to NOTHING.
+    What one row takes by itself is its difference to NOTHING. The last two are what functions take
+    with all that they called, where that is known.
     """
     names = {**a.by_name, **b.by_name, **a.again, **b.again}
     found = [
@@ -213,6 +238,8 @@ def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
             b=b.by_name.get(name, 0.0),
             a_again=a.again.get(name, 0.0),
             b_again=b.again.get(name, 0.0),
+            a_inclusive=None if a_inclusive is None else a_inclusive.get(name, 0.0),
+            b_inclusive=None if b_inclusive is None else b_inclusive.get(name, 0.0),
         )
         for name in names
     ]
@@ -220,12 +247,20 @@ def compare(a: Cost, b: Cost) -> tuple[Function, ...]:
     return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.name)))
 
 
-def cut(functions: Iterable[Function], least: float) -> tuple[list[Function], list[Function]]:
-    """Return the functions that differ by `least` instructions per packet or more, and the rest."""
+def cut(
+    functions: Iterable[Function], least: float, *, inclusive: bool = False
+) -> tuple[list[Function], list[Function]]:
+    """Return the functions that differ by `least` instructions per packet or more, and the rest.
+
+    `inclusive`: that differ so with all that they called, those that differ most first.
+    """
     shown: list[Function] = []
     rest: list[Function] = []
     for function in functions:
-        (shown if abs(function.difference) >= least else rest).append(function)
+        differs = function.inclusive_difference if inclusive else function.difference
+        (shown if abs(differs) >= least else rest).append(function)
+    if inclusive:
+        shown.sort(key=lambda one: (-abs(one.inclusive_difference), one.name))
     return shown, rest
 
 

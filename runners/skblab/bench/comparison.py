@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
+from skblab_analysis.formats import stacks
 from skblab_analysis.formats.run import Environment, Plan, Timing
 from skblab_analysis.runfolder import RunFolder
 
@@ -346,6 +348,7 @@ class _Found:
 
     by_function: list[figures.Counted] = field(default_factory=list)
     by_address: list[figures.Counted] = field(default_factory=list)
+    by_stack: list[figures.Counted] = field(default_factory=list)
 
     def add(self, line: Line, sections: Sequence[Section], symbols: Symbols) -> None:
         """Add a run of the row."""
@@ -353,12 +356,15 @@ class _Found:
         again: Counter[str] = Counter()
         addresses: Counter[str] = Counter()
         again_at: Counter[str] = Counter()
+        by_stack: Counter[str] = Counter()
         for section in sections:
             names.update(section.by_function(symbols))
             again.update(section.again_by_function(symbols))
             addresses.update(section.others)
             addresses.update(_in_hex(section.by_address))
             again_at.update(_in_hex(section.again))
+            for stack, count in section.by_stack(symbols).items():
+                by_stack[stacks.joined(stack)] += count
         run = figures.Run(
             row=line.row,
             repeat=line.repeat,
@@ -370,6 +376,13 @@ class _Found:
         )
         self.by_function.append(figures.Counted(run, names, again))
         self.by_address.append(figures.Counted(run, addresses, again_at))
+        self.by_stack.append(figures.Counted(run, by_stack, again))
+
+    def inclusive(self, case: figures.Case) -> Mapping[str, float]:
+        """Return what a packet takes in each function and in all that it called."""
+        runs = [figures.Counted(one.run, stacks.inclusive(one.by_name)) for one in self.by_stack]
+        # One instruction is of many functions there.
+        return figures.cost(runs, case, agreement=math.inf).by_name
 
 
 def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
@@ -422,6 +435,7 @@ class Comparison:
         """Run its rows; return the document, or raise what refuses it."""
         rows = self.asked.rows
         costs: dict[str, figures.Cost] = {}
+        inclusive: dict[str, Mapping[str, float]] = {}
         described: dict[str, records.Row] = {}
         # All of them before the first is counted: one that cannot be had costs no other's time.
         kernels = {name: self._kernel(name) for name in plan.kernels(rows)}
@@ -430,7 +444,10 @@ class Comparison:
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
             for row in own:
-                costs[row.name] = figures.cost(self.found[row.name].by_function, self.asked.case)
+                found = self.found[row.name]
+                costs[row.name] = figures.cost(found.by_function, self.asked.case)
+                inclusive[row.name] = found.inclusive(self.asked.case)
+                self._write_stacks(folder, row.name)
                 described[row.name] = records.Row(
                     name=row.name,
                     title=row.title,
@@ -452,7 +469,12 @@ class Comparison:
                 for side, knobs in self.asked.settings.items()
             },
             clock={"b": b.clock} if a is None else {"a": a.clock, "b": b.clock},
-            functions=figures.compare(a or figures.NOTHING, b),
+            functions=figures.compare(
+                a or figures.NOTHING,
+                b,
+                inclusive[self.asked.a.name] if self.asked.a else {},
+                inclusive[self.asked.b.name],
+            ),
             notes=tuple(self.notes),
             runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
             versions={
@@ -466,6 +488,16 @@ class Comparison:
                 for step, seconds in self.reporter.timings.items()
             ),
         )
+
+    def _write_stacks(self, folder: RunFolder, row: str) -> None:
+        """Write what flame graphs are made of: the case with its generator and its sink."""
+        try:
+            whole = figures.cost(self.found[row].by_stack, self.asked.case, tester=True)
+        except RefusedError as refused:
+            self.notes.append(f"No stacks are kept, since they are not whole: {refused}")
+            return
+        text = stacks.folded(whole.by_name)
+        write_whole(folder.path / stacks.file_of(row), text)
 
     def _kernel(self, name: str) -> kernel.Kernel:
         """Return the kernel of that name in the plan: a side of a profile, or a benchmark's."""

@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What probes/functions/count.c wrote: sections of counts by address, and those by function."""
+"""What probes/functions/count.c wrote: sections of counts by address, by function, by stack."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-from skblab.bench.functions.symbols import Symbols
+from skblab.bench.functions.symbols import KERNEL, Symbols
 from skblab_analysis.base.errors import SkblabError, one_line
 
 # For what is in no function of the kernel.
 USER = "(user space)"
 UNKNOWN = "(unknown)"
 _WORDS = {"user": USER, "elsewhere": UNKNOWN}
+# No caller of it is known.
+BOTTOM = 0
+Stack = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call: where in the caller it returns to, and the frame that the caller ran in."""
+
+    caller: int
+    back: int
 
 
 @dataclass
@@ -21,6 +34,8 @@ class Section:
 
     A string instruction is in `by_address` once for each time it was come to; its further
     iterations, which the emulator counts as instructions, too, are in `again`. `total` has both.
+    `by_frame` has instructions by frame and by where their block begins, without iterations; a
+    block that was left half way is in it as a whole. `frames` are all that the file told of.
     """
 
     number: int
@@ -28,6 +43,8 @@ class Section:
     by_address: Counter[int] = field(default_factory=Counter)
     again: Counter[int] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
+    by_frame: Counter[tuple[int, int]] = field(default_factory=Counter)
+    frames: Mapping[int, Frame] = field(default_factory=dict)
 
     def by_function(self, symbols: Symbols) -> Counter[str]:
         """Return the instructions executed in each function, without further iterations."""
@@ -37,6 +54,23 @@ class Section:
         """Return the further iterations of string instructions in each function."""
         return _named(self.again, symbols)
 
+    def by_stack(self, symbols: Symbols) -> Counter[Stack]:
+        """Return the instructions by function and by who called it, the outermost caller first."""
+
+        @cache
+        def callers(frame: int) -> Stack:
+            if frame == BOTTOM:
+                return ()
+            known = self.frames[frame]
+            # A call may be its function's last instruction.
+            return *callers(known.caller), symbols.name_of(known.back - 1) or UNKNOWN
+
+        found: Counter[Stack] = Counter()
+        for (frame, address), count in self.by_frame.items():
+            name = (symbols.name_of(address) or UNKNOWN) if address >= KERNEL else USER
+            found[*callers(frame), name] += count
+        return found
+
 
 def _named(counts: Counter[int], symbols: Symbols) -> Counter[str]:
     found: Counter[str] = Counter()
@@ -45,16 +79,38 @@ def _named(counts: Counter[int], symbols: Symbols) -> Counter[str]:
     return found
 
 
+def _follow(
+    word: str, numbers: list[str], frames: dict[int, Frame], sections: list[Section]
+) -> None:
+    """Take in a line of frames; ValueError or IndexError if it is none."""
+    first, middle, final = numbers
+    if word == "frame":
+        number, caller, back = int(first), int(middle), int(final, 16)
+        # Callers are told first, so that there is no circle.
+        if number in frames or number == BOTTOM or (caller != BOTTOM and caller not in frames):
+            raise ValueError
+        frames[number] = Frame(caller, back)
+        return
+    frame, address, count = int(first), int(middle, 16), int(final)
+    if frame != BOTTOM and frame not in frames:
+        raise ValueError
+    sections[-1].by_frame[frame, address] += count
+
+
 def parse(text: str) -> list[Section]:
     """Parse a file of counts; SkblabError for a line that is none or a sum that is wrong."""
     sections: list[Section] = []
+    frames: dict[int, Frame] = {}
     for line in text.splitlines():
         try:
             word, *numbers = line.split()
+            if word in ("frame", "at"):
+                _follow(word, numbers, frames, sections)
+                continue
             first, *rest = (int(number) for number in numbers)
             if word == "section":
                 (total,) = rest
-                sections.append(Section(first, total))
+                sections.append(Section(first, total, frames=frames))
             elif word in _WORDS and not rest:
                 sections[-1].others[_WORDS[word]] += first
             else:
