@@ -117,3 +117,29 @@ def test_a_profile_of_a_setting_names_the_functions_that_it_costs(
     # Of the difference nearly all is in functions that take two more or fewer.
     named = sum(value for value in added.values() if abs(value) >= 2)
     assert named == pytest.approx(whole, rel=0.05)
+
+
+def test_a_profile_says_who_calls_the_expensive_function(skblab: Skblab, tmp_path: Path) -> None:
+    """Routing looks a source up where it validates it, below the poll of a device."""
+    document = profiled(skblab, tmp_path, "--set", "rp_filter=1", "--packets", "2000")
+    by_name = {one["name"]: one for one in document["functions"]}
+    for side in "ab":
+        for one in document["functions"]:
+            # An instruction of a block that was left half way is in both, or in one more.
+            assert one[f"{side}_inclusive"] >= one[side] - 1, one
+        slow = by_name["ip_route_input_slow"]
+        assert slow[f"{side}_inclusive"] > slow[side] + by_name["fib_table_lookup"][side]
+    validate = by_name["__fib_validate_source"]
+    assert validate["a_inclusive"] == 0
+    assert validate["b_inclusive"] > validate["b"] + by_name["fib_table_lookup"]["a"]
+    assert document["notes"] == [note for note in document["notes"] if "stacks" not in note]
+    (folder,) = tmp_path.iterdir()
+    lines = (folder / "stacks-b.folded").read_text().splitlines()
+    found = {stack: int(value) / 1000 for stack, _, value in (one.rpartition(" ") for one in lines)}
+    # It is as deep as the kernel is, and all of the packets' work is below who sends them.
+    path = "ip_rcv_finish_core;ip_route_input_noref;ip_route_input_slow;fib_validate_source"
+    looked = [stack for stack in found if stack.endswith(f"{path};__fib_validate_source")]
+    assert any(";__napi_poll;veth_poll;" in stack for stack in looked)
+    sent = sum(value for stack, value in found.items() if stack.startswith("pktgen_thread_worker"))
+    whole = sum(value for value in found.values())
+    assert sent > 0.98 * whole > by_name["pktgen_thread_worker"]["b_inclusive"]

@@ -17,11 +17,13 @@ from skblab.bench.functions import Section, Symbols
 from skblab.bench.measure import Line
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
-from skblab_analysis.base.checked import RefusedError
+from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.formats import bench, functions
+from skblab_analysis.formats import bench, functions, stacks
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 from skblab_analysis.formats.run import Plan
+from skblab_analysis.functions.flame import flame
+from skblab_analysis.functions.flame import total as flame_total
 from skblab_analysis.functions.view import of_functions, of_kernels
 from skblab_analysis.load import Run as Loaded
 from skblab_analysis.load import load
@@ -530,3 +532,125 @@ def test_a_report_of_one_kernel_names_it(tmp_path: Path) -> None:
     run = _report(tmp_path, document)
     assert findings.headline(run) == "Forwarding, IPv4, on 7.3: 3.0 instructions a packet"
     assert "The functions that take most on 7.3" in build_report(run.folder, None).read_text()
+
+
+FRAMES = (
+    COUNTS.replace(
+        "section 1 7\n",
+        "frame 1 0 ffffffff81000205\n"
+        "frame 2 1 ffffffff81000400\n"
+        "at 2 ffffffff81000110 15\n"
+        "at 1 ffffffff81000300 7\n"
+        "at 0 ffffffff81000110 5\n"
+        "at 0 40 3\n"
+        "section 1 7\n",
+    )
+    + "at 2 ffffffff81000410 7\n"
+)
+
+
+def test_counts_by_who_called_whom() -> None:
+    symbols = Symbols.parse(SYSTEM_MAP, LOADED)
+    one, two = counting.parse(FRAMES)
+    assert one.by_stack(symbols) == {
+        # A call may be the last instruction of its function: 1 before where it returns to.
+        ("ip_stop", "twice", "ip_rcv_core"): 15,
+        ("ip_stop", "twice"): 7,
+        ("ip_rcv_core",): 5,
+        (counting.USER,): 3,
+    }
+    # A frame is told once for all sections.
+    assert two.by_stack(symbols) == {("ip_stop", "twice", "ip_rcv_core"): 7}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "frame 1 0 zz",
+        "frame 1 2 ffffffff81000205",
+        "frame 0 0 ffffffff81000205",
+        "frame 1 0",
+        "frame 1 1 8",
+        "at 7 ffffffff81000205 1",
+        "at 0 8",
+        "at",
+    ],
+)
+def test_frames_that_are_none(line: str) -> None:
+    with pytest.raises(SkblabError, match="the counts have"):
+        counting.parse(f"section 0 0\n{line}\n")
+    with pytest.raises(SkblabError, match="the counts have"):
+        counting.parse("at 0 ffffffff81000205 1\n")
+
+
+STACKS = {"recv;deliver;recv": 10, "recv;deliver": 5, "recv": 2, "idle": 4}
+
+
+def test_what_a_function_takes_with_all_that_it_calls() -> None:
+    # Once where it calls itself.
+    assert stacks.inclusive(STACKS) == {"recv": 17, "deliver": 15, "idle": 4}
+
+
+def test_a_file_for_flame_graphs(tmp_path: Path) -> None:
+    text = stacks.folded({"a;b c [bpf]": 1.2345, "a": 0.5, "gone": -3.0, "nothing": 0.0004})
+    assert text == "a 500\na;b c [bpf] 1234\n"
+    (file := tmp_path / stacks.file_of("b")).write_text(text)
+    assert stacks.read(file) == {"a": 0.5, "a;b c [bpf]": 1.234}
+
+
+@pytest.mark.parametrize(
+    "line", ["a", "a b", "a -1", "a 1.5", " 3", "a;" * 300 + "b 1", "a 1\na 2"]
+)
+def test_a_file_of_stacks_that_is_none(line: str, tmp_path: Path) -> None:
+    (file := tmp_path / "x.folded").write_text(f"{line}\n")
+    with pytest.raises(RecordError, match=r"line [12]: .* expected a stack"):
+        stacks.read(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(RecordError, match="cannot be read"):
+        stacks.read(file)
+
+
+def test_a_flame_graph_has_callees_on_their_callers() -> None:
+    before = {"rx;ip;fib": 10.0, "rx;ip": 30.0, "rx;gone": 40.0, "tx": 20.0}
+    after = {"rx;ip;fib": 90.0, "rx;ip": 30.0, "tx": 20.0, "rare": 0.01}
+    drawn = flame("with rp_filter", after, flame_total(after), before)
+    boxes = {box.name: box for box in drawn.boxes}
+    assert list(boxes) == ["rx", "ip", "fib", "tx"]
+    assert drawn.rows == 3
+    assert [boxes[name].row for name in ("rx", "ip", "fib", "tx")] == [0, 1, 2, 0]
+    whole = flame_total(after)
+    assert boxes["fib"].width == pytest.approx(100 * 90 / whole)
+    # A sibling begins where the one before it ends.
+    assert boxes["tx"].left == pytest.approx(boxes["rx"].left + boxes["rx"].width)
+    assert [boxes[name].change for name in ("rx", "ip", "fib", "tx")] == [
+        *("more-above", "more-above", "more", "same")
+    ]
+    assert boxes["fib"].told.endswith("+80.0")
+    # Of what was before: what becomes of it.
+    was = {box.name: box for box in flame("", before, whole, after, before=True).boxes}
+    assert (was["gone"].change, was["gone"].told[-5:]) == ("less", "−40.0")
+    assert was["fib"].change == "more"
+    assert flame("nothing", {}, 1.0).rows == 0
+
+
+def test_functions_with_all_that_they_call_are_shown_by_that() -> None:
+    row = bench.Row(name="b", title="6.12", group="patch", kernel="k")
+    document = functions.FunctionsDocument(
+        again="skblab",
+        case="forward",
+        family=4,
+        a=row.model_copy(update={"name": "a"}),
+        b=row,
+        clock={"a": A.clock, "b": B.clock},
+        functions=functions.compare(A, B, {"same": 10.0, "gone": 5.0}, {"same": 17.3, "new": 4.3}),
+        runs=(),
+    )
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(of_functions(document, 4.5, inclusive=True))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["function", "a", "b", "difference", "inclusive"] in lines
+    at = lines.index(["same", "4.0", "4.2", "+0.2", "+7.3"])
+    assert lines[at + 1] == ["gone", "5.0", "0.0", "−5.0", "−5.0"]
+    assert lines[at + 2][:2] == ["others", "(2)"]
+    assert Function(name="x", a=1.0, b=2.0).inclusive_difference == 0

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -12,8 +12,10 @@ from rich.table import Table
 from skblab_analysis.base.checked import read
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed
-from skblab_analysis.formats import functions
+from skblab_analysis.formats import functions, stacks
 from skblab_analysis.formats.functions import FILE, Function, FunctionsDocument
+from skblab_analysis.functions import flame
+from skblab_analysis.functions.flame import Flame
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View
 
@@ -31,10 +33,17 @@ CASE_TITLES: dict[functions.Case, str] = {
 }
 
 
-def of_functions(document: functions.FunctionsDocument, least: float, of: str = "") -> Table:
+def of_functions(
+    document: functions.FunctionsDocument,
+    least: float,
+    of: str = "",
+    *,
+    inclusive: bool = False,
+) -> Table:
     """Return what each function executes in a row or in two; `least` is what is shown by itself.
 
     Of two rows that is a difference, of one its instructions per packet. `of` stands in the title.
+    `inclusive`: with all that it called, which decides what is shown, and in which order.
     """
     what = f"{CASE_TITLES[document.case]}, IPv{document.family}"
     table = titled(f"{what}{of and f', {of}'} (instructions per packet)")
@@ -53,11 +62,14 @@ def of_functions(document: functions.FunctionsDocument, least: float, of: str = 
         names, cells = ("instructions", "share"), alone
     else:
         names, cells = (document.a.name, document.b.name, "difference"), compared
-    for name in names:
+    more = ("inclusive",) if inclusive else ()
+    for name in (*names, *more):
         table.add_column(name, justify="right", no_wrap=True)
-    shown, rest = functions.cut(document.functions, least)
+    shown, rest = functions.cut(document.functions, least, inclusive=inclusive)
+    style = number if document.a is None else signed
     for listed in shown:
-        table.add_row(escape(listed.name), *cells(listed))
+        own = (style(listed.inclusive_difference, 1) for _ in more)
+        table.add_row(escape(listed.name), *cells(listed), *own)
     others = functions.total(rest, f"others ({len(rest)})")
     table.add_row(others.name, *cells(others), end_section=True)
     table.add_row(whole.name, *cells(whole))
@@ -153,7 +165,8 @@ def _kernels(document: FunctionsDocument) -> list[Table]:
 class Shown:
     """What the section has: the functions that take most of a row, and those that two differ by.
 
-    `once`: further iterations of string instructions are not among the figures.
+    `once`: further iterations of string instructions are not among the figures. `flames` are of
+    the rows, by the names of the files that they are drawn from.
     """
 
     what: str
@@ -162,6 +175,7 @@ class Shown:
     once: bool
     top: tuple[Cells, ...]
     changed: tuple[Cells, ...]
+    flames: tuple[tuple[str, Flame], ...]
 
 
 def _sections(run: Run) -> list[Section]:
@@ -193,8 +207,25 @@ def _sections(run: Run) -> list[Section]:
             *(Cells(name=one.name, figures=(_figure(one.b), "")) for one in _beside(alone, whole)),
         ),
         changed=() if document.a is None else tuple(_changed(document)),
+        flames=tuple(_flames(run, document)),
     )
     return [Section("functions/section.html.j2", shown)]
+
+
+def _flames(run: Run, document: FunctionsDocument) -> Iterator[tuple[str, Flame]]:
+    """Yield the flame graph of each row that has stacks, all on one scale."""
+    rows = [row for row in (document.a, document.b) if row is not None]
+    files = {row.name: run.folder / stacks.file_of(row.name) for row in rows}
+    found = {name: stacks.read(file) for name, file in files.items() if file.exists()}
+    whole = max(map(flame.total, found.values()), default=0.0)
+    if not whole:
+        return
+    for place, row in enumerate(rows):
+        if row.name in found:
+            other = next((of for name, of in found.items() if name != row.name), None)
+            before = place == 0 and len(rows) > 1
+            drawn = flame.flame(row.title, found[row.name], whole, other, before=before)
+            yield files[row.name].name, drawn
 
 
 def _changed(document: FunctionsDocument) -> list[Cells]:

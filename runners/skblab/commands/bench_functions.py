@@ -22,6 +22,13 @@ FamilyNumber = Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")]
 Packets = Annotated[
     int, typer.Option(min=BATCH, max=100_000, help="Packets of each run, in whole thousands.")
 ]
+Inclusive = Annotated[
+    bool,
+    typer.Option(
+        "--inclusive",
+        help="Order functions by what they take with all that they call, in a column of its own.",
+    ),
+]
 PACKETS = 10_000
 
 
@@ -50,6 +57,7 @@ def functions(
         ),
     ] = None,
     line: LineName = lines.DEFAULT.name,
+    inclusive: Inclusive = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare two rows of the benchmark, kernel function by kernel function.
@@ -69,7 +77,7 @@ def functions(
         echo(document)
         return
     console = printer()
-    console.print(of_functions(document, least))
+    console.print(of_functions(document, least, inclusive=inclusive))
     for note in document.notes:
         console.print(f"\n{escape(note)}")
     console.print(f"\nRecords: {folder.path}", soft_wrap=True)

@@ -10,7 +10,13 @@ from rich.markup import escape
 
 from skblab.bench import comparison, given
 from skblab.bench.comparison import Comparison
-from skblab.commands.bench_functions import PACKETS, CaseName, FamilyNumber, Packets
+from skblab.commands.bench_functions import (
+    PACKETS,
+    CaseName,
+    FamilyNumber,
+    Inclusive,
+    Packets,
+)
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
@@ -61,6 +67,7 @@ def profile(
             show_default=False,
         ),
     ] = None,
+    inclusive: Inclusive = False,
     as_json: AsJson = False,
 ) -> None:
     """Count a packet's instructions in each kernel function, of a kernel, a setting or a change.
@@ -68,7 +75,7 @@ def profile(
     A plugin of the emulator counts every instruction of the kernel. What forwarding takes is
     counted without the generator and the receiver of the packets. skblab compares the sum over all
     functions with the guest's clock. If they differ by more than 0.1 %, it prints no figure, and
-    the exit status is 1. It writes `results/profile-<time>/`.
+    the exit status is 1. It writes `results/profile-<time>/`, with stacks for flame graphs.
 
     With --set it counts what a setting of the router adds: `--set rp_filter=1`.
 
@@ -90,7 +97,7 @@ def profile(
     console.print(of_kernels(document))
     console.print()
     shown = LEAST_ALONE if document.a is None else LEAST_BETWEEN
-    console.print(of_functions(document, shown if least is None else least))
+    console.print(of_functions(document, shown if least is None else least, inclusive=inclusive))
     for note in document.notes:
         console.print(f"\n{escape(note)}")
     console.print(f"\nRecords: {folder.path}", soft_wrap=True)
