@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.rows import Stored
-from skblab_analysis.comparison.rows import DERIVED
+from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.catalogue import Catalogue
 from skblab_analysis.formats.cost import CostDocument
@@ -28,6 +28,7 @@ from skblab_analysis.formats.pktsink import ArrivalsDocument
 from skblab_analysis.formats.run import RunDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.formats.summary import SummaryDocument
+from skblab_analysis.functions.rows import FUNCTIONS
 from skblab_analysis.tables import TABLES, Part
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"
@@ -52,7 +53,7 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 # Those that a run is recorded in, and those made of them.
-ALL: tuple[Stored, ...] = (*TABLES, *DERIVED)
+ALL: tuple[Stored, ...] = (*TABLES, COMPARISON, FUNCTIONS)
 
 
 def documents() -> dict[str, str]:

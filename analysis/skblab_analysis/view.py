@@ -16,6 +16,7 @@ from rich.table import Table
 
 from skblab_analysis.base.comparison import Comparison
 from skblab_analysis.base.pictures import Picture
+from skblab_analysis.base.rows import Row, Stored
 from skblab_analysis.formats.summary import Figure
 from skblab_analysis.load import Run
 
@@ -63,6 +64,7 @@ class View:
     unseen     what could not be seen, in sentences
     best       settings to advise, the best of each traffic
     figures    of the tables, for scripts; their differences are those of `compared`
+    derived    tables for other programs, and their rows, which are written beside the others
     """
 
     tables: Callable[[Run], Sequence[Table]] = _none
@@ -74,6 +76,7 @@ class View:
     unseen: Callable[[Run], Sequence[str]] = _none
     best: Callable[[Run], Sequence[str]] = _none
     figures: Callable[[Run], Sequence[Figure]] = _none
+    derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
 
 
 def suffix(place: int) -> str:

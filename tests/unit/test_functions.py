@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -654,3 +655,30 @@ def test_functions_with_all_that_they_call_are_shown_by_that() -> None:
     assert lines[at + 1] == ["gone", "5.0", "0.0", "−5.0", "−5.0"]
     assert lines[at + 2][:2] == ["others", "(2)"]
     assert Function(name="x", a=1.0, b=2.0).inclusive_difference == 0
+
+
+def test_a_report_draws_who_calls_whom_before_and_after(tmp_path: Path) -> None:
+    found = [
+        Function(name="ip_rcv", a=100, b=100, a_inclusive=100, b_inclusive=140),
+        Function(name="fib", a=0, b=40, b_again=8, a_inclusive=0, b_inclusive=40),
+    ]
+    run = _report(tmp_path, _document(*found))
+    assert 'class="flame"' not in build_report(run.folder, None).read_text()
+    (run.folder / stacks.file_of("a")).write_text("ip_rcv 100000\n")
+    (run.folder / stacks.file_of("b")).write_text("ip_rcv 100000\nip_rcv;fib 40000\n")
+    page = build_report(run.folder, None).read_text()
+    before, after = page.split('class="flame"')[1:]
+    # Both on one scale: what takes 100 is narrower than what takes 140.
+    assert "left:0.000%;width:71.429%;bottom:0.00rem" in before
+    assert "width:100.000%" in after and "width:28.571%;bottom:1.15rem" in after
+    assert '<div class="more-above"' in before and '<div class="more"' in after
+    assert "fib: 40.0 instructions a packet, +40.0" in after
+    assert '<a href="../stacks-b.folded">' in after
+    rows = pq.read_table(run.folder / "functions.parquet").to_pylist()
+    assert [(row["row"], row["function"], row["instructions"]) for row in rows] == [
+        *(("a", "ip_rcv", 100), ("b", "ip_rcv", 100), ("b", "fib", 40)),
+    ]
+    assert (rows[2]["again"], rows[1]["inclusive"], rows[1]["kernel"]) == (8, 140, "7.3.1")
+    (run.folder / stacks.file_of("b")).write_text("what is this\n")
+    with pytest.raises(RecordError, match=r"stacks-b\.folded, line 1: 'what is this'"):
+        build_report(run.folder, None)

@@ -20,16 +20,13 @@ class ComparisonRow(Compared, OfFigure):
     """
 
 
-DERIVED = (
-    Stored(
-        ComparisonRow,
-        "comparison",
-        "what one setting differs from the baseline in one figure. Derived from the other tables "
-        "whenever a report is made, and read by nothing in skblab",
-        version=2,
-    ),
+COMPARISON = Stored(
+    ComparisonRow,
+    "comparison",
+    "what one setting differs from the baseline in one figure. Derived from the other tables "
+    "whenever a report is made, and read by nothing in skblab",
+    version=2,
 )
-[COMPARISON] = DERIVED
 
 
 def rows(found: Iterable[Comparison], alike: Mapping[str, bool | None]) -> list[ComparisonRow]:

@@ -10,12 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.checked import read
+from skblab_analysis.base.rows import Stored
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed
 from skblab_analysis.formats import functions, stacks
 from skblab_analysis.formats.functions import FILE, Function, FunctionsDocument
 from skblab_analysis.functions import flame
 from skblab_analysis.functions.flame import Flame
+from skblab_analysis.functions.rows import FUNCTIONS, FunctionRow, rows
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View
 
@@ -287,6 +289,16 @@ def _unseen(run: Run) -> list[str]:
     return [] if document is None else list(document.notes)
 
 
+def _derived(run: Run) -> list[tuple[Stored, list[FunctionRow]]]:
+    document = load(run)
+    return [(FUNCTIONS, rows(document) if document else [])]
+
+
 VIEW = View(
-    tables=_tables, sections=_sections, headline=_headline, sentences=_sentences, unseen=_unseen
+    tables=_tables,
+    sections=_sections,
+    headline=_headline,
+    sentences=_sentences,
+    unseen=_unseen,
+    derived=_derived,
 )

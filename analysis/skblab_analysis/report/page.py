@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The report of a run: report/index.html and comparison.parquet, made from the run folder alone.
+"""The report of a run: report/index.html and tables of all figures, made from the run folder alone.
 
 One file that needs nothing else: style and pictures are inside, no script, no request. Links lead
 to the raw files of the run folder beside it.
@@ -40,7 +40,7 @@ class Drawn:
 
 
 def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
-    """Write report/index.html, its pictures and comparison.parquet; returns the page's path.
+    """Write report/index.html, its pictures and what is derived; returns the page's path.
 
     Without gnuplot pictures are written as scripts and data, and the page has links to these.
     Raises RecordError for a folder that is no whole run, and whatever `gnuplot` raises.
@@ -51,7 +51,7 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise RecordError(f"cannot make {folder}: {error.strerror}") from error
-    _write_comparison(run)
+    _write_derived(run)
     sections = [section for view in VIEWS for section in view.sections(run)]
     page = (
         _environment()
@@ -81,15 +81,16 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
     return path
 
 
-def _write_comparison(run: Run) -> None:
-    """Write all differences as a table beside those that they are made of; none leave no file."""
-    rows = comparison_rows(findings.compared(run), run.alike)
-    path = run.folder / f"{COMPARISON.file}.parquet"
-    if rows:
-        tables.write(path, COMPARISON.arrow_of(rows))
-    else:
-        with disk.explained(path):
-            path.unlink(missing_ok=True)
+def _write_derived(run: Run) -> None:
+    """Write what is made of a run's records as tables beside them; no rows leave no file."""
+    found = [(COMPARISON, comparison_rows(findings.compared(run), run.alike))]
+    for table, rows in (*found, *(made for view in VIEWS for made in view.derived(run))):
+        path = run.folder / f"{table.file}.parquet"
+        if rows:
+            tables.write(path, table.arrow_of(rows))
+        else:
+            with disk.explained(path):
+                path.unlink(missing_ok=True)
 
 
 def _environment() -> jinja2.Environment:

@@ -12,10 +12,12 @@ from skblab.bench.comparison import BATCH, Comparison, asked, kernels
 from skblab.bench.kernels import Others, patches
 from skblab.commands.bench import bench
 from skblab.commands.options import AsJson, LineName, echo
+from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import lines
 from skblab.lab.reporter import Reporter, printer
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.functions.view import of_functions
+from skblab_analysis.report.page import build_report
 
 CaseName = Annotated[str, typer.Option(help=f"One of {', '.join(figures.CASES)}.")]
 FamilyNumber = Annotated[int, typer.Option(help="4: IPv4, 6: IPv6.")]
@@ -72,7 +74,9 @@ def functions(
     reporter, chosen = Reporter(), lines.line(line)
     others: Others = {**patches(chosen), **kernels(given or [])}
     wanted = asked(row, against, case, family, packets, repeats, others, chosen)
-    folder, document = Comparison(wanted, others, reporter).recorded()
+    counted = Comparison(wanted, others, reporter)
+    folder, document = counted.recorded()
+    page = build_report(folder.path, gnuplot(counted.root))
     if as_json:
         echo(document)
         return
@@ -80,4 +84,4 @@ def functions(
     console.print(of_functions(document, least, inclusive=inclusive))
     for note in document.notes:
         console.print(f"\n{escape(note)}")
-    console.print(f"\nRecords: {folder.path}", soft_wrap=True)
+    console.print(f"\nReport: {page}", soft_wrap=True)

@@ -18,11 +18,13 @@ from skblab.commands.bench_functions import (
     Packets,
 )
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
+from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep.measure.exact import uncountable
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.functions.view import of_functions, of_kernels
+from skblab_analysis.report.page import build_report
 
 # What is shown by itself: so many instructions per packet of one kernel, or between two.
 LEAST_ALONE, LEAST_BETWEEN = 20.0, 1.0
@@ -89,7 +91,9 @@ def profile(
     wanted = comparison.profile(
         *(names.parse(name), other, case, family, packets, repeats, flavour, knobs)
     )
-    folder, document = Comparison(wanted, {}, reporter).recorded()
+    counted = Comparison(wanted, {}, reporter)
+    folder, document = counted.recorded()
+    page = build_report(folder.path, gnuplot(counted.root))
     if as_json:
         echo(document)
         return
@@ -100,4 +104,4 @@ def profile(
     console.print(of_functions(document, shown if least is None else least, inclusive=inclusive))
     for note in document.notes:
         console.print(f"\n{escape(note)}")
-    console.print(f"\nRecords: {folder.path}", soft_wrap=True)
+    console.print(f"\nReport: {page}", soft_wrap=True)

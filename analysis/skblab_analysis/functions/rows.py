@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Instructions by kernel function, as a table for other programs.
+
+It is made of `functions.json` whenever a report is, and skblab reads it nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from skblab_analysis.base.rows import NO_UNIT, Column, Row, Stored
+from skblab_analysis.base.whole import Whole
+from skblab_analysis.formats.functions import Case, FunctionsDocument
+
+UNIT = "instructions/packet"
+
+
+class FunctionRow(Row):
+    """What a packet takes in one function of a kernel or row."""
+
+    row: Annotated[str, Column(NO_UNIT, "Name of the row: of a profile `a` or `b`.")]
+    kernel: Annotated[str, Column(NO_UNIT, "Release of its kernel, as `uname -r` says.")]
+    case: Annotated[
+        Case,
+        Column(NO_UNIT, "What a packet did: it was forwarded, received, or polled."),
+    ]
+    family: Annotated[Whole, Column(NO_UNIT, "4: IPv4, 6: IPv6.")]
+    function: Annotated[str, Column(NO_UNIT, "Name of the function.")]
+    instructions: Annotated[
+        float, Column(UNIT, "What it executes itself; a string instruction counts once.")
+    ]
+    again: Annotated[float, Column(UNIT, "Further iterations of its string instructions.")]
+    inclusive: Annotated[
+        float | None,
+        Column(UNIT, "`instructions` of it and of all that it calls; null: of an older run."),
+    ]
+
+
+FUNCTIONS = Stored(
+    FunctionRow,
+    "functions",
+    "what a packet takes in one function of one kernel or row. Derived from `functions.json` "
+    "whenever a report is made, and read by nothing in skblab",
+)
+
+
+def rows(document: FunctionsDocument) -> list[FunctionRow]:
+    """Return a row for each function that is executed in a row of the document."""
+    sides = (
+        [(False, document.b)] if document.a is None else [(True, document.a), (False, document.b)]
+    )
+    found = []
+    for first, of in sides:
+        for one in document.functions:
+            own, again, inclusive = (
+                (one.a, one.a_again, one.a_inclusive)
+                if first
+                else (one.b, one.b_again, one.b_inclusive)
+            )
+            if of and (own or again):
+                found.append(
+                    FunctionRow(
+                        row=of.name,
+                        kernel=of.kernel,
+                        case=document.case,
+                        family=document.family,
+                        function=one.name,
+                        instructions=own,
+                        again=again,
+                        inclusive=inclusive,
+                    )
+                )
+    return found
