@@ -10,9 +10,9 @@ from skblab.machine.reading import Reading, started
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 
-# In a guest that counts instructions each of some fifty kprobes waits for every thread to have had
-# its turn, on one CPU whose time goes on with its work only.
-EXACT_PATIENCE = 5
+# Each of some fifty kprobes waits until every thread has had its turn. An emulated CPU gives turns
+# when it gets the host's, which others have on a busy one.
+EMULATED_PATIENCE = 5
 
 
 @contextlib.contextmanager
@@ -29,8 +29,8 @@ def attached(
     """
     argv = [target.program, *request.options()]
     late = f"the probe did not attach on {target.name}"
-    exact = target.guest is not None and target.guest.spec.exact
-    patience = EXACT_PATIENCE if exact else 1
+    emulated = target.guest is not None and target.guest.spec.accel == "tcg"
+    patience = EMULATED_PATIENCE if emulated else 1
     others = heard if request.verbose else None
     with started(target.transport, argv, late, patience, others) as running:
         yield Reading(running, lines, patience=patience, heard=heard)
