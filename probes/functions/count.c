@@ -49,7 +49,7 @@
 #define API_VERSION 3
 
 enum { NO_REGISTERS = 0, READ_REGISTERS = 1 }; /* of a callback */
-enum { ADD_U64 = 0, STORE_U64 = 1 }; /* inline operations */
+enum { ADD_U64 = 0, STORE_U64 = 1 };	       /* inline operations */
 
 struct info {
 	const char *target;
@@ -523,8 +523,8 @@ static enum end end_of(const struct insn *insn)
 	size_t size = qemu_plugin_insn_data(insn, code, sizeof(code)), i = 0;
 	int32_t distance;
 
-	while (i < size && (code[i] == 0x66 || code[i] == 0x2e || code[i] == 0x3e ||
-			    (code[i] & 0xfe) == 0xf2))
+	while (i < size &&
+	       (code[i] == 0x66 || code[i] == 0x2e || code[i] == 0x3e || (code[i] & 0xfe) == 0xf2))
 		i++;
 	if (i < size && (code[i] & 0xf0) == 0x40)
 		i++;
@@ -542,8 +542,8 @@ static bool takes_stack(const struct insn *insn)
 {
 	unsigned char code[3];
 
-	return qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) &&
-	       code[0] == 0x48 && code[1] == 0x8b && (code[2] == 0xa6 || code[2] == 0x66);
+	return qemu_plugin_insn_data(insn, code, sizeof(code)) == sizeof(code) && code[0] == 0x48 &&
+	       code[1] == 0x8b && (code[2] == 0xa6 || code[2] == 0x66);
 }
 
 static void follow_block(struct block *block, size_t length)
