@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from conftest import Skblab
-from skblab.bench import comparison, given, plan
+from skblab.bench import asked, comparison, given, plan
 from skblab.bench import functions as counting
 from skblab.bench.comparison import script
 from skblab.bench.functions import Section, Symbols
@@ -318,29 +318,29 @@ def test_a_profile_says_what_was_set() -> None:
 def test_a_profile_names_its_kernels_again(tmp_path: Path) -> None:
     (linux := tmp_path / "my linux").mkdir()
     one, two = names.parse("7.3"), Name(folder=linux, revision=None)
-    both = comparison.profile(one, two, "receive", 6, 2000, 1)
+    both = asked.profile(one, two, "receive", 6, 2000, 1)
     assert [row.title for row in both.rows] == [str(two), "7.3"]
     assert {row.parts for row in both.rows} == {("receive",)}
     assert both.again == (
         f"./skblab profile --kernel 7.3 --against 'tree:{tmp_path}/my linux+skblab' "
         "--case receive --family 6 --packets 2000 --repeats 1"
     )
-    alone = comparison.profile(one, None, "forward", 4, 1000, 2)
+    alone = asked.profile(one, None, "forward", 4, 1000, 2)
     assert (alone.a, alone.question) == (
         None,
         "Where do the instructions go that a packet takes on 7.3?",
     )
     assert "--against" not in alone.again and "--flavour" not in alone.again
-    rt = comparison.profile(one, two, "forward", 4, 1000, 1, "rt")
+    rt = asked.profile(one, two, "forward", 4, 1000, 1, "rt")
     assert " --flavour rt " in rt.again
-    assert comparison._plan(rt).parameters["kernel_a"] == str(two)
+    assert asked.plan_of(rt).parameters["kernel_a"] == str(two)
     # Whether it has our setting is not asked: a tree of the user's may.
     assert script(alone.rows, 0, alone).count("run b any none none tester forward") == 4
 
 
 def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
     knobs = given.parse(["netfilter=nft-forward 1", "gro=true"], "--set")
-    alone = comparison.profile(names.parse("6.12"), None, "forward", 4, 1000, 1, knobs=knobs)
+    alone = asked.profile(names.parse("6.12"), None, "forward", 4, 1000, 1, knobs=knobs)
     assert [(row.name, row.kernel) for row in alone.rows] == [("a", "b"), ("b", "b")]
     assert [row.title for row in alone.rows] == [
         "6.12 as it comes",
@@ -351,7 +351,7 @@ def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
     assert set(alone.settings) == {"b"}
     # Of two kernels both have it: what they differ by is not the setting.
     kernels = names.parse("7.3"), names.parse("6.12")
-    both = comparison.profile(*kernels, "forward", 4, 1000, 1, knobs=knobs)
+    both = asked.profile(*kernels, "forward", 4, 1000, 1, knobs=knobs)
     assert [row.kernel for row in both.rows] == ["a", "b"]
     assert both.settings["a"] == both.settings["b"] == knobs
     assert "--against 6.12 --set" in both.again
@@ -417,9 +417,9 @@ def test_each_line_gets_its_sections() -> None:
             list(comparison.attribute(lines, wrong))
 
 
-def _asked(**more: object) -> comparison.Asked:
+def _asked(**more: object) -> asked.Asked:
     given = {"row": "on", "against": "off", "case": "forward", "family": 4, "packets": 2000}
-    return comparison.asked(**{**given, "repeats": 2, "others": {}, **more})  # type: ignore[arg-type]
+    return asked.benchmark(**{**given, "repeats": 2, "others": {}, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -444,12 +444,12 @@ def test_bad_requests_are_one_line_and_usage_errors(more: dict[str, object], wor
 @pytest.mark.parametrize("text", ["plain", "other=/tmp", "=x"])
 def test_kernels_need_a_known_name(text: str) -> None:
     with pytest.raises(UsageError, match="expected NAME=FOLDER, NAME one of plain, off, patched"):
-        comparison.kernels([text])
+        asked.built([text])
 
 
 def test_the_script_runs_few_packets_and_many() -> None:
-    asked = _asked(case="receive")
-    lines = comparison.script(asked.rows, 1, asked).splitlines()
+    wanted = _asked(case="receive")
+    lines = comparison.script(wanted.rows, 1, wanted).splitlines()
     runs = [line for line in lines if line.startswith(("run ", "repeat="))]
     assert runs[:6] == [
         "repeat=1 packets=400 batch=200",

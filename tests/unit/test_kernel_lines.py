@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from conftest import TREE, Skblab
-from skblab.bench import comparison, plan
+from skblab.bench import asked, plan
 from skblab.lab import kernel, paths, tools
 from skblab.lab.cache import needed as needing
 from skblab.lab.cache.entries import entries
@@ -387,8 +387,8 @@ def test_rows_that_need_stamps(lab: LabRoot) -> None:
     # Whoever has built such kernels may compare them.
     plan.require_stamps(plan.ROWS, NEW, (plan.OFF, plan.PATCHED))
     with pytest.raises(UsageError, match="and on cannot run without"):
-        comparison.asked("on", "unpatched", "forward", 4, 1000, 1, {}, NEW)
-    found = comparison.asked("hooks", "unpatched", "forward", 4, 1000, 1, {}, NEW)
+        asked.benchmark("on", "unpatched", "forward", 4, 1000, 1, {}, NEW)
+    found = asked.benchmark("hooks", "unpatched", "forward", 4, 1000, 1, {}, NEW)
     assert found.again.endswith(" --kernel 7.3")
 
 

@@ -4,30 +4,22 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
 
 from skblab.bench import functions as counting
-from skblab.bench import given, measure, plan, programs
+from skblab.bench import measure, plan, programs
+from skblab.bench.asked import BATCH, SIDES, A, Asked, Side, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
-from skblab.bench.kernels import Others, already, ensure_kernel, finished
+from skblab.bench.kernels import Others, ensure_kernel
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.knobs.applying import Applied, NotPutBackError, applying
-from skblab.knobs.boot import STOCK
-from skblab.knobs.registry import KNOBS
-from skblab.knobs.values import Knobs
 from skblab.knobs.values import text as shown
-from skblab.knobs.values import words as in_words
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.kernel import lines
-from skblab.lab.kernel.model import CHECKING, flavour
-from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
@@ -37,18 +29,12 @@ from skblab.machine.watch import Watch
 from skblab.testbeds import netns
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.disk import write_whole
-from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats import stacks
-from skblab_analysis.formats.run import Environment, Plan, Timing
+from skblab_analysis.formats.run import Environment, Timing
 from skblab_analysis.runfolder import RunFolder
-
-# The sides of a profile: the kernel itself, and that to compare it with.
-Side = Literal["a", "b"]
-A: Side = "a"
-B: Side = "b"
-SIDES = (A, B)
 
 # The sections that the benchmark's programs mark: pktgen is told to start, and drain reads.
 GENERATE, READ = 0, 1
@@ -73,209 +59,7 @@ ONE_DESTINATION = (
 
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
 # what begins and ends a batch cancels.
-BATCH = 1000
 FEWER = 5
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What was asked for, checked."""
-
-    b: Row
-    a: Row | None
-    case: figures.Case
-    family: records.Family
-    packets: int
-    repeats: int
-    line: lines.Line = lines.DEFAULT
-    # The kernels of a profile, by row; a benchmark builds its own.
-    kernels: Mapping[str, Name] = field(default_factory=dict)
-    flavour: str = STOCK
-    # What the router has set, by row.
-    settings: Mapping[str, Knobs] = field(default_factory=dict)
-
-    def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
-        """Return the same with names that stand for nothing else later."""
-        known = {side: name.settled(root, reporter) for side, name in self.kernels.items()}
-        if known == self.kernels:
-            return self
-        rows = _sides(known, self.settings)
-        return replace(self, b=rows[B], a=rows.get(A), kernels=known)
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows, that to compare with first, with the parts of the case alone."""
-        words = {"forward": ("tester", "forward"), "receive": ("receive",), "poll": ("tester",)}
-        rows = (self.b,) if self.a is None else (self.a, self.b)
-        return tuple(replace(row, parts=words[self.case]) for row in rows)
-
-    @property
-    def experiment(self) -> str:
-        """The name of its run folder."""
-        return "profile" if self.kernels else "bench-functions"
-
-    @property
-    def question(self) -> str:
-        """What it answers."""
-        if self.a is None:
-            return f"Where do the instructions go that a packet takes on {self.b.title}?"
-        b, a = (self.b.title, self.a.title) if self.kernels else (self.b.name, self.a.name)
-        return f"Where do the instructions go that {b} takes and {a} does not?"
-
-    @property
-    def again(self) -> str:
-        """The command that asks for it."""
-        if self.kernels:
-            words = ["./skblab profile", f"--kernel {shlex.quote(str(self.kernels[B]))}"]
-            words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if A in self.kernels else []
-            words += [
-                f"--set {shlex.quote(given.word(knob, value))}"
-                for knob, value in self.settings.get(B, {}).items()
-            ]
-            words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
-        else:
-            assert self.a is not None
-            words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
-        words += [
-            f"--case {self.case} --family {self.family} --packets {self.packets} "
-            f"--repeats {self.repeats}"
-        ]
-        return " ".join([*words, *self.line.words])
-
-
-def asked(
-    row: str,
-    against: str,
-    case: str,
-    family: int,
-    packets: int,
-    repeats: int,
-    others: Others,
-    line: lines.Line = lines.DEFAULT,
-) -> Asked:
-    """Check what was asked for; UsageError in one line for what cannot be."""
-    known = {row.name: row for row in plan.choose([], others)}
-    for option, name in (("--row", row), ("--against", against)):
-        if name not in known:
-            raise UsageError(f"{option} {name}: no such row; known are: {', '.join(known)}")
-    if row == against:
-        raise UsageError(f"--against {against}: the row itself; name another one to compare with")
-    chosen, of = _checked(case, family, packets)
-    for name in (row, against):
-        if known[name].group == "napi" and case != "poll":
-            raise UsageError(f"--case {case}: row {name} counts polls; give --case poll")
-    plan.require_stamps((known[row], known[against]), line, already(others))
-    return Asked(known[row], known[against], chosen, of, packets, repeats, line)
-
-
-def profile(
-    kernel: Name,
-    against: Name | None,
-    case: str,
-    family: int,
-    packets: int,
-    repeats: int,
-    of: str = STOCK,
-    knobs: Knobs | None = None,
-) -> Asked:
-    """Check what was asked for of a kernel, or of two; UsageError in one line for what cannot be.
-
-    `of` is their flavour. With `knobs` both have them set; one kernel alone is compared with itself
-    as it comes.
-    """
-    if flavour(of) in CHECKING:
-        raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
-    if kernel == against:
-        raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
-    chosen, version = _checked(case, family, packets)
-    named: dict[str, Name] = {B: kernel} if against is None else {A: against, B: kernel}
-    for name in named.values():
-        # What cannot be had is refused before anything is compiled.
-        _request(name, of)
-    settings = {side: dict(knobs) for side in named} if knobs else {}
-    for knob, value in (knobs or {}).items():
-        said = f"--set {given.word(knob, value)}"
-        if case != "forward":
-            raise UsageError(f"{said}: it is the router's, which --case {case} has none of")
-        if KNOBS[knob].boot:
-            raise UsageError(f"{said}: only a boot sets it; count it by skblab sweep --exact")
-        if knob in netns.OF_NICS:
-            raise UsageError(f"{said}: the router's devices are veth, which have nothing like it")
-    rows = _sides(named, settings)
-    return Asked(
-        *(rows[B], rows.get(A), chosen, version, packets, repeats),
-        kernels=named,
-        flavour=of,
-        settings=settings,
-    )
-
-
-def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[str, Row]:
-    """Return the rows of a profile; of one kernel with settings, itself without them is a."""
-    titles = {side: str(name) for side, name in kernels.items()}
-    boots = {side: side for side in kernels}
-    if settings and A not in kernels:
-        titles[A], boots[A] = f"{titles[B]} as it comes", B
-    for side, knobs in settings.items():
-        titles[side] += f" with {in_words(knobs)}"
-    return {
-        side: Row(side, titles[side], boots[side], trace=plan.ANY)
-        for side in (A, B)
-        if side in titles
-    }
-
-
-def _request(name: Name, of: str) -> kernel.Request:
-    """Return what to build or fetch; a package is of the flavour that it is."""
-    return name.request(STOCK if name.packaged else of)
-
-
-def _checked(case: str, family: int, packets: int) -> tuple[figures.Case, records.Family]:
-    if case not in figures.CASES:
-        raise UsageError(f"--case {case}: no such case; known are: {', '.join(figures.CASES)}")
-    if family not in records.FAMILIES:
-        raise UsageError(f"--family {family}: expected 4 or 6")
-    if packets % BATCH:
-        raise UsageError(f"--packets {packets}: expected whole thousands, such as 10000")
-    return case, family
-
-
-def kernels(options: list[str]) -> dict[str, kernel.Kernel]:
-    """Return the kernels of --built by name."""
-    names = (plan.PLAIN, plan.OFF, plan.PATCHED)
-    found = {}
-    for text in options:
-        name, equals, place = text.partition("=")
-        if not equals or name not in names:
-            raise UsageError(
-                f"--built {text}: expected NAME=FOLDER, NAME one of {', '.join(names)}"
-            )
-        found[name] = finished(place, f"--built {text}")
-    return found
-
-
-def _plan(asked: Asked) -> Plan:
-    more: dict[str, str] = {}
-    if asked.kernels:
-        more = {"flavour": asked.flavour}
-        more |= {f"kernel_{side}": str(name) for side, name in asked.kernels.items()}
-        more |= {
-            f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
-        }
-    return Plan(
-        experiment=asked.experiment,
-        question=asked.question,
-        seed=0,
-        packets=asked.packets,
-        baseline=asked.rows[0].name,
-        again=asked.again,
-        parameters={
-            "case": asked.case,
-            "family": asked.family,
-            "repeats": asked.repeats,
-            **more,
-        },
-    )
 
 
 def script(
@@ -415,7 +199,7 @@ class Comparison:
 
     def recorded(self) -> tuple[RunFolder, figures.FunctionsDocument]:
         """Run its rows and have all of it in a folder."""
-        folder = RunFolder.create(paths.results(), self.asked.experiment, _plan(self.asked))
+        folder = RunFolder.create(paths.results(), self.asked.experiment, plan_of(self.asked))
         with recording(folder, lambda: self.last, self.reporter):
             document = self.written(folder)
         assert self.last is not None
@@ -504,7 +288,7 @@ class Comparison:
         named = self.asked.kernels.get(name)
         if named is None:
             return ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
-        built = kernel.ensure(_request(named, self.asked.flavour), self.root, self.reporter)
+        built = kernel.ensure(request_of(named, self.asked.flavour), self.root, self.reporter)
         record = built.record
         known = figures.Identity(
             name=str(named),

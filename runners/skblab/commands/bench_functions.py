@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from skblab.bench.comparison import BATCH, Comparison, asked, kernels
+from skblab.bench.asked import BATCH, benchmark, built
+from skblab.bench.comparison import Comparison
 from skblab.bench.kernels import Others, patches
 from skblab.commands.bench import bench
 from skblab.commands.options import AsJson, LineName, echo
@@ -72,8 +73,8 @@ def functions(
     Example: `skblab bench functions --row on --against off`
     """
     reporter, chosen = Reporter(), lines.line(line)
-    others: Others = {**patches(chosen), **kernels(given or [])}
-    wanted = asked(row, against, case, family, packets, repeats, others, chosen)
+    others: Others = {**patches(chosen), **built(given or [])}
+    wanted = benchmark(row, against, case, family, packets, repeats, others, chosen)
     counted = Comparison(wanted, others, reporter)
     folder, document = counted.recorded()
     page = build_report(folder.path, gnuplot(counted.root))

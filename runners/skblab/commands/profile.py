@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from skblab.bench import comparison, given
+from skblab.bench import asked, given
 from skblab.bench.comparison import Comparison
 from skblab.commands.bench_functions import (
     PACKETS,
@@ -88,7 +88,7 @@ def profile(
     knobs = given.parse(set_ or [], "--set")
     if why := next(uncountable(knobs), None):
         raise UsageError(f"--set: {why}")
-    wanted = comparison.profile(
+    wanted = asked.profile(
         *(names.parse(name), other, case, family, packets, repeats, flavour, knobs)
     )
     counted = Comparison(wanted, {}, reporter)

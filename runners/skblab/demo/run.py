@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skblab.bench import comparison
-from skblab.bench.comparison import Asked as Profile
-from skblab.bench.comparison import Comparison
+from skblab.bench import asked
+from skblab.bench.asked import Asked as Profile
+from skblab.bench.comparison import ONE_NAME, Comparison
 from skblab.lab import kernel, paths
 from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
@@ -82,7 +82,7 @@ class Demo:
     @property
     def by_function(self) -> Profile:
         """Where the instructions go, and those that rp_filter adds."""
-        return comparison.profile(
+        return asked.profile(
             *(self.chosen, None, "forward", 4, FUNCTION_PACKETS, 1), knobs={"rp_filter": 1}
         )
 
@@ -135,7 +135,7 @@ class Demo:
                 Command(where="guests, exact", command=self.counting.record(plan).again),
                 Command(where="guest, by function", command=self.by_function.again),
             ],
-            gaps=(*GAPS, *sweep.gaps, comparison.ONE_NAME),
+            gaps=(*GAPS, *sweep.gaps, ONE_NAME),
         )
 
 

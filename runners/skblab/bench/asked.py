@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is to be counted by function, as it is asked for: rows of the benchmark, kernels, settings.
+
+wanted = asked.profile(names.parse("tree:linux"), None, "forward", 4, 10_000, 1)
+wanted.again                    # the command that asks for it
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from skblab.bench import given, plan
+from skblab.bench.kernels import Others, already, finished
+from skblab.bench.plan import Row
+from skblab.knobs.boot import STOCK
+from skblab.knobs.registry import KNOBS
+from skblab.knobs.values import Knobs
+from skblab.knobs.values import words as in_words
+from skblab.lab import kernel
+from skblab.lab.kernel import lines
+from skblab.lab.kernel.model import CHECKING, flavour
+from skblab.lab.kernel.names import Name
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.testbeds import netns
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats import bench as records
+from skblab_analysis.formats import functions as figures
+from skblab_analysis.formats.run import Plan
+
+# The sides of a profile: the kernel itself, and that to compare it with.
+Side = Literal["a", "b"]
+A: Side = "a"
+B: Side = "b"
+SIDES = (A, B)
+
+# Runs have whole batches of packets.
+BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for, checked."""
+
+    b: Row
+    a: Row | None
+    case: figures.Case
+    family: records.Family
+    packets: int
+    repeats: int
+    line: lines.Line = lines.DEFAULT
+    # The kernels of a profile, by row; a benchmark builds its own.
+    kernels: Mapping[str, Name] = field(default_factory=dict)
+    flavour: str = STOCK
+    # What the router has set, by row.
+    settings: Mapping[str, Knobs] = field(default_factory=dict)
+
+    def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
+        """Return the same with names that stand for nothing else later."""
+        known = {side: name.settled(root, reporter) for side, name in self.kernels.items()}
+        if known == self.kernels:
+            return self
+        rows = _sides(known, self.settings)
+        return replace(self, b=rows[B], a=rows.get(A), kernels=known)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, that to compare with first, with the parts of the case alone."""
+        words = {"forward": ("tester", "forward"), "receive": ("receive",), "poll": ("tester",)}
+        rows = (self.b,) if self.a is None else (self.a, self.b)
+        return tuple(replace(row, parts=words[self.case]) for row in rows)
+
+    @property
+    def experiment(self) -> str:
+        """The name of its run folder."""
+        return "profile" if self.kernels else "bench-functions"
+
+    @property
+    def question(self) -> str:
+        """What it answers."""
+        if self.a is None:
+            return f"Where do the instructions go that a packet takes on {self.b.title}?"
+        b, a = (self.b.title, self.a.title) if self.kernels else (self.b.name, self.a.name)
+        return f"Where do the instructions go that {b} takes and {a} does not?"
+
+    @property
+    def again(self) -> str:
+        """The command that asks for it."""
+        if self.kernels:
+            words = ["./skblab profile", f"--kernel {shlex.quote(str(self.kernels[B]))}"]
+            words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if A in self.kernels else []
+            words += [
+                f"--set {shlex.quote(given.word(knob, value))}"
+                for knob, value in self.settings.get(B, {}).items()
+            ]
+            words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
+        else:
+            assert self.a is not None
+            words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
+        words += [
+            f"--case {self.case} --family {self.family} --packets {self.packets} "
+            f"--repeats {self.repeats}"
+        ]
+        return " ".join([*words, *self.line.words])
+
+
+def benchmark(
+    row: str,
+    against: str,
+    case: str,
+    family: int,
+    packets: int,
+    repeats: int,
+    others: Others,
+    line: lines.Line = lines.DEFAULT,
+) -> Asked:
+    """Check what was asked for; UsageError in one line for what cannot be."""
+    known = {row.name: row for row in plan.choose([], others)}
+    for option, name in (("--row", row), ("--against", against)):
+        if name not in known:
+            raise UsageError(f"{option} {name}: no such row; known are: {', '.join(known)}")
+    if row == against:
+        raise UsageError(f"--against {against}: the row itself; name another one to compare with")
+    chosen, of = _checked(case, family, packets)
+    for name in (row, against):
+        if known[name].group == "napi" and case != "poll":
+            raise UsageError(f"--case {case}: row {name} counts polls; give --case poll")
+    plan.require_stamps((known[row], known[against]), line, already(others))
+    return Asked(known[row], known[against], chosen, of, packets, repeats, line)
+
+
+def profile(
+    kernel: Name,
+    against: Name | None,
+    case: str,
+    family: int,
+    packets: int,
+    repeats: int,
+    of: str = STOCK,
+    knobs: Knobs | None = None,
+) -> Asked:
+    """Check what was asked for of a kernel, or of two; UsageError in one line for what cannot be.
+
+    `of` is their flavour. With `knobs` both have them set; one kernel alone is compared with itself
+    as it comes.
+    """
+    if flavour(of) in CHECKING:
+        raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
+    if kernel == against:
+        raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
+    chosen, version = _checked(case, family, packets)
+    named: dict[str, Name] = {B: kernel} if against is None else {A: against, B: kernel}
+    for name in named.values():
+        # What cannot be had is refused before anything is compiled.
+        request_of(name, of)
+    settings = {side: dict(knobs) for side in named} if knobs else {}
+    for knob, value in (knobs or {}).items():
+        said = f"--set {given.word(knob, value)}"
+        if case != "forward":
+            raise UsageError(f"{said}: it is the router's, which --case {case} has none of")
+        if KNOBS[knob].boot:
+            raise UsageError(f"{said}: only a boot sets it; count it by skblab sweep --exact")
+        if knob in netns.OF_NICS:
+            raise UsageError(f"{said}: the router's devices are veth, which have nothing like it")
+    rows = _sides(named, settings)
+    return Asked(
+        *(rows[B], rows.get(A), chosen, version, packets, repeats),
+        kernels=named,
+        flavour=of,
+        settings=settings,
+    )
+
+
+def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[str, Row]:
+    """Return the rows of a profile; of one kernel with settings, itself without them is a."""
+    titles = {side: str(name) for side, name in kernels.items()}
+    boots = {side: side for side in kernels}
+    if settings and A not in kernels:
+        titles[A], boots[A] = f"{titles[B]} as it comes", B
+    for side, knobs in settings.items():
+        titles[side] += f" with {in_words(knobs)}"
+    return {
+        side: Row(side, titles[side], boots[side], trace=plan.ANY)
+        for side in (A, B)
+        if side in titles
+    }
+
+
+def request_of(name: Name, of: str) -> kernel.Request:
+    """Return what to build or fetch; a package is of the flavour that it is."""
+    return name.request(STOCK if name.packaged else of)
+
+
+def _checked(case: str, family: int, packets: int) -> tuple[figures.Case, records.Family]:
+    if case not in figures.CASES:
+        raise UsageError(f"--case {case}: no such case; known are: {', '.join(figures.CASES)}")
+    if family not in records.FAMILIES:
+        raise UsageError(f"--family {family}: expected 4 or 6")
+    if packets % BATCH:
+        raise UsageError(f"--packets {packets}: expected whole thousands, such as 10000")
+    return case, family
+
+
+def built(options: list[str]) -> dict[str, kernel.Kernel]:
+    """Return the kernels of --built by name."""
+    names = (plan.PLAIN, plan.OFF, plan.PATCHED)
+    found = {}
+    for text in options:
+        name, equals, place = text.partition("=")
+        if not equals or name not in names:
+            raise UsageError(
+                f"--built {text}: expected NAME=FOLDER, NAME one of {', '.join(names)}"
+            )
+        found[name] = finished(place, f"--built {text}")
+    return found
+
+
+def plan_of(asked: Asked) -> Plan:
+    """Return the plan of its run."""
+    more: dict[str, str] = {}
+    if asked.kernels:
+        more = {"flavour": asked.flavour}
+        more |= {f"kernel_{side}": str(name) for side, name in asked.kernels.items()}
+        more |= {
+            f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
+        }
+    return Plan(
+        experiment=asked.experiment,
+        question=asked.question,
+        seed=0,
+        packets=asked.packets,
+        baseline=asked.rows[0].name,
+        again=asked.again,
+        parameters={
+            "case": asked.case,
+            "family": asked.family,
+            "repeats": asked.repeats,
+            **more,
+        },
+    )
