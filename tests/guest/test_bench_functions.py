@@ -143,3 +143,31 @@ def test_a_profile_says_who_calls_the_expensive_function(skblab: Skblab, tmp_pat
     sent = sum(value for stack, value in found.items() if stack.startswith("pktgen_thread_worker"))
     whole = sum(value for value in found.values())
     assert sent > 0.98 * whole > by_name["pktgen_thread_worker"]["b_inclusive"]
+
+
+def test_every_setting_of_an_experiment_is_explained_by_functions(
+    skblab: Skblab, tmp_path: Path
+) -> None:
+    file = tmp_path / "few.toml"
+    file.write_text(
+        'name = "few"\nquestion = "?"\nbaseline = { rp_filter = 0, gro = true }\n'
+        '[[setting]]\nname = "strict"\nknobs = { rp_filter = 1 }\n'
+        '[[setting]]\nname = "one rule"\nknobs = { netfilter = "nft-forward 1" }\n'
+        '[[setting]]\nname = "no GRO"\nknobs = { gro = false }\n'
+    )
+    words = ("--experiment", str(file), "--packets", "2000")
+    found = profiled(skblab, tmp_path / "results", *words)["settings"]
+    assert [one["b"]["title"] for one in found] == ["strict", "one rule", "no GRO"]
+    for one, function in zip(found, ("fib_table_lookup", "nft_do_chain", "gro"), strict=True):
+        more = one["clock"]["b"] - one["clock"]["a"]
+        added = {of["name"]: of["b"] - of["a"] for of in one["functions"]}
+        again = sum(of["b_again"] - of["a_again"] for of in one["functions"])
+        named = sum(value for value in added.values() if abs(value) >= 1) + again
+        assert named == pytest.approx(more, rel=0.07)
+        assert any(function in name and abs(value) > 50 for name, value in added.items())
+    # All have the same baseline, and nothing of a setting is left for the next.
+    assert len({one["clock"]["a"] for one in found}) == 1
+    assert found[2]["clock"]["b"] < found[2]["clock"]["a"]
+    (folder,) = (tmp_path / "results").iterdir()
+    page = (folder / "report/index.html").read_text()
+    assert "What each setting adds" in page and 'class="flame"' in page

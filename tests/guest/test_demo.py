@@ -107,8 +107,7 @@ def test_instructions_per_packet_are_those_of_this_kernel(
 
 
 def test_functions_add_up_and_say_what_rp_filter_adds(outcome: Outcome) -> None:
-    document = functions.load(outcome.run)
-    assert document is not None
+    [document] = functions.load(outcome.run)
     total = sum(one.a + one.a_again for one in document.functions)
     assert total == pytest.approx(document.clock["a"], rel=0.001)
     # It is the sweep's path, and what the sweep has between the two settings.

@@ -18,6 +18,7 @@ from skblab.bench.functions import Section, Symbols
 from skblab.bench.measure import Line
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
+from skblab.sweep.byfunction import settings_of
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats import bench, functions, stacks
@@ -25,7 +26,7 @@ from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.functions.flame import flame
 from skblab_analysis.functions.flame import total as flame_total
-from skblab_analysis.functions.view import of_functions, of_kernels
+from skblab_analysis.functions.view import of_functions, of_kernels, of_settings
 from skblab_analysis.load import Run as Loaded
 from skblab_analysis.load import load
 from skblab_analysis.report import findings
@@ -682,3 +683,105 @@ def test_a_report_draws_who_calls_whom_before_and_after(tmp_path: Path) -> None:
     (run.folder / stacks.file_of("b")).write_text("what is this\n")
     with pytest.raises(RecordError, match=r"stacks-b\.folded, line 1: 'what is this'"):
         build_report(run.folder, None)
+
+
+def _settings(tmp_path: Path, text: str) -> tuple[asked.Settings, tuple[str, ...]]:
+    (file := tmp_path / "few.toml").write_text(f'name = "few"\nquestion = "?"\n{text}')
+    return settings_of(str(file))
+
+
+FEW = """
+baseline = { rp_filter = 0 }
+[[setting]]
+name = "strict"
+knobs = { rp_filter = 1 }
+[[setting]]
+name = "SELinux"
+knobs = { selinux = "enforcing" }
+[[setting]]
+name = "busy"
+knobs = { load = 50 }
+[[setting]]
+name = "no GRO"
+knobs = { gro = false }
+"""
+
+
+def test_the_settings_of_an_experiment_are_each_compared_with_its_baseline(tmp_path: Path) -> None:
+    settings, notes = _settings(tmp_path, FEW)
+    assert settings.others == {
+        "strict": {"rp_filter": 1},
+        "no GRO": {"rp_filter": 0, "gro": False},
+    }
+    assert [note.split(":")[0] for note in notes[1:]] == [
+        *("SELinux is left out", "busy is left out")
+    ]
+    found = asked.experiment(names.parse("6.12"), settings, 4, 2000, 1)
+    assert [(row.name, row.title, row.kernel) for row in found.rows] == [
+        ("a", "baseline", "b"),
+        ("b", "strict", "b"),
+        ("b2", "no GRO", "b"),
+    ]
+    assert found.settings["b2"] == {"rp_filter": 0, "gro": False}
+    assert f"--experiment {tmp_path}/few.toml --case forward" in found.again
+    assert "--set" not in found.again
+    assert asked.plan_of(found).parameters["settings_b2"] == "rp_filter=0, gro=off"
+    # What a name of a kernel stands for is found out later, and changes no setting's name.
+    assert "Which functions do the settings of" in found.question
+    nothing = asked.Settings("few.toml", {}, {})
+    with pytest.raises(UsageError, match=r"few\.toml: no setting of it can be counted"):
+        asked.experiment(names.parse("6.12"), nothing, 4, 2000, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("router-setings",), "router-setings: no such file, and no experiment of this name"),
+        (("first", "--set", "rp_filter=1"), "--set: --experiment says what is compared"),
+        (("first", "--against", "debian:6.12"), "--against: --experiment says what is compared"),
+        (("first", "--case", "receive"), "--case: --experiment says what is compared"),
+    ],
+)
+def test_an_experiment_that_cannot_be_counted_is_one_line(
+    words: tuple[str, ...], told: str, skblab_here: Skblab
+) -> None:
+    done = skblab_here("profile", "--experiment", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_report_of_settings_has_each_and_what_explains_it(tmp_path: Path) -> None:
+    def one(name: str, title: str, *found: Function) -> functions.FunctionsDocument:
+        document = _document(*found)
+        assert document.a is not None
+        return document.model_copy(
+            update={
+                "a": document.a.model_copy(update={"title": functions.BASELINE}),
+                "b": document.b.model_copy(update={"name": name, "title": title}),
+            }
+        )
+
+    rx = Function(name="rx", a=1000, b=1000)
+    strict = one("b", "strict", rx, Function(name="fib", a=0, b=90), Function(name="x", a=0, b=0.5))
+    less = one("b2", "no GRO", Function(name="rx", a=1000, b=990))
+    run = _report(tmp_path, strict)
+    (run.folder / functions.file_of(2)).write_text(less.model_dump_json(by_alias=True))
+    assert findings.headline(run).startswith("strict, by function: +90 instructions a packet")
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(of_settings([strict, less]))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert ["baseline", "1", "000.0", "baseline"] in lines
+    assert ["strict", "1", "090.5", "+90.5", "99", "%", "fib", "+90"] in lines
+    overview = "What each setting adds, in instructions per packet"
+    # Of so little no share says anything.
+    assert ["no", "GRO", "990.0", "−10.0", "rx", "−10"] in lines
+    page = build_report(run.folder, None).read_text()
+    assert page.count("The functions that take most on") == 1
+    assert page.count(overview) == 1
+    assert 'id="functions-2"' in page and 'href="../functions-2.json"' in page
+    found = pq.read_table(run.folder / "functions.parquet").to_pylist()
+    assert [row["title"] for row in found if row["function"] == "rx"] == [
+        *("baseline", "strict", "no GRO")
+    ]

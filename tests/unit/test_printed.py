@@ -492,8 +492,11 @@ def counts_by_function(command: str, a: Row | None, monkeypatch: pytest.MonkeyPa
         functions=(Function(name="ip_rcv", a=0.0 if a is None else 1.0, b=2.0),),
         runs=(),
     )
-    run = SimpleNamespace(recorded=lambda: (FOLDER, found))
-    monkeypatch.setattr(f"skblab.commands.{command}.Comparison", lambda *_: run)
+    run = SimpleNamespace(recorded=lambda: (FOLDER, (found,)), root=None)
+    module = f"skblab.commands.{command}"
+    monkeypatch.setattr(f"{module}.Comparison", lambda *_: run)
+    monkeypatch.setattr(f"{module}.gnuplot", lambda _: None)
+    monkeypatch.setattr(f"{module}.build_report", lambda *_: FOLDER.path / "report/index.html")
 
 
 def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,8 +508,16 @@ def test_bench_functions(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -
 def test_profile(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
     counts_by_function("profile", None, monkeypatch)
     done = skblab_here("profile", "--kernel", "6.12", "--json")
-    assert check(done, "profile")["a"] is None
-    assert "100.0" in skblab_here("profile", "--kernel", "6.12").stdout
+    assert check(done, "profile", name="functions")["a"] is None
+    said = skblab_here("profile", "--kernel", "6.12").stdout
+    assert "100.0" in said and "report/index.html" in said
+
+
+def test_profile_of_an_experiment(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts_by_function("profile", ROW, monkeypatch)
+    done = skblab_here("profile", "--experiment", "first", "--json")
+    [one] = check(done, "profile", name="functions-of-settings")["settings"]
+    assert one["clock"] == {"a": 1.0, "b": 2.0}
 
 
 def example(one: Described) -> list[str]:

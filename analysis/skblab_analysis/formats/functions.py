@@ -34,6 +34,15 @@ CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
 }
 AGREEMENT = 0.001
 FILE = "functions.json"
+# Title of the row that an experiment's settings are compared with.
+BASELINE = "baseline"
+# Of several rows that are compared with one.
+FILES = "functions*.json"
+
+
+def file_of(number: int) -> str:
+    """Return the name of a document, of several that are of one run; the first is number 1."""
+    return FILE if number == 1 else f"functions-{number}.json"
 
 
 class Run(Closed):

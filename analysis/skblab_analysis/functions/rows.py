@@ -6,6 +6,7 @@ It is made of `functions.json` whenever a report is, and skblab reads it nowhere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from skblab_analysis.base.rows import NO_UNIT, Column, Row, Stored
@@ -18,7 +19,8 @@ UNIT = "instructions/packet"
 class FunctionRow(Row):
     """What a packet takes in one function of a kernel or row."""
 
-    row: Annotated[str, Column(NO_UNIT, "Name of the row: of a profile `a` or `b`.")]
+    row: Annotated[str, Column(NO_UNIT, "Name of the row: of a profile `a`, `b`, `b2` …")]
+    title: Annotated[str, Column(NO_UNIT, "The row in words, such as a setting's name.")]
     kernel: Annotated[str, Column(NO_UNIT, "Release of its kernel, as `uname -r` says.")]
     case: Annotated[
         Case,
@@ -44,30 +46,32 @@ FUNCTIONS = Stored(
 )
 
 
-def rows(document: FunctionsDocument) -> list[FunctionRow]:
-    """Return a row for each function that is executed in a row of the document."""
-    sides = (
-        [(False, document.b)] if document.a is None else [(True, document.a), (False, document.b)]
-    )
+def rows(documents: Sequence[FunctionsDocument]) -> list[FunctionRow]:
+    """Return a row for each function that is executed in a row of the documents, of one run.
+
+    What several are compared with is there once.
+    """
     found = []
-    for first, of in sides:
-        for one in document.functions:
-            own, again, inclusive = (
-                (one.a, one.a_again, one.a_inclusive)
-                if first
-                else (one.b, one.b_again, one.b_inclusive)
-            )
-            if of and (own or again):
-                found.append(
-                    FunctionRow(
-                        row=of.name,
-                        kernel=of.kernel,
-                        case=document.case,
-                        family=document.family,
-                        function=one.name,
-                        instructions=own,
-                        again=again,
-                        inclusive=inclusive,
-                    )
+    for number, document in enumerate(documents):
+        for first, of in ((True, None if number else document.a), (False, document.b)):
+            for one in document.functions if of else ():
+                own, again, inclusive = (
+                    (one.a, one.a_again, one.a_inclusive)
+                    if first
+                    else (one.b, one.b_again, one.b_inclusive)
                 )
+                if of and (own or again):
+                    found.append(
+                        FunctionRow(
+                            row=of.name,
+                            title=of.title,
+                            kernel=of.kernel,
+                            case=document.case,
+                            family=document.family,
+                            function=one.name,
+                            instructions=own,
+                            again=again,
+                            inclusive=inclusive,
+                        )
+                    )
     return found

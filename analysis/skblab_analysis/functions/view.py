@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -14,15 +14,25 @@ from skblab_analysis.base.rows import Stored
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed
 from skblab_analysis.formats import functions, stacks
-from skblab_analysis.formats.functions import FILE, Function, FunctionsDocument
+from skblab_analysis.formats.functions import Function, FunctionsDocument
 from skblab_analysis.functions import flame
 from skblab_analysis.functions.flame import Flame
 from skblab_analysis.functions.rows import FUNCTIONS, FunctionRow, rows
 from skblab_analysis.load import Run
-from skblab_analysis.view import Cells, Section, View
+from skblab_analysis.view import Cells, Section, View, suffix
 
 # Functions that a report names: those that take most.
 TOP = 10
+# Functions that a table of settings names for each.
+TOLD = 3
+# What every packet executes once more.
+ONE = 1.0
+NAMED = (
+    "named: what functions that differ by an instruction or more, and further iterations of "
+    "string instructions, add up to, as a share of the difference"
+)
+# Boots and clocks differ by as much: no share of it says anything.
+UNEXPLAINED = 20.0
 # Of all that functions differ by, in either direction, what one must be to be named for it.
 LEAST_SHARE = 0.02
 # Of these forms a function's instructions have further iterations among them.
@@ -109,15 +119,26 @@ def of_kernels(document: functions.FunctionsDocument) -> Table:
     return table
 
 
+def without_settings(document: FunctionsDocument) -> FunctionsDocument:
+    """Return the document of the kernel alone, where all rows have the same one."""
+    return document.model_copy(update={"kernels": {"b": document.kernels["b"]}, "settings": {}})
+
+
 def _settings(knobs: Mapping[str, str]) -> str:
     words = ", ".join(f"{name} = {value}" for name, value in knobs.items())
     return words or "as the kernel has them"
 
 
-def load(run: Run) -> FunctionsDocument | None:
-    """Return the functions that a run has counted; None without, RecordError if it is broken."""
-    path = run.folder / FILE
-    return read(FunctionsDocument, path, "the document of functions") if path.exists() else None
+def load(run: Run) -> list[FunctionsDocument]:
+    """Return what a run has counted by function, RecordError if one of them is broken.
+
+    Of several each compares another row with the same one.
+    """
+    found = []
+    for place in range(1, len(list(run.folder.glob(functions.FILES))) + 1):
+        path = run.folder / functions.file_of(place)
+        found.append(read(FunctionsDocument, path, "the document of functions"))
+    return found
 
 
 def least(document: FunctionsDocument) -> float:
@@ -150,12 +171,58 @@ def top(document: FunctionsDocument) -> Table:
 
 
 def _tables(run: Run) -> list[Table]:
-    document = load(run)
-    if document is None:
+    documents = load(run)
+    if not documents:
         return []
-    if document.a is None:
-        return [*_kernels(document), top(document)]
-    return [*_kernels(document), top(first(document)), of_functions(document, least(document))]
+    head, *others = documents
+    if head.a is None:
+        return [*_kernels(head), top(head)]
+    if not others:
+        return [*_kernels(head), top(first(head)), of_functions(head, least(head))]
+    return [of_kernels(without_settings(head)), top(first(head)), of_settings(documents)]
+
+
+def of_settings(documents: Sequence[FunctionsDocument]) -> Table:
+    """Return what each of several rows costs beyond the first, and the functions that it does."""
+    head = documents[0]
+    what = f"{CASE_TITLES[head.case]}, IPv{head.family}"
+    table = titled(f"What each setting adds, {what} (instructions per packet)")
+    table.add_column("setting", overflow="fold")
+    for name in ("path", "difference", "named"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("most of it", overflow="fold")
+    for place, row in enumerate(_overview(documents)):
+        table.add_row(escape(row.name), *map(escape, row.figures), end_section=not place)
+    table.caption = NAMED
+    return table
+
+
+def _overview(documents: Sequence[FunctionsDocument], space: str = " ") -> Iterator[Cells]:
+    """Yield the baseline, then each setting: path, difference, what is named, most of it."""
+    before = documents[0].clock["a"]
+    yield Cells(functions.BASELINE, (number(before, 1, space), functions.BASELINE, "", ""))
+    for document in documents:
+        named, _ = functions.cut(document.functions, least(document))
+        most = (f"{one.name} {signed(one.difference, 0, space)}" for one in named[:TOLD])
+        yield Cells(
+            document.b.title,
+            (
+                number(document.clock["b"], 1, space),
+                signed(document.clock["b"] - before, 1, space),
+                _explained(document) or "",
+                ", ".join(most),
+            ),
+        )
+
+
+def _explained(document: FunctionsDocument) -> str | None:
+    """Return which share of a difference is in functions that are named; None of a small one."""
+    whole = document.clock["b"] - document.clock["a"]
+    if abs(whole) < UNEXPLAINED:
+        return None
+    named, _ = functions.cut(document.functions, ONE)
+    again = sum(one.b_again - one.a_again for one in document.functions)
+    return share((sum(one.difference for one in named) + again) / whole, 0)
 
 
 def _kernels(document: FunctionsDocument) -> list[Table]:
@@ -168,22 +235,35 @@ class Shown:
     """What the section has: the functions that take most of a row, and those that two differ by.
 
     `once`: further iterations of string instructions are not among the figures. `flames` are of
-    the rows, by the names of the files that they are drawn from.
+    the rows, by the names of the files that they are drawn from. `suffix` is that of the anchors;
+    what takes most is shown of the first alone.
     """
 
+    suffix: str
+    overview: tuple[Cells, ...]
+    named: str
     what: str
     of: str
     compared: str
     once: bool
+    file: str
     top: tuple[Cells, ...]
     changed: tuple[Cells, ...]
     flames: tuple[tuple[str, Flame], ...]
 
 
 def _sections(run: Run) -> list[Section]:
-    document = load(run)
-    if document is None:
-        return []
+    documents = load(run)
+    overview = tuple(_overview(documents, NARROW_SPACE)) if len(documents) > 1 else ()
+    return [
+        _section(run, document, place, () if place else overview)
+        for place, document in enumerate(documents)
+    ]
+
+
+def _section(
+    run: Run, document: FunctionsDocument, place: int, overview: tuple[Cells, ...]
+) -> Section:
     alone = document if document.a is None else first(document)
     whole = functions.total(alone.functions, "total")
     ordered = sorted(alone.functions, key=lambda one: -one.b)
@@ -193,10 +273,14 @@ def _sections(run: Run) -> list[Section]:
         (whole, True),
     ]
     shown = Shown(
+        suffix=suffix(place),
+        overview=overview,
+        named=NAMED,
         what=f"{CASE_TITLES[document.case]}, IPv{document.family}",
         of=alone.b.title,
         compared="" if document.a is None else _compared(document),
         once=document.schema_ not in COUNTED_AGAIN,
+        file=functions.file_of(place + 1),
         top=(
             *(
                 Cells(
@@ -211,7 +295,7 @@ def _sections(run: Run) -> list[Section]:
         changed=() if document.a is None else tuple(_changed(document)),
         flames=tuple(_flames(run, document)),
     )
-    return [Section("functions/section.html.j2", shown)]
+    return Section("functions/section.html.j2", shown)
 
 
 def _flames(run: Run, document: FunctionsDocument) -> Iterator[tuple[str, Flame]]:
@@ -248,6 +332,8 @@ def _changed(document: FunctionsDocument) -> list[Cells]:
 def _compared(document: FunctionsDocument) -> str:
     """Return what b has that a has not, in words."""
     assert document.a is not None
+    if document.a.title == functions.BASELINE:
+        return document.b.title
     if document.settings.keys() == {"b"}:
         return _settings(document.settings["b"])
     return f"{document.b.title} against {document.a.title}"
@@ -258,8 +344,7 @@ def _figure(value: float) -> str:
 
 
 def _sentences(run: Run) -> list[str]:
-    document = load(run)
-    return [] if document is None else [f"{_told(document)}."]
+    return [f"{_told(document)}." for document in load(run)]
 
 
 def _told(document: FunctionsDocument) -> str:
@@ -280,18 +365,19 @@ def _told(document: FunctionsDocument) -> str:
 
 
 def _headline(run: Run) -> str | None:
-    document = load(run)
-    return None if document is None else _told(document)
+    documents = load(run)
+    if not documents:
+        return None
+    return _told(max(documents, key=lambda one: abs(one.clock["b"] - one.clock.get("a", 0.0))))
 
 
 def _unseen(run: Run) -> list[str]:
-    document = load(run)
-    return [] if document is None else list(document.notes)
+    documents = load(run)
+    return list(documents[0].notes) if documents else []
 
 
 def _derived(run: Run) -> list[tuple[Stored, list[FunctionRow]]]:
-    document = load(run)
-    return [(FUNCTIONS, rows(document) if document else [])]
+    return [(FUNCTIONS, rows(load(run)))]
 
 
 VIEW = View(

@@ -42,6 +42,15 @@ BATCH = 1000
 
 
 @dataclass(frozen=True)
+class Settings:
+    """The settings of an experiment by name, beside its baseline; `named` is how it was named."""
+
+    named: str
+    baseline: Knobs
+    others: Mapping[str, Knobs]
+
+
+@dataclass(frozen=True)
 class Asked:
     """What was asked for, checked."""
 
@@ -57,12 +66,17 @@ class Asked:
     flavour: str = STOCK
     # What the router has set, by row.
     settings: Mapping[str, Knobs] = field(default_factory=dict)
+    # Rows beside b that are compared with a, too, and the experiment that all are of.
+    more: tuple[Row, ...] = ()
+    of: str = ""
 
     def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
         """Return the same with names that stand for nothing else later."""
         known = {side: name.settled(root, reporter) for side, name in self.kernels.items()}
         if known == self.kernels:
             return self
+        if self.of:
+            return replace(self, kernels=known)
         rows = _sides(known, self.settings)
         return replace(self, b=rows[B], a=rows.get(A), kernels=known)
 
@@ -70,7 +84,7 @@ class Asked:
     def rows(self) -> tuple[Row, ...]:
         """The rows, that to compare with first, with the parts of the case alone."""
         words = {"forward": ("tester", "forward"), "receive": ("receive",), "poll": ("tester",)}
-        rows = (self.b,) if self.a is None else (self.a, self.b)
+        rows = (self.b,) if self.a is None else (self.a, self.b, *self.more)
         return tuple(replace(row, parts=words[self.case]) for row in rows)
 
     @property
@@ -81,6 +95,8 @@ class Asked:
     @property
     def question(self) -> str:
         """What it answers."""
+        if self.of:
+            return f"Which functions do the settings of {self.of} cost?"
         if self.a is None:
             return f"Where do the instructions go that a packet takes on {self.b.title}?"
         b, a = (self.b.title, self.a.title) if self.kernels else (self.b.name, self.a.name)
@@ -92,9 +108,11 @@ class Asked:
         if self.kernels:
             words = ["./skblab profile", f"--kernel {shlex.quote(str(self.kernels[B]))}"]
             words += [f"--against {shlex.quote(str(self.kernels[A]))}"] if A in self.kernels else []
+            words += [f"--experiment {shlex.quote(self.of)}"] if self.of else []
             words += [
                 f"--set {shlex.quote(given.word(knob, value))}"
                 for knob, value in self.settings.get(B, {}).items()
+                if not self.of
             ]
             words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
         else:
@@ -147,8 +165,7 @@ def profile(
     `of` is their flavour. With `knobs` both have them set; one kernel alone is compared with itself
     as it comes.
     """
-    if flavour(of) in CHECKING:
-        raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
+    _check_flavour(of)
     if kernel == against:
         raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
     chosen, version = _checked(case, family, packets)
@@ -161,10 +178,8 @@ def profile(
         said = f"--set {given.word(knob, value)}"
         if case != "forward":
             raise UsageError(f"{said}: it is the router's, which --case {case} has none of")
-        if KNOBS[knob].boot:
-            raise UsageError(f"{said}: only a boot sets it; count it by skblab sweep --exact")
-        if knob in netns.OF_NICS:
-            raise UsageError(f"{said}: the router's devices are veth, which have nothing like it")
+        if why := unable(knob):
+            raise UsageError(f"{said}: {why}")
     rows = _sides(named, settings)
     return Asked(
         *(rows[B], rows.get(A), chosen, version, packets, repeats),
@@ -172,6 +187,48 @@ def profile(
         flavour=of,
         settings=settings,
     )
+
+
+def experiment(
+    kernel: Name, settings: Settings, family: int, packets: int, repeats: int, of: str = STOCK
+) -> Asked:
+    """Check what was asked for of the settings of an experiment; UsageError for what cannot be.
+
+    Each is compared with the baseline, all on one kernel of flavour `of`.
+    """
+    _check_flavour(of)
+    request_of(kernel, of)
+    chosen, version = _checked("forward", family, packets)
+    if not settings.others:
+        raise UsageError(f"--experiment {settings.named}: no setting of it can be counted so")
+    rows: list[Row] = []
+    knobs: dict[str, Knobs] = {A: settings.baseline}
+    for number, (name, wanted) in enumerate(settings.others.items(), 1):
+        row = str(B) if number == 1 else f"{B}{number}"
+        rows.append(Row(row, name, B, trace=plan.ANY))
+        knobs[row] = wanted
+    return Asked(
+        *(rows[0], Row(A, figures.BASELINE, B, trace=plan.ANY), chosen, version, packets, repeats),
+        kernels={B: kernel},
+        flavour=of,
+        settings=knobs,
+        more=tuple(rows[1:]),
+        of=settings.named,
+    )
+
+
+def unable(knob: str) -> str | None:
+    """Return why a knob cannot be set in a profile, in words; None if it can."""
+    if KNOBS[knob].boot:
+        return "only a boot sets it; count it by skblab sweep --exact"
+    if knob in netns.OF_NICS:
+        return "the router's devices are veth, which have nothing like it"
+    return None
+
+
+def _check_flavour(of: str) -> None:
+    if flavour(of) in CHECKING:
+        raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
 
 
 def _sides(kernels: Mapping[str, Name], settings: Mapping[str, Knobs]) -> dict[str, Row]:

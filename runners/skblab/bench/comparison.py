@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +11,14 @@ from dataclasses import dataclass, field
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
-from skblab.bench.asked import BATCH, SIDES, A, Asked, Side, plan_of, request_of
+from skblab.bench.asked import BATCH, SIDES, A, Asked, B, Side, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.kernels import Others, ensure_kernel
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.knobs.applying import Applied, NotPutBackError, applying
+from skblab.knobs.base import Unable
 from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
@@ -49,7 +51,7 @@ SHARED = (
 ONE_NAME = "Functions of one name in different files are one."
 WITH_NAPI = (
     "The router's devices have NAPI and GRO, as in sweeps: the path is longer than in a profile "
-    "without --set."
+    "without settings."
 )
 
 SAME = "{0} was {1} already: nothing was changed by it."
@@ -187,7 +189,9 @@ def _as_wanted(was_set: list[Applied], row: Row) -> list[Applied]:
 class Comparison:
     """One comparison: its guests, one after the other, and what they gave."""
 
-    def __init__(self, asked: Asked, others: Others, reporter: Reporter) -> None:
+    def __init__(
+        self, asked: Asked, others: Others, reporter: Reporter, notes: Sequence[str] = ()
+    ) -> None:
         self.others, self.reporter = others, reporter
         self.root: LabRoot = labroot.ensure(reporter)
         self.asked = asked.settled(self.root, reporter)
@@ -195,28 +199,33 @@ class Comparison:
         self.last: Environment | None = None
         self.found: dict[str, _Found] = {}
         self.kernels: dict[Side, figures.Identity] = {}
-        self.notes: list[str] = [WITH_NAPI] if asked.settings else []
+        self.refused: set[str] = set()
+        self.notes: list[str] = [*([WITH_NAPI] if asked.settings else []), *notes]
 
-    def recorded(self) -> tuple[RunFolder, figures.FunctionsDocument]:
-        """Run its rows and have all of it in a folder."""
+    def recorded(self) -> tuple[RunFolder, tuple[figures.FunctionsDocument, ...]]:
+        """Run its rows and have all of it in a folder: a document for each row but the first."""
         folder = RunFolder.create(paths.results(), self.asked.experiment, plan_of(self.asked))
         with recording(folder, lambda: self.last, self.reporter):
-            document = self.written(folder)
+            documents = self.written(folder)
         assert self.last is not None
         gaps = (*(GAPS[1:] if self.asked.settings else GAPS), ONE_NAME)
-        timings, versions = self.reporter.timings, document.versions
+        timings, versions = self.reporter.timings, documents[0].versions
         folder.finish(self.last, timings, versions=versions, commands=[], gaps=gaps)
-        return folder, document
+        return folder, documents
 
-    def written(self, folder: RunFolder) -> figures.FunctionsDocument:
-        """Run its rows, and have the document in a run's folder."""
-        document = self.go(folder)
-        text = document.model_dump_json(indent=1, by_alias=True)
-        write_whole(folder.path / figures.FILE, text + "\n")
-        return document
+    def written(self, folder: RunFolder) -> tuple[figures.FunctionsDocument, ...]:
+        """Run its rows, and have the documents in a run's folder."""
+        documents = self.go(folder)
+        for number, document in enumerate(documents, 1):
+            text = document.model_dump_json(indent=1, by_alias=True)
+            write_whole(folder.path / figures.file_of(number), text + "\n")
+        return documents
 
-    def go(self, folder: RunFolder) -> figures.FunctionsDocument:
-        """Run its rows; return the document, or raise what refuses it."""
+    def go(self, folder: RunFolder) -> tuple[figures.FunctionsDocument, ...]:
+        """Run its rows; return the documents, or raise what refuses them.
+
+        Of several rows that are compared with one, those that are refused are left out, and noted.
+        """
         rows = self.asked.rows
         costs: dict[str, figures.Cost] = {}
         inclusive: dict[str, Mapping[str, float]] = {}
@@ -228,8 +237,11 @@ class Comparison:
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
             for row in own:
-                found = self.found[row.name]
-                costs[row.name] = figures.cost(found.by_function, self.asked.case)
+                found = self.found[row.name] if row.name not in self.refused else None
+                if found is None:
+                    continue
+                with self._refusal(row):
+                    costs[row.name] = figures.cost(found.by_function, self.asked.case)
                 inclusive[row.name] = found.inclusive(self.asked.case)
                 self._write_stacks(folder, row.name)
                 described[row.name] = records.Row(
@@ -239,28 +251,57 @@ class Comparison:
                     kernel=built.release,
                     tool=row.tool,
                 )
-        b = costs[self.asked.b.name]
-        a = costs[self.asked.a.name] if self.asked.a else None
+        if self.asked.a is not None and self.asked.a.name not in costs:
+            raise RefusedError(f"nothing can be compared: {'; '.join(self.notes)}")
+        counted = [row for row in (self.asked.b, *self.asked.more) if row.name in costs]
+        if not counted:
+            raise RefusedError(f"no row could be counted: {'; '.join(self.notes)}")
+        return tuple(self._document(row.name, rows, costs, inclusive, described) for row in counted)
+
+    @contextlib.contextmanager
+    def _refusal(self, row: Row) -> Iterator[None]:
+        """Have a row be left out for what refuses it, if there are others."""
+        try:
+            yield
+        except (RefusedError, Unable) as refused:
+            if not self.asked.more:
+                raise
+            self.refused.add(row.name)
+            self.notes.append(f"{row.title} is left out: {refused}")
+
+    def _document(
+        self,
+        b: str,
+        rows: Sequence[Row],
+        costs: Mapping[str, figures.Cost],
+        inclusive: Mapping[str, Mapping[str, float]],
+        described: Mapping[str, records.Row],
+    ) -> figures.FunctionsDocument:
+        """Return what a row takes, compared with row a if there is one."""
+        a = self.asked.a.name if self.asked.a else None
+        first = figures.NOTHING if a is None else costs[a]
+        pairs: tuple[tuple[Side, str], ...] = ((B, b),) if a is None else ((A, a), (B, b))
         return figures.FunctionsDocument(
             again=self.asked.again,
             case=self.asked.case,
             family=self.asked.family,
-            a=described[self.asked.a.name] if self.asked.a else None,
-            b=described[self.asked.b.name],
+            a=described[a] if a else None,
+            b=described[b],
             kernels=self.kernels,
             settings={
                 side: {knob: shown(value) for knob, value in knobs.items()}
-                for side, knobs in self.asked.settings.items()
+                for side, row in pairs
+                if (knobs := self.asked.settings.get(row))
             },
-            clock={"b": b.clock} if a is None else {"a": a.clock, "b": b.clock},
-            functions=figures.compare(
-                a or figures.NOTHING,
-                b,
-                inclusive[self.asked.a.name] if self.asked.a else {},
-                inclusive[self.asked.b.name],
-            ),
+            clock={side: costs[row].clock for side, row in pairs},
+            functions=figures.compare(first, costs[b], inclusive[a] if a else {}, inclusive[b]),
             notes=tuple(self.notes),
-            runs=tuple(counted.run for row in rows for counted in self.found[row.name].by_function),
+            runs=tuple(
+                counted.run
+                for row in rows
+                if row.name in (a, b)
+                for counted in self.found[row.name].by_function
+            ),
             versions={
                 package: version
                 for package, version in self.root.versions.items()
@@ -368,15 +409,21 @@ class Comparison:
         for row in rows:
             if knobs := self.asked.settings.get(row.name):
                 machine, undo = netns.NETNS.machine(1), folder.path / f"undo-{row.name}"
+                was_set: list[Applied] = []
+                called = f"{name}-set" if not self.asked.more else f"{row.name}-set"
                 try:
-                    with applying(guest.transport, machine, undo) as applier:
+                    with self._refusal(row), applying(guest.transport, machine, undo) as applier:
                         was_set = _as_wanted(applier.apply(knobs), row)
-                        printed += run([row], f"{name}-set", laid_out=True)
+                        printed += run([row], called, laid_out=True)
                         _as_wanted(applier.look(was_set), row)
                 except NotPutBackError as left:
+                    if self.asked.more:
+                        raise
                     # The guest ends here, and its settings with it.
                     self.reporter.say(str(left))
                 undo.unlink(missing_ok=True)
+                if self.asked.more:
+                    continue
                 self.notes += [
                     SAME.format(reading.knob, shown(reading.value))
                     for reading in was_set
@@ -397,9 +444,10 @@ class Comparison:
         """Take in what one guest left; RefusedError for a row that did not do its work."""
         trials = measure.Found()
         measure.read(output, rows, boot, folder.logs, trials)
-        for row in rows:
+        for row in (row for row in rows if row.name not in self.refused):
             if reasons := records.faults(row.name, trials.trials, trials.proofs):
-                raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
+                with self._refusal(row):
+                    raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in output.splitlines()]
         for line, sections in attribute(lines, counting.parse(counts)):
@@ -408,7 +456,7 @@ class Comparison:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()
                 maps[stem] = Symbols.parse(listed, more)
             self.found.setdefault(line.row, _Found()).add(line, sections, maps[stem])
-        for row in rows:
+        for row in (row for row in rows if row.name not in self.refused):
             cost = figures.cost(self.found[row.name].by_address, self.asked.case)
             symbols = next(m for stem, m in maps.items() if stem.startswith(f"{row.name}-{boot}-"))
             text = instructions(cost, symbols)

@@ -76,7 +76,7 @@ def functions(
     others: Others = {**patches(chosen), **built(given or [])}
     wanted = benchmark(row, against, case, family, packets, repeats, others, chosen)
     counted = Comparison(wanted, others, reporter)
-    folder, document = counted.recorded()
+    folder, (document,) = counted.recorded()
     page = build_report(folder.path, gnuplot(counted.root))
     if as_json:
         echo(document)

@@ -37,6 +37,13 @@ class Doctor(_Part):
     checks: tuple[Check, ...]
 
 
+class FunctionsOfSettings(_Part):
+    """What each setting of an experiment costs by function: with `--experiment`."""
+
+    schema_name: Literal["skblab.functions-of-settings/1"] = "skblab.functions-of-settings/1"
+    settings: tuple[FunctionsDocument, ...]
+
+
 class BuiltKernel(model.Record):
     """A kernel in the cache: where its parts are, and its record.
 
@@ -270,7 +277,7 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "kernel patches-check": {"checked-patches": CheckedPatches},
     "bench patch": {"bench": BenchDocument},
     "bench functions": {"functions": FunctionsDocument},
-    "profile": {"functions": FunctionsDocument},
+    "profile": {"functions": FunctionsDocument, "functions-of-settings": FunctionsOfSettings},
     "probe layers": {"pathlat": PathlatDocument, "scripts": ScriptsDocument},
     "probe study": {"study": Study},
     "probe verify": {"verify": Verified},

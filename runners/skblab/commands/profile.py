@@ -17,13 +17,20 @@ from skblab.commands.bench_functions import (
     Inclusive,
     Packets,
 )
+from skblab.commands.documents import FunctionsOfSettings
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
+from skblab.sweep.byfunction import settings_of
 from skblab.sweep.measure.exact import uncountable
 from skblab_analysis.base.errors import UsageError
-from skblab_analysis.functions.view import of_functions, of_kernels
+from skblab_analysis.functions.view import (
+    of_functions,
+    of_kernels,
+    of_settings,
+    without_settings,
+)
 from skblab_analysis.report.page import build_report
 
 # What is shown by itself: so many instructions per packet of one kernel, or between two.
@@ -48,6 +55,14 @@ def profile(
             help="Set a knob of the router, such as rp_filter=1; may be repeated. Without "
             "--against: what the setting costs on one kernel. With --against: what the two "
             "kernels differ by, both with the setting. docs/reference/knobs.md lists knobs.",
+        ),
+    ] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Count every setting of an experiment, each against its baseline: a file, or the "
+            "name of one that comes with skblab, such as router-settings.",
         ),
     ] = None,
     flavour: FlavourName = "stock",
@@ -79,29 +94,49 @@ def profile(
     functions with the guest's clock. If they differ by more than 0.1 %, it prints no figure, and
     the exit status is 1. It writes `results/profile-<time>/`, with stacks for flame graphs.
 
-    With --set it counts what a setting of the router adds: `--set rp_filter=1`.
+    With --set it counts what a setting of the router adds: `--set rp_filter=1`. With --experiment
+    it does so for each setting of an experiment.
 
     Example: `skblab profile --kernel 7.3 --against 6.12`
     """
     reporter = Reporter()
-    other = None if against is None else names.parse(against, "--against")
-    knobs = given.parse(set_ or [], "--set")
-    if why := next(uncountable(knobs), None):
-        raise UsageError(f"--set: {why}")
-    wanted = asked.profile(
-        *(names.parse(name), other, case, family, packets, repeats, flavour, knobs)
-    )
-    counted = Comparison(wanted, {}, reporter)
-    folder, document = counted.recorded()
+    left_out: tuple[str, ...] = ()
+    if experiment is None:
+        other = None if against is None else names.parse(against, "--against")
+        knobs = given.parse(set_ or [], "--set")
+        if why := next(uncountable(knobs), None):
+            raise UsageError(f"--set: {why}")
+        wanted = asked.profile(
+            *(names.parse(name), other, case, family, packets, repeats, flavour, knobs)
+        )
+    else:
+        refused = {"--set": set_, "--against": against, "--case": case != "forward"}
+        for option in (option for option, value in refused.items() if value):
+            raise UsageError(
+                f"{option}: --experiment says what is compared, which is forwarding with the "
+                "settings of its file; leave one of the two out"
+            )
+        settings, left_out = settings_of(experiment)
+        wanted = asked.experiment(names.parse(name), settings, family, packets, repeats, flavour)
+    counted = Comparison(wanted, {}, reporter, left_out)
+    folder, documents = counted.recorded()
     page = build_report(folder.path, gnuplot(counted.root))
+    document = documents[0]
     if as_json:
-        echo(document)
+        echo(document if experiment is None else FunctionsOfSettings(settings=documents))
         return
     console = printer()
-    console.print(of_kernels(document))
-    console.print()
-    shown = LEAST_ALONE if document.a is None else LEAST_BETWEEN
-    console.print(of_functions(document, shown if least is None else least, inclusive=inclusive))
+    if experiment is None:
+        shown = LEAST_ALONE if document.a is None else LEAST_BETWEEN
+        console.print(of_kernels(document))
+        console.print()
+        console.print(
+            of_functions(document, shown if least is None else least, inclusive=inclusive)
+        )
+    else:
+        console.print(of_kernels(without_settings(document)))
+        console.print()
+        console.print(of_settings(documents))
     for note in document.notes:
         console.print(f"\n{escape(note)}")
     console.print(f"\nReport: {page}", soft_wrap=True)
