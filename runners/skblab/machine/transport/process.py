@@ -162,7 +162,8 @@ class Background:
         """Return once `text` appeared on standard error."""
         deadline = time.monotonic() + seconds
         while not self.said(text):
-            if not self.running():
+            # Its last words may be those: they are heard before it counts as ended.
+            if not self.running() and not self.said(text):
                 self.wait(1).check(short(self.argv))
                 raise SkblabError(f"`{short(self.argv)}` ended before it said {text!r}")
             if time.monotonic() > deadline:

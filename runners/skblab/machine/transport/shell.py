@@ -48,6 +48,8 @@ class Shell:
         deadline = time.monotonic() + seconds
         printed: list[str] = []
         while True:
+            # Before its lines are taken: the last of them may be the script's end.
+            running = self._running.running()
             for line in self._running.take_lines():
                 before, mark, status = line.rpartition(ends)
                 if not mark or not status.endswith("\n"):
@@ -57,7 +59,7 @@ class Shell:
                 # What does not end its last line has the mark on it.
                 printed.append(before)
                 return Done(int(status), "".join(printed), self._errors(ends, int(status)))
-            if not self._running.running():
+            if not running:
                 said = one_line(self._running.take_errors())
                 raise TransportError(
                     f"the shell ended: {said or 'its machine has gone, or the connection to it'}"
