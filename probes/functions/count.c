@@ -573,6 +573,9 @@ static void after_reset(uint64_t id)
 {
 	switching = false;
 	counting = wanted;
+	/* A section whose end is not reached by then has none. */
+	if (!counting)
+		open_section = due = -1;
 	/* What called what while nobody looked is not known. */
 	piece_before = NULL;
 	task_leaves = false;
