@@ -23,7 +23,7 @@ from doc_commands import CommandLine, command_lines, recipes
 from skblab.bench import plan
 from skblab.cli import app
 from skblab.lab import paths
-from skblab.lab.kernel import names
+from skblab.lab.kernel import config, names
 from skblab.lab.kernel.model import FLAVOURS
 from skblab.probe import scripts
 from skblab.probe.loads import Load
@@ -57,6 +57,10 @@ def _experiment(text: str) -> None:
 
 def _kernel(text: str) -> None:
     """Refuse a name of a kernel that is none; a reader's tree, repository or file is not here."""
+    for file in re.findall(r"[+]config:([^+]+)", text):
+        # A reader's own is not here.
+        if file.startswith("kconfig/"):
+            assert config.read_fragment(TREE / file)
     text = re.sub(r"[+]config:[^+]+", "", text)
     if not re.fullmatch(r"tree:.+|git:.+@.+", text):
         names.parse(text)

@@ -11,7 +11,7 @@ from skblab.lab import paths
 from skblab.lab.kernel import config, debian, source
 from skblab.lab.kernel.debian import Reason, Reasons
 from skblab.lab.kernel.lines import LINES, Line
-from skblab.lab.kernel.model import CHECKING, FLAVOURS, Flavour, Request
+from skblab.lab.kernel.model import CHECKING, FLAVOURS, Flavour, Own, Request
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -207,6 +207,43 @@ def test_kernel_refuses_an_option(
     told = str(caught.value)
     assert "CONFIG_NET_PKTGEN of base.config:2: wanted y, got n;" in told
     assert "CONFIG_NO_SUCH_THING of base.config:3: wanted y, got n (this kernel has no" in told
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("CONFIG_NO_SUCH_THING=y\n", r"CONFIG_NO_SUCH_THING of my:1: .*has no such option"),
+        # Misspelt, it is off as asked, and costs nothing.
+        ("CONFIG_PSI=n\nCONFIG_PSII=n\n", r"my:2: this kernel has no option CONFIG_PSII"),
+        ("CONFIG_SLUB=n\n", r"CONFIG_SLUB of my:1: wanted n, got y"),
+        ("CONFIG_SMP=n\n", r"my:1: CONFIG_SMP=n: rt\.config:1 has y, by which"),
+    ],
+)
+def test_an_option_of_the_users_own_is_taken_or_refused(
+    said: str, told: str, tmp_path: Path, lab: LabRoot, fragments: Path, output: Path
+) -> None:
+    write(fragments, "base.config", "CONFIG_NET=y\n")
+    write(fragments, "rt.config", "CONFIG_SMP=y\n")
+    own = Own(Path("my"), said)
+    with (
+        source.tree(source.find(None, lab), None, lab, Reporter()) as tree,
+        pytest.raises(UsageError, match=told),
+    ):
+        config.merge(["base", "rt"], tree, output, lab, tmp_path / "log", added=own)
+
+
+@pytest.mark.labroot
+def test_what_options_of_the_users_own_take_away_is_lacking(
+    tmp_path: Path, lab: LabRoot, fragments: Path, output: Path
+) -> None:
+    write(fragments, "base.config", "CONFIG_NET=y\nCONFIG_INET=y\nCONFIG_PSI=y\n")
+    own = Own(Path("my"), "# CONFIG_NET is not set\n")
+    with source.tree(source.find(None, lab), None, lab, Reporter()) as tree:
+        lacking = config.merge(["base"], tree, output, lab, tmp_path / "log", added=own)
+    assert [ask.option for ask in lacking] == ["INET"]
+    got = config.parse((output / ".config").read_text())
+    assert (got.get("NET", "n"), got["PSI"]) == ("n", "y")
 
 
 @pytest.mark.labroot

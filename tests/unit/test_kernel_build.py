@@ -316,6 +316,7 @@ def test_options_of_the_users_own_come_last(
     project: Path, tree: Path, lab: LabRoot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.is_dir()
+    (tree / "Kconfig").write_text("config BASE\n")
     said = "CONFIG_BASE=n\nCONFIG_MINE=y\n"
     request = kernel.Request(source=tree, jobs=1, own=Own(tmp_path / "mine.config", said))
     made = kernel.ensure(request, lab, Reporter())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -94,6 +95,28 @@ def test_options_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # What is in the file is what counts, not its name.
     file.write_text("CONFIG_PSI=n\n")
     assert names.parse(str(name)) != name
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("CONFIG_WIREGUARD=m", "my:2: CONFIG_WIREGUARD=m: a guest loads no modules"),
+        ('CONFIG_EXTRA_FIRMWARE="x.bin"', "my:2: CONFIG_EXTRA_FIRMWARE names a file of this"),
+    ],
+)
+def test_options_that_a_guest_cannot_have(line: str, told: str, tmp_path: Path) -> None:
+    (file := tmp_path / "my").write_text(f'CONFIG_INITRAMFS_SOURCE=""\n{line}\n')
+    with pytest.raises(UsageError, match=re.escape(told)):
+        names.parse(f"6.12+config:{file}")
+
+
+def test_a_file_that_is_named_as_our_series_is(tmp_path: Path) -> None:
+    for name in ("my", "my+skblab"):
+        (tmp_path / name).write_text("CONFIG_PSI=n\n")
+    with pytest.raises(UsageError, match=r"there is a file .*/my\+skblab, and \+skblab at the end"):
+        names.parse(f"6.12+config:{tmp_path}/my+skblab")
+    (tmp_path / "my+skblab").unlink()
+    assert names.parse(f"6.12+config:{tmp_path}/my+skblab").patches
 
 
 @pytest.mark.parametrize(

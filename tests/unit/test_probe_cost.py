@@ -17,6 +17,7 @@ from made_up_cost import wall as made_up_wall
 from skblab.bench import readers
 from skblab.lab import kernel, paths, tools
 from skblab.lab.kernel import Kernel
+from skblab.lab.kernel.model import Own
 from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
@@ -45,7 +46,8 @@ def built(*, patched: bool, key: str = "k", release: str = "6.12.0-plain") -> Ke
         revision=None,
         packages={},
     )
-    return cast(Kernel, SimpleNamespace(key=key, release=record.release, record=record))
+    parts = {"key": key, "release": record.release, "record": record, "own": None}
+    return cast(Kernel, SimpleNamespace(**parts))
 
 
 def test_the_same_kernel_is_the_baseline() -> None:
@@ -209,6 +211,20 @@ def test_the_command_names_the_tree_that_it_was_measured_on() -> None:
     own = built(patched=False, release="6.12.0-plain")
     own.record.source, own.record.revision = "/home/me/linux", "abc"  # type: ignore[misc]
     assert " --kernel git:/home/me/linux@abc " in calibration._again(HOOKS, Load(), own)
+
+
+def test_what_options_of_the_users_own_cost_is_said_of_no_other_kernel(
+    measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = built(patched=False)
+    one.own = Own(Path("/home/me/my.config"), "CONFIG_PSI=n\n")  # type: ignore[misc]
+    monkeypatch.setattr(kernel, "readable", lambda: [one])
+    command = calibrated(one, Load()).again
+    assert command == (
+        "./skblab probe layers --on guest --kernel 6.12+config:/home/me/my.config --load udp"
+    )
+    assert measured == ["exact", "wall"]
+    assert calibration.known("6.12.0", HOOKS, LAB, Reporter(quiet=True)).exact is None
 
 
 @pytest.mark.parametrize("source", ["debian:6.1.0-50-amd64", "deb:/home/me/linux-image-1.deb"])

@@ -228,6 +228,11 @@ def patches_check(
     reporter, chosen = Reporter(), names.parse(name)
     if chosen.packaged is not None:
         raise UsageError(f"--kernel {name}: a package has no source that patches could apply to")
+    if chosen.own is not None:
+        raise UsageError(
+            f"--kernel {name}: patches are checked with the configurations of kconfig/; leave "
+            f"{names.CONFIG}FILE out"
+        )
     request = patchcheck.CheckRequest(
         source=chosen.folder,
         revision=chosen.revision,

@@ -66,7 +66,9 @@ def _flavour(printed: str) -> str:
 
 
 def _patched(printed: str) -> str:
-    return text("-skblab" in printed)
+    # A name of the user's own comes behind it.
+    found = re.search(r"-(skblab|plain)\b", printed)
+    return text(found is not None and found[1] == "skblab")
 
 
 @dataclass(frozen=True)

@@ -128,8 +128,9 @@ def merge(
     refuses of FORGIVEN is let go, and returned. Options `added` by the user come last, and none of
     them may be refused; what is refused of FORGIVEN because of them is let go as well. `env` and
     `binds` are further ones of the sandbox, as another architecture needs them.
-    Raises SkblabError naming each option that the kernel refused.
+    Raises SkblabError naming each option that the kernel refused, UsageError if they are `added`.
     """
+    mine: dict[str, Ask] = {}
     files = [fragment(name) for name in names]
     asked = wanted(files)
     inside = [f"/skblab/tree/kconfig/{file.name}" for file in files]
@@ -139,7 +140,9 @@ def merge(
     if added is not None:
         (output / ADDED).write_text(added.text)
         inside.append(f"/skblab/build/{ADDED}")
-        asked |= {ask.option: ask for ask in asks(added.text, str(added.file))}
+        mine = {ask.option: ask for ask in asks(added.text, str(added.file))}
+        _require_not_ours(mine, asked)
+        asked |= mine
     labroot.run(
         ["sh", "-ec", _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN), "merge", *inside],
         binds=[
@@ -156,6 +159,8 @@ def merge(
         known = _defined(set(asked), tree)
         asked = {option: ask for option, ask in asked.items() if option in known}
     got = parse((output / ".config").read_text())
+    if added is not None:
+        _check_own(mine, got, tree)
     # What a flavour is and what our series brings no kernel may lack.
     forgiven = {
         option: ask
@@ -164,6 +169,30 @@ def merge(
     }
     check({option: ask for option, ask in asked.items() if option not in forgiven}, got, tree)
     return refused(forgiven, got)
+
+
+def _require_not_ours(mine: Mapping[str, Ask], ours: Mapping[str, Ask]) -> None:
+    """Raise UsageError if the user's options change what a flavour is, or what our series needs."""
+    for option, ask in mine.items():
+        other = ours.get(option)
+        if other and other.value != ask.value and not other.where.startswith(FORGIVEN):
+            raise UsageError(
+                f"{ask.where}: CONFIG_{option}={ask.value}: {other.where} has {other.value}, by "
+                "which the kernel goes by its name; leave it out, or choose another flavour or "
+                "source"
+            )
+
+
+def _check_own(mine: Mapping[str, Ask], got: Mapping[str, str], tree: Path) -> None:
+    """Raise UsageError if the kernel refuses an option of the user's, or does not know it."""
+    off = {option for option, ask in mine.items() if ask.value == "n"}
+    # One that is to be off and is not there at all comes out as asked, however it is spelt.
+    for option in sorted(off - _defined(off, tree) if off else ()):
+        raise UsageError(f"{mine[option].where}: this kernel has no option CONFIG_{option}")
+    try:
+        check(mine, got, tree)
+    except SkblabError as wrong:
+        raise UsageError(str(wrong)) from None
 
 
 def refused(asked: Mapping[str, Ask], got: Mapping[str, str]) -> list[Ask]:

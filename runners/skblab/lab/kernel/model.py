@@ -252,6 +252,14 @@ class Kernel:
             ) from error
 
     @property
+    def own(self) -> Own | None:
+        """The options of the user's that it was built with, if there were any."""
+        file = self.path / OWN_FRAGMENT
+        if not file.is_file():
+            return None
+        return Own(Path(self.record.fragments[-1]), file.read_text())
+
+    @property
     def release(self) -> str:
         """What `uname -r` prints in a guest with this kernel."""
         return self.record.release

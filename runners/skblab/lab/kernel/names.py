@@ -20,6 +20,7 @@ from pathlib import Path
 from skblab.lab.kernel import config, lines, packaged, source
 from skblab.lab.kernel.lines import DEFAULT, PATCHED, Line
 from skblab.lab.kernel.model import Own, Packaged, Request, flavour
+from skblab.lab.kernel.ownconfig import FILES
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import textfile
@@ -110,6 +111,11 @@ def parse(text: str, option: str = "--kernel") -> Name:
     if CONFIG in base:
         # Our series may be named in front of it, too.
         base, _, file = base.rpartition(CONFIG)
+        if patches and _file(file + PATCHED) is not None:
+            raise UsageError(
+                f"{option} {text}: there is a file {file}{PATCHED}, and {PATCHED} at the end means "
+                f"our series; give the file another name"
+            )
         own = _own(file, f"{option} {text}")
         patches = patches or base.endswith(PATCHED)
         base = base.removesuffix(PATCHED)
@@ -152,13 +158,9 @@ def _packaged(text: str, named: str) -> Packaged:
                 "debian:6.12.118, debian:6.12.118+deb13-amd64"
             )
         return Packaged(what)
-    try:
-        # Not what a link leads to: its companions are beside the link.
-        file = Path(what).expanduser().absolute()
-        there = file.is_file()
-    except (OSError, RuntimeError, ValueError):
-        there = False
-    if not there or file.suffix != ".deb":
+    # Not what a link leads to: its companions are beside the link.
+    file = _file(what)
+    if file is None or file.suffix != ".deb":
         raise UsageError(f"{named}: no such package; expected a file that ends in .deb")
     _require_utf8(file, named)
     return Packaged(file=file)
@@ -166,19 +168,27 @@ def _packaged(text: str, named: str) -> Packaged:
 
 def _own(text: str, named: str) -> Own:
     """Return the fragment in a file; UsageError if it asks for nothing that can be understood."""
-    try:
-        file = Path(text).expanduser().absolute()
-        there = file.is_file()
-    except (OSError, RuntimeError, ValueError):
-        there = False
-    if not text or not there:
+    file = _file(text)
+    if file is None:
         raise UsageError(
             f"{named}: no such file; expected a fragment of a kernel configuration behind {CONFIG}"
         )
     _require_utf8(file, named)
     own = Own(file, textfile.read(file, "the configuration"))
-    if not config.asks(own.text, str(file)):
+    asked = config.asks(own.text, str(file))
+    if not asked:
         raise UsageError(f"{named}: asks for no option; expected lines such as CONFIG_PSI=n")
+    for ask in asked:
+        if ask.value == "m":
+            raise UsageError(
+                f"{ask.where}: CONFIG_{ask.option}=m: a guest loads no modules of a kernel that is "
+                "built here; write =y"
+            )
+        if ask.option in FILES and ask.value != '""':
+            raise UsageError(
+                f"{ask.where}: CONFIG_{ask.option} names a file of this machine, which the build "
+                "does not have; leave it out"
+            )
     return own
 
 
@@ -209,6 +219,15 @@ def _require_utf8(place: Path, named: str) -> None:
         str(place).encode()
     except UnicodeEncodeError:
         raise UsageError(f"{named}: its path is not in UTF-8; rename it") from None
+
+
+def _file(text: str) -> Path | None:
+    """Return the file of that name, as it is named; None if there is none."""
+    try:
+        file = Path(text).expanduser().absolute()
+        return file if text and file.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def _is_folder(text: str) -> bool:

@@ -120,8 +120,8 @@ def known(release: str, probe: Probe, labroot: LabRoot, reporter: Reporter) -> C
     for built in sorted(kernel.readable(), key=lambda one: lines.of_version(one.release) != line):
         counted = store.entry(KIND, _exact_key(built, probe, content))
         like_it = built.record.flavour == "stock" and built.record.patched == patched
-        # A tree of the user's own may be anything.
-        like_it = like_it and _folder(built) is None
+        # A tree of the user's own may be anything, and so may a kernel with options of theirs.
+        like_it = like_it and _folder(built) is None and built.own is None
         if not (like_it and counted.is_dir()):
             continue
         ran = [store.entry(KIND, _wall_key(built, content, load)) for load in _loads()]
@@ -138,7 +138,7 @@ def _again(probe: Probe, load: Load, built: kernel.Kernel) -> str:
     if record.packages:
         return again(probe, load, names.of_packaged(record.source))
     line = lines.fitting(lines.of_version(built.release))
-    name = Name(line, _folder(built), record.revision, patches=record.patched)
+    name = Name(line, _folder(built), record.revision, patches=record.patched, own=built.own)
     return again(probe, load, name, flavour=record.flavour)
 
 
