@@ -110,6 +110,15 @@ def test_options_that_a_guest_cannot_have(line: str, told: str, tmp_path: Path) 
         names.parse(f"6.12+config:{file}")
 
 
+def test_patches_are_checked_with_no_options_of_the_users_own(
+    tmp_path: Path, skblab_here: Skblab
+) -> None:
+    (file := tmp_path / "my").write_text("CONFIG_PSI=n\n")
+    done = skblab_here("kernel", "patches-check", "--kernel", f"6.12+config:{file}")
+    assert done.returncode == 2
+    assert "are checked with the configurations of kconfig/" in done.stderr
+
+
 def test_a_file_that_is_named_as_our_series_is(tmp_path: Path) -> None:
     for name in ("my", "my+skblab"):
         (tmp_path / name).write_text("CONFIG_PSI=n\n")
