@@ -21,6 +21,7 @@ from skblab.probe.loads import Load
 from skblab.probe.verify.plan import BACKENDS
 from skblab_analysis.cost.summary import load as load_cost
 from skblab_analysis.cost.summary import sentence
+from skblab_analysis.load import load
 
 RECEIVE = ["driver", "stack", "ip", "route", "local", "transport", "socket", "wake", "user"]
 
@@ -49,6 +50,32 @@ def test_udp_by_the_kernels_histograms(run_skblab: Skblab, tmp_path: Path) -> No
     runs = list(tmp_path.glob("layers-*/run.json"))
     assert len(runs) == 1
     assert json.loads(runs[0].read_text())["ledgers"][0]["ended"] >= 2 * 3001
+
+
+@pytest.mark.guest
+@pytest.mark.slow
+def test_layers_in_instructions_repeat(run_skblab: Skblab, tmp_path: Path) -> None:
+    """Where no packet waits and no interrupt falls, two boots agree to the instruction."""
+    means = []
+    for number in range(2):
+        place = tmp_path / str(number)
+        received = probe(run_skblab, place, "--exact")["paths"]["receive"]
+        assert received["ends"]["delivered"] == 3001
+        run = load(next(place.glob("layers-*")))
+        [trial] = run.trials
+        assert trial.clock == "exact"
+        layers = {
+            (one.from_point, one.to_point): one.histogram.mean or 0.0
+            for one in run.series
+            if one.path == "receive" and one.kind == "layer"
+        }
+        means.append(layers)
+        assert {one.unit for one in run.series} == {"instructions"}
+    same = [where for where, mean in means[0].items() if abs(mean - means[1][where]) <= 1]
+    assert ("local", "transport") in same and ("wake", "user") in same
+    assert len(same) >= len(means[0]) / 2
+    # What `rdtsc` of nanoseconds would not be: a few hundred instructions for a header's checks.
+    assert 50 < means[0]["local", "transport"] < 400
 
 
 @pytest.mark.guest

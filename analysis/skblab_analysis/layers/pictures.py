@@ -50,7 +50,7 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     whole = sum(widths)
     lines, start = [], 0.0
     for series, width in zip(shown, widths, strict=True):
-        words = f"{share(width / whole if whole else None)} · {quantity(width, unit)}"
+        words = f"{share(width / whole if whole else None)} · {_brief(width, unit)}"
         lines.append(
             _share_line(series, label(series), start, start + width, coloured[series.layer], words)
         )
@@ -58,7 +58,7 @@ def share_picture(name: str, found: Sequence[Series], without: Series | None = N
     if without is None:
         for series in totals:
             mean = series.histogram.total / packets
-            lines.append(_share_line(series, "whole path", 0, mean, INK, quantity(mean, unit)))
+            lines.append(_share_line(series, "whole path", 0, mean, INK, _brief(mean, unit)))
             start = max(start, mean)
         shown = [*shown, *totals]
     low = min(_median(series) for series in shown)
@@ -86,7 +86,7 @@ def _share_line(series: Series, name: str, start: float, end: float, paint: int,
     histogram = series.histogram
     p50, p99 = histogram.quantile(0.5), histogram.quantile(0.99)
     marks = [_mark(p50), _mark(p99), _mark(histogram.maximum)]
-    tail = " · ".join(quantity(value, series.unit) for value in (p50, p99) if value is not None)
+    tail = " · ".join(_brief(value, series.unit) for value in (p50, p99) if value is not None)
     return " ".join(
         [
             quoted(name),
@@ -96,6 +96,11 @@ def _share_line(series: Series, name: str, start: float, end: float, paint: int,
             f"{quoted(tail)}\n",
         ]
     )
+
+
+def _brief(value: float | None, unit: str) -> str:
+    """Return a value in few letters: that instructions are meant the heading says."""
+    return quantity(value, unit).removesuffix(" instructions")
 
 
 def _mark(value: float | None) -> str:

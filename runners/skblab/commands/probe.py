@@ -54,9 +54,10 @@ from skblab_analysis.formats.pathlat import COUNTING, PathlatDocument
 from skblab_analysis.formats.scripts import series as script_series
 from skblab_analysis.layers import late as late_packets
 from skblab_analysis.layers import series, tables, trial_view
-from skblab_analysis.load import load
+from skblab_analysis.load import UNIT_OF_CLOCK, load
 from skblab_analysis.report import study as study_table
 from skblab_analysis.report import terminal
+from skblab_analysis.trials.rows import Clock
 
 probe = typer.Typer(
     help="Time packets layer by layer, on this machine or another.\n\n"
@@ -66,7 +67,7 @@ probe = typer.Typer(
 )
 
 # Options that mean nothing without a guest of ours, and those that change no number.
-OF_A_GUEST = ("load", "packets", "rate", "flows", "flavour", "name")
+OF_A_GUEST = ("load", "packets", "rate", "flows", "exact", "flavour", "name")
 OF_SHOWING = ("hist", "as_json", "cost_", "verbose")
 
 LIVE_SECONDS = 1.0
@@ -253,6 +254,14 @@ def layers(
             rich_help_panel=OURS,
         ),
     ] = 1,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Count instructions instead of nanoseconds, on one CPU: they repeat.",
+            rich_help_panel=OURS,
+        ),
+    ] = False,
     flavour: Annotated[
         str,
         typer.Option(
@@ -309,6 +318,8 @@ def layers(
         verbose=verbose,
     )
     request_of.check(request, backend, list(scripts.BACKENDS))
+    if exact and backend != request_of.BPF:
+        raise UsageError(f"--exact is for --backend {request_of.BPF}; {backend} tells nanoseconds")
     wanted = Load.parse(load)
     if flows > 1 and wanted.protocol != "udp":
         raise UsageError(f"--flows {flows}: {wanted} is one connection; expected 1, or --load udp")
@@ -326,14 +337,15 @@ def layers(
         chosen=chosen,
         max_unaccounted=max_unaccounted,
         again=_again(context),
+        exact=exact,
     )
     # Scripts write no document while they count.
     live = backend == request_of.BPF and not as_json
-    timed = asked.run(root, reporter, partial(_shown, reporter, live=live))
+    timed = asked.run(root, reporter, partial(_shown, reporter, asked.clock, live=live))
     if as_json:
         typer.echo(timed.text.strip())
     else:
-        _show(timed, request, hist)
+        _show(timed, request, asked.clock, hist)
     if cost_:
         # Last: it may take minutes, and the results are there already.
         probed = cost.probe_of(timed.document, kprobes)
@@ -548,7 +560,7 @@ def _again(context: typer.Context) -> str:
 
 @contextlib.contextmanager
 def _shown(
-    reporter: Reporter, request: Request, *, live: bool
+    reporter: Reporter, clock: Clock, request: Request, *, live: bool
 ) -> Iterator[tuple[Callable[[str], None], Request]]:
     """Give what shows a document, and the request with as many as are shown: on a terminal."""
     console = reporter.console
@@ -557,17 +569,18 @@ def _shown(
         return
     with Live(console=console, transient=True, auto_refresh=False) as shown:
         yield (
-            lambda text: shown.update(Group(*_tables(text)), refresh=True),
+            lambda text: shown.update(Group(*_tables(text, clock)), refresh=True),
             request.every(LIVE_SECONDS),
         )
 
 
-def _tables(text: str) -> list[Table]:
+def _tables(text: str, clock: Clock) -> list[Table]:
     document = parse(PathlatDocument, text, "the probe's document", context=COUNTING)
-    return tables.of_series(series.from_document(0, "ns", document), document)
+    found = series.from_document(0, UNIT_OF_CLOCK[clock], document)
+    return tables.of_series(found, document)
 
 
-def _show(timed: Timed, request: Request, hist: bool) -> None:
+def _show(timed: Timed, request: Request, clock: Clock, hist: bool) -> None:
     console = printer()
     folder, document = timed.folder, timed.document
     pathlat = document if isinstance(document, PathlatDocument) else None
@@ -576,7 +589,7 @@ def _show(timed: Timed, request: Request, hist: bool) -> None:
         console.print(table)
         console.print()
     if isinstance(document, PathlatDocument):
-        found = series.from_document(0, "ns", document)
+        found = series.from_document(0, UNIT_OF_CLOCK[clock], document)
         _show_pathlat(console, document, timed.roles, request)
     else:
         found = [

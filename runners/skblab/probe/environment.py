@@ -23,7 +23,8 @@ def describe(target: Target) -> Environment:
     if target.built is not None:
         guests: dict[Clock, Guest] = {}
         if target.guest is not None:
-            guests["wall"] = describe_guest(target.guest)
+            clock: Clock = "exact" if target.guest.spec.exact else "wall"
+            guests[clock] = describe_guest(target.guest)
         return describe_built(target.built, guests)
     answer = target.transport.script(ASK).check("asking the machine what it is").stdout
     version, cpu, cpus, command_line, clocksource = (answer.splitlines() + [""] * 5)[:5]

@@ -27,15 +27,19 @@ def guest_of_ours(
     prepare: Callable[[Target], None],
     log: Path | None = None,
     arguments: Sequence[str] = (),
+    *,
+    exact: bool = False,
 ) -> Iterator[Target]:
     """Boot a guest with the probe in it, and `prepare` it; `log` keeps its console.
 
-    `arguments` are words of its kernel's command line.
+    `arguments` are words of its kernel's command line. The clock of an `exact` one counts
+    instructions.
     """
     built = kernel.ensure(chosen, root, reporter)
     shares = [Bind(tools.ensure(root, built, reporter), "tools")]
-    spec = make_spec(arguments=list(arguments))
-    reporter.say(f"booting {' '.join((built.record.release, *arguments))}")
+    spec = make_spec(arguments=list(arguments), exact=exact)
+    mode = ("in exact mode",) if exact else ()
+    reporter.say(f"booting {' '.join((built.record.release, *arguments, *mode))}")
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
         program = f"{traffic.PROGRAMS}/pathlat"
         release = built.record.release

@@ -32,6 +32,7 @@ from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.run import Environment, Plan
 from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.trials.rows import Clock
 
 LOOK_SECONDS = 0.1
 
@@ -62,7 +63,8 @@ class Timed:
 class Asked:
     """What is timed: `sending` in a guest of ours with the kernel `chosen`, or `on` a machine.
 
-    `max_unaccounted` in per cent of the packets; `again` is the command that asks for it.
+    `max_unaccounted` in per cent of the packets; `again` is the command that asks for it. `exact`:
+    the guest's clock counts instructions.
     """
 
     on: str
@@ -73,6 +75,12 @@ class Asked:
     chosen: kernel.Request
     max_unaccounted: float
     again: str
+    exact: bool = False
+
+    @property
+    def clock(self) -> Clock:
+        """What times are by."""
+        return "exact" if self.exact else "wall"
 
     def run(self, root: LabRoot, reporter: Reporter, showing: Showing) -> Timed:
         """Time packets until it is over, and have it recorded in a run folder of its own."""
@@ -90,7 +98,7 @@ class Asked:
             folder = RunFolder.create(paths.results(), "layers", self._plan())
             begins(folder, watch, **{target.name: target.kernel_log(reporter)})
             with recording(folder, lambda: known, reporter):
-                with watched(folder, watch, "wall"):
+                with watched(folder, watch, self.clock):
                     document, sent = self._attend(probing, target, reporter, asked)
                 found = self._record(folder, document)
             folder.finish(known, reporter.timings)
@@ -106,8 +114,8 @@ class Asked:
         """
         assert self.sending is not None
         watch = Watch()
-        with watched(folder, watch, "wall"), contextlib.ExitStack() as stack:
-            log = folder.logs / "console-wall.log"
+        with watched(folder, watch, self.clock), contextlib.ExitStack() as stack:
+            log = folder.logs / f"console-{self.clock}.log"
             target = stack.enter_context(self._target(root, reporter, log))
             known = environment.describe(target)
             request = self._of_source(target)
@@ -119,7 +127,8 @@ class Asked:
             document, sent = self._attend(probing, target, reporter, lambda: False)
         if sent is None or sent.documents is None:
             raise SkblabError("the probe ended before all packets were sent")
-        folder.record_probe(document, self.max_unaccounted, said=sent.documents)
+        said = sent.documents
+        folder.record_probe(document, self.max_unaccounted, clock=self.clock, said=said)
         return known
 
     def _of_source(self, target: Target) -> Request:
@@ -130,7 +139,8 @@ class Asked:
     ) -> AbstractContextManager[Target]:
         if self.sending is not None:
             return guest_of_ours(
-                *(self.chosen, root, reporter, lambda target: loads.prepare(target.transport)), log
+                *(self.chosen, root, reporter, lambda target: loads.prepare(target.transport), log),
+                exact=self.exact,
             )
         program = tools.ensure_probe(root, reporter) / "pathlat"
         return targets.machine(self.on, root, program, reporter, self.ssh_config)
@@ -197,5 +207,5 @@ class Asked:
             said = parse(ScriptsDocument, document, "the scripts' document")
             folder.record_scripts(said.scripts, self.max_unaccounted)
             return said
-        folder.record_probe(document, self.max_unaccounted)
+        folder.record_probe(document, self.max_unaccounted, clock=self.clock)
         return parse(PathlatDocument, document, "the probe's document")
