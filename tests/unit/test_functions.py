@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -785,3 +786,48 @@ def test_a_report_of_settings_has_each_and_what_explains_it(tmp_path: Path) -> N
     assert [row["title"] for row in found if row["function"] == "rx"] == [
         *("baseline", "strict", "no GRO")
     ]
+
+
+def _counted_comparison(
+    tmp_path: Path, lost: tuple[str, ...], settings: asked.Settings
+) -> comparison.Comparison:
+    """Return one whose guests have run: in rows of `lost` a packet did not arrive."""
+    wanted = asked.experiment(names.parse("6.12"), settings, 4, 1000, 1)
+    made = object.__new__(comparison.Comparison)
+    made.asked, made.notes, made.refused, made.found = wanted, [], set(), {}
+    made.kernels, made.environments = {}, {}
+    made.reporter = SimpleNamespace(timings={})  # type: ignore[assignment]
+    made.root = SimpleNamespace(versions={})  # type: ignore[assignment]
+    made._kernel = lambda _: SimpleNamespace(release="k")  # type: ignore[assignment, return-value]
+    made._guest = lambda *_: None  # type: ignore[method-assign]
+    for row in wanted.rows:
+        counts = [
+            _counted(row.name, "tester", 100, 400, rx=400),
+            _counted(row.name, "tester", 500, 2000, rx=2000),
+            _counted(row.name, "forward", 100, 1000, rx=1000),
+            _counted(row.name, "forward", 500, 5000, rx=5000),
+        ]
+        if row.name in lost:
+            last = counts[-1]
+            counts[-1] = Counted(last.run.model_copy(update={"delivered": 499}), last.by_name)
+        made.found[row.name] = comparison._Found(counts, counts, counts)
+    return made
+
+
+def test_a_setting_that_is_refused_costs_no_others_figures(tmp_path: Path) -> None:
+    settings = asked.Settings("few", {}, {"strict": {"rp_filter": 1}, "no GRO": {"gro": False}})
+    folder = RunFolder.create(tmp_path, "profile", Plan(experiment="p", seed=1, again="./skblab p"))
+    for lost, left in (("b", "no GRO"), ("b2", "strict")):
+        made = _counted_comparison(tmp_path, (lost,), settings)
+        [document] = made.go(folder)
+        assert (document.b.title, document.clock) == (left, {"a": 6.0, "b": 6.0})
+        [note] = document.notes
+        assert "is left out: row b" in note and "499 of 500 packets arrived" in note
+    with pytest.raises(RefusedError, match="nothing can be compared: baseline is left out"):
+        _counted_comparison(tmp_path, ("a",), settings).go(folder)
+    with pytest.raises(RefusedError, match="no row could be counted: strict is left out"):
+        _counted_comparison(tmp_path, ("b", "b2"), settings).go(folder)
+    # Where there is only one, that is the answer.
+    alone = asked.Settings("few", {}, {"strict": {"rp_filter": 1}})
+    with pytest.raises(RefusedError, match=r"row b, forward: 499 of 500"):
+        _counted_comparison(tmp_path, ("b",), alone).go(folder)

@@ -241,8 +241,11 @@ class Comparison:
                 if found is None:
                     continue
                 with self._refusal(row):
-                    costs[row.name] = figures.cost(found.by_function, self.asked.case)
-                inclusive[row.name] = found.inclusive(self.asked.case)
+                    cost = figures.cost(found.by_function, self.asked.case)
+                    inclusive[row.name] = found.inclusive(self.asked.case)
+                    costs[row.name] = cost
+                if row.name in self.refused:
+                    continue
                 self._write_stacks(folder, row.name)
                 described[row.name] = records.Row(
                     name=row.name,
@@ -457,10 +460,11 @@ class Comparison:
                 maps[stem] = Symbols.parse(listed, more)
             self.found.setdefault(line.row, _Found()).add(line, sections, maps[stem])
         for row in (row for row in rows if row.name not in self.refused):
-            cost = figures.cost(self.found[row.name].by_address, self.asked.case)
-            symbols = next(m for stem, m in maps.items() if stem.startswith(f"{row.name}-{boot}-"))
-            text = instructions(cost, symbols)
-            write_whole(folder.path / f"instructions-{row.name}.tsv", text)
+            with self._refusal(row):
+                cost = figures.cost(self.found[row.name].by_address, self.asked.case)
+                stem = next(stem for stem in maps if stem.startswith(f"{row.name}-{boot}-"))
+                text = instructions(cost, maps[stem])
+                write_whole(folder.path / f"instructions-{row.name}.tsv", text)
 
 
 def instructions(cost: figures.Cost, symbols: Symbols) -> str:
