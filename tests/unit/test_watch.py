@@ -239,7 +239,7 @@ def test_the_demos_timed_trial(
         look=lambda: True, end=lambda: json.dumps(synthetic_run.histograms(100))
     )
     nothing = contextlib.nullcontext
-    monkeypatch.setattr(layers, "guest_of_ours", lambda *_: nothing(target))
+    monkeypatch.setattr(layers, "guest_of_ours", lambda *_, **__: nothing(target))
     monkeypatch.setattr(layers, "attached", lambda *_: nothing(probing))
     monkeypatch.setattr(targets, "stamps_for", lambda *_: nothing())
     monkeypatch.setattr(targets, "counts", lambda _: True)
