@@ -235,7 +235,7 @@ def test_one_that_never_begins_sends_nothing_afterwards(kernel: FakeKernel) -> N
     kernel.late = None
     status, printed, said = generate(kernel, "limit=0.2", "step='0.1 5'", quick=True)
     assert (status, printed) == (1, [])
-    assert said == "generate: pktgen did not begin in 30 s: CPU 0 has no time for it\n"
+    assert said == "generate: pktgen did not begin in 120 s: CPU 0 has no time for it\n"
     assert cleaned_up(kernel)
     assert not (kernel.folder / "skblab-step").exists()
 

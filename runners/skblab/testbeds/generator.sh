@@ -157,10 +157,10 @@ generate() { # name=value...
 		eval "$start"
 		# That waits for a thread that runs, and for none that a busy CPU lets begin only after an eighth
 		# of a second: the start is still due then. A second one would begin anew what began meanwhile.
-		left=600
+		left=2400
 		while look && [ "$began" = "$earlier" ]; do
 			case $result in Error*) give_up "did not start: $result" ;; esac
-			[ "$left" -gt 0 ] || give_up "did not begin in 30 s: CPU $cpu has no time for it"
+			[ "$left" -gt 0 ] || give_up "did not begin in 120 s: CPU $cpu has no time for it"
 			left=$((left - 1))
 			sleep 0.05
 		done
