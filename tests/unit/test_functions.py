@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from conftest import Skblab
 from skblab.bench import asked, comparison, given, plan
@@ -231,22 +232,16 @@ def test_the_largest_difference_comes_first() -> None:
     assert functions.total(rest, "others") == Function(name="others", a=4.0, b=4.2)
 
 
+def _words(*tables: Table) -> list[list[str]]:
+    """Return the words of each line that tables are printed in."""
+    file = io.StringIO()
+    Console(file=file, width=120, color_system=None).print(*tables)
+    return [line.split() for line in file.getvalue().splitlines()]
+
+
 def test_the_table_has_others_total_and_clock() -> None:
-    row = bench.Row(name="off", title="off", group="patch", kernel="k")
-    document = functions.FunctionsDocument(
-        again="skblab",
-        case="forward",
-        family=4,
-        a=row,
-        b=row.model_copy(update={"name": "on"}),
-        clock={"a": A.clock, "b": B.clock},
-        functions=functions.compare(A, B),
-        runs=(),
-    )
-    console = Console(file=io.StringIO(), width=80, color_system=None)
-    console.print(of_functions(document, 2.0))
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    document = _document(*functions.compare(A, B))
+    lines = _words(of_functions(document, 2.0))
     assert ["gone", "5.0", "0.0", "−5.0"] in lines
     assert ["others", "(1)", "4.0", "4.2", "+0.2"] in lines
     assert ["total", "10.0", "11.5", "+1.5"] in lines
@@ -275,10 +270,7 @@ def test_one_kernel_is_shown_by_its_shares() -> None:
         functions=functions.compare(functions.NOTHING, B),
         runs=(),
     )
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    console.print(of_kernels(document), of_functions(document, 4.0))
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    lines = _words(of_kernels(document), of_functions(document, 4.0))
     assert ["git:/x@1234", "6.12.1-plain", "6.12.1,", "123412341234", "abc"] in lines
     order = [line[0] for line in lines if line and line[0] in ("same", "new", "more", "others")]
     assert order == ["new", "same", "others"]
@@ -309,10 +301,7 @@ def test_a_profile_says_what_was_set() -> None:
         functions=(),
         runs=(),
     )
-    console = Console(file=io.StringIO(), width=120, color_system=None)
-    console.print(of_kernels(document))
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    lines = _words(of_kernels(document))
     assert ["a", "6.12", "6.12.1", "6.12.1", "abc", "as", "the", "kernel", "has", "them"] in lines
     assert ["b", "6.12", "6.12.1", "6.12.1", "abc", "netfilter", "=", "nft-forward", "1"] in lines
 
@@ -637,21 +626,9 @@ def test_a_flame_graph_has_callees_on_their_callers() -> None:
 
 
 def test_functions_with_all_that_they_call_are_shown_by_that() -> None:
-    row = bench.Row(name="b", title="6.12", group="patch", kernel="k")
-    document = functions.FunctionsDocument(
-        again="skblab",
-        case="forward",
-        family=4,
-        a=row.model_copy(update={"name": "a"}),
-        b=row,
-        clock={"a": A.clock, "b": B.clock},
-        functions=functions.compare(A, B, {"same": 10.0, "gone": 5.0}, {"same": 17.3, "new": 4.3}),
-        runs=(),
-    )
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    console.print(of_functions(document, 4.5, inclusive=True))
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    inclusive = {"same": 10.0, "gone": 5.0}, {"same": 17.3, "new": 4.3}
+    document = _document(*functions.compare(A, B, *inclusive))
+    lines = _words(of_functions(document, 4.5, inclusive=True))
     assert ["function", "a", "b", "difference", "inclusive"] in lines
     at = lines.index(["same", "4.0", "4.2", "+0.2", "+7.3"])
     assert lines[at + 1] == ["gone", "5.0", "0.0", "−5.0", "−5.0"]
@@ -769,10 +746,7 @@ def test_a_report_of_settings_has_each_and_what_explains_it(tmp_path: Path) -> N
     run = _report(tmp_path, strict)
     (run.folder / functions.file_of(2)).write_text(less.model_dump_json(by_alias=True))
     assert findings.headline(run).startswith("strict, by function: +90 instructions a packet")
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    console.print(of_settings([strict, less]))
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    lines = _words(of_settings([strict, less]))
     assert ["baseline", "1", "000.0", "baseline"] in lines
     assert ["strict", "1", "090.5", "+90.5", "99", "%", "fib", "+90"] in lines
     overview = "What each setting adds, in instructions per packet"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -24,6 +24,8 @@ from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.bench import Family, Part, Row, RowName
 from skblab_analysis.formats.run import Environment, Timing
 
+# The row to compare with, and the row itself.
+Side = Literal["a", "b"]
 Case = Literal["forward", "receive", "poll"]
 # The parts that a case adds up, and those that it takes off, of the same row. Receiving is with
 # its generator: a packet for the socket passes no sink, as the tester's do (see cost/bench.py).
@@ -59,6 +61,14 @@ class Run(Closed):
     )
 
 
+class Taken(NamedTuple):
+    """What a packet takes in one function of one row: see `Function`."""
+
+    own: float
+    again: float
+    inclusive: float | None
+
+
 class Function(Closed):
     """What one function executes for a packet in either row."""
 
@@ -77,6 +87,12 @@ class Function(Closed):
         "without further iterations; not known before functions/5",
     )
     b_inclusive: float | None = Field(default=None, description="the same in row b")
+
+    def of(self, side: Side) -> Taken:
+        """Return what row a or row b takes in it."""
+        if side == "a":
+            return Taken(self.a, self.a_again, self.a_inclusive)
+        return Taken(self.b, self.b_again, self.b_inclusive)
 
     @property
     def difference(self) -> float:
@@ -120,15 +136,15 @@ class FunctionsDocument(Closed):
     family: Family = Field(description="4: IPv4, 6: IPv6")
     a: Row | None = Field(default=None, description="the row that b is compared with, if any")
     b: Row
-    kernels: dict[Literal["a", "b"], Identity] = Field(
+    kernels: dict[Side, Identity] = Field(
         default_factory=dict, description="in a profile of kernels: which these are"
     )
-    settings: dict[Literal["a", "b"], dict[str, str]] = Field(
+    settings: dict[Side, dict[str, str]] = Field(
         default_factory=dict,
         description="knobs that the router had set, and their values, by row; others are as the "
         "kernel has them",
     )
-    clock: dict[Literal["a", "b"], float] = Field(
+    clock: dict[Side, float] = Field(
         description="instructions per packet by the guest's clock, by row"
     )
     functions: tuple[Function, ...] = Field(description="the largest difference first")

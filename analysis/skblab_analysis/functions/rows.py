@@ -11,7 +11,8 @@ from typing import Annotated
 
 from skblab_analysis.base.rows import NO_UNIT, Column, Row, Stored
 from skblab_analysis.base.whole import Whole
-from skblab_analysis.formats.functions import Case, FunctionsDocument
+from skblab_analysis.formats import bench
+from skblab_analysis.formats.functions import Case, FunctionsDocument, Side
 
 UNIT = "instructions/packet"
 
@@ -51,27 +52,24 @@ def rows(documents: Sequence[FunctionsDocument]) -> list[FunctionRow]:
 
     What several are compared with is there once.
     """
-    found = []
+    sides: list[tuple[FunctionsDocument, Side, bench.Row]] = []
     for number, document in enumerate(documents):
-        for first, of in ((True, None if number else document.a), (False, document.b)):
-            for one in document.functions if of else ():
-                own, again, inclusive = (
-                    (one.a, one.a_again, one.a_inclusive)
-                    if first
-                    else (one.b, one.b_again, one.b_inclusive)
-                )
-                if of and (own or again):
-                    found.append(
-                        FunctionRow(
-                            row=of.name,
-                            title=of.title,
-                            kernel=of.kernel,
-                            case=document.case,
-                            family=document.family,
-                            function=one.name,
-                            instructions=own,
-                            again=again,
-                            inclusive=inclusive,
-                        )
-                    )
-    return found
+        if document.a is not None and not number:
+            sides.append((document, "a", document.a))
+        sides.append((document, "b", document.b))
+    return [
+        FunctionRow(
+            row=row.name,
+            title=row.title,
+            kernel=row.kernel,
+            case=document.case,
+            family=document.family,
+            function=function.name,
+            instructions=taken.own,
+            again=taken.again,
+            inclusive=taken.inclusive,
+        )
+        for document, side, row in sides
+        for function in document.functions
+        if (taken := function.of(side)).own or taken.again
+    ]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from skblab.bench import given, plan
 from skblab.bench.kernels import Others, already, finished
@@ -29,10 +28,10 @@ from skblab.testbeds import netns
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
+from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.run import Plan
 
 # The sides of a profile: the kernel itself, and that to compare it with.
-Side = Literal["a", "b"]
 A: Side = "a"
 B: Side = "b"
 SIDES = (A, B)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
-from skblab.bench.asked import BATCH, SIDES, A, Asked, B, Side, plan_of, request_of
+from skblab.bench.asked import BATCH, SIDES, A, Asked, B, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.kernels import Others, ensure_kernel
 from skblab.bench.measure import Line
@@ -35,6 +35,7 @@ from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats import stacks
+from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.run import Environment, Timing
 from skblab_analysis.runfolder import RunFolder
 
@@ -171,6 +172,23 @@ class _Found:
         return figures.cost(runs, case, agreement=math.inf).by_name
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """What a packet takes in one row, and in functions with all that they call."""
+
+    row: records.Row
+    cost: figures.Cost
+    inclusive: Mapping[str, float]
+
+    @classmethod
+    def of(cls, row: Row, release: str, case: figures.Case, found: _Found) -> _Counted:
+        """Return it by the runs of the row, on the kernel of that release."""
+        described = records.Row(
+            name=row.name, title=row.title, group=row.group, kernel=release, tool=row.tool
+        )
+        return cls(described, figures.cost(found.by_function, case), found.inclusive(case))
+
+
 def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
     return {f"{address:x}": count for address, count in counts.items()}
 
@@ -227,9 +245,7 @@ class Comparison:
         Of several rows that are compared with one, those that are refused are left out, and noted.
         """
         rows = self.asked.rows
-        costs: dict[str, figures.Cost] = {}
-        inclusive: dict[str, Mapping[str, float]] = {}
-        described: dict[str, records.Row] = {}
+        counted: dict[str, _Counted] = {}
         # All of them before the first is counted: one that cannot be had costs no other's time.
         kernels = {name: self._kernel(name) for name in plan.kernels(rows)}
         for boot, (name, built) in enumerate(kernels.items()):
@@ -237,29 +253,21 @@ class Comparison:
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
             for row in own:
-                found = self.found[row.name] if row.name not in self.refused else None
-                if found is None:
-                    continue
-                with self._refusal(row):
-                    cost = figures.cost(found.by_function, self.asked.case)
-                    inclusive[row.name] = found.inclusive(self.asked.case)
-                    costs[row.name] = cost
                 if row.name in self.refused:
                     continue
-                self._write_stacks(folder, row.name)
-                described[row.name] = records.Row(
-                    name=row.name,
-                    title=row.title,
-                    group=row.group,
-                    kernel=built.release,
-                    tool=row.tool,
-                )
-        if self.asked.a is not None and self.asked.a.name not in costs:
+                with self._refusal(row):
+                    counted[row.name] = _Counted.of(
+                        row, built.release, self.asked.case, self.found[row.name]
+                    )
+                    self._write_stacks(folder, row.name)
+        first = None if self.asked.a is None else counted.pop(self.asked.a.name, None)
+        if self.asked.a and first is None:
             raise RefusedError(f"nothing can be compared: {'; '.join(self.notes)}")
-        counted = [row for row in (self.asked.b, *self.asked.more) if row.name in costs]
         if not counted:
             raise RefusedError(f"no row could be counted: {'; '.join(self.notes)}")
-        return tuple(self._document(row.name, rows, costs, inclusive, described) for row in counted)
+        return tuple(
+            self._document(first, counted[row.name]) for row in rows if row.name in counted
+        )
 
     @contextlib.contextmanager
     def _refusal(self, row: Row) -> Iterator[None]:
@@ -272,38 +280,28 @@ class Comparison:
             self.refused.add(row.name)
             self.notes.append(f"{row.title} is left out: {refused}")
 
-    def _document(
-        self,
-        b: str,
-        rows: Sequence[Row],
-        costs: Mapping[str, figures.Cost],
-        inclusive: Mapping[str, Mapping[str, float]],
-        described: Mapping[str, records.Row],
-    ) -> figures.FunctionsDocument:
-        """Return what a row takes, compared with row a if there is one."""
-        a = self.asked.a.name if self.asked.a else None
-        first = figures.NOTHING if a is None else costs[a]
-        pairs: tuple[tuple[Side, str], ...] = ((B, b),) if a is None else ((A, a), (B, b))
+    def _document(self, a: _Counted | None, b: _Counted) -> figures.FunctionsDocument:
+        """Return what row b takes, compared with row a if there is one."""
+        pairs: tuple[tuple[Side, _Counted], ...] = ((B, b),) if a is None else ((A, a), (B, b))
         return figures.FunctionsDocument(
             again=self.asked.again,
             case=self.asked.case,
             family=self.asked.family,
-            a=described[a] if a else None,
-            b=described[b],
+            a=a.row if a else None,
+            b=b.row,
             kernels=self.kernels,
             settings={
                 side: {knob: shown(value) for knob, value in knobs.items()}
-                for side, row in pairs
-                if (knobs := self.asked.settings.get(row))
+                for side, counted in pairs
+                if (knobs := self.asked.settings.get(counted.row.name))
             },
-            clock={side: costs[row].clock for side, row in pairs},
-            functions=figures.compare(first, costs[b], inclusive[a] if a else {}, inclusive[b]),
+            clock={side: counted.cost.clock for side, counted in pairs},
+            functions=figures.compare(
+                a.cost if a else figures.NOTHING, b.cost, a.inclusive if a else {}, b.inclusive
+            ),
             notes=tuple(self.notes),
             runs=tuple(
-                counted.run
-                for row in rows
-                if row.name in (a, b)
-                for counted in self.found[row.name].by_function
+                one.run for _, counted in pairs for one in self.found[counted.row.name].by_function
             ),
             versions={
                 package: version
