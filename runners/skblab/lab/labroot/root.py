@@ -224,6 +224,8 @@ def _mmdebstrap(root: Path) -> list[str]:
         # Documentation and translations are half of the files and nobody reads them here.
         *("--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*"),
         "--dpkgopt=path-exclude=/usr/share/doc/*",
+        # One flush at the end instead of one for each of 17,000 files: a quarter of the time.
+        *("--dpkgopt=force-unsafe-io", '--customize-hook=sync -f "$1"'),
         SUITE,
         str(root),
     ]
