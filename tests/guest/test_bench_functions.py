@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from skblab.lab.kernel import Kernel
+from skblab_analysis.formats import pprof
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -136,6 +138,9 @@ def test_a_profile_says_who_calls_the_expensive_function(skblab: Skblab, tmp_pat
     (folder,) = tmp_path.iterdir()
     lines = (folder / "stacks-b.folded").read_text().splitlines()
     found = {stack: int(value) / 1000 for stack, _, value in (one.rpartition(" ") for one in lines)}
+    as_pprof = pprof.profile()
+    as_pprof.ParseFromString(gzip.decompress((folder / "stacks-b.pb.gz").read_bytes()))
+    assert sum(one.value[0] for one in as_pprof.sample) == pytest.approx(1000 * sum(found.values()))
     # It is as deep as the kernel is, and all of the packets' work is below who sends them.
     path = "ip_rcv_finish_core;ip_route_input_noref;ip_route_input_slow;fib_validate_source"
     looked = [stack for stack in found if stack.endswith(f"{path};__fib_validate_source")]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,7 @@ from skblab.lab.kernel.names import Name
 from skblab.sweep.byfunction import settings_of
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
-from skblab_analysis.formats import bench, functions, stacks
+from skblab_analysis.formats import bench, functions, pprof, stacks
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.functions.flame import flame
@@ -588,6 +589,25 @@ def test_a_file_for_flame_graphs(tmp_path: Path) -> None:
     assert text == "a 500\na;b c [bpf] 1234\n"
     (file := tmp_path / stacks.file_of("b")).write_text(text)
     assert stacks.read(file) == {"a": 0.5, "a;b c [bpf]": 1.234}
+
+
+def test_a_file_for_pprof_has_the_same_stacks() -> None:
+    written = {"a;b;c [bpf]": 1.2345, "a;b": 2.0, "gone": -3.0, "nothing": 0.0004}
+    content = pprof.encoded(written, "6.12: ./skblab profile")
+    assert content == pprof.encoded(dict(reversed(written.items())), "6.12: ./skblab profile")
+    read = pprof.profile()
+    read.ParseFromString(gzip.decompress(content))
+    text = read.string_table
+    names = {one.id: text[one.name] for one in read.function}
+    lines = {one.id: names[one.line[0].function_id] for one in read.location}
+    found = {
+        tuple(lines[number] for number in one.location_id): list(one.value) for one in read.sample
+    }
+    # The innermost comes first.
+    assert found == {("c [bpf]", "b", "a"): [1234], ("b", "a"): [2000]}
+    (kind,) = read.sample_type
+    assert (text[kind.type], text[kind.unit]) == ("instructions_per_1000_packets", "count")
+    assert (text[0], text[read.comment[0]]) == ("", "6.12: ./skblab profile")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
-from skblab_analysis.formats import stacks
+from skblab_analysis.formats import pprof, stacks
 from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.run import Environment, Timing
 from skblab_analysis.runfolder import RunFolder
@@ -259,7 +259,7 @@ class Comparison:
                     counted[row.name] = _Counted.of(
                         row, built.release, self.asked.case, self.found[row.name]
                     )
-                    self._write_stacks(folder, row.name)
+                    self._write_stacks(folder, counted[row.name].row)
         first = None if self.asked.a is None else counted.pop(self.asked.a.name, None)
         if self.asked.a and first is None:
             raise RefusedError(f"nothing can be compared: {'; '.join(self.notes)}")
@@ -315,15 +315,16 @@ class Comparison:
             ),
         )
 
-    def _write_stacks(self, folder: RunFolder, row: str) -> None:
+    def _write_stacks(self, folder: RunFolder, row: records.Row) -> None:
         """Write what flame graphs are made of: the case with its generator and its sink."""
         try:
-            whole = figures.cost(self.found[row].by_stack, self.asked.case, tester=True)
+            whole = figures.cost(self.found[row.name].by_stack, self.asked.case, tester=True)
         except RefusedError as refused:
             self.notes.append(f"No stacks are kept, since they are not whole: {refused}")
             return
-        text = stacks.folded(whole.by_name)
-        write_whole(folder.path / stacks.file_of(row), text)
+        write_whole(folder.path / stacks.file_of(row.name), stacks.folded(whole.by_name))
+        as_pprof = pprof.encoded(whole.by_name, f"{row.title} ({row.kernel}): {self.asked.again}")
+        write_whole(folder.path / pprof.file_of(row.name), as_pprof)
 
     def _kernel(self, name: str) -> kernel.Kernel:
         """Return the kernel of that name in the plan: a side of a profile, or a benchmark's."""
