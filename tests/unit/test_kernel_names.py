@@ -110,6 +110,13 @@ def test_options_that_a_guest_cannot_have(line: str, told: str, tmp_path: Path) 
         names.parse(f"6.12+config:{file}")
 
 
+def test_options_that_name_no_file_of_this_machine(tmp_path: Path) -> None:
+    (file := tmp_path / "my").write_text(
+        '# CONFIG_EXTRA_FIRMWARE is not set\nCONFIG_MODULE_SIG_KEY="certs/signing_key.pem"\n'
+    )
+    assert str(names.parse(f"6.12+config:{file}")) == f"6.12+config:{file}"
+
+
 def test_patches_are_checked_with_no_options_of_the_users_own(
     tmp_path: Path, skblab_here: Skblab
 ) -> None:

@@ -184,7 +184,7 @@ def _own(text: str, named: str) -> Own:
                 f"{ask.where}: CONFIG_{ask.option}=m: a guest loads no modules of a kernel that is "
                 "built here; write =y"
             )
-        if ask.option in FILES and ask.value != '""':
+        if ask.option in FILES and ask.value not in ("n", '""', FILES[ask.option]):
             raise UsageError(
                 f"{ask.where}: CONFIG_{ask.option} names a file of this machine, which the build "
                 "does not have; leave it out"
