@@ -180,6 +180,13 @@ def test_what_the_probe_says_while_it_runs_is_told_when_it_comes(tmp_path: Path)
     assert heard == ["tracing stopped"]
 
 
+def test_late_packets_are_of_the_wall_clock(skblab_here: Skblab) -> None:
+    done = skblab_here("probe", "layers", "--on", "guest", "--exact", "--late", "250us")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "--late: with --exact nothing waits, so no packet is late" in done.stderr
+
+
 def test_the_command_says_so_in_one_line(skblab_here: Skblab) -> None:
     done = skblab_here("probe", "layers", "--on", "guest", "--load", "icmp")
     assert done.returncode == 2

@@ -320,6 +320,8 @@ def layers(
     request_of.check(request, backend, list(scripts.BACKENDS))
     if exact and backend != request_of.BPF:
         raise UsageError(f"--exact is for --backend {request_of.BPF}; {backend} tells nanoseconds")
+    if exact and late is not None:
+        raise UsageError("--late: with --exact nothing waits, so no packet is late; leave one out")
     wanted = Load.parse(load)
     if flows > 1 and wanted.protocol != "udp":
         raise UsageError(f"--flows {flows}: {wanted} is one connection; expected 1, or --load udp")
