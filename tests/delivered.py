@@ -13,7 +13,7 @@ from skblab_analysis.base.errors import SkblabWarning
 from skblab_analysis.latency.summary import Delay
 
 # Of the packets that were asked for, what a sweep that is worth anything delivers.
-LEAST = 0.5
+LEAST = 0.9
 
 
 def delivered(delay: Delay, packets: int) -> None:
