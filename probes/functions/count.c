@@ -160,6 +160,7 @@ struct piece {
 	unsigned int length;
 	enum end end;
 	bool string;
+	struct piece *made_before;
 };
 
 /* The calls of a task, innermost last; a task is known by where its stack is. */
@@ -181,7 +182,7 @@ static uint32_t frames_by[FRAMES], counts_by[COUNTS];
 static uint32_t frames_used = 1, counts_used = 1;
 static struct calls tasks[TASKS], *task = tasks;
 static unsigned int tasks_used = 1, tasks_next;
-static struct piece *piece_before;
+static struct piece *piece_before, *newest_piece;
 static uint64_t left_stack; /* of the task that is being switched from */
 static bool task_leaves;
 
@@ -562,6 +563,8 @@ static void follow_block(struct block *block, size_t length)
 	piece->length = length;
 	piece->end = end_of(final);
 	piece->string = is_string(initial);
+	piece->made_before = newest_piece;
+	newest_piece = piece;
 	qemu_plugin_register_vcpu_tb_exec_cb(block, at_piece, READ_REGISTERS, piece);
 }
 
@@ -578,6 +581,12 @@ static void after_reset(uint64_t id)
 		open_section = due = -1;
 	/* What called what while nobody looked is not known. */
 	piece_before = NULL;
+	while (newest_piece) {
+		struct piece *piece = newest_piece;
+
+		newest_piece = piece->made_before;
+		free(piece);
+	}
 	task_leaves = false;
 	memset(tasks, 0, sizeof(tasks));
 	task = tasks;

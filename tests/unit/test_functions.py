@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,8 +22,14 @@ from skblab.bench import functions as counting
 from skblab.bench.comparison import script
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.measure import Line
+from skblab.knobs import applying
+from skblab.knobs.base import Knob
+from skblab.knobs.values import Knobs, Value
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
+from skblab.machine.device import Machine
+from skblab.machine.transport import LocalTransport
+from skblab.machine.transport.base import Done
 from skblab.sweep.byfunction import settings_of
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -554,6 +563,9 @@ def test_counts_by_who_called_whom() -> None:
     }
     # A frame is told once for all sections.
     assert two.by_stack(symbols) == {("ip_stop", "twice", "ip_rcv_core"): 7}
+    # What the plugin's table had no place for.
+    (full,) = counting.parse("section 0 5\nelsewhere 5\nat 0 0 5\n")
+    assert full.by_stack(symbols) == {("(unknown)",): 5}
 
 
 @pytest.mark.parametrize(
@@ -582,6 +594,30 @@ STACKS = {"recv;deliver;recv": 10, "recv;deliver": 5, "recv": 2, "idle": 4}
 def test_what_a_function_takes_with_all_that_it_calls() -> None:
     # Once where it calls itself.
     assert stacks.inclusive(STACKS) == {"recv": 17, "deliver": 15, "idle": 4}
+
+
+def test_who_only_calls_is_told_and_who_has_no_stacks_is_not() -> None:
+    # do_softirq() itself takes the same of a packet that is forwarded as of one that is not.
+    found = functions.compare(A, B, {"calls": 10.0, "same": 4.0}, {"calls": 17.0, "noise": 0.04})
+    (calls,) = [one for one in found if one.name == "calls"]
+    assert (calls.a, calls.b, calls.inclusive_difference) == (0, 0, 7.0)
+    assert not [one for one in found if one.name == "noise"]
+    table = _words(of_functions(_document(*found), 100.0))
+    assert [line[1] for line in table if line[:1] == ["others"]] == ["(4)"]
+    row = plan.Row("b", "6.12", "k")
+    parts: dict[bench.Part, int] = {"tester": 4, "forward": 10}
+    whole = [
+        _counted("b", part, packets, each * packets, ip=each * packets)
+        for part, each in parts.items()
+        for packets in (100, 500)
+    ]
+    double = [Counted(one.run, {"rx;ip": 2 * one.run.instructions}) for one in whole]
+    made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, double))
+    assert (made.stacks, made.inclusive) == ({}, None)
+    assert "the functions add up to" in made.refused
+    stacked = [Counted(one.run, {"rx;ip": one.run.instructions}) for one in whole]
+    made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, stacked))
+    assert (made.stacks, made.inclusive) == ({"rx;ip": 10.0}, {"rx": 6.0, "ip": 6.0})
 
 
 def test_a_file_for_flame_graphs(tmp_path: Path) -> None:
@@ -683,9 +719,9 @@ def test_a_report_draws_who_calls_whom_before_and_after(tmp_path: Path) -> None:
         build_report(run.folder, None)
 
 
-def _settings(tmp_path: Path, text: str) -> tuple[asked.Settings, tuple[str, ...]]:
+def _settings(tmp_path: Path, text: str, family: int = 4) -> tuple[asked.Settings, tuple[str, ...]]:
     (file := tmp_path / "few.toml").write_text(f'name = "few"\nquestion = "?"\n{text}')
-    return settings_of(str(file))
+    return settings_of(str(file), family)
 
 
 FEW = """
@@ -738,6 +774,9 @@ def test_the_settings_of_an_experiment_are_each_compared_with_its_baseline(tmp_p
         (("first", "--set", "rp_filter=1"), "--set: --experiment says what is compared"),
         (("first", "--against", "debian:6.12"), "--against: --experiment says what is compared"),
         (("first", "--case", "receive"), "--case: --experiment says what is compared"),
+        (("first", "--inclusive"), "--inclusive: --experiment prints a line for each setting"),
+        (("first", "--least", "3"), "--least: --experiment prints a line for each setting"),
+        (("first", "--family", "6"), "--family 6: the packets of first are of IPv4; give --family"),
     ],
 )
 def test_an_experiment_that_cannot_be_counted_is_one_line(
@@ -825,3 +864,98 @@ def test_a_setting_that_is_refused_costs_no_others_figures(tmp_path: Path) -> No
     alone = asked.Settings("few", {}, {"strict": {"rp_filter": 1}})
     with pytest.raises(RefusedError, match=r"row b, forward: 499 of 500"):
         _counted_comparison(tmp_path, ("b",), alone).go(folder)
+
+
+@dataclass
+class Content:
+    """A knob that is a file's content, whose kernel refuses `no` and never takes `first` again."""
+
+    file: Path
+
+    def get(self, _: Machine) -> str:
+        return f"cat {self.file}"
+
+    def state(self, printed: str) -> str:
+        return printed.strip()
+
+    def fits(self, printed: str, value: Value) -> None:
+        assert printed.strip() and value
+
+    def likely(self, _: Machine) -> str:
+        return ""
+
+    def wanted(self, _: Machine, value: Value, before: str) -> str:
+        return str(value) or before
+
+    def restore(self, _: Machine, state: str) -> str:
+        refused = state == "no" or (self.file.name == "sticky" and state == "first")
+        return "exit 3" if refused else f"echo {state} >{self.file}"
+
+
+@dataclass
+class Counting:
+    """A guest that runs scripts here, but for the benchmark's, of which those of `fails` fail."""
+
+    files: dict[str, Content]
+    fails: tuple[str, ...] = ()
+    found: dict[str, str] = field(default_factory=dict)
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        return LocalTransport().script(text, seconds=seconds)
+
+    def start(self, argv: Sequence[str]) -> SimpleNamespace:
+        row = argv[-1].partition("run ")[2].split()[0]
+        self.found[row] = "".join(knob.file.read_text()[0] for knob in self.files.values())
+        done = Done(int(row in self.fails), f"{row}\n", "no memory", 1)
+        return SimpleNamespace(wait=lambda _: done)
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "fails", "counted", "why"),
+    [
+        ("plain", "x", (), {"b": "xf", "b2": "xf", "b3": "yf"}, ""),
+        # It costs no other row anything.
+        ("plain", "no", (), {"b": "xf", "b3": "yf"}, "second is left out: not set: plain: exit"),
+        # What comes behind it would be counted with its setting.
+        (
+            "sticky",
+            "x",
+            (),
+            {"b": "xf", "b2": "fx"},
+            "third is left out: it was not counted, since",
+        ),
+        ("plain", "x", ("b2",), {"b": "xf", "b2": "xf"}, "third is left out: it was not counted"),
+    ],
+)
+def test_what_fails_of_one_setting_is_in_no_others_figures(
+    knob: str,
+    value: str,
+    fails: tuple[str, ...],
+    counted: dict[str, str],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {name: Content(tmp_path / name) for name in ("plain", "sticky")}
+    for content in files.values():
+        content.file.write_text("first\n")
+    monkeypatch.setattr(applying, "KNOBS", cast(dict[str, Knob], files))
+    three: dict[str, Knobs] = {
+        "first": {"plain": "x"},
+        "second": {knob: value},
+        "third": {"plain": "y"},
+    }
+    made = _counted_comparison(tmp_path, (), asked.Settings("three", {}, three))
+    made.reporter = SimpleNamespace(say=lambda _: None)  # type: ignore[assignment]
+    monkeypatch.setattr(comparison, "script", lambda rows, *_, **__: f"run {rows[0].name} x")
+    folder = RunFolder.create(tmp_path, "profile", Plan(experiment="p", seed=1, again="./skblab p"))
+    guest = Counting(files, fails)
+    running: Any = SimpleNamespace(transport=guest)
+    printed, whole = made._count(folder, running, "b", 0, made.asked.rows, "all")
+    assert guest.found.pop("a") == "ff"
+    assert guest.found == counted
+    ran = [row for row in counted if row not in fails]
+    assert (printed.split(), whole) == (["a", *ran], not fails)
+    assert made.refused == {"b2", "b3"} - set(ran)
+    assert why in " ".join(made.notes)
+    assert (files["plain"].file.read_text(), list(folder.path.glob("undo*"))) == ("first\n", [])

@@ -95,6 +95,16 @@ class Function(Closed):
         return Taken(self.b, self.b_again, self.b_inclusive)
 
     @property
+    def executed(self) -> bool:
+        """Whether a packet takes an instruction of its own in either row."""
+        return bool(self.a or self.b or self.a_again or self.b_again)
+
+    @property
+    def calls(self) -> bool:
+        """Whether a packet takes what it calls, in either row, to the tenth of an instruction."""
+        return any(round(of or 0.0, 1) for of in (self.a_inclusive, self.b_inclusive))
+
+    @property
     def difference(self) -> float:
         """What row b adds, in instructions per packet."""
         return self.b - self.a
@@ -255,7 +265,14 @@ def compare(
     What one row takes by itself is its difference to NOTHING. The last two are what functions take
     with all that they called, where that is known.
     """
-    names = {**a.by_name, **b.by_name, **a.again, **b.again}
+    names = {
+        **a.by_name,
+        **b.by_name,
+        **a.again,
+        **b.again,
+        **(a_inclusive or {}),
+        **(b_inclusive or {}),
+    }
     found = [
         Function(
             name=name,
@@ -268,7 +285,7 @@ def compare(
         )
         for name in names
     ]
-    found = [one for one in found if one.a or one.b or one.a_again or one.b_again]
+    found = [one for one in found if one.executed or one.calls]
     return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.name)))
 
 

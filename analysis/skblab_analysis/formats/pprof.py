@@ -45,7 +45,7 @@ def file_of(row: str) -> str:
     return f"stacks-{row}.pb.gz"
 
 
-def profile() -> Any:
+def profile() -> Any:  # noqa: ANN401 - its class is made here
     """Return an empty profile; its fields are those of profile.proto."""
     file = descriptor_pb2.FileDescriptorProto(
         name="skblab/profile.proto", package=_PACKAGE, syntax="proto3"

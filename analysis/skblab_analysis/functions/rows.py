@@ -71,5 +71,5 @@ def rows(documents: Sequence[FunctionsDocument]) -> list[FunctionRow]:
         )
         for document, side, row in sides
         for function in document.functions
-        if (taken := function.of(side)).own or taken.again
+        if any(taken := function.of(side))
     ]

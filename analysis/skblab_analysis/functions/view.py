@@ -82,13 +82,18 @@ def of_functions(
     for listed in shown:
         own = (style(listed.inclusive_difference, 1) for _ in more)
         table.add_row(escape(listed.name), *cells(listed), *own)
-    others = functions.total(rest, f"others ({len(rest)})")
+    others = _others(rest)
     table.add_row(others.name, *cells(others), end_section=True)
     table.add_row(whole.name, *cells(whole))
     for one in _beside(document, whole):
         # No share of the functions.
         table.add_row(one.name, *(compared(one) if document.a else (number(one.b, 1), "")))
     return table
+
+
+def _others(rest: Sequence[Function]) -> Function:
+    """Return the sum of those that are not shown, and how many execute something."""
+    return functions.total(rest, f"others ({sum(one.executed for one in rest)})")
 
 
 def _beside(document: FunctionsDocument, whole: Function) -> list[Function]:
@@ -269,7 +274,7 @@ def _section(
     ordered = sorted(alone.functions, key=lambda one: -one.b)
     takes = [
         *((one, False) for one in ordered[:TOP]),
-        (functions.total(ordered[TOP:], f"others ({len(ordered[TOP:])})"), False),
+        (_others(ordered[TOP:]), False),
         (whole, True),
     ]
     shown = Shown(
@@ -316,7 +321,7 @@ def _flames(run: Run, document: FunctionsDocument) -> Iterator[tuple[str, Flame]
 
 def _changed(document: FunctionsDocument) -> list[Cells]:
     named, rest = functions.cut(document.functions, least(document))
-    rows = [*named, functions.total(rest, f"others ({len(rest)})")]
+    rows = [*named, _others(rest)]
     whole = functions.total(document.functions, "total")
     rows.append(whole)
     return [

@@ -18,15 +18,17 @@ from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.knobs.applying import Applied, NotPutBackError, applying
-from skblab.knobs.base import Unable
+from skblab.knobs.values import Knobs
 from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
+from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
+from skblab.machine.transport import TransportError
 from skblab.machine.watch import Watch
 from skblab.testbeds import netns
 from skblab_analysis.base.checked import RefusedError
@@ -91,12 +93,12 @@ def shared(boot: int) -> str:
 
 
 def attribute(
-    lines: Sequence[Line], sections: Sequence[Section]
+    lines: Sequence[Line], sections: Sequence[Section], *, whole: bool = True
 ) -> Iterator[tuple[Line, list[Section]]]:
     """Give each line of the script its sections, in the order that the script made them.
 
     Lines that stand aside have none, and are left out. Raises SkblabError if there are others than
-    the lines need.
+    the lines need; of a script that did not run to its end (not `whole`) there may be some.
     """
     left = iter(sections)
 
@@ -125,7 +127,7 @@ def attribute(
             if line.part == "queue":
                 out_of.append(take(READ))
         yield line, into
-    if next(left, None) is not None:
+    if whole and next(left, None) is not None:
         raise SkblabError("more sections were counted than the benchmark ran")
 
 
@@ -174,11 +176,16 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What a packet takes in one row, and in functions with all that they call."""
+    """What a packet takes in one row: by function, by stack, in functions with what they call.
+
+    There are no stacks, and `refused` says why, where they do not add up to the clock.
+    """
 
     row: records.Row
     cost: figures.Cost
-    inclusive: Mapping[str, float]
+    stacks: Mapping[str, float] = field(default_factory=dict)
+    inclusive: Mapping[str, float] | None = None
+    refused: str = ""
 
     @classmethod
     def of(cls, row: Row, release: str, case: figures.Case, found: _Found) -> _Counted:
@@ -186,7 +193,13 @@ class _Counted:
         described = records.Row(
             name=row.name, title=row.title, group=row.group, kernel=release, tool=row.tool
         )
-        return cls(described, figures.cost(found.by_function, case), found.inclusive(case))
+        cost = figures.cost(found.by_function, case)
+        try:
+            # As flame graphs have them: with who sends the packets and takes them.
+            whole = figures.cost(found.by_stack, case, tester=True)
+        except RefusedError as refused:
+            return cls(described, cost, refused=str(refused))
+        return cls(described, cost, whole.by_name, found.inclusive(case))
 
 
 def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
@@ -259,7 +272,7 @@ class Comparison:
                     counted[row.name] = _Counted.of(
                         row, built.release, self.asked.case, self.found[row.name]
                     )
-                    self._write_stacks(folder, counted[row.name].row)
+                    self._write_stacks(folder, counted[row.name])
         first = None if self.asked.a is None else counted.pop(self.asked.a.name, None)
         if self.asked.a and first is None:
             raise RefusedError(f"nothing can be compared: {'; '.join(self.notes)}")
@@ -271,10 +284,12 @@ class Comparison:
 
     @contextlib.contextmanager
     def _refusal(self, row: Row) -> Iterator[None]:
-        """Have a row be left out for what refuses it, if there are others."""
+        """Have a row be left out for what went wrong with it, if there are others."""
         try:
             yield
-        except (RefusedError, Unable) as refused:
+        except (TransportError, GuestError):
+            raise
+        except SkblabError as refused:
             if not self.asked.more:
                 raise
             self.refused.add(row.name)
@@ -283,6 +298,8 @@ class Comparison:
     def _document(self, a: _Counted | None, b: _Counted) -> figures.FunctionsDocument:
         """Return what row b takes, compared with row a if there is one."""
         pairs: tuple[tuple[Side, _Counted], ...] = ((B, b),) if a is None else ((A, a), (B, b))
+        # What one has and the other has not would look like a difference.
+        inclusive = ({} if a is None else a.inclusive, b.inclusive)
         return figures.FunctionsDocument(
             again=self.asked.again,
             case=self.asked.case,
@@ -297,7 +314,8 @@ class Comparison:
             },
             clock={side: counted.cost.clock for side, counted in pairs},
             functions=figures.compare(
-                a.cost if a else figures.NOTHING, b.cost, a.inclusive if a else {}, b.inclusive
+                *(a.cost if a else figures.NOTHING, b.cost),
+                *(inclusive if None not in inclusive else (None, None)),
             ),
             notes=tuple(self.notes),
             runs=tuple(
@@ -315,15 +333,14 @@ class Comparison:
             ),
         )
 
-    def _write_stacks(self, folder: RunFolder, row: records.Row) -> None:
-        """Write what flame graphs are made of: the case with its generator and its sink."""
-        try:
-            whole = figures.cost(self.found[row.name].by_stack, self.asked.case, tester=True)
-        except RefusedError as refused:
-            self.notes.append(f"No stacks are kept, since they are not whole: {refused}")
+    def _write_stacks(self, folder: RunFolder, counted: _Counted) -> None:
+        """Write what flame graphs are made of."""
+        if counted.refused:
+            self.notes.append(f"No stacks are kept, since they are not whole: {counted.refused}")
             return
-        write_whole(folder.path / stacks.file_of(row.name), stacks.folded(whole.by_name))
-        as_pprof = pprof.encoded(whole.by_name, f"{row.title} ({row.kernel}): {self.asked.again}")
+        row = counted.row
+        write_whole(folder.path / stacks.file_of(row.name), stacks.folded(counted.stacks))
+        as_pprof = pprof.encoded(counted.stacks, f"{row.title} ({row.kernel}): {self.asked.again}")
         write_whole(folder.path / pprof.file_of(row.name), as_pprof)
 
     def _kernel(self, name: str) -> kernel.Kernel:
@@ -381,9 +398,10 @@ class Comparison:
                 self.last = describe(built, {"exact": describe_guest(guest)})
                 self.environments[name if self.asked.kernels else built.release] = self.last
                 symbols = "loaded" if listed else "all"
-                printed = self._count(folder, guest, name, boot, rows, symbols)
+                printed, whole = self._count(folder, guest, name, boot, rows, symbols)
         watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
-        self._read(folder, boot, rows, printed, counts.read_text(), listed)
+        sections = counting.parse(counts.read_text())
+        self._read(folder, boot, rows, printed, sections, listed, whole=whole)
         if (folder.logs / shared(boot)).exists():
             self.notes.append(SHARED.format(built.release))
 
@@ -395,8 +413,11 @@ class Comparison:
         boot: int,
         rows: Sequence[Row],
         symbols: str,
-    ) -> str:
-        """Run the rows in a guest: first those as the kernel comes; return what it printed."""
+    ) -> tuple[str, bool]:
+        """Run the rows in a guest: first those as the kernel comes.
+
+        Return what it printed, and whether the last script ran to its end.
+        """
 
         def run(of: Sequence[Row], called: str, *, laid_out: bool) -> str:
             text = script(of, boot, self.asked, symbols, laid_out=laid_out)
@@ -408,31 +429,45 @@ class Comparison:
         printed = run(
             [row for row in rows if not self.asked.settings.get(row.name)], name, laid_out=False
         )
+        stopped, whole = "", True
         for row in rows:
-            if knobs := self.asked.settings.get(row.name):
-                machine, undo = netns.NETNS.machine(1), folder.path / f"undo-{row.name}"
-                was_set: list[Applied] = []
-                called = f"{name}-set" if not self.asked.more else f"{row.name}-set"
-                try:
-                    with self._refusal(row), applying(guest.transport, machine, undo) as applier:
-                        was_set = _as_wanted(applier.apply(knobs), row)
-                        printed += run([row], called, laid_out=True)
-                        _as_wanted(applier.look(was_set), row)
-                except NotPutBackError as left:
-                    if self.asked.more:
-                        raise
-                    # The guest ends here, and its settings with it.
-                    self.reporter.say(str(left))
-                undo.unlink(missing_ok=True)
-                if self.asked.more:
-                    continue
-                self.notes += [
-                    SAME.format(reading.knob, shown(reading.value))
-                    for reading in was_set
-                    if reading.before == reading.wanted
-                ]
-                self.notes += [ONE_DESTINATION] if knobs.keys() & {"routes", "routes6"} else []
-        return printed
+            knobs = self.asked.settings.get(row.name)
+            if not knobs:
+                continue
+            if stopped:
+                with self._refusal(row):
+                    raise RefusedError(f"it was not counted, since of a row before: {stopped}")
+                continue
+            machine, undo = netns.NETNS.machine(1), folder.path / f"undo-{row.name}"
+            was_set: list[Applied] = []
+            try:
+                # A row that is left out puts its settings back, too.
+                with applying(guest.transport, machine, undo) as applier, self._refusal(row):
+                    was_set = _as_wanted(applier.apply(knobs), row)
+                    whole = False
+                    printed += run([row], f"{row.name}-set", laid_out=True)
+                    whole = True
+                    _as_wanted(applier.look(was_set), row)
+            except NotPutBackError as left:
+                # The guest ends behind its rows, and its settings with it.
+                stopped = str(left)
+                self.reporter.say(stopped)
+            undo.unlink(missing_ok=True)
+            if not whole:
+                stopped = "its script failed"
+            self._note(row, knobs, was_set)
+        return printed, whole
+
+    def _note(self, row: Row, knobs: Knobs, was_set: Sequence[Applied]) -> None:
+        """Note what is to be known of a row's settings."""
+        if not self.asked.of:
+            self.notes += [
+                SAME.format(reading.knob, shown(reading.value))
+                for reading in was_set
+                if reading.before == reading.wanted
+            ]
+        if knobs.keys() & {"routes", "routes6"} and ONE_DESTINATION not in self.notes:
+            self.notes.append(ONE_DESTINATION)
 
     def _read(
         self,
@@ -440,8 +475,10 @@ class Comparison:
         boot: int,
         rows: Sequence[Row],
         output: str,
-        counts: str,
+        sections: Sequence[Section],
         listed: str,
+        *,
+        whole: bool,
     ) -> None:
         """Take in what one guest left; RefusedError for a row that did not do its work."""
         trials = measure.Found()
@@ -452,12 +489,12 @@ class Comparison:
                     raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in output.splitlines()]
-        for line, sections in attribute(lines, counting.parse(counts)):
+        for line, of in attribute(lines, sections, whole=whole):
             stem = f"{line.row}-{boot}-{line.repeat}"
             if stem not in maps:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()
                 maps[stem] = Symbols.parse(listed, more)
-            self.found.setdefault(line.row, _Found()).add(line, sections, maps[stem])
+            self.found.setdefault(line.row, _Found()).add(line, of, maps[stem])
         for row in (row for row in rows if row.name not in self.refused):
             with self._refusal(row):
                 cost = figures.cost(self.found[row.name].by_address, self.asked.case)

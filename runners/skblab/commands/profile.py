@@ -116,7 +116,13 @@ def profile(
                 f"{option}: --experiment says what is compared, which is forwarding with the "
                 "settings of its file; leave one of the two out"
             )
-        settings, left_out = settings_of(experiment)
+        shown_of_one = {"--least": least is not None, "--inclusive": inclusive}
+        for option in (option for option, value in shown_of_one.items() if value):
+            raise UsageError(
+                f"{option}: --experiment prints a line for each setting; its report, and --json, "
+                "have the functions; leave one of the two out"
+            )
+        settings, left_out = settings_of(experiment, family)
         wanted = asked.experiment(names.parse(name), settings, family, packets, repeats, flavour)
     counted = Comparison(wanted, {}, reporter, left_out)
     folder, documents = counted.recorded()

@@ -15,17 +15,22 @@ from skblab_analysis.base.errors import UsageError
 
 # What of an experiment a profile has in its own way.
 TRAFFIC = (
-    "Packets are one flow of 64-byte frames to one destination, whatever the experiment sends; a "
-    "sweep counts them as it says."
+    "Packets are one flow of the smallest frames to one destination, whatever the experiment "
+    "sends; a sweep counts them as it says."
 )
 
 
-def settings_of(file: str) -> tuple[Settings, tuple[str, ...]]:
+def settings_of(file: str, family: int) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings that can be counted, and what is to be known of them, in sentences.
 
-    UsageError for a file that is no experiment, or whose baseline cannot be counted.
+    UsageError for a file that is no experiment, whose baseline cannot be counted, or whose packets
+    are not of that address family.
     """
     found = read(file)
+    if family not in (sent := [int(of) for of in found.traffic.family]):
+        raise UsageError(
+            f"--family {family}: the packets of {file} are of IPv{sent[0]}; give --family {sent[0]}"
+        )
     if why := next(_unable(found.baseline), None):
         raise UsageError(f"{file}: baseline.{why}")
     others: dict[str, Knobs] = {}

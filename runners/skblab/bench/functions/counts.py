@@ -17,6 +17,8 @@ UNKNOWN = "(unknown)"
 _WORDS = {"user": USER, "elsewhere": UNKNOWN}
 # No caller of it is known.
 BOTTOM = 0
+# Of what found no place in the plugin's table of stacks.
+NOWHERE = 0
 Stack = tuple[str, ...]
 
 
@@ -67,7 +69,10 @@ class Section:
 
         found: Counter[Stack] = Counter()
         for (frame, address), count in self.by_frame.items():
-            name = (symbols.name_of(address) or UNKNOWN) if address >= KERNEL else USER
+            if address >= KERNEL or address == NOWHERE:
+                name = symbols.name_of(address) or UNKNOWN
+            else:
+                name = USER
             found[*callers(frame), name] += count
         return found
 
