@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Instructions per packet that tests are held to: tests/guest/exact_figures.toml, by kernel.
 
-They repeat to 0.1 %, so a test holds them to 1 %. Another kernel, compiler or emulator than the
-figures are of has figures of its own: it is held to 10 % of the nearest one's, and a warning in
-pytest's summary says so. SKBLAB_FIGURES=write stores what is measured, and compares nothing.
+They repeat to 0.1 %, so a test holds them to 1 %. Another kernel, compiler, emulator or emulated
+processor than the figures are of has figures of its own: it is held to 10 % of the nearest one's,
+and a warning in pytest's summary says so. SKBLAB_FIGURES=write stores what is measured, and
+compares nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from skblab.lab.guest.spec import EXACT_PROCESSOR
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.errors import SkblabWarning
@@ -27,9 +29,9 @@ FILE = Path(__file__).parent / "guest" / "exact_figures.toml"
 NEAR, FAR = 0.01, 0.1
 HEAD = """\
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Instructions per packet, by kernel, compiler and emulator; tests/exact_figures.py says what holds.
-# The part of a name before ": " is the test that measures it. To store those of another kernel, or
-# of a change that is meant to cost something:
+# Instructions per packet, by kernel, compiler, emulator and processor; tests/exact_figures.py says
+# what holds. The part of a name before ": " is the test that measures it. To store those of
+# another kernel, or of a change that is meant to cost something:
 #   SKBLAB_FIGURES=write .venv/bin/python -m pytest tests/guest/TEST.py
 """
 
@@ -43,6 +45,7 @@ class Built:
     patched: bool
     compiler: str
     emulator: str
+    processor: str
 
     @classmethod
     def of(cls, kernel: Kernel, lab: LabRoot) -> Built:
@@ -55,16 +58,18 @@ class Built:
             record.toolchain["gcc-14"],
             # 1:10.0.13+ds-0+deb13u1: how Debian packs it is nothing to the guest.
             emulator.partition(":")[2].partition("+")[0],
+            EXACT_PROCESSOR,
         )
 
     def __str__(self) -> str:
-        return f"{self.release} (gcc {self.compiler}, QEMU {self.emulator})"
+        return f"{self.release} (gcc {self.compiler}, QEMU {self.emulator}, {self.processor})"
 
     def distance(self, other: Built) -> tuple[object, ...]:
         """Return what is smaller, the nearer another one is."""
         ours, theirs = (_numbers(side.release) for side in (self, other))
         apart = [abs(number - two) for number, two in zip(ours, theirs, strict=False)]
-        return apart, self.compiler != other.compiler, self.emulator != other.emulator
+        facts = ((one.processor, one.compiler, one.emulator) for one in (self, other))
+        return apart, *(mine != its for mine, its in zip(*facts, strict=True))
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 from exact_figures import FILE, Built, Stored, hold_to, read, write
 from skblab_analysis.base.errors import SkblabWarning
 
-BUILT = Built("6.12.117-skblab", "stock", True, "14.2.0-19", "10.0.13")
+BUILT = Built("6.12.117-skblab", "stock", True, "14.2.0-19", "10.0.13", "Broadwell-v4")
 OLDER = replace(BUILT, release="6.12.48-skblab")
 
 
