@@ -138,6 +138,13 @@ def test_a_profile_says_who_calls_the_expensive_function(skblab: Skblab, tmp_pat
     (folder,) = tmp_path.iterdir()
     lines = (folder / "stacks-b.folded").read_text().splitlines()
     found = {stack: int(value) / 1000 for stack, _, value in (one.rpartition(" ") for one in lines)}
+    layers = {one["name"]: one for one in document["layers"]}
+    for side in "ab":
+        total = sum(one[side] for one in document["functions"])
+        assert sum(one[side] for one in layers.values()) == pytest.approx(total, rel=0.001)
+    # The filter is a part of routing.
+    more = {name: one["b"] - one["a"] for name, one in layers.items()}
+    assert more["route"] == pytest.approx(sum(more.values()), abs=20)
     as_pprof = pprof.profile()
     as_pprof.ParseFromString(gzip.decompress((folder / "stacks-b.pb.gz").read_bytes()))
     assert sum(one.value[0] for one in as_pprof.sample) == pytest.approx(1000 * sum(found.values()))

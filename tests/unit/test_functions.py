@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from conftest import Skblab
+from conftest import TREE, Skblab
 from skblab.bench import asked, comparison, given, plan
 from skblab.bench import functions as counting
 from skblab.bench.comparison import script
@@ -34,11 +35,12 @@ from skblab.sweep.byfunction import settings_of
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats import bench, functions, pprof, stacks
+from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Cost, Counted, Function, Run
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.functions.flame import flame
 from skblab_analysis.functions.flame import total as flame_total
-from skblab_analysis.functions.view import of_functions, of_kernels, of_settings
+from skblab_analysis.functions.view import of_functions, of_kernels, of_layers, of_settings
 from skblab_analysis.load import Run as Loaded
 from skblab_analysis.load import load
 from skblab_analysis.report import findings
@@ -618,6 +620,43 @@ def test_who_only_calls_is_told_and_who_has_no_stacks_is_not() -> None:
     stacked = [Counted(one.run, {"rx;ip": one.run.instructions}) for one in whole]
     made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, stacked))
     assert (made.stacks, made.inclusive) == ({"rx;ip": 10.0}, {"rx": 6.0, "ip": 6.0})
+
+
+def test_a_layer_is_of_the_innermost_function_that_begins_one() -> None:
+    below = "net_rx_action;__napi_poll;process_backlog;__netif_receive_skb_one_core"
+    out = "ip_output;ip_finish_output2"
+    found = by_layer(
+        {
+            f"{below};ip_rcv;ip_rcv_finish_core;ip_route_input_noref": 7.0,
+            f"{below};ip_forward;nf_hook_slow;nft_do_chain": 100.0,
+            f"{below};{out};__dev_queue_xmit;dev_hard_start_xmit;veth_xmit": 3.0,
+            f"{below};{out}": 4.0,
+            # Back in what called it.
+            f"{below}": 2.0,
+            "net_rx_action;__napi_poll": 1.0,
+            "net_rx_action": 5.0,
+            "pktgen_xmit;veth_xmit": -3.0,
+        }
+    )
+    assert {name: value for name, value in found.items() if value} == {
+        "stack": 1.0,
+        "ip": 2.0,
+        "route": 7.0,
+        "forward": 100.0,
+        "queue": 4.0,
+        "done": 3.0,
+        "around": 2.0,
+    }
+    # In the order of the path, and by the catalogue's names.
+    catalogue = tomllib.loads((TREE / "probes" / "catalogue.toml").read_text())
+    names_of_points = {point["name"] for point in catalogue["point"]}
+    assert set(found) - {"around"} < names_of_points
+    document = _document(Function(name="x", a=1.0, b=101.0)).model_copy(
+        update={"layers": comparison._layers({"forward": 1.0}, found)}
+    )
+    lines = _words(of_layers(document))
+    assert ["forward", "1.0", "100.0", "+99.0"] in lines
+    assert not [line for line in lines if line[:1] == ["local"]]
 
 
 def test_a_file_for_flame_graphs(tmp_path: Path) -> None:

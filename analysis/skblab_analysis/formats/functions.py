@@ -115,6 +115,19 @@ class Function(Closed):
         return (self.b_inclusive or 0.0) - (self.a_inclusive or 0.0)
 
 
+class Layer(Closed):
+    """What a packet takes in one layer of its path in either row: see `formats.bylayer`."""
+
+    name: str = Field(description="of the catalogue of layers; around: in none")
+    a: float = Field(description="instructions per packet in row a; 0 where there is none")
+    b: float = Field(description="instructions per packet in row b")
+
+    @property
+    def difference(self) -> float:
+        """What row b adds, in instructions per packet."""
+        return self.b - self.a
+
+
 class Identity(Closed):
     """A kernel as it was named, and what it was built from."""
 
@@ -140,7 +153,8 @@ class FunctionsDocument(Closed):
         "skblab.functions/3",
         "skblab.functions/4",
         "skblab.functions/5",
-    ] = Field(default="skblab.functions/5", alias="schema")
+        "skblab.functions/6",
+    ] = Field(default="skblab.functions/6", alias="schema")
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")
@@ -158,6 +172,11 @@ class FunctionsDocument(Closed):
         description="instructions per packet by the guest's clock, by row"
     )
     functions: tuple[Function, ...] = Field(description="the largest difference first")
+    layers: tuple[Layer, ...] = Field(
+        default=(),
+        description="the same by layer, in the order of the path; none where stacks are not whole, "
+        "and before functions/6",
+    )
     notes: tuple[str, ...] = Field(
         default=(), description="what is to be known of the figures, in sentences"
     )

@@ -73,7 +73,7 @@ def of_functions(
     if document.a is None:
         names, cells = ("instructions", "share"), alone
     else:
-        names, cells = (document.a.name, document.b.name, "difference"), compared
+        names, cells = _sides(document), compared
     more = ("inclusive",) if inclusive else ()
     for name in (*names, *more):
         table.add_column(name, justify="right", no_wrap=True)
@@ -89,6 +89,40 @@ def of_functions(
         # No share of the functions.
         table.add_row(one.name, *(compared(one) if document.a else (number(one.b, 1), "")))
     return table
+
+
+def of_layers(document: FunctionsDocument) -> Table:
+    """Return what a packet takes in each layer of its path, in one row or in two."""
+    table = titled("By layer (instructions per packet)")
+    table.add_column("layer", no_wrap=True)
+    for name in ("instructions", "share") if document.a is None else _sides(document):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in _layers(document, " "):
+        table.add_row(row.name, *row.figures)
+    return table
+
+
+def _sides(document: FunctionsDocument) -> tuple[str, ...]:
+    assert document.a is not None
+    return document.a.name, document.b.name, "difference"
+
+
+def _layers(document: FunctionsDocument, space: str) -> list[Cells]:
+    """Return the rows of a table of layers: instructions and share, or both sides' and more."""
+    whole = sum(one.b for one in document.layers)
+    return [
+        Cells(
+            one.name,
+            (number(one.b, 1, space), share(one.b / whole if whole else None))
+            if document.a is None
+            else (
+                number(one.a, 1, space),
+                number(one.b, 1, space),
+                signed(one.difference, 1, space),
+            ),
+        )
+        for one in document.layers
+    ]
 
 
 def _others(rest: Sequence[Function]) -> Function:
@@ -254,6 +288,7 @@ class Shown:
     file: str
     top: tuple[Cells, ...]
     changed: tuple[Cells, ...]
+    layers: tuple[Cells, ...]
     flames: tuple[tuple[str, Flame], ...]
 
 
@@ -298,6 +333,7 @@ def _section(
             *(Cells(name=one.name, figures=(_figure(one.b), "")) for one in _beside(alone, whole)),
         ),
         changed=() if document.a is None else tuple(_changed(document)),
+        layers=tuple(_layers(document, NARROW_SPACE)),
         flames=tuple(_flames(run, document)),
     )
     return Section("functions/section.html.j2", shown)

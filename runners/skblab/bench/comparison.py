@@ -37,6 +37,7 @@ from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats import pprof, stacks
+from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.run import Environment, Timing
 from skblab_analysis.runfolder import RunFolder
@@ -185,6 +186,7 @@ class _Counted:
     cost: figures.Cost
     stacks: Mapping[str, float] = field(default_factory=dict)
     inclusive: Mapping[str, float] | None = None
+    layers: Mapping[str, float] | None = None
     refused: str = ""
 
     @classmethod
@@ -199,7 +201,19 @@ class _Counted:
             whole = figures.cost(found.by_stack, case, tester=True)
         except RefusedError as refused:
             return cls(described, cost, refused=str(refused))
-        return cls(described, cost, whole.by_name, found.inclusive(case))
+        layers = by_layer(figures.cost(found.by_stack, case).by_name)
+        return cls(described, cost, whole.by_name, found.inclusive(case), layers)
+
+
+def _layers(
+    a: Mapping[str, float] | None, b: Mapping[str, float] | None
+) -> tuple[figures.Layer, ...]:
+    """Return the layers that a packet passes in either row."""
+    before, after = a or {}, b or {}
+    found = (
+        figures.Layer(name=name, a=before.get(name, 0.0), b=after.get(name, 0.0)) for name in after
+    )
+    return tuple(one for one in found if round(one.a, 1) or round(one.b, 1))
 
 
 def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
@@ -299,7 +313,8 @@ class Comparison:
         """Return what row b takes, compared with row a if there is one."""
         pairs: tuple[tuple[Side, _Counted], ...] = ((B, b),) if a is None else ((A, a), (B, b))
         # What one has and the other has not would look like a difference.
-        inclusive = ({} if a is None else a.inclusive, b.inclusive)
+        whole = not any(counted.refused for _, counted in pairs)
+        inclusive = ({} if a is None else a.inclusive, b.inclusive) if whole else (None, None)
         return figures.FunctionsDocument(
             again=self.asked.again,
             case=self.asked.case,
@@ -315,8 +330,9 @@ class Comparison:
             clock={side: counted.cost.clock for side, counted in pairs},
             functions=figures.compare(
                 *(a.cost if a else figures.NOTHING, b.cost),
-                *(inclusive if None not in inclusive else (None, None)),
+                *inclusive,
             ),
+            layers=_layers(None if a is None else a.layers, b.layers) if whole else (),
             notes=tuple(self.notes),
             runs=tuple(
                 one.run for _, counted in pairs for one in self.found[counted.row.name].by_function

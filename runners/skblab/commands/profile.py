@@ -28,6 +28,7 @@ from skblab_analysis.base.errors import UsageError
 from skblab_analysis.functions.view import (
     of_functions,
     of_kernels,
+    of_layers,
     of_settings,
     without_settings,
 )
@@ -92,7 +93,8 @@ def profile(
     A plugin of the emulator counts every instruction of the kernel. What forwarding takes is
     counted without the generator and the receiver of the packets. skblab compares the sum over all
     functions with the guest's clock. If they differ by more than 0.1 %, it prints no figure, and
-    the exit status is 1. It writes `results/profile-<time>/`, with stacks for flame graphs.
+    the exit status is 1. A second table has the same by layer of the path, with no probe in it. It
+    writes `results/profile-<time>/`, with stacks for flame graphs.
 
     With --set it counts what a setting of the router adds: `--set rp_filter=1`. With --experiment
     it does so for each setting of an experiment.
@@ -139,6 +141,9 @@ def profile(
         console.print(
             of_functions(document, shown if least is None else least, inclusive=inclusive)
         )
+        if document.layers:
+            console.print()
+            console.print(of_layers(document))
     else:
         console.print(of_kernels(without_settings(document)))
         console.print()
