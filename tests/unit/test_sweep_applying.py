@@ -164,6 +164,21 @@ def test_what_makes_others_anew_is_turned_and_put_back_before_them(
     assert knobs["budget"].file.read_text() == "first\n"
 
 
+def test_what_two_knobs_set_is_put_back_before_the_other_is_read(
+    knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `threaded` and `napi_threaded`: what the next setting wants was there, and then undone."""
+    monkeypatch.setattr(applying, "ALIKE", [frozenset({"a", "b"})])
+    knobs["b"].file = knobs["a"].file
+    machine = Counted()
+    made = applier(machine, tmp_path)
+    made.apply({"a": "x"})
+    [found] = made.apply({"b": "x"})
+    assert (found.before, found.wanted, found.after) == ("first", "x", "x")
+    made.apply({})
+    assert knobs["a"].file.read_text() == "first\n"
+
+
 # A made-up NIC of four queues, as Linux has them: what RPS is for each queue goes with it, and the
 # table follows the number of queues but where somebody has set it; then it keeps its queues.
 NIC = {

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from skblab.knobs.base import Unable
-from skblab.knobs.registry import KNOBS, REMAKING
+from skblab.knobs.registry import ALIKE, KNOBS, REMAKING
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 from skblab.machine.transport import Transport, TransportError
@@ -183,6 +183,12 @@ class Applier:
             before = {name: first[name] for name in remaking}
             wanted = self._wanted(remaking, before)
             self._change(_differing(wanted, before), before)
+        # One that is put back later would undo what another knob of the same thing sets now.
+        same = frozenset().union(*(some for some in ALIKE if some & settings.keys()))
+        first = {name: self._first[name] for name in same & self._first.keys() - settings.keys()}
+        self._change(first, {})
+        for name in first:
+            del self._first[name]
         before |= self._fitting(others)
         wanted |= self._wanted(others, before)
         gone = {name: first for name, first in self._first.items() if name not in settings}

@@ -138,12 +138,14 @@ class Family:
     """The knobs of a module, which has it as FAMILY: `registry` finds it there.
 
     `place` is its place among families. `remaking` are names of knobs that make anew what others
-    set: they are set first, and put back first.
+    set: they are set first, and put back first. `alike` are names of knobs that set the same thing,
+    each in its way.
     """
 
     place: int
     knobs: Sequence[Knob]
     remaking: frozenset[str] = frozenset()
+    alike: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

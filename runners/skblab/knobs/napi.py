@@ -240,4 +240,4 @@ _NAPIS = (
         _PATCHED,
     ),
 )
-FAMILY = Family(50, _NAPIS)
+FAMILY = Family(50, _NAPIS, alike=frozenset({"threaded", "napi_threaded"}))

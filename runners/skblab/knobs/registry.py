@@ -39,6 +39,9 @@ def families() -> list[Family]:
 KNOBS: dict[str, Knob] = {}
 # Knobs that make anew what others set.
 REMAKING: set[str] = set()
+# Sets of knobs of the same thing.
+ALIKE: list[frozenset[str]] = []
 for family in families():
     KNOBS.update({knob.name: knob for knob in family.knobs})
     REMAKING.update(family.remaking)
+    ALIKE.append(family.alike)
