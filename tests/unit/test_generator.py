@@ -173,6 +173,7 @@ class FakeKernel:
 def kernel(tmp_path: Path) -> Iterator[FakeKernel]:
     played = FakeKernel(tmp_path)
     played.put("pgctrl", "")
+    (tmp_path / "cmdline").write_text("console=ttyS0 quiet\n")
     played.show()
     thread = threading.Thread(target=played.run)
     thread.start()
@@ -184,7 +185,7 @@ def kernel(tmp_path: Path) -> Iterator[FakeKernel]:
 def generate(kernel: FakeKernel, *words: str, quick: bool = False) -> tuple[int, list[int], str]:
     """Return exit status, the numbers printed, and the complaint; `quick`: half a minute is not."""
     tools = kernel.folder / "bin"
-    tools.mkdir()
+    tools.mkdir(exist_ok=True)
     if quick:
         (tools / "sleep").write_text("#!/bin/sh\nexec /bin/sleep 0.001\n")
         (tools / "sleep").chmod(0o755)
@@ -209,6 +210,22 @@ def test_a_generator_that_ends_by_itself(kernel: FakeKernel) -> None:
     assert sent == took // 1000
     assert took >= 100_000
     assert "stop" not in kernel.told
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_where_instructions_are_counted_it_starts_when_rcu_is_done(
+    kernel: FakeKernel, exact: bool
+) -> None:
+    if exact:
+        (kernel.folder / "cmdline").write_text("norandmaps skblab.exact=1 quiet\n")
+    perl = kernel.folder / "bin" / "perl"
+    perl.parent.mkdir()
+    perl.write_text('#!/bin/sh\necho "$*" >"$0.told"\nexec /usr/bin/perl "$@"\n')
+    perl.chmod(0o755)
+    status, [sent, _, took], said = generate(kernel, "count=100")
+    assert (status, said, sent) == (0, "", took // 1000)
+    assert perl.with_suffix(".told").exists() == exact
+    assert not exact or ",.2)" in perl.with_suffix(".told").read_text()
 
 
 def test_a_program_can_mark_what_it_starts(kernel: FakeKernel) -> None:

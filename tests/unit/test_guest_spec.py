@@ -17,7 +17,7 @@ from skblab_analysis.base.errors import UsageError
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"exact": True, "cpus": 2}, "--exact counts the instructions of one CPU"),
+        ({"exact": True, "cpus": 3}, "--exact counts the instructions of one or two CPUs"),
         ({"exact": True, "accel": "kvm", "cpus": 1}, "cannot use KVM"),
         ({"numa": 4, "cpus": 2}, "--numa 4 nodes need as many CPUs"),
         ({"cpus": 0}, "--cpus: "),
@@ -31,7 +31,7 @@ def test_bad_specs_name_the_option(given: dict[str, object], words: str) -> None
 
 
 def test_bad_spec_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="one CPU") as caught:
+    with pytest.raises(UsageError, match="one or two CPUs") as caught:
         make_spec(exact=True, cpus=4)
     assert caught.value.exit_code == 2
 

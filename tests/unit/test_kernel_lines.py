@@ -368,7 +368,20 @@ def test_a_sweep_keeps_its_kernel(tree: Path) -> None:
     own = Request("first", exact=True, kernel=Name(NEW, tree))
     for one in (asked, older, own):
         kept = Parameters.model_validate(dict(one.record(one.plan()).parameters))
-        assert kept.name == one.kernel
+        assert (kept.name, kept.cpus) == (one.kernel, 1)
+
+
+def test_a_sweep_keeps_its_cpus() -> None:
+    asked = Request("first", exact=True, cpus=2)
+    assert asked.typed == "./skblab sweep first --exact --cpus 2"
+    record = asked.record(asked.plan())
+    assert "--cpus 2" in record.again
+    assert Parameters.model_validate(dict(record.parameters)).cpus == 2
+    scripts = list(asked.dry_run(scripts=True))
+    # The last CPU has the generator, and RPS can choose among two.
+    assert any("cpu=1" in line for line in scripts)
+    with pytest.raises(UsageError, match="--cpus 2 needs --exact"):
+        Request("first", cpus=2)
 
 
 def test_a_sweep_on_hosts_chooses_no_kernel(tmp_path: Path) -> None:

@@ -359,8 +359,8 @@ def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("knobs", "said"),
     [
-        ({"load": 40}, "load = 40: with --exact there is one CPU"),
-        ({"napi_threaded": "busy-poll"}, "napi_threaded = busy-poll: with --exact there is"),
+        ({"load": 40}, "load = 40: with --exact its own work would be counted"),
+        ({"napi_threaded": "busy-poll"}, "napi_threaded = busy-poll: with --exact its own"),
         ({"napi_threaded": ("on", "busy-poll")}, "napi_threaded = on,busy-poll: with --exact"),
         ({"load": 0, "napi_threaded": "on", "rp_filter": 1}, None),
     ],

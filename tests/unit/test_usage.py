@@ -23,7 +23,9 @@ def _nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("boot", "--flavour", "nonsense", "--", "true"), "unknown kernel flavour 'nonsense'"),
         (("boot", "--cpus", "0", "--", "true"), "--cpus"),
-        (("boot", "--exact", "--cpus", "2", "--", "true"), "one CPU"),
+        (("boot", "--exact", "--cpus", "3", "--", "true"), "one or two CPUs"),
+        (("sweep", "first", "--cpus", "2"), "--cpus 2 needs --exact"),
+        (("sweep", "first", "--exact", "--cpus", "3"), "--cpus"),
         (("boot", "--memory", "many", "--", "true"), "--memory"),
         (("boot", "--share", "/nonexistent", "--", "true"), "/nonexistent"),
         (("boot", "--nonsense", "--", "true"), "--nonsense"),

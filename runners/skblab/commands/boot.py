@@ -42,7 +42,7 @@ def boot(
         bool,
         typer.Option(
             "--exact",
-            help="Let the guest's clock count instructions (one CPU, no KVM).",
+            help="Let the guest's clock count instructions (one or two CPUs, no KVM).",
             rich_help_panel=GUEST,
         ),
     ] = False,

@@ -14,6 +14,7 @@ from rich.table import Table
 from skblab.commands.options import KERNEL_DEFAULT, AsJson, FlavourName, KernelName, echo
 from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
+from skblab.lab.guest.spec import MOST_EXACT_CPUS
 from skblab.lab.kernel import names as kernels
 from skblab.lab.reporter import Reporter, printer
 from skblab.sweep import budget, hostmachines, session
@@ -68,6 +69,17 @@ def sweep(
             min=1000,
             max=10_000_000,
             help=f"With --exact: packets of each trial. Default: {PACKETS}.",
+            show_default=False,
+            rich_help_panel=MEASURE,
+        ),
+    ] = None,
+    cpus: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_EXACT_CPUS,
+            help="With --exact: CPUs of the guest. With 2, RPS, XPS and NAPI threads have another "
+            "one. Default: 1.",
             show_default=False,
             rich_help_panel=MEASURE,
         ),
@@ -132,7 +144,7 @@ def sweep(
         _list()
         return
     chosen = kernels.parse(name)
-    request = Request(file, exact, packets, testbed, hosts, flavour, chosen)
+    request = Request(file, exact, packets, testbed, hosts, flavour, chosen, cpus)
     if dry_run or scripts:
         for line in request.dry_run(scripts=scripts):
             typer.echo(line)

@@ -20,7 +20,13 @@ from skblab.testbeds.base import WARM_UP
 
 
 def commands(
-    plan: Plan, kind: Kind, packets: int, flavour: str = STOCK, *, patches: bool = True
+    plan: Plan,
+    kind: Kind,
+    packets: int,
+    flavour: str = STOCK,
+    *,
+    patches: bool = True,
+    exact_cpus: int = 1,
 ) -> Iterator[str]:
     """Yield each command once, under what it is for; `packets` of each exact trial.
 
@@ -29,7 +35,7 @@ def commands(
     """
     asked = plan.experiment.measure
     taking = parts(asked, Exact(packets) if plan.exact else None)
-    cpus = 1 if plan.exact else kind.cpus(plan.experiment)
+    cpus = exact_cpus if plan.exact else kind.cpus(plan.experiment)
     machine = kind.machine(cpus)
     for boot in (boot for boot in plan.boots if boot.block == 0):
         if kind.boots:

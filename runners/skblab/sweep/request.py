@@ -48,7 +48,8 @@ NAMED = Name()
 class Request:
     """A sweep as it is asked for; `packets` are those of each exact trial, None for the usual.
 
-    UsageError if its options contradict each other.
+    `cpus` are those of a guest that counts instructions. UsageError if its options contradict
+    each other.
     """
 
     file: str
@@ -58,6 +59,7 @@ class Request:
     hosts: Path | None = None
     flavour: str = STOCK
     kernel: Name = NAMED
+    cpus: int | None = None
 
     def __post_init__(self) -> None:
         if self.packets is not None and not self.exact:
@@ -65,9 +67,14 @@ class Request:
                 f"--packets {self.packets} needs --exact; on the wall clock a trial lasts "
                 "measure.throughput.seconds"
             )
+        if self.cpus is not None and not self.exact:
+            raise UsageError(
+                f"--cpus {self.cpus} needs --exact; on the wall clock the experiment says "
+                f"needs.cpus = {self.cpus}"
+            )
         if self.exact and not self.kind.exact:
             raise UsageError(
-                f"--exact counts the instructions of one CPU, and {self.testbed} has several: "
+                f"--exact counts the instructions of one guest, and {self.testbed} has several: "
                 f"use --testbed {NETNS.name}"
             )
         if (self.kind is HOSTS) != (self.hosts is not None):
@@ -115,6 +122,7 @@ class Request:
         words = ["./skblab sweep", shlex.quote(self.file)]
         words += ["--exact"] if self.exact else []
         words += [] if self.packets is None else [f"--packets {self.packets}"]
+        words += [] if self.cpus is None else [f"--cpus {self.cpus}"]
         words += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         words += [] if self.hosts is None else [f"--hosts {shlex.quote(str(self.hosts))}"]
         words += [] if self.flavour == STOCK else [f"--flavour {self.flavour}"]
@@ -155,7 +163,9 @@ class Request:
         yield "\nScripts:"
         packets = self.packets or PACKETS
         patches = self.kernel.patches
-        yield from commands(plan, self.kind, packets, self.flavour, patches=patches)
+        yield from commands(
+            *(plan, self.kind, packets, self.flavour), patches=patches, exact_cpus=self.cpus or 1
+        )
 
     def unbuildable(self, plan: Plan) -> str:
         """Return why a kernel that the plan boots cannot be had, in words; empty if all can."""
@@ -199,6 +209,9 @@ class Request:
         if self.exact:
             parameters["packets"] = packets = self.packets or PACKETS
             again.append(f"--exact --packets {packets}")
+            if self.cpus is not None:
+                parameters["cpus"] = self.cpus
+                again.append(f"--cpus {self.cpus}")
         again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         again += [] if self.hosts is None else [f"--hosts {self.hosts}"]
         return PlanRecord(
@@ -222,6 +235,7 @@ class Parameters(BaseModel):
     plan: str
     testbed: Annotated[str, Field(pattern=f"^({'|'.join(KINDS)})$")] = NETNS.name
     packets: Positive = PACKETS
+    cpus: Positive = 1
     flavour: str = STOCK
     patches: bool = True
     # Its name without that of our series.

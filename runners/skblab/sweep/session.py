@@ -90,6 +90,7 @@ def prepared(plan: Plan, folder: RunFolder, root: LabRoot, reporter: Reporter) -
         method = Counting(
             *(folder, reporter, asked.packets, repeats.budget_minutes),
             boots=len(plan.boots) // repeats.most,
+            cpus=asked.cpus,
         )
     else:
         needed = programs(plan.experiment.measure)

@@ -6,13 +6,13 @@
 # Addresses of the ports that packets go to: the router's first, and that of the tester's loop.
 R0_MAC=02:00:00:00:00:02 S1_MAC=02:00:00:00:00:06
 
-# With one CPU, a thread of the router's, such as of NAPI, gets it as soon as it has work: the ring
-# between has room for 256 packets, and the generator would send more in its turn, all of them lost.
+# Where instructions are counted, a thread of the router's, such as of NAPI, gets the generator's CPU as
+# soon as it has work: the ring between has room for 256 packets, and the generator would send more in
+# its turn, all of them lost.
 give_way() {
-	read -r online </sys/devices/system/cpu/online
-	[ "$online" = 0 ] && [ ! -e /run/skblab-gives-way ] || return 0
+	[ ! -e /run/skblab-gives-way ] && grep -qw skblab.exact /proc/cmdline || return 0
 	: >/run/skblab-gives-way
-	for thread in $(pgrep -x kpktgend_0); do chrt --idle --pid 0 "$thread"; done
+	for thread in $(pgrep "^kpktgend_"); do chrt --idle --pid 0 "$thread"; done
 }
 
 # Have `generate` do what the words say, but for `device` and `mac`, through the router or the tester

@@ -24,6 +24,8 @@ def make_spec(
 ) -> GuestSpec:
     """Return the guest's spec, with KVM where it works. Raises UsageError for a bad one.
 
+    Without `cpus` it has two, and one if it counts instructions (`exact`).
+
     `flavour` is that of the kernel to boot; `one_thread` is GuestSpec's.
     """
     use_kvm = not tcg and not exact and kvm.verdict().works

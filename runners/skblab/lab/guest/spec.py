@@ -32,6 +32,8 @@ EXACT_ARGUMENTS = (
     *("clocksource=tsc", "tsc=reliable", "nokaslr", "norandmaps"),
     # The clock jumps ahead while the guest waits for the host: no time limit means anything.
     *("sysctl.kernel.hung_task_timeout_secs=0", "rcupdate.rcu_cpu_stall_suppress=1"),
+    # No option of the kernel's: by it scripts of a testbed know that they are in such a guest.
+    "skblab.exact=1",
 )
 # The processor whose instructions are counted: the kernel patches its own code to suit it, so a
 # figure is of one, and QEMU's "max" is none and differs by QEMU's version. Of a Broadwell (Xeon
@@ -40,6 +42,8 @@ EXACT_ARGUMENTS = (
 # ARCH_CAPABILITIES), and takes any of Intel's in a hypervisor for one that needs its_return_thunk;
 # AMD's have a thunk behind every return, which hides where instructions go.
 EXACT_PROCESSOR = "Broadwell-v4"
+# Of more it was never seen how well figures repeat.
+MOST_EXACT_CPUS = 2
 
 # Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
 TCG_ARGUMENTS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
@@ -75,7 +79,7 @@ class Nic(BaseModel):
 
 
 class GuestSpec(BaseModel):
-    """A guest's size and mode. Sizes in MiB; `exact` needs one CPU and no acceleration."""
+    """A guest's size and mode. Sizes in MiB; `exact` needs one or two CPUs and no acceleration."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -98,10 +102,10 @@ class GuestSpec(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.exact and self.cpus != 1:
+        if self.exact and self.cpus > MOST_EXACT_CPUS:
             raise ValueError(
-                f"--exact counts the instructions of one CPU, --cpus {self.cpus} was asked for; "
-                "leave --cpus out or give 1"
+                f"--exact counts the instructions of one or two CPUs, --cpus {self.cpus} was asked "
+                "for; leave --cpus out or give 1 or 2"
             )
         if self.exact and self.accel != "tcg":
             raise ValueError("--exact counts instructions under TCG; it cannot use KVM")

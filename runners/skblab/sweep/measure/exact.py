@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -47,20 +47,25 @@ MOST_GUESTS = 4
 # pktgen reports elapsed microseconds; the guest's clock ticks once per instruction (1 ns).
 INSTRUCTIONS_PER_US = 1000
 _NEVER_IDLE = (
-    "with --exact there is one CPU, of which this leaves the generator no time of its own: what a "
-    "packet takes would be the generator's wait for it"
+    "with --exact its own work would be counted as that of packets: it runs whenever these leave "
+    "it a CPU"
 )
 GAPS = (
     "With one CPU generator and sink take turns with the router: there are no interrupts of a "
     "device, and no other CPU.",
 )
+GAPS_OF_TWO = (
+    "Two CPUs take turns, and the work of both is what a packet costs. What they would wait for "
+    "each other, for a lock or for a cache line, is not in it. A trial in which other processes "
+    "had a CPU is not found out.",
+)
 
 
 def uncountable(knobs: Mapping[str, Value]) -> Iterator[str]:
-    """Yield what has work for the one CPU whenever packets have none, in words.
+    """Yield what has work for a CPU whenever packets have none, in words.
 
-    The generator gives way to all else there, see give_way in tester.sh: it would wait its turn,
-    and the time that it takes would be the scheduler's.
+    The generator gives way to all else on its CPU, see give_way in tester.sh: it would wait its
+    turn, and the time that it takes would be the scheduler's.
     """
     load, mode = knobs.get("load", 0), knobs.get("napi_threaded", "off")
     if load:
@@ -130,7 +135,7 @@ class Exact(Measure):
 class Counting:
     """The Method that counts: where it records, the packets of each trial, and the budget.
 
-    `boots` are those of a block.
+    `boots` are those of a block; `cpus` those of a guest.
     """
 
     folder: RunFolder
@@ -138,11 +143,16 @@ class Counting:
     packets: int
     budget_minutes: float | None = None
     boots: int = 1
+    cpus: int = 1
     clock: Clock = "exact"
     title: str = "counting"
-    gaps: tuple[str, ...] = GAPS
     shares: tuple[Bind, ...] = ()
     best: BestSoFar = field(default_factory=Exact().best)
+
+    @property
+    def gaps(self) -> Sequence[str]:
+        """What the figures leave out."""
+        return GAPS if self.cpus == 1 else GAPS_OF_TWO
 
     @property
     def at_once(self) -> int:
@@ -154,7 +164,8 @@ class Counting:
 
     def spec(self, begins: Start) -> GuestSpec:
         """Return a guest whose clock counts instructions."""
-        return make_spec(exact=True, flavour=begins.flavour, arguments=list(begins.arguments))
+        arguments = list(begins.arguments)
+        return make_spec(cpus=self.cpus, exact=True, flavour=begins.flavour, arguments=arguments)
 
     def warm_up(self, testbed: Testbed) -> None:
         """Do nothing: each trial fills the caches for itself."""
