@@ -2,58 +2,89 @@
 # shellcheck shell=sh
 # What a machine is, and how it is set up: facts that its figures depend on, a line each, its name and
 # a tab before it. What a machine does not tell has no line. With irq.sh, of the knob.
+#
+# Few programs are started: each takes an emulated guest that counts instructions a thirtieth of a
+# second, and a boot has this before its first trial.
 
-fact() { # name value
-	[ -z "$2" ] || printf '%s\t%s\n' "$1" "$(echo "$2" | tr -s '\n\t ' '   ' | sed 's/ $//')"
-}
-
-content() { # name file...
-	name=$1
-	shift
-	fact "$name" "$(cat "$@" 2>/dev/null | sort -u)"
+fact() { # name words
+	named=$1
+	set -f
+	# shellcheck disable=SC2086  # words
+	set -- $2
+	set +f
+	[ $# = 0 ] || printf '%s\t%s\n' "$named" "$*"
 }
 
 # The kernel's configuration, as a digest.
 config() {
 	if [ -r /proc/config.gz ]; then
-		zcat /proc/config.gz
+		gzip -dc </proc/config.gz
 	elif [ -r "/boot/config-$(uname -r)" ]; then
 		cat "/boot/config-$(uname -r)"
-	fi | sha256sum | cut -c 1-16
+	fi | sha256sum
 }
 
 machine() {
 	cpu=/sys/devices/system/cpu
-	fact release "$(uname -r)"
-	fact version "$(uname -v)"
-	fact config "$(config)"
-	fact distribution "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release 2>/dev/null)"
-	fact CPU "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)"
+	digest=$(config)
+	fact config "${digest%"${digest#????????????????}"}"
 	fact CPUs "$(nproc --all)"
-	fact microcode "$(sed -n 's/^microcode[[:space:]]*: //p' /proc/cpuinfo | sort -u)"
-	fact memory "$(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
-	for node in /sys/devices/system/node/node*/cpulist; do
-		content "CPUs of NUMA $(basename "$(dirname "$node")")" "$node"
-	done
-	fact 'command line' "$(cat /proc/cmdline)"
-	content 'clock source' /sys/devices/system/clocksource/clocksource0/current_clocksource
-	content governor "$cpu"/cpu*/cpufreq/scaling_governor
-	content 'frequency driver' "$cpu"/cpu*/cpufreq/scaling_driver
-	content SMT "$cpu/smt/control"
-	content isolated "$cpu/isolated"
-	fact mitigations "$(cd "$cpu/vulnerabilities" 2>/dev/null && grep -v 'Not affected' ./* | sed 's|^\./||; s/$/;/')"
-	content LSMs /sys/kernel/security/lsm
 	fact 'net.core' "$(sysctls net/core default_qdisc netdev_budget netdev_budget_usecs \
 		netdev_max_backlog dev_weight busy_poll busy_read rps_sock_flow_entries bpf_jit_enable)"
 	fact irqbalance "$(pgrep -x irqbalance >/dev/null && echo runs)"
+	awk '
+		function add(name, more) {
+			gsub(/[ \t]+/, " ", more)
+			sub(/^ /, "", more)
+			sub(/ $/, "", more)
+			if (more != "") found[name] = found[name] (found[name] == "" ? "" : " ") more
+		}
+		function once(name, more) {
+			if (!((name, more) in seen)) add(name, more)
+			seen[name, more] = 1
+		}
+		BEGIN {
+			names["/proc/sys/kernel/osrelease"] = "release"
+			names["/proc/sys/kernel/version"] = "version"
+			names["/proc/cmdline"] = "command line"
+			names["/sys/devices/system/clocksource/clocksource0/current_clocksource"] = "clock source"
+			names["/sys/devices/system/cpu/smt/control"] = "SMT"
+			names["/sys/devices/system/cpu/isolated"] = "isolated"
+			names["/sys/kernel/security/lsm"] = "LSMs"
+			for (name in names) ARGV[ARGC++] = name
+			for (at = 1; at < ARGC; at++) {
+				file = ARGV[at]
+				count = split(file, part, "/")
+				while ((getline line < file) > 0) {
+					value = line
+					sub(/^[^:=]*[:=]/, "", value)
+					if (file in names) add(names[file], line)
+					else if (file ~ /cpulist$/) add("CPUs of NUMA " part[count - 1], line)
+					else if (file ~ /scaling_governor$/) once("governor", line)
+					else if (file ~ /scaling_driver$/) once("frequency driver", line)
+					else if (file ~ /vulnerabilities/) {
+						if (line !~ /Not affected/) add("mitigations", part[count] ":" line ";")
+					} else if (line ~ /^model name[ \t]*:/) {
+						if (!("CPU" in found)) add("CPU", value)
+					} else if (line ~ /^microcode[ \t]*:/) once("microcode", value)
+					else if (line ~ /^MemTotal:/) add("memory", value)
+					else if (line ~ /^PRETTY_NAME="/) {
+						sub(/^"/, "", value)
+						sub(/".*/, "", value)
+						add("distribution", value)
+					}
+				}
+				close(file)
+			}
+			for (name in found) print name "\t" found[name]
+		}' /etc/os-release /proc/cpuinfo /proc/meminfo /sys/devices/system/node/node*/cpulist \
+		"$cpu"/cpu*/cpufreq/scaling_governor "$cpu"/cpu*/cpufreq/scaling_driver "$cpu"/vulnerabilities/*
 }
 
 sysctls() { # folder name...
 	folder=$1
 	shift
-	for one; do
-		[ ! -r "/proc/sys/$folder/$one" ] || echo "$one $(cat "/proc/sys/$folder/$one");"
-	done
+	(cd "/proc/sys/$folder" && grep -sH . "$@") | while IFS=: read -r one value; do echo "$one $value;"; done
 }
 
 # Of what forwards, in its namespace: before a setting of the sweep is made.
@@ -67,19 +98,80 @@ stack() {
 	[ -z "$rules" ] || fact 'nftables rules' "$(echo "$rules" | wc -l) lines, SHA-256 $(echo "$rules" | sha256sum | cut -c 1-16)"
 }
 
+# What ethtool says of a device, as facts.
+by_ethtool() { # device
+	for about in -i '' -a -g -l -c -k -x; do
+		echo "== $about"
+		# shellcheck disable=SC2086  # none is no word
+		ethtool $about "$1" 2>/dev/null || :
+	done | awk -v device="$1" '
+		function add(more) { found = found " " more ";" }
+		function told() {
+			if (name == "RSS")
+				for (queue = 0; queue <= last; queue++)
+					if (queue in entries) add(entries[queue] " entries to queue " queue)
+			gsub(/[ \t]+/, " ", found)
+			sub(/^ /, "", found)
+			if (found != "") print device " " name "\t" found
+			found = ""
+		}
+		/^== / || $0 == "==" {
+			told()
+			current = 0
+			name = names[$2]
+			next
+		}
+		BEGIN {
+			names["-i"] = "driver"
+			names[""] = "link"
+			names["-a"] = "flow control"
+			names["-g"] = "rings"
+			names["-l"] = "queues"
+			names["-c"] = "coalescing"
+			names["-k"] = "offloads"
+			names["-x"] = "RSS"
+			last = -1
+		}
+		/^Current/ { current = 1 }
+		{
+			value = $0
+			sub(/^[^:]*:[ \t]*/, "", value)
+			key = $0
+			sub(/:.*/, "", key)
+		}
+		name == "driver" && /^(driver|version|firmware-version|bus-info): ./ { add($0) }
+		name == "link" && /Speed|Duplex/ { add($0) }
+		name == "flow control" && /^[RT]X:[ \t]*(on|off)$/ { add(key " " value) }
+		name == "rings" && current && /^[RT]X:[ \t]*[0-9]/ { add(key " " value) }
+		name == "queues" && current && /^[RTC][a-zX]*:[ \t]*[1-9]/ { add(key " " value) }
+		name == "coalescing" && /^[rt]x-(usecs|frames):[ \t]*[0-9]/ { add(key " " value) }
+		name == "offloads" && /^[a-z-]*: on( \[fixed\])?$/ { found = found " " key }
+		name == "RSS" && /^ *[0-9]+:/ {
+			count = split(value, queues, " ")
+			for (at = 1; at <= count; at++) {
+				entries[queues[at]]++
+				if (queues[at] + 0 > last) last = queues[at] + 0
+			}
+		}
+		END { told() }'
+}
+
+# The CPU masks of queues that are not empty.
+masks() { # device file
+	for file in "/sys/class/net/$1/queues/"*/"$2"; do
+		mask=
+		[ ! -r "$file" ] || read -r mask 2>/dev/null <"$file" || :
+		queue=${file%/*}
+		case $mask in *[!0,]*) echo "${queue##*/}/$2:$mask" ;; esac
+	done
+}
+
 # Of a device, in its namespace.
 port() { # device
-	fact "$1 driver" "$(ethtool -i "$1" 2>/dev/null | sed -n '/^\(driver\|version\|firmware-version\|bus-info\): ./s/$/;/p')"
-	content "$1 NUMA node" "/sys/class/net/$1/device/numa_node"
-	fact "$1 link" "$(ethtool "$1" 2>/dev/null | sed -n '/Speed\|Duplex/s/^[[:space:]]*\(.*\)$/\1;/p')"
-	fact "$1 flow control" "$(ethtool -a "$1" 2>/dev/null | sed -n 's/^\([RT]X\):[[:space:]]*\(on\|off\)$/\1 \2;/p')"
-	fact "$1 rings" "$(ethtool -g "$1" 2>/dev/null | sed -n '/^Current/,$s/^\([RT]X\):[[:space:]]*\([0-9].*\)$/\1 \2;/p')"
-	fact "$1 queues" "$(ethtool -l "$1" 2>/dev/null | sed -n '/^Current/,$s/^\([RTC][a-zX]*\):[[:space:]]*\([1-9].*\)$/\1 \2;/p')"
-	fact "$1 coalescing" "$(ethtool -c "$1" 2>/dev/null | sed -n 's/^\([rt]x-\(usecs\|frames\)\):[[:space:]]*\([0-9].*\)$/\1 \3;/p')"
-	fact "$1 offloads" "$(ethtool -k "$1" 2>/dev/null | sed -n 's/^\([a-z-]*\): on$/\1/p; s/^\([a-z-]*\): on \[fixed\]$/\1/p')"
-	fact "$1 RSS" "$(ethtool -x "$1" 2>/dev/null | sed -n '/^ *[0-9][0-9]*:/{s/^ *[0-9]*://;p}' | tr -s ' \n' '\n' | sort -n | uniq -c | awk 'NF == 2 { print $1 " entries to queue " $2 ";" }')"
+	by_ethtool "$1"
+	[ ! -r "/sys/class/net/$1/device/numa_node" ] || fact "$1 NUMA node" "$(cat "/sys/class/net/$1/device/numa_node")"
 	fact "$1 qdisc" "$(tc qdisc show dev "$1" 2>/dev/null | sed -n 's/^qdisc \([a-z_]*\) .*root.*/\1/p')"
-	fact "$1 RPS" "$(cd "/sys/class/net/$1/queues" && grep . rx-*/rps_cpus 2>/dev/null | grep -v ':[0,]*$')"
+	fact "$1 RPS" "$(masks "$1" rps_cpus)"
 	fact "$1 IRQ affinity" "$(show "$1" | sed -n 's/^irq [0-9]* \([^ ]*\) \(.*\)$/\2 CPU \1;/p')"
-	fact "$1 XPS" "$(cd "/sys/class/net/$1/queues" && grep . tx-*/xps_cpus 2>/dev/null | grep -v ':[0,]*$')"
+	fact "$1 XPS" "$(masks "$1" xps_cpus)"
 }
