@@ -109,6 +109,7 @@ def test_uname_prints_the_patched_release(skblab: Skblab, stock: Kernel) -> None
     assert (done.returncode, done.stdout) == (0, f"{stock.release}\n"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.console("sysrq triggered crash")
 def test_a_panic_is_said_in_one_line_with_its_cause(skblab: Skblab, tmp_path: Path) -> None:
     log = tmp_path / "console.log"
@@ -127,6 +128,7 @@ def test_a_guest_that_panics_on_boot(skblab: Skblab) -> None:
     assert "Requested init /nonexistent failed" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_guest_that_is_killed_and_took_no_port_of_the_host() -> None:
     listening = _listening()
     process = _start(*UP)

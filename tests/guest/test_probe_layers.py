@@ -39,6 +39,7 @@ def probe(run_skblab: Skblab, tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.guest
+@pytest.mark.slow
 def test_udp_by_the_kernels_histograms(run_skblab: Skblab, tmp_path: Path) -> None:
     found = probe(run_skblab, tmp_path)
     assert found["source"] == "histograms"

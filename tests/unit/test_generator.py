@@ -250,6 +250,7 @@ def test_one_that_begins_late_has_all_of_its_time(kernel: FakeKernel) -> None:
     assert (kernel.told.count("start"), kernel.told.count("stop")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_one_that_never_begins_sends_nothing_afterwards(kernel: FakeKernel) -> None:
     kernel.late = None
     status, printed, said = generate(kernel, "limit=0.2", "step='0.1 5'", quick=True)

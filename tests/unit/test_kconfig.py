@@ -193,6 +193,7 @@ def output(tmp_path: Path) -> Path:
 
 
 @pytest.mark.labroot
+@pytest.mark.slow
 def test_kernel_refuses_an_option(
     tmp_path: Path, lab: LabRoot, fragments: Path, output: Path
 ) -> None:
@@ -213,10 +214,16 @@ def test_kernel_refuses_an_option(
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("CONFIG_NO_SUCH_THING=y\n", r"CONFIG_NO_SUCH_THING of my:1: .*has no such option"),
+        pytest.param(
+            "CONFIG_NO_SUCH_THING=y\n",
+            r"CONFIG_NO_SUCH_THING of my:1: .*has no such option",
+            marks=pytest.mark.slow,
+        ),
         # Misspelt, it is off as asked, and costs nothing.
         ("CONFIG_PSI=n\nCONFIG_PSII=n\n", r"my:2: this kernel has no option CONFIG_PSII"),
-        ("CONFIG_SLUB=n\n", r"CONFIG_SLUB of my:1: wanted n, got y"),
+        pytest.param(
+            "CONFIG_SLUB=n\n", r"CONFIG_SLUB of my:1: wanted n, got y", marks=pytest.mark.slow
+        ),
         ("CONFIG_SMP=n\n", r"my:1: CONFIG_SMP=n: rt\.config:1 has y, by which"),
     ],
 )

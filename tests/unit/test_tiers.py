@@ -143,6 +143,7 @@ def test_what_a_guest_said_that_was_booted_again_is_none() -> None:
     assert outcomes.complaints([again, ended], []) == ["BUG: b"]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_knows_its_options(tmp_path: Path) -> None:
     # A word that names a file is one to collect for pytest: it then reads no conftest elsewhere.
     folder = tmp_path / "results/test-all/tree"
