@@ -121,6 +121,19 @@ def test_a_profile_of_a_setting_names_the_functions_that_it_costs(
     assert named == pytest.approx(whole, rel=0.05)
 
 
+def test_a_profile_of_a_setting_of_the_receiver(skblab: Skblab, tmp_path: Path) -> None:
+    """Rules in INPUT are matched one by one, in one function."""
+    options = ("--case", "receive", "--set", "netfilter=nft-input 10", "--packets", "5000")
+    document = profiled(skblab, tmp_path, *options)
+    assert document["settings"] == {"b": {"netfilter": "nft-input 10"}}
+    assert any("receiver's device has NAPI" in note for note in document["notes"])
+    by_name = {one["name"]: one for one in document["functions"]}
+    assert by_name["nft_do_chain"]["b"] > 100 > by_name["nft_do_chain"]["a"] == 0
+    assert by_name["napi_gro_receive"]["a"] > 10
+    more = document["clock"]["b"] - document["clock"]["a"]
+    assert more == pytest.approx(by_name["nft_do_chain"]["b"], rel=0.5)
+
+
 def test_a_profile_says_who_calls_the_expensive_function(skblab: Skblab, tmp_path: Path) -> None:
     """Routing looks a source up where it validates it, below the poll of a device."""
     document = profiled(skblab, tmp_path, "--set", "rp_filter=1", "--packets", "2000")

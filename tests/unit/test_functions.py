@@ -375,7 +375,7 @@ def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
         (("--set", "selinux=enforcing"), "only a boot sets it; count it by skblab sweep --exact"),
         (("--set", "ring_rx=512"), "--set ring_rx=512: the router's devices are veth"),
         (("--set", "load=50"), "its own work would be counted"),
-        (("--set", "gro=true", "--case", "receive"), "--case receive has none of"),
+        (("--set", "gro=true", "--case", "poll"), "--case poll counts generator and sink"),
         (("--against", "6.12+skblab"), "--against 6.12+skblab: the kernel itself"),
         (("--against", "5.4"), "--against 5.4: no such kernel; expected 6.12, 7.3, tree:DIR"),
         (("--kernel", "5.4"), "--kernel 5.4: no such kernel"),

@@ -175,8 +175,11 @@ def profile(
     settings = {side: dict(knobs) for side in named} if knobs else {}
     for knob, value in (knobs or {}).items():
         said = f"--set {given.word(knob, value)}"
-        if case != "forward":
-            raise UsageError(f"{said}: it is the router's, which --case {case} has none of")
+        if case == "poll":
+            raise UsageError(
+                f"{said}: --case poll counts generator and sink, which have no settings; give "
+                "--case forward or receive"
+            )
         if why := unable(knob):
             raise UsageError(f"{said}: {why}")
     rows = _sides(named, settings)

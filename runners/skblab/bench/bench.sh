@@ -38,6 +38,7 @@ through() { # part family device destination-mac sink-device
 # In batches ($batch, or 1000): a queue that grows without end would measure how memory is found
 # for it.
 receive() { # family destination-address
+	[ -z "${napi:-}" ] || give_way
 	rm -f /tmp/ask /tmp/answer
 	mkfifo /tmp/ask /tmp/answer
 	ip netns exec receiver "$programs/drain" "$2" 1024 ${marks:+marked} </tmp/ask >/tmp/answer &
@@ -228,6 +229,11 @@ lay_out_rows() {
 	if [ -n "${napi:-}" ]; then lay_out; else lay_out_plain; fi
 	quiet receiver
 	pair u0 generator 02:00:00:00:00:07 v0 receiver 02:00:00:00:00:08
+	if [ -n "${napi:-}" ]; then
+		ip netns exec receiver ethtool -K v0 gro on
+		# See lay_out of netns.sh.
+		ip netns exec generator ethtool -K u0 tso off
+	fi
 	speak "$IN/receiver" v0
 	ip -n receiver address add 198.20.0.1/24 dev v0
 	ip -n receiver address add 2001:db8:0:3::1/64 dev v0 nodad

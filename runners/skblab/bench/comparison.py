@@ -25,6 +25,7 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
+from skblab.machine.device import Device, Machine
 from skblab.machine.environment import describe, describe_guest
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
@@ -53,10 +54,17 @@ SHARED = (
 )
 
 ONE_NAME = "Functions of one name in different files are one."
-WITH_NAPI = (
-    "The router's devices have NAPI and GRO, as in sweeps: the path is longer than in a profile "
-    "without settings."
+# Where settings are made, and how the path then differs from one without any.
+ROUTER = netns.NETNS.machine(1)
+RECEIVER = Machine(
+    (Device("v0", "receiver", beyond=("198.18.0.2", "2001:db8:0:1::2")),), "receiver", veth=True
 )
+WITH_NAPI: Mapping[str, str] = {
+    "forward": "The router's devices have NAPI and GRO, as in sweeps: the path is longer than in a "
+    "profile without settings.",
+    "receive": "The receiver's device has NAPI and GRO, as a network card has: the path is longer "
+    "than in a profile without settings.",
+}
 
 SAME = "{0} was {1} already: nothing was changed by it."
 ONE_DESTINATION = (
@@ -245,7 +253,7 @@ class Comparison:
         self.found: dict[str, _Found] = {}
         self.kernels: dict[Side, figures.Identity] = {}
         self.refused: set[str] = set()
-        self.notes: list[str] = [*([WITH_NAPI] if asked.settings else []), *notes]
+        self.notes: list[str] = [*([WITH_NAPI[asked.case]] if asked.settings else []), *notes]
 
     def recorded(self) -> tuple[RunFolder, tuple[figures.FunctionsDocument, ...]]:
         """Run its rows and have all of it in a folder: a document for each row but the first."""
@@ -454,7 +462,8 @@ class Comparison:
                 with self._refusal(row):
                     raise RefusedError(f"it was not counted, since of a row before: {stopped}")
                 continue
-            machine, undo = netns.NETNS.machine(1), folder.path / f"undo-{row.name}"
+            machine = RECEIVER if self.asked.case == "receive" else ROUTER
+            undo = folder.path / f"undo-{row.name}"
             was_set: list[Applied] = []
             try:
                 # A row that is left out puts its settings back, too.

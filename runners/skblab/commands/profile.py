@@ -53,9 +53,10 @@ def profile(
         typer.Option(
             "--set",
             metavar="KNOB=VALUE",
-            help="Set a knob of the router, such as rp_filter=1; may be repeated. Without "
-            "--against: what the setting costs on one kernel. With --against: what the two "
-            "kernels differ by, both with the setting. docs/reference/knobs.md lists knobs.",
+            help="Set a knob of the router, or with --case receive of the receiver, such as "
+            "rp_filter=1; may be repeated. Without --against: what the setting costs on one "
+            "kernel. With --against: what the two kernels differ by, both with the setting. "
+            "docs/reference/knobs.md lists knobs.",
         ),
     ] = None,
     experiment: Annotated[
@@ -96,8 +97,8 @@ def profile(
     the exit status is 1. A second table has the same by layer of the path, with no probe in it. It
     writes `results/profile-<time>/`, with stacks for flame graphs.
 
-    With --set it counts what a setting of the router adds: `--set rp_filter=1`. With --experiment
-    it does so for each setting of an experiment.
+    With --set it counts what a setting of the router adds: `--set rp_filter=1`; with --case receive
+    what one of the receiver adds. With --experiment it does so for each setting of an experiment.
 
     Example: `skblab profile --kernel 7.3 --against 6.12`
     """
