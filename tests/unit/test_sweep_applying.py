@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -164,19 +166,50 @@ def test_what_makes_others_anew_is_turned_and_put_back_before_them(
     assert knobs["budget"].file.read_text() == "first\n"
 
 
-def test_what_two_knobs_set_is_put_back_before_the_other_is_read(
+@dataclass
+class Coarse(FileKnob):
+    """As `threaded`: it sets its own file and that of the fine one, as `napi_threaded`."""
+
+    fine: Path = Path("/nonexistent")
+
+    def restore(self, machine: Machine, state: str) -> str:
+        return f"echo {state} >{self.file}; echo {state} >{self.fine}"
+
+
+ALIKE_SETTINGS: Mapping[str, tuple[dict[str, Value], tuple[str, str]]] = {
+    "baseline": ({"a": "0"}, ("0", "0")),
+    "threads": ({"a": "1"}, ("1", "1")),
+    "napi on": ({"a": "0", "b": "1"}, ("0", "1")),
+    "napi busy": ({"b": "2", "a": "0"}, ("0", "2")),
+    "threads, napi off": ({"b": "0", "a": "1"}, ("1", "0")),
+    "napi alone": ({"b": "1"}, ("0", "1")),
+}
+
+
+def test_knobs_of_the_same_thing_hold_in_any_order(
     knobs: dict[str, FileKnob], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `threaded` and `napi_threaded`: what the next setting wants was there, and then undone."""
+    """What the last setting left was taken for what was first, or for what the next wants."""
+    fine = knobs["b"]
+    coarse = Coarse(knobs["a"].file, fine=fine.file)
+    monkeypatch.setattr(applying, "KNOBS", {"a": coarse, "b": fine})
     monkeypatch.setattr(applying, "ALIKE", [frozenset({"a", "b"})])
-    knobs["b"].file = knobs["a"].file
-    machine = Counted()
-    made = applier(machine, tmp_path)
-    made.apply({"a": "x"})
-    [found] = made.apply({"b": "x"})
-    assert (found.before, found.wanted, found.after) == ("first", "x", "x")
-    made.apply({})
-    assert knobs["a"].file.read_text() == "first\n"
+    coarse.file.write_text("0\n")
+    fine.file.write_text("0\n")
+    local = LocalTransport()
+    undo = Undo(tmp_path / "undo.jsonl")
+    made = Applier(cast(Transport, Counted()), Machine((Device("r0", None),), None), undo)
+    for order in itertools.permutations(ALIKE_SETTINGS, 3):
+        for name in order:
+            settings, states = ALIKE_SETTINGS[name]
+            found = made.apply(settings)
+            assert not any(one.invalid for one in found), (order, name, found)
+            assert (coarse.file.read_text().strip(), fine.file.read_text().strip()) == states, order
+        made.apply({})
+        assert coarse.file.read_text() == fine.file.read_text() == "0\n"
+    made.apply({"a": "1"})
+    assert undo.replay(local) == []
+    assert coarse.file.read_text() == fine.file.read_text() == "0\n"
 
 
 # A made-up NIC of four queues, as Linux has them: what RPS is for each queue goes with it, and the

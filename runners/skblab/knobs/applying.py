@@ -183,16 +183,17 @@ class Applier:
             before = {name: first[name] for name in remaking}
             wanted = self._wanted(remaking, before)
             self._change(_differing(wanted, before), before)
-        # One that is put back later would undo what another knob of the same thing sets now.
-        same = frozenset().union(*(some for some in ALIKE if some & settings.keys()))
-        first = {name: self._first[name] for name in same & self._first.keys() - settings.keys()}
-        self._change(first, {})
-        for name in first:
-            del self._first[name]
+        self._put_back_alike(settings)
         before |= self._fitting(others)
         wanted |= self._wanted(others, before)
         gone = {name: first for name, first in self._first.items() if name not in settings}
         asked = _differing({name: wanted[name] for name in others}, before)
+        for some in ALIKE:
+            # What one of them sets the next may undo: the coarse one comes first, then the others.
+            if some & asked.keys():
+                again = [name for name in KNOBS if name in some & others.keys()]
+                asked = {name: one for name, one in asked.items() if name not in some}
+                asked |= {name: wanted[name] for name in again}
         self._change(gone | asked, before)
         for name in gone:
             del self._first[name]
@@ -202,6 +203,19 @@ class Applier:
             Applied(name, value, before[name], wanted[name], after[name])
             for name, value in settings.items()
         ]
+
+    def _put_back_alike(self, settings: Mapping[str, Value]) -> None:
+        """Put back what was set of a thing that several knobs set, before any of them is read.
+
+        What one of them has left would look to another one as if it were there first, or as what
+        it wants, and be put back only then.
+        """
+        for some in ALIKE:
+            was_set = [name for name in self._first if name in some]
+            if was_set and len(some & (self._first.keys() | settings.keys())) > 1:
+                self._change({name: self._first[name] for name in reversed(was_set)}, {})
+                for name in was_set:
+                    del self._first[name]
 
     def _made_anew(
         self, settings: Mapping[str, Value], before: Mapping[str, str], wanted: Mapping[str, str]
