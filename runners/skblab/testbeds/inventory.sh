@@ -26,65 +26,74 @@ config() {
 
 machine() {
 	cpu=/sys/devices/system/cpu
-	digest=$(config)
+	digest=$(config) || digest=
 	fact config "${digest%"${digest#????????????????}"}"
 	fact CPUs "$(nproc --all)"
 	fact 'net.core' "$(sysctls net/core default_qdisc netdev_budget netdev_budget_usecs \
 		netdev_max_backlog dev_weight busy_poll busy_read rps_sock_flow_entries bpf_jit_enable)"
 	fact irqbalance "$(pgrep -x irqbalance >/dev/null && echo runs)"
-	awk '
+	# A file that cannot be read, such as the governor of a CPU that is off, is left out.
+	grep -sH . /proc/sys/kernel/osrelease /proc/sys/kernel/version /proc/cmdline /etc/os-release \
+		/proc/cpuinfo /proc/meminfo /sys/devices/system/node/node*/cpulist \
+		/sys/devices/system/clocksource/clocksource0/current_clocksource \
+		"$cpu"/smt/control "$cpu"/isolated /sys/kernel/security/lsm "$cpu"/vulnerabilities/* \
+		"$cpu"/cpu*/cpufreq/scaling_governor "$cpu"/cpu*/cpufreq/scaling_driver | awk '
 		function add(name, more) {
 			gsub(/[ \t]+/, " ", more)
 			sub(/^ /, "", more)
 			sub(/ $/, "", more)
 			if (more != "") found[name] = found[name] (found[name] == "" ? "" : " ") more
 		}
-		function once(name, more) {
-			if (!((name, more) in seen)) add(name, more)
-			seen[name, more] = 1
+		# Values that are mostly all the same, in order.
+		function once(name, more, at) {
+			gsub(/^[ \t]+|[ \t]+$/, "", more)
+			for (at = 1; at <= several[name]; at++) if (kept[name, at] == more) return
+			for (at = several[name]++; at > 0 && kept[name, at] > more; at--)
+				kept[name, at + 1] = kept[name, at]
+			kept[name, at + 1] = more
 		}
 		BEGIN {
-			names["/proc/sys/kernel/osrelease"] = "release"
-			names["/proc/sys/kernel/version"] = "version"
-			names["/proc/cmdline"] = "command line"
-			names["/sys/devices/system/clocksource/clocksource0/current_clocksource"] = "clock source"
-			names["/sys/devices/system/cpu/smt/control"] = "SMT"
-			names["/sys/devices/system/cpu/isolated"] = "isolated"
-			names["/sys/kernel/security/lsm"] = "LSMs"
-			for (name in names) ARGV[ARGC++] = name
-			for (at = 1; at < ARGC; at++) {
-				file = ARGV[at]
-				count = split(file, part, "/")
-				while ((getline line < file) > 0) {
-					value = line
-					sub(/^[^:=]*[:=]/, "", value)
-					if (file in names) add(names[file], line)
-					else if (file ~ /cpulist$/) add("CPUs of NUMA " part[count - 1], line)
-					else if (file ~ /scaling_governor$/) once("governor", line)
-					else if (file ~ /scaling_driver$/) once("frequency driver", line)
-					else if (file ~ /vulnerabilities/) {
-						if (line !~ /Not affected/) add("mitigations", part[count] ":" line ";")
-					} else if (line ~ /^model name[ \t]*:/) {
-						if (!("CPU" in found)) add("CPU", value)
-					} else if (line ~ /^microcode[ \t]*:/) once("microcode", value)
-					else if (line ~ /^MemTotal:/) add("memory", value)
-					else if (line ~ /^PRETTY_NAME="/) {
-						sub(/^"/, "", value)
-						sub(/".*/, "", value)
-						add("distribution", value)
-					}
-				}
-				close(file)
+			names["osrelease"] = "release"
+			names["version"] = "version"
+			names["cmdline"] = "command line"
+			names["current_clocksource"] = "clock source"
+			names["control"] = "SMT"
+			names["isolated"] = "isolated"
+			names["lsm"] = "LSMs"
+		}
+		{
+			line = $0
+			sub(/^[^:]*:/, "", line)
+			count = split(substr($0, 1, index($0, ":") - 1), part, "/")
+			file = part[count]
+			value = line
+			sub(/^[^:=]*[:=]/, "", value)
+			if (part[count - 1] == "vulnerabilities") {
+				if (line !~ /Not affected/) add("mitigations", file ":" line ";")
+			} else if (file in names) add(names[file], line)
+			else if (file == "cpulist") add("CPUs of NUMA " part[count - 1], line)
+			else if (file == "scaling_governor") once("governor", line)
+			else if (file == "scaling_driver") once("frequency driver", line)
+			else if (line ~ /^model name[ \t]*:/) {
+				if (!("CPU" in found)) add("CPU", value)
+			} else if (line ~ /^microcode[ \t]*:/) once("microcode", value)
+			else if (line ~ /^MemTotal:/) add("memory", value)
+			else if (line ~ /^PRETTY_NAME="/) {
+				sub(/^"/, "", value)
+				sub(/".*/, "", value)
+				add("distribution", value)
 			}
+		}
+		END {
+			for (name in several) for (at = 1; at <= several[name]; at++) add(name, kept[name, at])
 			for (name in found) print name "\t" found[name]
-		}' /etc/os-release /proc/cpuinfo /proc/meminfo /sys/devices/system/node/node*/cpulist \
-		"$cpu"/cpu*/cpufreq/scaling_governor "$cpu"/cpu*/cpufreq/scaling_driver "$cpu"/vulnerabilities/*
+		}'
 }
 
 sysctls() { # folder name...
 	folder=$1
 	shift
-	(cd "/proc/sys/$folder" && grep -sH . "$@") | while IFS=: read -r one value; do echo "$one $value;"; done
+	(cd "/proc/sys/$folder" 2>/dev/null && grep -sH . "$@") | while IFS=: read -r one value; do echo "$one $value;"; done
 }
 
 # Of what forwards, in its namespace: before a setting of the sweep is made.

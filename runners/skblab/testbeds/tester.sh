@@ -10,9 +10,11 @@ R0_MAC=02:00:00:00:00:02 S1_MAC=02:00:00:00:00:06
 # soon as it has work: the ring between has room for 256 packets, and the generator would send more in
 # its turn, all of them lost.
 give_way() {
-	[ ! -e /run/skblab-gives-way ] && grep -qw skblab.exact /proc/cmdline || return 0
-	: >/run/skblab-gives-way
-	for thread in $(pgrep "^kpktgend_"); do chrt --idle --pid 0 "$thread"; done
+	[ ! -e /run/skblab-gives-way ] && grep -qwF skblab.exact=1 /proc/cmdline || return 0
+	for thread in $(pgrep "^kpktgend_"); do
+		chrt --idle --pid 0 "$thread"
+		: >/run/skblab-gives-way
+	done
 }
 
 # Have `generate` do what the words say, but for `device` and `mac`, through the router or the tester
