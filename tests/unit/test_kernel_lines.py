@@ -382,6 +382,12 @@ def test_a_sweep_keeps_its_cpus() -> None:
     assert any("cpu=1" in line for line in scripts)
     with pytest.raises(UsageError, match="--cpus 2 needs --exact"):
         Request("first", cpus=2)
+    # Its settings would be of one CPU, under names that say another.
+    needs = Request("another-cpu", exact=True)
+    assert needs.record(needs.plan()).parameters["cpus"] == 2
+    assert "CPUs of each guest: 2" in list(needs.dry_run())
+    with pytest.raises(UsageError, match=r"needs\.cpus = 2: with --exact a guest has 1 here"):
+        Request("another-cpu", exact=True, cpus=1).begin()
 
 
 def test_a_sweep_on_hosts_chooses_no_kernel(tmp_path: Path) -> None:

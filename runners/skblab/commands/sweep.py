@@ -79,7 +79,7 @@ def sweep(
             min=1,
             max=MOST_EXACT_CPUS,
             help="With --exact: CPUs of the guest. With 2, RPS, XPS and NAPI threads have another "
-            "one. Default: 1.",
+            "one. Default: what the experiment needs, or 1.",
             show_default=False,
             rich_help_panel=MEASURE,
         ),

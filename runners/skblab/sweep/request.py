@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from skblab.knobs.boot import STOCK
 from skblab.knobs.registry import KNOBS
 from skblab.lab import paths
+from skblab.lab.guest.spec import MOST_EXACT_CPUS
 from skblab.lab.kernel import names
 from skblab.lab.kernel.lines import DEFAULT, PATCHED
 from skblab.lab.kernel.names import Name
@@ -151,7 +152,9 @@ class Request:
         for why in (refusal(plan, at_once), self.unbuildable(plan)):
             if why:
                 yield f"it cannot run: {why}"
-        for wrong in unable(experiment, self.kind, exact=self.exact):
+        if self.exact and (cpus := self.exact_cpus(experiment)) != 1:
+            yield f"CPUs of each guest: {cpus}"
+        for wrong in self._unable(experiment):
             yield f"in {self.kind.where} it cannot run: {wrong}"
         if not scripts:
             yield from overview(plan)
@@ -164,8 +167,24 @@ class Request:
         packets = self.packets or PACKETS
         patches = self.kernel.patches
         yield from commands(
-            *(plan, self.kind, packets, self.flavour), patches=patches, exact_cpus=self.cpus or 1
+            *(plan, self.kind, packets, self.flavour),
+            patches=patches,
+            exact_cpus=self.exact_cpus(plan.experiment),
         )
+
+    def exact_cpus(self, found: Experiment) -> int:
+        """Return the CPUs of a guest that counts: those asked for, or what the experiment needs."""
+        return self.cpus or max(1, min(found.needs.cpus, MOST_EXACT_CPUS))
+
+    def _unable(self, found: Experiment) -> list[str]:
+        """Return what of an experiment cannot be done as it is asked for, in words."""
+        wrong = unable(found, self.kind, exact=self.exact)
+        if self.exact and found.needs.cpus > (has := self.exact_cpus(found)):
+            wrong.append(
+                f"needs.cpus = {found.needs.cpus}: with --exact a guest has {has} here, and at "
+                f"most {MOST_EXACT_CPUS}"
+            )
+        return wrong
 
     def unbuildable(self, plan: Plan) -> str:
         """Return why a kernel that the plan boots cannot be had, in words; empty if all can."""
@@ -179,7 +198,7 @@ class Request:
     def begin(self) -> tuple[Plan, RunFolder]:
         """Make the run's folder; UsageError if testbed or budget do not allow what it asks."""
         machines, plan = self.machines, self.plan()
-        if wrong := unable(plan.experiment, self.kind, exact=self.exact):
+        if wrong := self._unable(plan.experiment):
             raise UsageError(f"{self.file} cannot run in {self.kind.where}: {'; '.join(wrong)}")
         if why := refusal(plan, self.at_once):
             raise UsageError(f"{self.file}: {why}")
@@ -209,9 +228,9 @@ class Request:
         if self.exact:
             parameters["packets"] = packets = self.packets or PACKETS
             again.append(f"--exact --packets {packets}")
-            if self.cpus is not None:
-                parameters["cpus"] = self.cpus
-                again.append(f"--cpus {self.cpus}")
+            if (cpus := self.exact_cpus(experiment)) != 1:
+                parameters["cpus"] = cpus
+                again.append(f"--cpus {cpus}")
         again += [] if self.kind is NETNS else [f"--testbed {self.testbed}"]
         again += [] if self.hosts is None else [f"--hosts {self.hosts}"]
         return PlanRecord(

@@ -156,7 +156,7 @@ class Counting:
 
     @property
     def at_once(self) -> int:
-        """Boots side by side: instructions are the same however busy a machine is.
+        """Boots side by side: no instruction depends on how busy a machine is.
 
         Asked for as they begin: before, another run may have had the memory.
         """
