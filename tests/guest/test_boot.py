@@ -141,8 +141,10 @@ def test_a_guest_that_is_killed_and_took_no_port_of_the_host() -> None:
 
 
 def test_a_second_shell_lasts_as_long_as_the_guest(skblab: Skblab, stock: Kernel) -> None:
+    listening = _listening()
     process = _start(*UP)
     _says_up(process)
+    assert _listening() - listening == set()
     # With what follows the process id: "12" would be the beginning of 123's guest, too.
     name = f"{process.pid}-"
     listed = skblab("ssh", "--list", "--guest", name)

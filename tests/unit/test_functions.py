@@ -376,6 +376,8 @@ def test_a_profile_of_a_setting_is_of_one_kernel_twice() -> None:
         (("--set", "ring_rx=512"), "--set ring_rx=512: the router's devices are veth"),
         (("--set", "load=50"), "its own work would be counted"),
         (("--set", "gro=true", "--case", "poll"), "--case poll counts generator and sink"),
+        (("--set", "vlan=7", "--case", "receive"), "--set vlan=7: a packet that is received here"),
+        (("--set", "ring_rx=512", "--case", "receive"), "the receiver's device is a veth"),
         (("--against", "6.12+skblab"), "--against 6.12+skblab: the kernel itself"),
         (("--against", "5.4"), "--against 5.4: no such kernel; expected 6.12, 7.3, tree:DIR"),
         (("--kernel", "5.4"), "--kernel 5.4: no such kernel"),

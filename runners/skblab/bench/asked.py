@@ -180,7 +180,7 @@ def profile(
                 f"{said}: --case poll counts generator and sink, which have no settings; give "
                 "--case forward or receive"
             )
-        if why := unable(knob):
+        if why := unable(knob, chosen):
             raise UsageError(f"{said}: {why}")
     rows = _sides(named, settings)
     return Asked(
@@ -219,12 +219,21 @@ def experiment(
     )
 
 
-def unable(knob: str) -> str | None:
+_ROUTERS = "router's devices are veth, which have"
+# Nothing of it is on the way of a packet that is received; a tag would be the generator's, too.
+NOT_RECEIVED = frozenset({"vlan", "routes", "routes6", "xps", "qdisc", "ip_forward"})
+
+
+def unable(knob: str, case: figures.Case = "forward") -> str | None:
     """Return why a knob cannot be set in a profile, in words; None if it can."""
+    if case == "receive" and knob in NOT_RECEIVED:
+        return "a packet that is received here does not pass it; give --case forward"
     if KNOBS[knob].boot:
         return "only a boot sets it; count it by skblab sweep --exact"
     if knob in netns.OF_NICS:
-        return "the router's devices are veth, which have nothing like it"
+        receives = case == "receive"
+        whose = "receiver's device is a veth, which has" if receives else _ROUTERS
+        return f"the {whose} nothing like it"
     return None
 
 

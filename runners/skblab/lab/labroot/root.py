@@ -32,25 +32,29 @@ TYPICAL_LOG_LINES = 3000
 # dpkg's options are written to the root: as options of mmdebstrap's, a filter in Python would see
 # each file of the first packages. What they leave out is half of the files, and nobody reads it
 # here. SELinux's 350 modules are kept as they are: packing them takes longer than compiling them.
-# One flush at the end instead of one for each of 17,000 files.
+# One flush at the end instead of one for each of 17,000 files. What guests and compilers find is as
+# it was without all that, so RECIPE stays.
 HOOKS = (
     (
         "extract",
-        """printf '%s\\n' force-unsafe-io force-confold 'path-exclude=/usr/share/man/*' \\
+        """set -e; printf '%s\\n' force-unsafe-io force-confold 'path-exclude=/usr/share/man/*' \\
             'path-exclude=/usr/share/locale/*' 'path-exclude=/usr/share/doc/*' \\
             >"$1/etc/dpkg/dpkg.cfg.d/skblab" """,
     ),
     (
         "essential",
-        """mkdir -p "$1/etc/selinux"
+        """set -e
+        mkdir -p "$1/etc/selinux"
         printf '%s\\n' 'module-store = direct' expand-check=0 bzip-blocksize=0 \\
             >"$1/etc/selinux/semanage.conf" """,
     ),
     (
         "customize",
-        """rm -rf "$1"/usr/share/man/* "$1"/usr/share/doc/* "$1"/usr/share/locale/*
-        rm "$1/etc/dpkg/dpkg.cfg.d/skblab"
-        mv "$1/etc/selinux/semanage.conf.dpkg-dist" "$1/etc/selinux/semanage.conf"
+        """set -e
+        rm -rf "$1"/usr/share/man/* "$1"/usr/share/doc/* "$1"/usr/share/locale/*
+        rm -f "$1/etc/dpkg/dpkg.cfg.d/skblab"
+        stock="$1/etc/selinux/semanage.conf.dpkg-dist"
+        if [ -e "$stock" ]; then mv "$stock" "${stock%.dpkg-dist}"; fi
         sync -f "$1" """,
     ),
 )
