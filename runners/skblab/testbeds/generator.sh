@@ -49,7 +49,8 @@ generate() { # name=value...
 		# the softirq of the first packets, and they would be charged for it. By 0.2 s later all of it is
 		# done, unless a program ends meanwhile: who starts waits itself, as marked.c does.
 		settled="select(undef,undef,undef,.2);open(F,q(>),shift)||die(\$!);syswrite(F,qq(start\n))||die(\$!)"
-		[ "$limit" != 0 ] || ! grep -qwF skblab.exact=1 "${PKTGEN:-/proc}/cmdline" || start="perl -e \$settled $pktgen/pgctrl"
+		read -r words <"${PKTGEN:-/proc}/cmdline"
+		case "$limit $words " in "0 "*" skblab.exact=1 "*) start="perl -e \$settled $pktgen/pgctrl" ;; esac
 		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit,pktgen_alloc_skb pktgen_stop_device"
 		# A signal to who waits for it stops the generator.
 		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
