@@ -219,7 +219,11 @@ def experiment(
     )
 
 
-_ROUTERS = "router's devices are veth, which have"
+# Whose settings they are, by case: what is no network card.
+_VETH: Mapping[str, str] = {
+    "forward": "the router's devices are veth, which have",
+    "receive": "the receiver's device is a veth, which has",
+}
 # Nothing of it is on the way of a packet that is received; a tag would be the generator's, too.
 NOT_RECEIVED = frozenset({"vlan", "routes", "routes6", "xps", "qdisc", "ip_forward"})
 
@@ -231,9 +235,7 @@ def unable(knob: str, case: figures.Case = "forward") -> str | None:
     if KNOBS[knob].boot:
         return "only a boot sets it; count it by skblab sweep --exact"
     if knob in netns.OF_NICS:
-        receives = case == "receive"
-        whose = "receiver's device is a veth, which has" if receives else _ROUTERS
-        return f"the {whose} nothing like it"
+        return f"{_VETH[case]} nothing like it"
     return None
 
 

@@ -44,4 +44,5 @@ ALIKE: list[frozenset[str]] = []
 for family in families():
     KNOBS.update({knob.name: knob for knob in family.knobs})
     REMAKING.update(family.remaking)
-    ALIKE.append(family.alike)
+    if family.alike:
+        ALIKE.append(family.alike)
