@@ -188,8 +188,8 @@ def _ends_before(
     deadline = time.monotonic() + delay
     while running.poll() is None:
         if measuring and _attempts(results) > begun:
-            # The shortest trial takes about half a second: it has not come to its end.
-            time.sleep(delay / 500)
+            # The shortest trial takes a quarter of a second: it has not come to its end.
+            time.sleep(delay / 2500)
             return False
         if not measuring and time.monotonic() > deadline:
             return False
