@@ -16,7 +16,7 @@ from skblab.lab.guest import GuestSpec, eventlog
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import Accel
-from skblab.machine import guest
+from skblab.machine import guest, snapshot
 from skblab.machine.guest import Guest
 from skblab_analysis.base.errors import SkblabError, SkblabWarning
 
@@ -37,14 +37,18 @@ class Fake(Guest):
 
     @classmethod
     def _start(cls, *arguments: object) -> Guest:
-        folder = cast(Path, arguments[-2])
+        folder = cast(Path, arguments[-3])
         Fake.starts += 1
         (folder / "console.log").touch()
         (folder / "qemu.log").write_text(cls.words if Fake.starts <= cls.broken else "")
         if Fake.starts <= cls.broken:
             (folder / "console.log").write_text(cls.printed)
         none, kernel = cast(Any, None), cast(Any, SimpleNamespace(key="key"))
-        return cls(cls.like, kernel, none, Console(folder / "console.log"), folder)
+        made = cls(cls.like, kernel, none, Console(folder / "console.log"), folder)
+        made._state = cast(Path | None, arguments[-1])
+        if made._state is not None:
+            made._inode = (made._state / snapshot.STATE).stat().st_ino
+        return made
 
     def _connect(self) -> None:
         if said := (self.folder / "qemu.log").read_text():
@@ -67,6 +71,7 @@ class Fake(Guest):
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv(snapshot.VARIABLE, "off")
     monkeypatch.setattr(Fake, "starts", 0)
     monkeypatch.setattr(Fake, "ends", [])
 
@@ -148,3 +153,64 @@ def test_what_does_not_go_away_is_said(
         warnings.simplefilter("ignore", SkblabWarning)
         boot()
     assert Fake.starts == starts
+
+
+NOT_LOADED = "qemu-system-x86_64: load of migration failed: Invalid argument"
+
+
+def test_a_guest_that_cannot_go_on_from_its_snapshot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state = tmp_path / "snapshots" / "key"
+    state.mkdir(parents=True)
+    (state / snapshot.STATE).touch()
+    monkeypatch.setattr(Fake, "_snapshot", lambda *arguments: (state, None))
+    monkeypatch.setattr(Fake, "words", NOT_LOADED)
+    monkeypatch.setattr(Fake, "broken", 1)
+    monkeypatch.setattr(Fake, "trouble", lambda self: f"QEMU ended: {NOT_LOADED}")
+    said = (
+        f"a guest did not come up from its snapshot: QEMU ended: {NOT_LOADED}; "
+        "booting the guest again"
+    )
+    with pytest.warns(SkblabWarning) as warned:
+        boot()
+    assert [str(warning.message) for warning in warned] == [said]
+    assert Fake.starts == 2
+    assert not state.exists()
+    assert Fake.ends == [eventlog.AGAIN, eventlog.ENDED]
+
+
+def test_a_guest_that_is_killed_is_not_booted_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / snapshot.STATE).touch()
+    monkeypatch.setattr(Fake, "_snapshot", lambda *arguments: (tmp_path, None))
+    monkeypatch.setattr(Fake, "words", "unshare: sigprocmask: no")
+    monkeypatch.setattr(Fake, "broken", 1)
+    monkeypatch.setattr(Fake, "trouble", lambda self: guest.KILLED)
+    with pytest.raises(GuestError):
+        boot()
+    assert Fake.starts == 1
+    assert (tmp_path / snapshot.STATE).exists()
+
+
+@pytest.mark.parametrize("broken", [0, 1], ids=["one that boots", "one that does not"])
+def test_a_guest_without_a_snapshot(monkeypatch: pytest.MonkeyPatch, broken: int) -> None:
+    """Where the guest does not come up either, that is what is told."""
+
+    def fails(*arguments: object) -> Path:
+        raise SkblabError("it is full")
+
+    monkeypatch.setenv(snapshot.VARIABLE, "on")
+    monkeypatch.setattr(snapshot, "ensure", fails)
+    monkeypatch.setattr(guest, "_shared", lambda *arguments: [])
+    monkeypatch.setattr(Fake, "words", "no such device")
+    monkeypatch.setattr(Fake, "broken", broken)
+    said = "there is no snapshot of the guest, which has booted: it is full"
+    refused = pytest.raises(GuestError, match="no such device")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with refused if broken else contextlib.nullcontext():
+            boot()
+    assert [str(one.message) for one in warned] == [said] * (1 - broken)
+    assert Fake.starts == 1

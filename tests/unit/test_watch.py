@@ -213,6 +213,7 @@ def guests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list
         console.poll()
 
     monkeypatch.setattr(Guest, "boot", boot)
+    monkeypatch.setattr(Guest, "prepare", lambda *_: None)
     monkeypatch.setattr(bench, "describe_guest", lambda guest: None)
     monkeypatch.setattr(bench, "describe", lambda *_: synthetic_run.environment())
     return lambda: consoles

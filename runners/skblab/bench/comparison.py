@@ -411,7 +411,7 @@ class Comparison:
             with (
                 self.reporter.step(f"functions: {name}"),
                 Guest.boot(
-                    make_spec(exact=True).model_copy(update={"plugin": plugin}),
+                    make_spec(exact=True).model_copy(update={"plugin": plugin, "sample": boot}),
                     built,
                     self.root,
                     shares=shares,

@@ -112,10 +112,13 @@ class Run:
             )
             watch = Watch()
             with self.reporter.step(f"exact: {name}"), contextlib.ExitStack() as stack:
+                like = make_spec(exact=True)
+                specs = [like.model_copy(update={"sample": boot}) for boot in range(self.boots)]
+                Guest.prepare(specs, built, self.root, shares)
                 guests = [
                     stack.enter_context(
                         Guest.boot(
-                            make_spec(exact=True),
+                            spec,
                             built,
                             self.root,
                             shares=shares,
@@ -123,7 +126,7 @@ class Run:
                             wait=False,
                         )
                     )
-                    for boot in range(self.boots)
+                    for boot, spec in enumerate(specs)
                 ]
                 for guest in guests:
                     guest.connect()

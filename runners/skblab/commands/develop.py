@@ -52,6 +52,8 @@ def native_tests() -> None:
         _forget_others(root)
         _run(root, ("cargo", "test", "--locked", "--quiet"), writable=False)
         _run(root, ("make", "-j2", "-C", "probes/bpf", "test", *made), writable=False)
+        ours = ("OUT=/skblab/out/init", made[1])
+        _run(root, ("make", "-C", "runners/init", "test", *ours), writable=False)
 
 
 def _forget_others(root: LabRoot) -> None:
@@ -73,7 +75,9 @@ def _forget_others(root: LabRoot) -> None:
 
 def _c_files() -> list[str]:
     top = paths.tree()
-    return [str(path.relative_to(top)) for path in sorted((top / "probes").rglob("*.[ch]"))]
+    folders = (top / "probes", top / "runners" / "init")
+    files = (path for folder in folders for path in sorted(folder.rglob("*.[ch]")))
+    return [str(path.relative_to(top)) for path in files]
 
 
 def _run(root: LabRoot, argv: Sequence[str], *, writable: bool) -> None:

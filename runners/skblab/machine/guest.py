@@ -14,18 +14,19 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
-from skblab.lab import kvm, paths
+from skblab.lab import kvm, paths, tools
 from skblab.lab.guest import about, eventlog
 from skblab.lab.guest.console import Console, Kind
 from skblab.lab.guest.errors import GuestError
-from skblab.lab.guest.spec import GuestSpec, init_script
+from skblab.lab.guest.spec import FIRST, GuestSpec, init_script
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
-from skblab.machine import patience
+from skblab.machine import patience, snapshot
 from skblab.machine.transport import SshTransport, TransportError
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, SkblabWarning, one_line
@@ -34,6 +35,7 @@ QEMU_ASSERTION = re.compile(r"^qemu-system-\S+: .*: Assertion .* failed", re.MUL
 # Of kernel/rcu/tree_stall.h, some lines below the first word of a stall.
 TIMER_LOST = "kthread timer wakeup didn't happen"
 DUMP_SECONDS = 5
+KILLED = "the guest was killed (QEMU ended by a signal)"
 POWEROFF_SECONDS = 15
 # For an sshd to see that its client has gone, and to end.
 AGAIN_SECONDS = 60
@@ -75,8 +77,15 @@ class Guest:
     console: Console
     folder: Path
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    # Starts one like this in the same folder.
+    # Starts one like this in the same folder, which boots.
     _anew: Callable[[], Guest] | None = field(default=None, repr=False)
+    # The snapshot that it began in: its folder, the inode number of its state, and our end of the
+    # pipe by which the guest was let go on.
+    _state: Path | None = field(default=None, repr=False)
+    _inode: int | None = field(default=None, repr=False)
+    _pipe: int | None = field(default=None, repr=False)
+    # Why it had to boot by itself, where it should not have had to.
+    _alone: str | None = field(default=None, repr=False)
     # Those of this process that run, in all its threads.
     _running: ClassVar[set[subprocess.Popen[bytes]]] = set()
 
@@ -100,6 +109,8 @@ class Guest:
 
         `place` is the network namespace in which the taps of its devices are (see links).
 
+        A guest begins in a snapshot where that is possible (see snapshot).
+
         `shares` appear in the guest at their /skblab folders. The console is copied to `log`
         (default: `<cache>/logs/`) if the guest fails, and when `log` is given. Raises
         GuestError with the cause in one line when the guest panics, hangs or is killed.
@@ -108,8 +119,10 @@ class Guest:
         patience.limit(spec)
         folder = _make_folder()
         try:
-            guest = cls._start(spec, kernel, labroot, shares, folder, place)
-            guest._anew = lambda: cls._start(spec, kernel, labroot, shares, folder, place)
+            state, why = cls._snapshot(spec, kernel, labroot, shares)
+            guest = cls._start(spec, kernel, labroot, shares, folder, place, state)
+            guest._alone = why
+            guest._anew = lambda: cls._start(spec, kernel, labroot, shares, folder, place, None)
             try:
                 with guest._explained(log):
                     if wait:
@@ -125,6 +138,36 @@ class Guest:
             shutil.rmtree(folder, ignore_errors=True)
 
     @classmethod
+    def _snapshot(
+        cls, spec: GuestSpec, kernel: Kernel, labroot: LabRoot, shares: Sequence[Bind]
+    ) -> tuple[Path | None, str | None]:
+        """Return the snapshot to begin in, or why there is none that should be."""
+        if not snapshot.suits(spec):
+            return None, None
+        try:
+            shared = _shared(kernel, Path(), shares)
+            return snapshot.ensure(spec, kernel, labroot, shared, cls._running), None
+        except SkblabError as error:
+            return None, str(error)
+
+    @classmethod
+    def prepare(
+        cls,
+        specs: Sequence[GuestSpec],
+        kernel: Kernel,
+        labroot: LabRoot,
+        shares: Sequence[Bind] = (),
+    ) -> None:
+        """Make the snapshots of guests that are booted after that, side by side."""
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            try:
+                list(pool.map(lambda spec: cls._snapshot(spec, kernel, labroot, shares), specs))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                cls.end_all()
+                raise
+
+    @classmethod
     def _start(
         cls,
         spec: GuestSpec,
@@ -133,31 +176,59 @@ class Guest:
         shares: Sequence[Bind],
         folder: Path,
         place: Path | None,
+        state: Path | None,
     ) -> Guest:
-        run = Bind(folder, "run", writable=True)
-        inside = [Bind(kernel.path, "kernel"), run]
-        # One that needs an initrd has more modules, which its guest loads when it needs them.
-        own = inside[:1] if kernel.initrd else []
-        shared = list(dict.fromkeys([run, *own, *shares]))
+        """Start QEMU. The guest boots, or goes on from the snapshot in the folder `state`."""
+        with contextlib.ExitStack() as stack:
+            opened = None
+            if state is not None:
+                # Somebody else may find that it leads nowhere.
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copyfile(state / snapshot.CONSOLE, folder / CONSOLE)
+                    opened = stack.enter_context((state / snapshot.STATE).open("rb"))
+            guest = cls._begin(spec, kernel, labroot, shares, folder, place, opened)
+        guest._state = state
+        return guest
+
+    @classmethod
+    def _begin(
+        cls,
+        spec: GuestSpec,
+        kernel: Kernel,
+        labroot: LabRoot,
+        shares: Sequence[Bind],
+        folder: Path,
+        place: Path | None,
+        state: IO[bytes] | None,
+    ) -> Guest:
+        """Start QEMU with an opened snapshot, whose console is in the folder, or without."""
+        shared = _shared(kernel, folder, shares)
         about.note(folder, kernel.release, labroot.path)
         (folder / "init").write_text(init_script(shared))
+        shutil.copy2(tools.ensure_init(labroot), folder / Path(FIRST).name)
         (folder / "sshd_config").write_text(SSHD_CONFIG)
         sock = _sock(folder)
         sock.source.mkdir(mode=0o700)
-        _make_keys(labroot, run)
+        _make_keys(labroot, Bind(folder, "run", writable=True))
         console = Console(folder / CONSOLE)
-        console.path.touch()
         # The guest sees the lab root itself, without the sandbox's /proc and /dev.
         root = Bind(labroot.path, "root")
-        qemu = spec.qemu(
-            root.inside, shared, f"{sock.inside}/ssh", initrd=kernel.initrd is not None
-        )
+        pipe, inode = None, None
+        if state is None:
+            console.path.write_bytes(b"")
+            initrd = kernel.initrd is not None
+            qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh", initrd=initrd)
+        else:
+            inode = os.fstat(state.fileno()).st_ino
+            qemu = [*snapshot.command(spec, kernel, shared), *snapshot.incoming()]
+            pipe = snapshot.make_pipe(folder)
+            os.write(pipe, snapshot.word(spec))
         # QEMU boots the kernel from the folder that the guest may see as well.
-        binds = [*inside, sock, root, *shares]
+        binds = [Bind(kernel.path, "kernel"), Bind(folder, "run", writable=True), sock, root]
         where = [] if place is None else ["nsenter", f"--net={place}", "--"]
         process = subprocess.Popen(
-            [*where, *labroot.command(qemu, binds=list(dict.fromkeys(binds)))],
-            stdin=subprocess.DEVNULL,
+            [*where, *labroot.command(qemu, binds=list(dict.fromkeys([*binds, *shares])))],
+            stdin=subprocess.DEVNULL if state is None else state,
             stdout=(folder / "qemu.log").open("wb"),
             stderr=subprocess.STDOUT,
             # Ctrl-C is for skblab, which then ends the guest in order.
@@ -167,6 +238,7 @@ class Guest:
         eventlog.note(eventlog.STARTED, kernel.key)
         transport = transport_of(folder, labroot)
         guest = cls(spec, kernel, transport, console, folder, _process=process)
+        guest._inode, guest._pipe = inode, pipe
         transport.trouble = guest.trouble
         return guest
 
@@ -196,13 +268,25 @@ class Guest:
             self.folder.mkdir()
             made = self._anew()
             self.console, self._process = made.console, made._process
+            self._inode = None
             self._connect()
+        if self._alone is not None:
+            # Now that it is up, it was not the kernel.
+            text = f"there is no snapshot of the guest, which has booted: {self._alone}"
+            warnings.warn(text, SkblabWarning, stacklevel=2)
 
     def _broke_while_booting(self) -> str | None:
         """Return what broke a guest that never came up, if its kernel need not be at fault."""
+        log = (self.folder / "qemu.log").read_text(errors="replace")
+        if self._state is not None and self._inode is not None:
+            complaint = self.trouble()
+            if complaint == KILLED:
+                return None
+            # The next guest makes another one.
+            snapshot.discard(self._state, self._inode)
+            return f"a guest did not come up from its snapshot: {complaint or 'it is late'}"
         if self.console.cause() is not None:
             return self._lost_timer()
-        log = (self.folder / "qemu.log").read_text(errors="replace")
         failed = QEMU_ASSERTION.search(log)
         if failed is None:
             return None
@@ -289,7 +373,7 @@ class Guest:
         if said:
             return f"QEMU ended: {said[-1]}"
         if by_signal or status in (-signal.SIGKILL, 128 + signal.SIGKILL):
-            return "the guest was killed (QEMU ended by a signal)"
+            return KILLED
         if self.console.ended:
             return f"the guest's {self.console.ended[-1]}"
         return f"the guest ended by itself (QEMU exit status {status})"
@@ -364,9 +448,20 @@ class Guest:
         self._process.kill()
         self._process.wait()
         self._running.discard(self._process)
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
         self.transport.close()
         self.console.poll()
         eventlog.note(event, self.kernel.key, self.console.findings)
+
+
+def _shared(kernel: Kernel, folder: Path, shares: Sequence[Bind]) -> list[Bind]:
+    """Return what the guest of a folder mounts."""
+    run = Bind(folder, "run", writable=True)
+    # One that needs an initrd has more modules, which its guest loads when it needs them.
+    own = [Bind(kernel.path, "kernel")] if kernel.initrd else []
+    return list(dict.fromkeys([run, *own, *shares]))
 
 
 def transport_of(folder: Path, labroot: LabRoot) -> SshTransport:

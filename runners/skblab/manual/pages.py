@@ -11,7 +11,7 @@ from typer.core import TyperArgument
 
 from skblab import __version__
 from skblab.lab.cache import sizes
-from skblab.machine import patience
+from skblab.machine import patience, snapshot
 from skblab.manual.walk import Described
 from skblab_analysis.base.errors import EXIT_STATUSES
 
@@ -35,6 +35,10 @@ ENVIRONMENT = (
         "SKBLAB_RESULTS",
         "The folder of results. If not set: results/ in the working directory for an installed "
         "skblab, and results/ in the clone for ./skblab.",
+    ),
+    (
+        snapshot.VARIABLE,
+        "off: every guest boots. If not set, a guest may begin in a snapshot of one like it.",
     ),
     ("SKBLAB_VENV", "The folder of the Python environment; .venv in the clone if not set."),
 )

@@ -120,7 +120,7 @@ class Guests:
         begins = self.boots.start(boot)
         up = self.kind.up(
             self.experiment,
-            self.method.spec(begins),
+            self.method.spec(begins).model_copy(update={"sample": boot.block}),
             self.boots.kernel_of(boot),
             self.boots.first,
             self.labroot,

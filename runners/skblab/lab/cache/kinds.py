@@ -23,12 +23,14 @@ class Kind:
 
 ROOTS, KERNELS, SOURCES, PACKAGES, LOGS = "roots", "kernels", "sources", "packages", "logs"
 DEVELOP, SYSTEMTAP, HOSTS = "develop", "systemtap", "hosts"
+SNAPSHOTS = "snapshots"
 
 KINDS: dict[str, Kind] = {
     kind.folder: kind
     for kind in (
         Kind(ROOTS, "lab root"),
         Kind(KERNELS, "kernel"),
+        Kind(SNAPSHOTS, "guest that has booted"),
         Kind(SOURCES, "kernel tree"),
         Kind("kernel-packages", "Debian's source of a kernel, or which package a name means"),
         Kind(PACKAGES, "Debian packages of a kernel"),
@@ -40,6 +42,7 @@ KINDS: dict[str, Kind] = {
         Kind("initrd-packages", "what begins a guest of a packaged kernel"),
         Kind("cross-compilers", "compilers for other architectures"),
         Kind("tools", "programs for guests"),
+        Kind("init", "first program of guests"),
         Kind("rust", "traffic tools"),
         Kind("bpf", "probes"),
         Kind("portable", "programs for hosts"),

@@ -47,5 +47,6 @@ def needed() -> frozenset[tuple[str, str]]:
         ("tools", tools.programs_key(made)),
         ("rust", tools.rust_key(made)),
         ("bpf", tools.bpf_key(made)),
+        ("init", tools.init_key(made)),
     }
     return frozenset(found)

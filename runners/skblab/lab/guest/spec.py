@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -12,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from skblab.lab.labroot import Bind
 
 Accel = Literal["kvm", "tcg"]
+
+# Of runners/init; its parent puts it into the guest's folder.
+FIRST = "/skblab/run/first"
 
 # ttyS0 carries the kernel's messages only; commands and terminals go over SSH.
 KERNEL_ARGUMENTS = (
@@ -44,6 +46,11 @@ EXACT_ARGUMENTS = (
 EXACT_PROCESSOR = "Broadwell-v4"
 # Of more it was never seen how well figures repeat.
 MOST_EXACT_CPUS = 2
+
+HELD_PORT = (
+    *("-chardev", "pipe,id=go,path=/skblab/run/go"),
+    *("-device", "virtserialport,chardev=go,name=skblab.go"),
+)
 
 # Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
 TCG_ARGUMENTS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
@@ -98,6 +105,9 @@ class GuestSpec(BaseModel):
     one_thread: bool = False
     # A plugin of QEMU's, as its -plugin takes it; paths are those inside the lab root's sandbox.
     plugin: str | None = None
+    # Of boots that are samples, which one. Each begins in a snapshot of its own, as it would in a
+    # boot of its own.
+    sample: Annotated[int, Field(ge=0)] = 0
     nics: tuple[Nic, ...] = ()
 
     @model_validator(mode="after")
@@ -119,12 +129,20 @@ class GuestSpec(BaseModel):
         return self
 
     def qemu(
-        self, root_inside: str, shares: Sequence[Bind], socket: str, *, initrd: bool = False
+        self,
+        root_inside: str,
+        shares: Sequence[Bind],
+        socket: str,
+        *,
+        initrd: bool = False,
+        held: bool = False,
     ) -> list[str]:
         """Return the QEMU command line; paths are those inside the lab root's sandbox.
 
-        With `initrd` the kernel has one, which mounts the root.
+        With `initrd` the kernel has one, which mounts the root. With `held` the guest has a port by
+        which a word comes that it waits for, and the console's log goes on where it ends.
         """
+        append = ",append=on" if held else ""
         return [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
@@ -133,11 +151,12 @@ class GuestSpec(BaseModel):
             *self._numa_nodes(),
             *("-kernel", "/skblab/kernel/bzImage", "-append", " ".join(self.kernel_arguments())),
             *(("-initrd", "/skblab/kernel/initrd") if initrd else ()),
-            *("-chardev", "file,id=console,path=/skblab/run/console.log"),
+            *("-chardev", f"file,id=console,path=/skblab/run/console.log{append}"),
             *("-serial", "chardev:console"),
             *("-device", "virtio-serial-pci"),
             *("-chardev", f"socket,id=ssh,path={socket},server=on,wait=off"),
             *("-device", "virtserialport,chardev=ssh,name=skblab.ssh"),
+            *(HELD_PORT if held else ()),
             *(argument for nic in self.nics for argument in nic.qemu()),
             *_share("root", root_inside, writable=False),
             *(
@@ -205,8 +224,7 @@ def _share(tag: str, inside: str, *, writable: bool) -> list[str]:
     ]
 
 
-def init_script(shares: Sequence[Bind]) -> str:
-    """Return the guest's init: `init.sh` of this package after a list of the shares to mount."""
-    body = (Path(__file__).parent / "init.sh").read_text()
-    listed = " ".join(f"{share.point}:{'rw' if share.writable else 'ro'}" for share in shares)
-    return f"shares='{listed}'\n{body}"
+def init_script(shares: Sequence[Bind], *, hold: bool = False) -> str:
+    """Return what a guest's bootstrap goes on with: the first program and what it is to mount."""
+    listed = (f"{share.point}:{'rw' if share.writable else 'ro'}" for share in shares)
+    return " ".join(("exec", FIRST, *(("hold",) if hold else ()), *listed)) + "\n"

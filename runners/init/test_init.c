@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Tests of init.c, run in a folder of their own: how it finds its port, and what it
+ * passes between the host and sshd, which is a script here.
+ */
+#define CONSOLE	   "console"
+#define KERNEL_LOG "log"
+#define PORTS	   "ports"
+#define DEVICES	   "devices"
+#define LOOKS	   20
+#define SSHD	   "./sshd"
+#define SSHD_LOG   "sshd.log"
+#define main	   init_main
+#include "init.c"
+#undef main
+
+#define check(what)                                                                                \
+	do {                                                                                       \
+		if (!(what)) {                                                                     \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static void file(const char *name, const char *text, int mode)
+{
+	FILE *out = fopen(name, "w");
+
+	check(out && fputs(text, out) >= 0 && !fclose(out) && !chmod(name, mode));
+}
+
+static int says(const char *name, const char *text)
+{
+	char all[4096];
+	FILE *in = fopen(name, "r");
+	size_t got = in ? fread(all, 1, sizeof(all) - 1, in) : 0;
+
+	if (in)
+		fclose(in);
+	all[got] = 0;
+	return strstr(all, text) != NULL;
+}
+
+/* On a busy host a guest's sshd once had no device, and ended three times at once. */
+static void test_port_that_comes_late(void)
+{
+	char device[300];
+	pid_t kernel;
+
+	check(!mkdir(PORTS "/vport1p0", 0755) && !mkdir(PORTS "/vport1p1", 0755));
+	file(DEVICES "/vport1p0", "", 0644);
+	file(PORTS "/vport1p0/name", "other\n", 0644);
+	check(!look("skblab.ssh", device, sizeof(device)));
+	/* A device without a name, then a name without its device. */
+	file(DEVICES "/vport1p1", "", 0644);
+	check(!look("skblab.ssh", device, sizeof(device)));
+	check(!unlink(DEVICES "/vport1p1"));
+	file(PORTS "/vport1p1/name", "skblab.ssh\n", 0644);
+	check(!look("skblab.ssh", device, sizeof(device)));
+	kernel = fork();
+	if (!kernel) {
+		usleep(300000);
+		file(DEVICES "/vport1p1", "", 0644);
+		_exit(0);
+	}
+	find_port("skblab.ssh", device, sizeof(device));
+	check(!strcmp(device, DEVICES "/vport1p1"));
+	check(!ended(kernel));
+}
+
+static void test_port_that_never_comes(void)
+{
+	pid_t init = fork();
+	char device[300];
+
+	if (!init) {
+		find_port("skblab.none", device, sizeof(device));
+		_exit(0);
+	}
+	check(ended(init) == 1);
+	check(says(KERNEL_LOG, "<3>skblab-init: there is no virtio port skblab.none\n"));
+	check(says(CONSOLE, "skblab-init: failed: virtio port skblab.none"));
+}
+
+/* Have init serve what is behind the port; `host` is our end. */
+static pid_t served(const char *sshd, int *host, int *port)
+{
+	int ends[2];
+	pid_t init;
+
+	file(SSHD, sshd, 0755);
+	file(KERNEL_LOG, "", 0644);
+	check(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	*host = ends[0];
+	*port = ends[1];
+	check(!fcntl(*port, F_SETFL, O_NONBLOCK));
+	init = fork();
+	if (!init) {
+		close(*host);
+		serve(*port);
+		_exit(0);
+	}
+	close(*port);
+	return init;
+}
+
+static void test_all_bytes_pass(void)
+{
+	static char sent[300000], back[sizeof(sent)];
+	size_t had = 0;
+	int host, port;
+	pid_t init, writer;
+	ssize_t got;
+
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = i * 7 + i / 251;
+	init = served("#!/bin/sh\necho Accepted >&2\nexec cat\n", &host, &port);
+	/* More than any buffer on the way has room for, before anything is read. */
+	writer = fork();
+	if (!writer) {
+		check(!send_all(host, sent, sizeof(sent)));
+		_exit(0);
+	}
+	usleep(200000);
+	while (had < sizeof(back) && (got = read(host, back + had, sizeof(back) - had)) > 0)
+		had += got;
+	check(had == sizeof(sent) && !memcmp(sent, back, had));
+	check(!ended(writer));
+	check(!shutdown(host, SHUT_WR));
+	check(read(host, back, 1) == 0);
+	check(!ended(init));
+	check(says(KERNEL_LOG, "sshd ended (exit 0): Accepted\n"));
+	close(host);
+}
+
+/* One that nobody has logged in to starts again, and has nothing of what was for the first. */
+static void test_a_second_sshd(void)
+{
+	char line[64] = "";
+	int host, port;
+	pid_t init;
+
+	init = served("#!/bin/sh\n"
+		      "if mkdir first 2>/dev/null; then echo Bad length >&2; exit 255; fi\n"
+		      "echo Accepted >&2; echo second; cat >rest\n",
+		      &host, &port);
+	check(!send_all(host, "for the first\n", 14));
+	usleep(200000);
+	check(says(KERNEL_LOG, "sshd ended (exit 255): Bad length\n"));
+	check(!says(KERNEL_LOG, "sshd starts again\n"));
+	check(!shutdown(host, SHUT_WR));
+	check(read(host, line, sizeof(line) - 1) == 7 && !strcmp(line, "second\n"));
+	check(!ended(init));
+	check(says(KERNEL_LOG, "sshd starts again\n") && !says("rest", "first"));
+	close(host);
+}
+
+static void test_three_times(void)
+{
+	int host, port, count = 0;
+	pid_t init;
+	char line[200];
+	FILE *log;
+
+	init = served("#!/bin/sh\nexit 7\n", &host, &port);
+	check(!shutdown(host, SHUT_WR));
+	check(!ended(init));
+	log = fopen(KERNEL_LOG, "r");
+	while (log && fgets(line, sizeof(line), log))
+		count += !!strstr(line, "sshd ended (exit 7): it said nothing\n");
+	check(count == 3);
+	fclose(log);
+	close(host);
+}
+
+int main(void)
+{
+	check(!mkdir(PORTS, 0755) && !mkdir(DEVICES, 0755));
+	file(CONSOLE, "", 0644);
+	file(KERNEL_LOG, "", 0644);
+	signal(SIGPIPE, SIG_IGN);
+	test_port_that_comes_late();
+	test_port_that_never_comes();
+	test_all_bytes_pass();
+	test_a_second_sshd();
+	test_three_times();
+	return 0;
+}
