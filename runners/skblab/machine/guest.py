@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import ClassVar
 
 from skblab.lab import kvm, paths, tools
 from skblab.lab.guest import about, eventlog
@@ -186,60 +186,44 @@ class Guest:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.copyfile(state / snapshot.CONSOLE, folder / CONSOLE)
                     opened = stack.enter_context((state / snapshot.STATE).open("rb"))
-            guest = cls._begin(spec, kernel, labroot, shares, folder, place, opened)
-        guest._state = state
-        return guest
-
-    @classmethod
-    def _begin(
-        cls,
-        spec: GuestSpec,
-        kernel: Kernel,
-        labroot: LabRoot,
-        shares: Sequence[Bind],
-        folder: Path,
-        place: Path | None,
-        state: IO[bytes] | None,
-    ) -> Guest:
-        """Start QEMU with an opened snapshot, whose console is in the folder, or without."""
-        shared = _shared(kernel, folder, shares)
-        about.note(folder, kernel.release, labroot.path)
-        (folder / "init").write_text(init_script(shared))
-        shutil.copy2(tools.ensure_init(labroot), folder / Path(FIRST).name)
-        (folder / "sshd_config").write_text(SSHD_CONFIG)
-        sock = _sock(folder)
-        sock.source.mkdir(mode=0o700)
-        _make_keys(labroot, Bind(folder, "run", writable=True))
-        console = Console(folder / CONSOLE)
-        # The guest sees the lab root itself, without the sandbox's /proc and /dev.
-        root = Bind(labroot.path, "root")
-        pipe, inode = None, None
-        if state is None:
-            console.path.write_bytes(b"")
-            initrd = kernel.initrd is not None
-            qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh", initrd=initrd)
-        else:
-            inode = os.fstat(state.fileno()).st_ino
-            qemu = [*snapshot.command(spec, kernel, shared), *snapshot.incoming()]
-            pipe = snapshot.make_pipe(folder)
-            os.write(pipe, snapshot.word(spec))
-        # QEMU boots the kernel from the folder that the guest may see as well.
-        binds = [Bind(kernel.path, "kernel"), Bind(folder, "run", writable=True), sock, root]
-        where = [] if place is None else ["nsenter", f"--net={place}", "--"]
-        process = subprocess.Popen(
-            [*where, *labroot.command(qemu, binds=list(dict.fromkeys([*binds, *shares])))],
-            stdin=subprocess.DEVNULL if state is None else state,
-            stdout=(folder / "qemu.log").open("wb"),
-            stderr=subprocess.STDOUT,
-            # Ctrl-C is for skblab, which then ends the guest in order.
-            start_new_session=True,
-        )
-        cls._running.add(process)
-        eventlog.note(eventlog.STARTED, kernel.key)
-        transport = transport_of(folder, labroot)
-        guest = cls(spec, kernel, transport, console, folder, _process=process)
-        guest._inode, guest._pipe = inode, pipe
-        transport.trouble = guest.trouble
+            shared = _shared(kernel, folder, shares)
+            about.note(folder, kernel.release, labroot.path)
+            (folder / "init").write_text(init_script(shared))
+            shutil.copy2(tools.ensure_init(labroot), folder / Path(FIRST).name)
+            (folder / "sshd_config").write_text(SSHD_CONFIG)
+            sock = _sock(folder)
+            sock.source.mkdir(mode=0o700)
+            _make_keys(labroot, Bind(folder, "run", writable=True))
+            console = Console(folder / CONSOLE)
+            # The guest sees the lab root itself, without the sandbox's /proc and /dev.
+            root = Bind(labroot.path, "root")
+            pipe, inode = None, None
+            if opened is None:
+                console.path.write_bytes(b"")
+                initrd = kernel.initrd is not None
+                qemu = spec.qemu(root.inside, shared, f"{sock.inside}/ssh", initrd=initrd)
+            else:
+                inode = os.fstat(opened.fileno()).st_ino
+                qemu = [*snapshot.command(spec, kernel, shared), *snapshot.incoming()]
+                pipe = snapshot.make_pipe(folder)
+                os.write(pipe, snapshot.word(spec))
+            # QEMU boots the kernel from the folder that the guest may see as well.
+            binds = [Bind(kernel.path, "kernel"), Bind(folder, "run", writable=True), sock, root]
+            where = [] if place is None else ["nsenter", f"--net={place}", "--"]
+            process = subprocess.Popen(
+                [*where, *labroot.command(qemu, binds=list(dict.fromkeys([*binds, *shares])))],
+                stdin=subprocess.DEVNULL if opened is None else opened,
+                stdout=(folder / "qemu.log").open("wb"),
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for skblab, which then ends the guest in order.
+                start_new_session=True,
+            )
+            cls._running.add(process)
+            eventlog.note(eventlog.STARTED, kernel.key)
+            transport = transport_of(folder, labroot)
+            guest = cls(spec, kernel, transport, console, folder, _process=process)
+            guest._state, guest._inode, guest._pipe = state, inode, pipe
+            transport.trouble = guest.trouble
         return guest
 
     @classmethod

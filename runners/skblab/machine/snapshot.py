@@ -19,7 +19,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import secrets
 import shutil
 import subprocess
@@ -54,8 +53,6 @@ PAST = ("-rtc", "base=2000-01-01T00:00:00")
 SAVE_SECONDS = 120
 # Bytes of entropy, as many as the kernel wants before its random numbers are good.
 SEED_BYTES = 32
-# What QEMU says when it cannot.
-NOT_LOADED = re.compile(r"^qemu-system-\S+: .*(?:migration|loading state|incoming).*", re.MULTILINE)
 # The state is a file with a place for each page, so that zero pages take no room.
 FORMAT = ("-global", "migration.mapped-ram=on")
 
