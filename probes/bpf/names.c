@@ -3,6 +3,7 @@
 #include <bpf/btf.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,8 +115,10 @@ const char *group_name(const struct kernel_names *names, enum group_by by, int g
 static const struct btf_type *find(const struct btf *btf, const char *name, __u32 kind)
 {
 	int id = btf__find_by_name_kind(btf, name, kind);
+	const struct btf_type *type = id < 0 ? NULL : btf__type_by_id(btf, id);
 
-	return id < 0 ? NULL : btf__type_by_id(btf, id);
+	/* libbpf takes a header of an odd length, after which every type is misaligned. */
+	return (uintptr_t)type % _Alignof(struct btf_type) ? NULL : type;
 }
 
 /* Take the enumerators below @limit that begin with @prefix, without it. */
