@@ -10,6 +10,11 @@
 
 export IN_ROUTER=''
 
+# The key that Microsoft publishes with RSS, and many drivers have. A kernel makes one up at each
+# boot, and so each boot would spread the same flows over queues in a way of its own.
+RSS_KEY=6d:5a:56:da:25:5b:0e:c2:41:67:25:3d:43:a3:8f:b0:d0:ca:2b:cb
+RSS_KEY=$RSS_KEY:ae:7b:30:b4:77:cb:2d:a3:80:30:f2:0c:6a:42:b7:3b:be:ac:01:fa
+
 # Has the device with an address this name, in that namespace if one is given.
 adopt() { # mac name [namespace]
 	for device in /sys/class/net/*; do
@@ -38,5 +43,10 @@ be_guest_router() {
 	$SILENT
 	adopt 02:00:00:00:00:02 r0
 	adopt 02:00:00:00:00:03 r1
+	# Before Linux 5.18 virtio_net has no RSS.
+	if ethtool -x r0 >/dev/null 2>&1; then
+		ethtool -X r0 hkey "$RSS_KEY"
+		ethtool -X r1 hkey "$RSS_KEY"
+	fi
 	be_router
 }
