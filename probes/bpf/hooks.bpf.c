@@ -50,16 +50,23 @@ __u64 moving;
 			hook_counts[cpu__].member += (n);                                          \
 	} while (0)
 
+/* The verifier neither calculates with a pointer to an sk_buff nor takes it for a number; what a
+ * helper has read is one.
+ */
+static __always_inline __u64 number_of(__u64 skb)
+{
+	__u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &skb);
+	return number;
+}
+
 /* The key under which a packet is kept while its memory is exchanged: no address
  * of data is odd.
  */
 static __always_inline __u64 aside(__u64 skb)
 {
-	__u64 number = 0;
-
-	/* The verifier calculates with no pointer; what was read is none to it. */
-	bpf_probe_read_kernel(&number, sizeof(number), &skb);
-	return number + 1;
+	return number_of(skb) + 1;
 }
 
 /* A packet that has come to its end, and is still to be freed? */
@@ -565,13 +572,31 @@ static __always_inline int out_of_order(__u64 skb, __u64 head)
 
 ENTRY(skb_condense, 0, out_of_order(skb, head))
 
+/* The packets of a list. These two are global functions, for the verifier looks through such a one
+ * once. A static one it would look through again for each of MAX_BULK packets, and get close to the
+ * million of instructions at which it refuses a program.
+ */
+__noinline int stamp_queued(__u64 skb)
+{
+	__u64 head = (__u64)BPF_CORE_READ((const struct sk_buff *)skb, head);
+
+	return stamp(skb, head, NET_PATH_SOCKET, IPPROTO_SCTP);
+}
+
+__noinline int stamp_dequeued(__u64 skb)
+{
+	__u64 head = (__u64)BPF_CORE_READ((const struct sk_buff *)skb, head);
+
+	return stamp(skb, head, NET_PATH_DEQUEUE, 0);
+}
+
 /* What SCTP hands to its socket at once: whatever a gap has held up, say. */
 static __always_inline int queued(const struct sk_buff_head *list)
 {
 	const struct sk_buff *skb = BPF_CORE_READ(list, next);
 
 	for (int i = 0; i < MAX_BULK && (const void *)skb != list; i++) {
-		stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_SOCKET, IPPROTO_SCTP);
+		stamp_queued((__u64)skb);
 		skb = BPF_CORE_READ(skb, next);
 	}
 	if ((const void *)skb != list)
@@ -595,7 +620,7 @@ int kprobe_sctp_ulpq_tail_event(struct pt_regs *ctx)
 static __always_inline int dequeued(const struct sk_buff *skb)
 {
 	for (int i = 0; i < MAX_BULK && skb; i++) {
-		stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_DEQUEUE, 0);
+		stamp_dequeued((__u64)skb);
 		skb = BPF_CORE_READ(skb, next);
 	}
 	if (skb)
@@ -606,7 +631,7 @@ static __always_inline int dequeued(const struct sk_buff *skb)
 SEC("fentry/sch_direct_xmit")
 int fentry_sch_direct_xmit(__u64 *ctx)
 {
-	return dequeued((const void *)ctx[0]);
+	return dequeued((const void *)number_of(ctx[0]));
 }
 
 SEC("kprobe/sch_direct_xmit")

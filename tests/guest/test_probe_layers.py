@@ -189,7 +189,7 @@ def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str, kernel: s
         *("--kernel", kernel),
         *(word for backend in backends for word in ("--backend", backend)),
         *(word for case in only for word in ("--only", case)),
-        # Some fifty hooks are attached four times: minutes on a machine that does other work.
+        # As long as the test has: a machine may do other work.
         timeout=1700,
     )
     assert done.returncode == 0, done.stdout + done.stderr

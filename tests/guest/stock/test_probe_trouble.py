@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -84,8 +85,8 @@ class Bed:
         assert (sent.sent, sent.received) == (count, count)
 
 
-# Hooks take 20 s to load and attach under emulation, in each test: the gate has those that are of
-# hooks alone.
+# Hooks have a guest of their own, of the kernel without our series: the gate has those tests that
+# are of hooks alone.
 @pytest.fixture(scope="module", params=[HISTOGRAMS, pytest.param(HOOKS, marks=pytest.mark.slow)])
 def testbed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -206,6 +207,20 @@ def test_hooks_on_a_patched_kernel_lack_nothing(testbed: Bed) -> None:
     assert document.hooks.absent == ()
     assert {times.name for times in document.napi if times.count} == {"delay", "time"}
     _exact(document, 1009)
+
+
+@pytest.mark.slow
+@only_histograms
+@pytest.mark.parametrize("kprobes", [False, True], ids=["fentry", "kprobe"])
+def test_the_verifier_is_far_from_its_limit(testbed: Bed, kprobes: bool) -> None:
+    """It refuses a program after a million instructions (BPF_COMPLEXITY_LIMIT_INSNS)."""
+    hooks = Bed(testbed.guest, testbed.target, testbed.config, HOOKS)
+    with hooks.probing(kprobes=kprobes) as end:
+        shown = testbed.sh("for pid in $(pidof pathlat); do cat /proc/$pid/fdinfo/*; done")
+        end()
+    verified = [int(found) for found in re.findall(r"verified_insns:\s*(\d+)", shown)]
+    assert len(verified) > 40
+    assert 0 < min(verified) <= max(verified) < 100_000
 
 
 @pytest.mark.slow
