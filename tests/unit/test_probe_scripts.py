@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from skblab.lab import paths
+from skblab.lab.reporter import Reporter
 from skblab.machine.transport.base import Done
 from skblab.probe import request
 from skblab.probe.request import Request
@@ -333,6 +334,59 @@ def test_packets_are_hooked_on_every_kernel() -> None:
     assert session.names(None, "samples") == [*packets, ("napi", "samples", "napi")]
     assert session.names(None, "hooks") == [*packets, ("napi", "hooks", "napi-hooks")]
     assert session.names("forward", "samples") == [packets[1], ("napi", "samples", "napi")]
+
+
+class Loading:
+    """A machine where scripts start, and where SystemTap's folder comes at the second look."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+        self.looks = 0
+
+    def script(self, text: str) -> Done:
+        if text == session.NAPI_SAMPLES:
+            return Done(0, "", "")
+        if text == systemtap.HAS_FOLDER:
+            self.looks += 1
+            self.did.append("looked")
+            return Done(int(self.looks < 2), "", "")
+        return Done(0, "/tmp/skblab.x\n", "")
+
+    def run(self, argv: list[str]) -> Done:
+        return Done(0, "", "")
+
+    def put(self, file: Path, place: str) -> None:
+        pass
+
+    def start(self, argv: list[str]) -> Loading:
+        if session.GUARD in argv:
+            self.did.append("started")
+        return self
+
+    def running(self) -> bool:
+        return True
+
+    def take_lines(self) -> list[str]:
+        return [systemtap.READY, bpftrace.READY]
+
+    def end_input(self) -> None:
+        pass
+
+    def wait(self, seconds: float) -> Done:
+        return Done(0, "", "")
+
+
+def test_the_first_module_of_systemtap_is_loaded_alone() -> None:
+    """Two that find no /proc/systemtap both make it, and the kernel warns."""
+    machine = Loading()
+    target = Target("router", cast("Any", machine), "pathlat", "6.12")
+    with session.attached("stap", target, None, "auto", cast("Any", None), Reporter()):
+        pass
+    assert machine.did == ["started", "looked", "looked", "started", "started"]
+    machine.did.clear()
+    with session.attached("bpftrace", target, None, "auto", cast("Any", None), Reporter()):
+        pass
+    assert machine.did == ["started"] * 3
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,8 @@ def attached(
             else:
                 _installed(target, tool)
                 argv = tool.bring(transport, folder, full)
+            if tool.NAME == systemtap.NAME and len(some) == 1:
+                _has_made_its_folder(target, some[0])
             some.append(_start(tool, target, name, argv, by))
         for script in some:
             _until_ready(target, script)
@@ -203,6 +205,19 @@ def _complaint(done: Done) -> str:
     """Return the line that says why: the first error, else the last line."""
     said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
     return one_line(next((line for line in said if "ERROR" in line or "error:" in line), said[-1]))
+
+
+def _has_made_its_folder(target: Target, script: Script) -> None:
+    """Wait until SystemTap has its folder in /proc, or its first script has ended.
+
+    Of two modules that find none both make it, which the kernel warns of (`_stp_mkdir_proc_module`
+    of SystemTap's runtime knows it). It stays there until the machine boots.
+    """
+    deadline = time.monotonic() + ATTACH_SECONDS
+    while script.goes_on() and time.monotonic() < deadline:
+        if target.transport.script(systemtap.HAS_FOLDER).status == 0:
+            return
+        time.sleep(LOOK_SECONDS)
 
 
 def _until_ready(target: Target, script: Script) -> None:

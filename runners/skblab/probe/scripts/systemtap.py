@@ -26,6 +26,7 @@ OPTIONS = (
     *("-D", "MAXTRYLOCK=100000", "-D", "INTERRUPTIBLE=0", "-D", "MAXACTION=1000000"),
     *("-D", "MINSTACKSPACE=0"),
 )
+HAS_FOLDER = "test -d /proc/systemtap"
 # SystemTap's own, with what it asked the compiler about a kernel's tracepoints.
 CACHE = "systemtap"
 
