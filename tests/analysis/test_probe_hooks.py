@@ -128,13 +128,14 @@ def source() -> tuple[list[Program], dict[str, str]]:
     programs = [
         Program(section, arguments, body)
         for section, arguments, body in re.findall(
-            r'SEC\("(\w+/\w+)"\)\s*int \w+\((.*?)\)\s*\{(.*?)(?=\bSEC\(|^static|^struct|\Z)',
+            r'SEC\("(\w+/\w+)"\)\s*int \w+\((.*?)\)\s*\{(.*?)'
+            r"(?=\bSEC\(|^static|^__noinline|^struct|\Z)",
             text,
             re.S | re.M,
         )
     ]
     functions = re.findall(
-        r"^static __\w+ [\w ]+?\**(\w+)\([^)]*\)\s*\{(.*?)^\}", text, re.S | re.M
+        r"^(?:static )?__\w+ [\w ]+?\**(\w+)\([^)]*\)\s*\{(.*?)^\}", text, re.S | re.M
     )
     return programs, dict(functions)
 
