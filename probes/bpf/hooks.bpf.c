@@ -50,23 +50,16 @@ __u64 moving;
 			hook_counts[cpu__].member += (n);                                          \
 	} while (0)
 
-/* The verifier neither calculates with a pointer to an sk_buff nor takes it for a number; what a
- * helper has read is one.
- */
-static __always_inline __u64 number_of(__u64 skb)
-{
-	__u64 number = 0;
-
-	bpf_probe_read_kernel(&number, sizeof(number), &skb);
-	return number;
-}
-
 /* The key under which a packet is kept while its memory is exchanged: no address
  * of data is odd.
  */
 static __always_inline __u64 aside(__u64 skb)
 {
-	return number_of(skb) + 1;
+	__u64 number = 0;
+
+	/* The verifier calculates with no pointer; what was read is none to it. */
+	bpf_probe_read_kernel(&number, sizeof(number), &skb);
+	return number + 1;
 }
 
 /* A packet that has come to its end, and is still to be freed? */
@@ -619,7 +612,12 @@ int kprobe_sctp_ulpq_tail_event(struct pt_regs *ctx)
 /* What leaves a queueing discipline at once. */
 static __always_inline int dequeued(const struct sk_buff *skb)
 {
-	for (int i = 0; i < MAX_BULK && skb; i++) {
+	if (!skb)
+		return 0;
+	/* Most often there is no other, and nothing is called. */
+	stamp((__u64)skb, (__u64)BPF_CORE_READ(skb, head), NET_PATH_DEQUEUE, 0);
+	skb = BPF_CORE_READ(skb, next);
+	for (int i = 1; i < MAX_BULK && skb; i++) {
 		stamp_dequeued((__u64)skb);
 		skb = BPF_CORE_READ(skb, next);
 	}
@@ -631,7 +629,7 @@ static __always_inline int dequeued(const struct sk_buff *skb)
 SEC("fentry/sch_direct_xmit")
 int fentry_sch_direct_xmit(__u64 *ctx)
 {
-	return dequeued((const void *)number_of(ctx[0]));
+	return dequeued((const void *)ctx[0]);
 }
 
 SEC("kprobe/sch_direct_xmit")
