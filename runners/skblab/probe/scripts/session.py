@@ -145,9 +145,9 @@ def attached(
             else:
                 _installed(target, tool)
                 argv = tool.bring(transport, folder, full)
-            if tool.NAME == systemtap.NAME and len(some) == 1:
-                _has_made_its_folder(target, some[0])
             some.append(_start(tool, target, name, argv, by))
+            if len(some) == 1 and tool.NAME == systemtap.NAME and _never_ran(transport):
+                _until_ready(target, some[0])
         for script in some:
             _until_ready(target, script)
         yield Scripts(tool, target, some)
@@ -207,17 +207,9 @@ def _complaint(done: Done) -> str:
     return one_line(next((line for line in said if "ERROR" in line or "error:" in line), said[-1]))
 
 
-def _has_made_its_folder(target: Target, script: Script) -> None:
-    """Wait until SystemTap has its folder in /proc, or its first script has ended.
-
-    Of two modules that find none both make it, which the kernel warns of (`_stp_mkdir_proc_module`
-    of SystemTap's runtime knows it). It stays there until the machine boots.
-    """
-    deadline = time.monotonic() + ATTACH_SECONDS
-    while script.goes_on() and time.monotonic() < deadline:
-        if target.transport.script(systemtap.HAS_FOLDER).status == 0:
-            return
-        time.sleep(LOOK_SECONDS)
+def _never_ran(transport: Transport) -> bool:
+    """Tell whether no script of SystemTap has run since the machine booted."""
+    return transport.script(systemtap.HAS_FOLDER).status != 0
 
 
 def _until_ready(target: Target, script: Script) -> None:

@@ -26,6 +26,8 @@ OPTIONS = (
     *("-D", "MAXTRYLOCK=100000", "-D", "INTERRUPTIBLE=0", "-D", "MAXACTION=1000000"),
     *("-D", "MINSTACKSPACE=0"),
 )
+# Of two modules that find none both make it, and the kernel warns (`_stp_mkdir_proc_module` of
+# SystemTap's runtime).
 HAS_FOLDER = "test -d /proc/systemtap"
 # SystemTap's own, with what it asked the compiler about a kernel's tracepoints.
 CACHE = "systemtap"
