@@ -9,7 +9,8 @@
  * With "hold", QEMU can write the guest to a file before it does all that: it lets
  * go of every file of the host's, because QEMU writes no guest that has a 9p file
  * system mounted, and waits for a line on another port, "SEED [SECONDS]". What goes
- * on from that file has random numbers of its own by the seed, and the time of day.
+ * on from that file has random numbers of its own by the seed, and the time of day,
+ * and in its memory the files of the root that /skblab/run/files lists.
  *
  * A program and not a script: under emulation each program that a script starts
  * takes a tenth of a second.
@@ -197,16 +198,81 @@ static void find_port(const char *wanted, char *device, int size)
 	}
 }
 
-static void copy_of_this(const char *file)
+static void copied(const char *file, const char *to)
 {
-	int from = open("/proc/self/exe", O_RDONLY), to = open(file, O_WRONLY | O_CREAT, 0755);
+	int in = open(file, O_RDONLY), out = -1;
 	struct stat about;
+	off_t at = 0;
 
-	if (from < 0 || to < 0 || fstat(from, &about) ||
-	    sendfile(to, from, NULL, about.st_size) != about.st_size)
-		fail("copying this program");
-	close(from);
-	close(to);
+	if (in >= 0 && !fstat(in, &about))
+		out = open(to, O_WRONLY | O_CREAT | O_EXCL, about.st_mode & 07777);
+	if (out < 0 || fchmod(out, about.st_mode & 07777))
+		fail("copying %s to %s", file, to);
+	while (at < about.st_size)
+		if (sendfile(out, in, &at, about.st_size - at) <= 0)
+			fail("copying %s to %s", file, to);
+	close(in);
+	close(out);
+}
+
+/* A folder in the upper layer is what the root has there, with another's mode: it needs the same. */
+static void folders_of(const char *from, char *path, const char *to)
+{
+	char source[600], target[600];
+
+	for (char *slash = path; (slash = strchr(slash, '/')); slash++) {
+		struct stat about;
+
+		*slash = 0;
+		snprintf(source, sizeof(source), "%s/%s", from, path);
+		snprintf(target, sizeof(target), "%s/%s", to, path);
+		if (stat(source, &about))
+			fail("%s", source);
+		if (mkdir(target, 0700) ? errno != EEXIST : chmod(target, about.st_mode & 07777))
+			fail("making %s", target);
+		*slash = '/';
+	}
+}
+
+/*
+ * Copy what is listed, a path in each line, from one tree into another: each program
+ * that a guest starts asks the host for it and its libraries by 9p, and these do not.
+ */
+static void taken_in(const char *list, const char *from, const char *to)
+{
+	char path[256], source[600], target[600], link[256];
+	FILE *in = fopen(list, "r");
+
+	if (!in)
+		fail("%s", list);
+	while (fgets(path, sizeof(path), in)) {
+		ssize_t length;
+
+		path[strcspn(path, "\n")] = 0;
+		folders_of(from, path, to);
+		snprintf(source, sizeof(source), "%s/%s", from, path);
+		snprintf(target, sizeof(target), "%s/%s", to, path);
+		length = readlink(source, link, sizeof(link) - 1);
+		if (length < 0 && errno == EINVAL) {
+			copied(source, target);
+			continue;
+		}
+		link[length < 0 ? 0 : length] = 0;
+		if (length < 0 || symlink(link, target))
+			fail("copying the link %s", source);
+	}
+	fclose(in);
+}
+
+/* The file system that all the guest's own files are in. */
+static void upper_layer(const char *at)
+{
+	mounted("tmpfs", at, "tmpfs", 0, NULL);
+	entered(at);
+	folder("upper");
+	folder("work");
+	folder("root");
+	entered("/");
 }
 
 /* Leave the root for one in memory, which has this program only, and go on there. */
@@ -215,6 +281,9 @@ __attribute__((noreturn)) static void hold(char **arguments)
 	static const char *const trees[] = { "/dev", "/proc", "/sys" };
 
 	mounted("tmpfs", "/tmp", "tmpfs", 0, NULL);
+	folder("/tmp/upper");
+	upper_layer("/tmp/upper");
+	taken_in("/skblab/run/files", "", "/tmp/upper/upper");
 	entered("/tmp");
 	folder("old");
 	folder("root");
@@ -224,7 +293,7 @@ __attribute__((noreturn)) static void hold(char **arguments)
 	}
 	/* /proc is in the new root now. */
 	pivoted("old");
-	copy_of_this("/init");
+	copied("/proc/self/exe", "/init");
 	arguments[1] = "held";
 	execv("/init", arguments);
 	fail("starting this program anew");
@@ -277,6 +346,7 @@ static void held(void)
 	unmounted("/proc", 0);
 	unmounted("/sys", 0);
 	moved("/dev", "/root/dev");
+	moved("/upper", "/root/tmp");
 	if (unlink("/init"))
 		fail("removing /init");
 	entered("/root");
@@ -303,13 +373,9 @@ static void share(const char *listed)
 		mounted(point, target, "9p", MS_RDONLY, CACHED);
 }
 
-/* Have a root where all can be written, in memory: it is gone with the guest. */
+/* Have a root where all can be written, in memory, at /tmp: it is gone with the guest. */
 static void writable_root(char **shares)
 {
-	mounted("tmpfs", "/tmp", "tmpfs", 0, NULL);
-	folder("/tmp/upper");
-	folder("/tmp/work");
-	folder("/tmp/root");
 	mounted("overlay", "/tmp/root", "overlay", 0,
 		"lowerdir=/,upperdir=/tmp/upper,workdir=/tmp/work");
 	for (; *shares; shares++)
@@ -577,6 +643,8 @@ int main(int argc, char **argv)
 	console();
 	if (!strcmp(how, "hold"))
 		hold(argv);
+	if (strcmp(how, "held"))
+		upper_layer("/tmp");
 	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	signal(SIGPIPE, SIG_IGN);
 	writable_root(shares);

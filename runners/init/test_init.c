@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Tests of init.c, run in a folder of their own: how it finds its port, and what it
- * passes between the host and sshd, which is a script here.
+ * Tests of init.c, run in a folder of their own: how it finds its port, what it copies,
+ * and what it passes between the host and sshd, which is a script here.
  */
 #define CONSOLE	   "console"
 #define KERNEL_LOG "log"
@@ -173,6 +173,43 @@ static void test_three_times(void)
 	close(host);
 }
 
+/* Also what is longer than one sendfile(), modes of folders, and links to nowhere. */
+static void test_files_are_taken_in(void)
+{
+	static char text[300000];
+	struct stat about;
+	char link[16] = "";
+
+	for (size_t i = 0; i + 1 < sizeof(text); i++)
+		text[i] = 'a' + (i * 7 + i / 251) % 26;
+	check(!mkdir("root", 0755) && !mkdir("root/usr", 0755) && !mkdir("root/usr/bin", 0711));
+	check(!symlink("usr/bin", "root/bin") && !symlink("../nowhere", "root/usr/link"));
+	file("root/usr/bin/one", text, 04751);
+	file("root/usr/bin/other", "not listed", 0755);
+	file("list", "bin\nusr/bin/one\nusr/link\n", 0644);
+	check(!mkdir("taken", 0755));
+	taken_in("list", "root", "taken");
+	check(!system("cmp root/usr/bin/one taken/usr/bin/one"));
+	check(!stat("taken/usr/bin/one", &about) && (about.st_mode & 07777) == 04751);
+	check(!stat("taken/usr/bin", &about) && (about.st_mode & 07777) == 0711);
+	check(readlink("taken/bin", link, sizeof(link) - 1) == 7 && !strcmp(link, "usr/bin"));
+	check(readlink("taken/usr/link", link, sizeof(link)) == 10);
+	check(access("taken/usr/bin/other", F_OK));
+}
+
+static void test_what_is_not_there_is_no_file(void)
+{
+	pid_t init = fork();
+
+	if (!init) {
+		file("list", "usr/none\n", 0644);
+		taken_in("list", "root", "taken");
+		_exit(0);
+	}
+	check(ended(init) == 1);
+	check(says(CONSOLE, "skblab-init: failed: copying the link root/usr/none: No such file"));
+}
+
 int main(void)
 {
 	check(!mkdir(PORTS, 0755) && !mkdir(DEVICES, 0755));
@@ -184,5 +221,7 @@ int main(void)
 	test_all_bytes_pass();
 	test_a_second_sshd();
 	test_three_times();
+	test_files_are_taken_in();
+	test_what_is_not_there_is_no_file();
 	return 0;
 }

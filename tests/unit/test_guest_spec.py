@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from skblab.lab.guest.chosen import make_spec, spec_complaint
-from skblab.lab.guest.spec import GuestSpec, init_script
+from skblab.lab.guest.spec import GuestSpec
 from skblab.lab.labroot import Bind
 from skblab_analysis.base.errors import UsageError
 
@@ -77,9 +77,3 @@ def test_the_root_is_never_writable() -> None:
     out = next(a for a in arguments if a.startswith("local,id=out,"))
     assert "readonly=on" in root
     assert "readonly=off" in out
-
-
-def test_init_lists_the_shares() -> None:
-    shares = [Bind(Path("/a"), "run", writable=True), Bind(Path("/b"), "tools")]
-    assert init_script(shares) == "exec /skblab/run/first run:rw tools:ro\n"
-    assert init_script(shares, hold=True) == "exec /skblab/run/first hold run:rw tools:ro\n"

@@ -16,7 +16,8 @@ from typing import Any, cast
 
 import pytest
 
-from skblab.lab import store, tools
+from skblab.lab import store
+from skblab.lab.guest import first
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.guest.spec import GuestSpec, Nic
 from skblab.lab.kernel import Kernel
@@ -67,11 +68,12 @@ class Lab:
         self.kernel = Kernel(folder / "kernel", "its key says nothing")
         self.kernel.path.mkdir()
         self.kernel.image.write_bytes(b"image")
-        self.first = folder / "first"
+        self.first, self.files = folder / first.PROGRAM, folder / first.FILES
         self.first.write_bytes(b"program")
+        self.files.write_bytes(b"usr/bin/sh")
         self.spec = GuestSpec()
         self.shared = [RUN]
-        monkeypatch.setattr(tools, "ensure_init", lambda labroot: self.first)
+        monkeypatch.setattr(first, "ensure", lambda labroot: folder)
         monkeypatch.setattr(store, "ensure", lambda kind, key, reporter, build: f"{kind}/{key}")
 
     def versions(self, qemu: str) -> None:
@@ -99,7 +101,7 @@ def others(lab: Lab) -> Iterator[str]:
         setattr(lab, field, value)
         yield field
         setattr(lab, field, before)
-    for file in (lab.kernel.image, lab.first, lab.host, lab.cpuinfo):
+    for file in (lab.kernel.image, lab.first, lab.files, lab.host, lab.cpuinfo):
         content = file.read_bytes()
         file.write_bytes(b"model name: another")
         yield file.name
@@ -113,8 +115,8 @@ def others(lab: Lab) -> Iterator[str]:
 
 def test_what_a_snapshot_is_of(made: Lab) -> None:
     keys = {"": made.key()} | {what: made.key() for what in others(made)}
-    assert len(keys) == 10
-    assert len(set(keys.values())) == 10
+    assert len(keys) == 11
+    assert len(set(keys.values())) == 11
 
 
 def test_instructions_are_counted_alike_on_any_host(made: Lab) -> None:

@@ -16,11 +16,6 @@ RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
 RUST_PROGRAMS = ("skblab-traffic",)
 BPF = ("probes/bpf",)
 BPF_PROGRAMS = ("pathlat", "pktsink")
-INIT = ("runners/init/init.c",)
-COMPILE_INIT = (
-    *("gcc", "-static", "-Os", "-Wall", "-Wextra", "-Werror"),
-    *("-o", "/skblab/out/init", "/skblab/tree/runners/init/init.c"),
-)
 
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
@@ -134,21 +129,3 @@ def ensure_probe(labroot: LabRoot, reporter: Reporter) -> Path:
             )
 
     return store.ensure("bpf", key, reporter, build)
-
-
-def init_key(labroot: LabRoot) -> str:
-    """Return the key of the first program of guests."""
-    return store.digest(["init", labroot.key, *COMPILE_INIT, *contents(INIT)])
-
-
-def ensure_init(labroot: LabRoot) -> Path:
-    """Return the first program of guests. It needs no library: a guest may have no root yet."""
-
-    def build(folder: Path) -> None:
-        labroot.run(
-            COMPILE_INIT,
-            binds=[Bind(paths.tree(), "tree"), Bind(folder, "out", writable=True)],
-            what="compiling the first program of guests",
-        )
-
-    return store.ensure("init", init_key(labroot), Reporter(quiet=True), build) / "init"

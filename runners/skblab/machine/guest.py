@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from skblab.lab import kvm, paths, tools
-from skblab.lab.guest import about, eventlog
+from skblab.lab import kvm, paths
+from skblab.lab.guest import about, eventlog, first
 from skblab.lab.guest.console import Console, Kind
 from skblab.lab.guest.errors import GuestError
-from skblab.lab.guest.spec import FIRST, GuestSpec, init_script
+from skblab.lab.guest.spec import GuestSpec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.machine import patience, snapshot
@@ -188,8 +188,7 @@ class Guest:
                     opened = stack.enter_context((state / snapshot.STATE).open("rb"))
             shared = _shared(kernel, folder, shares)
             about.note(folder, kernel.release, labroot.path)
-            (folder / "init").write_text(init_script(shared))
-            shutil.copy2(tools.ensure_init(labroot), folder / Path(FIRST).name)
+            first.put(labroot, folder, shared)
             (folder / "sshd_config").write_text(SSHD_CONFIG)
             sock = _sock(folder)
             sock.source.mkdir(mode=0o700)

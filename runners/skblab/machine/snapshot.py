@@ -4,7 +4,7 @@
 Booting a kernel under emulation takes most of the time until a guest is up, and is the same each
 time. So the first guest of a kind boots until it needs files of the host's (runners/init), and QEMU
 writes it to a file. Every guest of that kind, also the first one that anybody uses, begins there,
-with random numbers of its own.
+with random numbers of its own. It has the programs in its memory that guests start again and again.
 
 Where a kernel happens to have its data is the same in all of them, and a packet that is received
 costs up to 0.2 % more or less by it. Boots that are samples therefore have a snapshot each.
@@ -27,11 +27,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from skblab.lab import store, tools
+from skblab.lab import store
 from skblab.lab.cache.kinds import SNAPSHOTS
+from skblab.lab.guest import first
 from skblab.lab.guest.console import Console
 from skblab.lab.guest.errors import GuestError
-from skblab.lab.guest.spec import FIRST, GuestSpec, init_script
+from skblab.lab.guest.spec import GuestSpec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -81,14 +82,15 @@ def ensure(
     spec = spec.model_copy(update={"plugin": None})
     call = command(spec, kernel, shared)
     images = [kernel.image, *([kernel.initrd] if kernel.initrd else [])]
-    first = tools.ensure_init(labroot)
-    files = [image.read_bytes() for image in (first, *images)]
+    begins = first.ensure(labroot)
+    begun = [begins / first.PROGRAM, begins / first.FILES]
+    files = [image.read_bytes() for image in (*begun, *images)]
     key = store.digest([*_around(spec, labroot), str(spec.sample), *call, *files])
     return store.ensure(
         SNAPSHOTS,
         key,
         Reporter(quiet=True),
-        lambda folder: _make(folder, call, first, shared, spec, kernel, labroot, running),
+        lambda folder: _make(folder, call, shared, spec, kernel, labroot, running),
     )
 
 
@@ -143,7 +145,6 @@ def make_pipe(folder: Path) -> int:
 def _make(
     folder: Path,
     call: Sequence[str],
-    first: Path,
     shared: Sequence[Bind],
     spec: GuestSpec,
     kernel: Kernel,
@@ -153,8 +154,7 @@ def _make(
     """Boot the guest, have it written to STATE, and leave nothing else than that and CONSOLE."""
     run = folder / "run"
     (run / "sock").mkdir(parents=True)
-    (run / "init").write_text(init_script(shared, hold=True))
-    shutil.copy2(first, run / Path(FIRST).name)
+    first.put(labroot, run, shared, hold=True)
     binds = [
         Bind(kernel.path, "kernel"),
         Bind(run, "run", writable=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from skblab.lab import tools
 from skblab.lab.cache.kinds import KERNELS, ROOTS, SOURCES, SYSTEMTAP
+from skblab.lab.guest import first
 from skblab.lab.kernel import build, debian_packages
 from skblab.lab.kernel.lines import DEFAULT, LINES, Line
 from skblab.lab.kernel.model import FLAVOURS, Request
@@ -47,6 +48,6 @@ def needed() -> frozenset[tuple[str, str]]:
         ("tools", tools.programs_key(made)),
         ("rust", tools.rust_key(made)),
         ("bpf", tools.bpf_key(made)),
-        ("init", tools.init_key(made)),
+        ("init", first.key(made)),
     }
     return frozenset(found)

@@ -222,9 +222,3 @@ def _share(tag: str, inside: str, *, writable: bool) -> list[str]:
         "-device",
         f"virtio-9p-pci,fsdev={tag},mount_tag={tag}",
     ]
-
-
-def init_script(shares: Sequence[Bind], *, hold: bool = False) -> str:
-    """Return what a guest's bootstrap goes on with: the first program and what it is to mount."""
-    listed = (f"{share.point}:{'rw' if share.writable else 'ro'}" for share in shares)
-    return " ".join(("exec", FIRST, *(("hold",) if hold else ()), *listed)) + "\n"
