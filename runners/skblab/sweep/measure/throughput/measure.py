@@ -20,7 +20,6 @@ from skblab.sweep.measure.throughput import goals, limits
 from skblab.sweep.measure.throughput.limits import MARGIN, Tolerances
 from skblab.sweep.measure.throughput.offering import Offering
 from skblab.sweep.measure.throughput.result import GoalResult, SearchResult
-from skblab.sweep.measure.throughput.search import confirm, search
 from skblab.sweep.measure.throughput.section import Throughput
 from skblab.sweep.measure.throughput.trial import Recorder, Trial
 from skblab.sweep.planned import Measurement
@@ -81,6 +80,9 @@ class _Searching:
 
     def run(self) -> Callable[[], None]:
         """Search, confirm and test; what is returned records it."""
+        # Not above: the package, as it is imported, reads the source of all that imports it.
+        from skblab.sweep.measure.throughput.search import confirm, search
+
         asked, measurement = self.asked, self.attempt.measurement
         # A guest's CPU stands still for milliseconds when its host has other work: a trial that
         # ends a little late is no worse than the result is wide.
