@@ -12,6 +12,9 @@ LINE := $(if $(findstring command,$(origin KERNEL)),--kernel $(KERNEL))
 # The same with our series, for what is of the patched kernel.
 PATCHED := $(if $(LINE),--kernel $(patsubst %+skblab,%,$(KERNEL))+skblab)
 
+# As in ./skblab: what compiles all its modules at each start is slow.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
