@@ -5,6 +5,8 @@
 # $IN/router; nothing where it is the whole machine.
 
 IN='nsenter --net=/run/netns'
+# In guests of ours, the devices of namespaces as sysfs has them, for who is outside: see `see`.
+SEEN=/run/skblab-seen
 
 # Nothing but the generator may send: no router solicitation, no detection of duplicate addresses.
 SILENT='sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
@@ -15,6 +17,15 @@ quiet() { # namespace...
 	for namespace; do
 		ip netns add "$namespace"
 		ip netns exec "$namespace" $SILENT
+	done
+}
+
+# sysfs shows the devices of the namespace that has mounted it. Not on a user's machine, which would
+# have to be rid of it again.
+see() { # namespace...
+	for namespace; do
+		mkdir -p "$SEEN/$namespace"
+		$IN/$namespace mount -t sysfs seen "$SEEN/$namespace"
 	done
 }
 
@@ -55,6 +66,11 @@ sink() { # device
 
 # Packets that came to the sink so far.
 came() { # device
+	if [ -d "$SEEN/sink" ]; then
+		read -r packets <"$SEEN/sink/class/net/$1/statistics/rx_packets"
+		echo "$packets"
+		return
+	fi
 	$IN/sink cat /proc/net/dev | while read -r name _ packets _; do
 		[ "$name" != "$1:" ] || echo "$packets"
 	done
@@ -62,22 +78,14 @@ came() { # device
 
 # Once nothing more comes: a packet that is still under way is not lost. A guest that its host has no
 # time for stands still for longer than one look. Where `all` have come, nothing is under way.
-# shellcheck disable=SC2016  # the inner shell expands
 settled() { # device of the sink [all]
-	$IN/sink sh -euc '
-		came() {
-			while read -r name _ packets _; do
-				[ "$name" != "$1:" ] || now=$packets
-			done </proc/net/dev
-		}
-		came "$1"
-		same=0
-		while [ "$same" -lt 3 ] && [ "$now" != "$2" ]; do
-			sleep 0.05
-			last=$now
-			came "$1"
-			if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
-		done
-		echo "$now"
-	' sh "$1" "${2:-}"
+	now=$(came "$1")
+	same=0
+	while [ "$same" -lt 3 ] && [ "$now" != "${2:-}" ]; do
+		sleep 0.05
+		last=$now
+		now=$(came "$1")
+		if [ "$now" = "$last" ]; then same=$((same + 1)); else same=0; fi
+	done
+	echo "$now"
 }

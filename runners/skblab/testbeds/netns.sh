@@ -12,6 +12,7 @@ export IN_ROUTER="$IN/router"
 # Packets wait for the router in the backlog of its CPU: veth has no NAPI of its own without GRO.
 lay_out_plain() {
 	quiet generator router sink
+	see router sink
 	pair g0 generator 02:00:00:00:00:01 r0 router 02:00:00:00:00:02
 	pair r1 router 02:00:00:00:00:03 s0 sink 02:00:00:00:00:04
 	pair c0 generator 02:00:00:00:00:05 s1 sink 02:00:00:00:00:06

@@ -22,21 +22,37 @@ lead_all_to_the_sink() {
 	$IN_ROUTER ip route add default via 2001:db8:0:2::2 dev r1
 }
 
-# What follows runs in every trial: where IN_ROUTER is nothing, by no process.
+# What follows runs in every trial: where the router's devices are seen from here, by no process.
+
+# The folder of its devices, if they are.
+devices_of_router() {
+	if [ "$IN_ROUTER" ]; then devices=$SEEN/router/class/net; else devices=/sys/class/net; fi
+	[ -d "$devices" ]
+}
 
 # The ID of the VLAN that the router is in, or nothing.
 tag() {
-	$IN_ROUTER test -e /proc/net/vlan/skbvlan0 || return 0
+	if devices_of_router; then
+		[ -e "$devices/skbvlan0" ] || return 0
+	else
+		$IN_ROUTER test -e /proc/net/vlan/skbvlan0 || return 0
+	fi
 	$IN_ROUTER ip -d link show skbvlan0 | sed -n 's/.*802.1Q id \([0-9]*\) .*/\1/p'
 }
 
 # Packets that the router gave to the link so far, also those that the far end had no room for.
 handed_over() { # device of the router
-	if [ "$IN_ROUTER" ]; then
+	if ! devices_of_router; then
 		$IN_ROUTER cat /proc/net/dev | handed_over_by "$1"
-	else
-		handed_over_by "$1" </proc/net/dev
+		return
 	fi
+	if ! [ -d "$devices/$1" ]; then
+		echo "no device $1 (any more)" >&2
+		return 1
+	fi
+	read -r packets <"$devices/$1/statistics/tx_packets"
+	read -r dropped <"$devices/$1/statistics/tx_dropped"
+	echo $((packets + dropped))
 }
 
 handed_over_by() { # device of the router

@@ -30,6 +30,7 @@ adopt() { # mac name [namespace]
 
 be_tester() {
 	quiet generator sink
+	see sink
 	adopt 02:00:00:00:00:01 g0 generator
 	adopt 02:00:00:00:00:04 s0 sink
 	adopt 02:00:00:00:00:05 c0 generator
