@@ -4,12 +4,8 @@
 # processes: they run on CPUs that are slow, around every trial.
 
 count() { # namespace|"" device...
-	echo '== interrupts'
-	cat /proc/interrupts
-	echo '== softirqs'
-	cat /proc/softirqs
-	echo '== softnet'
-	cat /proc/net/softnet_stat
+	awk 'FNR == 1 { name = FILENAME; sub(/.*\//, "", name); sub(/_stat$/, "", name); print "== " name }
+		{ print }' /proc/interrupts /proc/softirqs /proc/net/softnet_stat
 	netns=$1
 	shift
 	echo '== threads'
@@ -27,7 +23,7 @@ count() { # namespace|"" device...
 	${netns:+ip netns exec "$netns"} sh -ec '
 		echo "== owners"
 		for device; do
-			function=$(readlink -f "/sys/class/net/$device/device") || function=
+			function=$(cd -P "/sys/class/net/$device/device" 2>/dev/null && pwd -P) || function=
 			case ${function##*/} in virtio*) function=${function%/*} ;; esac
 			for irq in "$function"/msi_irqs/*; do
 				[ ! -e "$irq" ] || echo "$device: ${irq##*/}"
@@ -38,10 +34,11 @@ count() { # namespace|"" device...
 		done
 		for device; do
 			echo "== device $device"
-			cd "/sys/class/net/$device/statistics"
-			grep . ./*
+			for file in "/sys/class/net/$device/statistics/"*; do
+				read -r value <"$file" && echo "${file##*/}: $value"
+			done
 			echo "== driver $device"
 			ethtool -S "$device" 2>/dev/null || :
 		done
-	' sh "$@" | sed -n 's/^== .*/&/p; s/^ *\(\.\/\)\{0,1\}\([^:]*\): *\([0-9][0-9]*\)$/\2 \3/p'
+	' sh "$@" | sed -n 's/^== .*/&/p; s/^ *\([^:]*\): *\([0-9][0-9]*\)$/\1 \2/p'
 }
