@@ -77,7 +77,7 @@ def test_the_package_that_is_meant(wanted: str, release: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["6.13", "6.12.1", "7.3.40", "6.12.118+deb13-arm64"])
-def test_one_that_the_archive_has_not_orderedthose_that_it_has(wanted: str) -> None:
+def test_one_that_the_archive_has_not_names_those_that_it_has(wanted: str) -> None:
     with pytest.raises(UsageError, match=r"no such kernel; .*6\.1\.0-50-amd64, 6\.12\.118\+deb13"):
         packaged.choose(Packaged(wanted), packaged.parse(ARCHIVE))
 
@@ -98,7 +98,7 @@ def test_what_is_told_has_the_oldest_first() -> None:
     assert ordered[:4] == [offer.name for offer in packaged.parse(ARCHIVE)][:4]
 
 
-def test_orderedof_packages(tmp_path: Path) -> None:
+def test_names_of_packages(tmp_path: Path) -> None:
     file = tmp_path / "linux-image-1_1_amd64.deb"
     file.touch()
     for text in ("debian:6.12", "debian:6.1.0-50-amd64", f"deb:{file}"):
@@ -125,7 +125,7 @@ def test_orderedof_packages(tmp_path: Path) -> None:
         ("deb:/etc/hostname", "expected a file that ends in .deb"),
     ],
 )
-def test_orderedthat_are_refused(skblab: Skblab, text: str, said: str) -> None:
+def test_names_that_are_refused(skblab: Skblab, text: str, said: str) -> None:
     done = skblab("boot", "--kernel", text, "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -218,3 +218,19 @@ def test_what_needs_a_kernel_from_source_says_so(tmp_path: Path) -> None:
         UsageError, match=r"6\.1\.0-50-amd64: SystemTap needs a kernel that is built"
     ):
         kernel.require_built("SystemTap")
+
+
+def test_the_archive_is_asked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
+    asked: list[str] = []
+
+    def answer(folder: Path, words: list[str], labroot: LabRoot, wanted: Packaged) -> str:
+        asked.append(words[0])
+        return ARCHIVE
+
+    monkeypatch.setattr(packaged, "_apt", answer)
+    for wanted in ("6.12", "6.12.118+deb13-amd64"):
+        released = packaged.settled(Packaged(wanted), NO_ROOT, QUIET)
+        assert released.wanted == "6.12.118+deb13-amd64"
+    # What there is, and what the one that is meant depends on.
+    assert asked == ["list", "needs"]

@@ -98,8 +98,14 @@ def settled(wanted: Packaged, labroot: LabRoot, reporter: Reporter) -> Packaged:
     """Return the package by its release: what debian:6.12 stands for is another one next month."""
     if wanted.file is not None:
         return wanted
-    image = next(iter(_resolved(wanted, labroot, reporter)))
-    return Packaged(image.removeprefix(IMAGE))
+    packages = _resolved(wanted, labroot, reporter)
+    released = Packaged(next(iter(packages)).removeprefix(IMAGE))
+    # To ask the archive once more takes seconds.
+    key = _resolution(released, labroot)
+    store.ensure(
+        debian_packages.KIND, key, reporter, lambda folder: _write_record(folder, packages)
+    )
+    return released
 
 
 def _kernel(
@@ -155,15 +161,16 @@ def _resolved(wanted: Packaged, labroot: LabRoot, reporter: Reporter) -> Mapping
             parts = [name for name in chosen.depends if _PARTS.match(name)]
             needs = parse(_apt(lists, ["needs", *parts], labroot, wanted)) if parts else []
         store.remove(lists)
-        found = debian_packages.Record(
-            suite=f"{SUITE}, {OLDER}",
-            packages={offer.name: offer.package for offer in (chosen, *needs)},
-        )
-        disk.write_whole(folder / debian_packages.RECORD, found.model_dump_json(indent=1) + "\n")
+        _write_record(folder, {offer.name: offer.package for offer in (chosen, *needs)})
 
     key = _resolution(wanted, labroot)
     folder = store.ensure(debian_packages.KIND, key, reporter, look_up)
     return debian_packages.record(folder).packages
+
+
+def _write_record(folder: Path, packages: Mapping[str, Package]) -> None:
+    found = debian_packages.Record(suite=f"{SUITE}, {OLDER}", packages=dict(packages))
+    disk.write_whole(folder / debian_packages.RECORD, found.model_dump_json(indent=1) + "\n")
 
 
 def _resolution(wanted: Packaged, labroot: LabRoot) -> str:
