@@ -10,8 +10,8 @@ from skblab.machine.reading import Reading, started
 from skblab.probe.request import Request
 from skblab.probe.targets import Target
 
-# Each of some fifty kprobes waits until every thread has had its turn. An emulated CPU gives turns
-# when it gets the host's, which others have on a busy one.
+# The kernel verifies some fifty programs first (bpf_check()), then each kprobe waits until every
+# thread has had its turn. An emulated CPU is slow, and gets little of a host that is busy.
 EMULATED_PATIENCE = 5
 
 
