@@ -80,6 +80,8 @@ class FakeKernel:
     due: float | None = None
     started: int = 0
     stopped: int = 0
+    last_stopped: int = 0
+    ran: bool = False
     began: float | None = None
     ends: float | None = None
     result: str = "Idle"
@@ -89,15 +91,28 @@ class FakeKernel:
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def show(self) -> None:
-        """Have the files say what is so, each whole or not at all."""
+        """Have the files say what is so, each whole or not at all.
+
+        A device has started before it runs, and runs no longer before it has stopped: pktgen_run()
+        and pktgen_stop_device(). In between it says when it stopped the last time.
+        """
         running = self.began is not None
-        stopped = self.now() if running else self.stopped
-        sent = (stopped - self.started) // 1000
-        figures = f"     pkts-sofar: {sent}  errors: 3\n     started: {self.started}us  stopped: "
-        figures += f"{stopped}us idle: 0us\n     seq_num: {sent + 1}  cur_dst_mac_offset: 0\n"
-        self.put("g0", f"Current:\n{figures}Result: {self.result}\n")
-        self.put(
-            "kpktgend_0", f"Running: {'g0 ' if running else ''}\nStopped: {self.has}\nResult: NA\n"
+        thread = f"Running: {'g0 ' if running else ''}\nStopped: {self.has}\nResult: NA\n"
+        if running != self.ran:
+            self.ran = running
+            self.put("g0", self.figures(self.last_stopped))
+            self.put("kpktgend_0", thread)
+            self.last_stopped = self.stopped
+        self.put("kpktgend_0", thread)
+        self.put("g0", self.figures(self.now() if running else self.stopped))
+
+    def figures(self, stopped: int) -> str:
+        """Return what its file says of a device that stopped, or is seen running, at that time."""
+        sent = (max(stopped, self.started) - self.started) // 1000
+        return (
+            f"Current:\n     pkts-sofar: {sent}  errors: 3\n     started: {self.started}us  "
+            f"stopped: {stopped}us idle: 0us\n     seq_num: {sent + 1}  cur_dst_mac_offset: 0\n"
+            f"Result: {self.result}\n"
         )
 
     def now(self) -> int:
