@@ -275,7 +275,7 @@ static void upper_layer(const char *at)
 	entered("/");
 }
 
-/* Leave the root for one in memory, which has this program only, and go on there. */
+/* Leave the root for one in memory, of this program and the upper layer, and go on there. */
 __attribute__((noreturn)) static void hold(char **arguments)
 {
 	static const char *const trees[] = { "/dev", "/proc", "/sys" };

@@ -42,17 +42,13 @@ tag() {
 
 # Packets that the router gave to the link so far, also those that the far end had no room for.
 handed_over() { # device of the router
-	if ! devices_of_router; then
+	if devices_of_router && [ -d "$devices/$1" ]; then
+		read -r packets <"$devices/$1/statistics/tx_packets"
+		read -r dropped <"$devices/$1/statistics/tx_dropped"
+		echo $((packets + dropped))
+	else
 		$IN_ROUTER cat /proc/net/dev | handed_over_by "$1"
-		return
 	fi
-	if ! [ -d "$devices/$1" ]; then
-		echo "no device $1 (any more)" >&2
-		return 1
-	fi
-	read -r packets <"$devices/$1/statistics/tx_packets"
-	read -r dropped <"$devices/$1/statistics/tx_dropped"
-	echo $((packets + dropped))
 }
 
 handed_over_by() { # device of the router
