@@ -118,18 +118,19 @@ all-kernels: checked kernels
 	@$(SKBLAB) kernel build --flavour debug
 
 .PHONY: test-all
-test-all: setup dev all-kernels ## every test there is, at full scale; goes on where it was stopped (PASSED=FILE)
+test-all: setup dev all-kernels ## every test there is, at full scale; goes on where it was stopped (PASSED=FILE, SINCE=N)
 	$(if $(PASSED),@mkdir -p $(ALL) && cp -n $(PASSED) $(ALL)/outcomes.jsonl)
 	@SKBLAB_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) $(PYTEST) --full --outcomes=$(ALL)/outcomes.jsonl \
-		--table=$(ALL)/table.md --junit-xml=$(ALL)/junit.xml $(TEST_ARGS)
+		--table=$(ALL)/table.md --junit-xml=$(ALL)/junit.xml $(if $(SINCE),--since=$(SINCE)) \
+		$(TEST_ARGS)
 
 .PHONY: test-unit
 test-unit: setup dev ## only the tests that need no lab root and no guest
 	@$(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
 
 .PHONY: durations
-durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl)
-	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM)
+durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N)
+	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM) $(if $(COMMIT),--commit $(COMMIT))
 
 .PHONY: mutants
 mutants: dev ## break lines of each module, count what no test notices (MUTANTS_ARGS='-n 10 sweep.running')

@@ -50,6 +50,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--full", action="store_true", help="slow tests at full scale: all packets, kills and cases"
     )
+    group.addoption(
+        "--since",
+        type=int,
+        metavar="N",
+        help="no slow test that passed at full scale in commit number N or later, as stored",
+    )
     group.addoption("--table", type=Path, metavar="FILE", help="write what each test took there")
 
 
@@ -97,6 +103,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         keep = set(chosen.tests)
     if (file := config.getoption("--outcomes")) is not None:
         keep -= outcomes.passed(file)
+    if (since := config.getoption("--since")) is not None:
+        keep -= schedule.passed_since(since, durations)
     left_out = [item for item in items if item.nodeid not in keep]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

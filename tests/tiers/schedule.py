@@ -52,7 +52,8 @@ class Duration:
     """What a test took: seconds of wall time, boots of guests, and whether it is marked slow.
 
     `full_seconds` is what it took at full scale (`make test-all`), if that was measured;
-    `estimated` are seconds that nobody has measured yet.
+    `estimated` are seconds that nobody has measured yet. `whole_at` is the number of the commit
+    (git rev-list --count) in which it last passed in `make test-all`, if it is slow.
     """
 
     seconds: float
@@ -60,6 +61,7 @@ class Duration:
     slow: bool = False
     full_seconds: float | None = None
     estimated: bool = False
+    whole_at: int | None = None
 
 
 def read(file: Path = FILE) -> dict[str, Duration]:
@@ -80,8 +82,19 @@ def write(durations: Mapping[str, Duration], file: Path = FILE) -> None:
             row["full_seconds"] = round(duration.full_seconds, 1)
         if duration.estimated:
             row["estimated"] = True
+        if duration.whole_at is not None:
+            row["whole_at"] = duration.whole_at
         lines.append(f"  {json.dumps(name)}: {json.dumps(row)}")
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def passed_since(commit: int, durations: Mapping[str, Duration]) -> set[str]:
+    """Return the slow tests that passed in `make test-all` in that commit or a later one."""
+    return {
+        name
+        for name, duration in durations.items()
+        if duration.slow and duration.whole_at is not None and duration.whole_at >= commit
+    }
 
 
 def group(test: str) -> str:

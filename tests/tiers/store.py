@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Store what tests took: `make durations FROM=FILE`, with outcomes of `make test-all` or others."""
+"""Store what tests took: `make durations FROM=FILE`, with outcomes of `make test-all` or others.
+
+With COMMIT=N the outcomes are of `make test-all` in the commit of that number, and the slow tests
+that passed are stored as passed in it: `make test-all SINCE=N` does not run them again.
+"""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +15,14 @@ from tiers import outcomes, schedule
 
 
 def merged(
-    known: dict[str, schedule.Duration], rows: dict[str, outcomes.Outcome]
+    known: dict[str, schedule.Duration],
+    rows: dict[str, outcomes.Outcome],
+    commit: int | None = None,
 ) -> dict[str, schedule.Duration]:
     """Return known durations with those of outcomes in their places.
 
     Quick tests without a guest are not kept; what took long at full scale only is kept apart.
+    `commit` is the number of the one in which slow tests have passed at full scale, if they have.
     """
     found = dict(known)
     for name, row in rows.items():
@@ -29,16 +36,20 @@ def merged(
                 before, seconds=row.seconds, boots=row.boots, slow=row.slow, estimated=False
             )
         )
+        if row.slow and commit is not None:
+            found[name] = replace(found[name], whole_at=commit)
     return found
 
 
 def main() -> None:
     """Take in the files of outcomes that are named."""
-    if len(sys.argv) < 2:
-        sys.exit("durations: name a file of outcomes: make durations FROM=FILE")
+    parser = argparse.ArgumentParser(prog="make durations", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FROM=FILE")
+    parser.add_argument("--commit", type=int, metavar="N", help="all are of make test-all in it")
+    asked = parser.parse_args()
     durations = schedule.read()
-    for name in sys.argv[1:]:
-        durations = merged(durations, outcomes.table(Path(name)))
+    for file in asked.files:
+        durations = merged(durations, outcomes.table(file), asked.commit)
     schedule.write(durations)
     print(f"{len(durations)} durations are in {schedule.FILE}")  # noqa: T201
 

@@ -119,6 +119,10 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
         "a": Duration(1.5, 2, True, 50),
         "d": Duration(3),
     }
+    assert store.merged(known, outcomes.table(file), commit=7) == {
+        "a": Duration(1.5, 2, True, 50, whole_at=7),
+        "d": Duration(3),
+    }
     results = outcomes.Outcomes(file)
     results.write_table(tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
@@ -129,6 +133,19 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
     file.write_text("{\n" + row % ("a", "passed"))
     with pytest.raises(ValueError, match=r"outcomes.jsonl:1: not an outcome"):
         outcomes.passed(file)
+
+
+def test_what_passed_whole_since_a_commit_is_left_out(tmp_path: Path) -> None:
+    durations = {
+        "before": Duration(9, slow=True, whole_at=6),
+        "in it": Duration(9, slow=True, whole_at=7),
+        "later": Duration(9, slow=True, whole_at=8),
+        "never": Duration(9, slow=True),
+        "quick": Duration(1, whole_at=8),
+    }
+    assert schedule.passed_since(7, durations) == {"in it", "later"}
+    schedule.write(durations, tmp_path / "durations.json")
+    assert schedule.read(tmp_path / "durations.json") == durations
 
 
 def test_what_no_pattern_allows_is_a_complaint() -> None:
