@@ -37,6 +37,8 @@ TIMER_LOST = "kthread timer wakeup didn't happen"
 DUMP_SECONDS = 5
 KILLED = "the guest was killed (QEMU ended by a signal)"
 POWEROFF_SECONDS = 15
+# A second failed start in a row was seen on a busy machine.
+BOOTS = 3
 # For an sshd to see that its client has gone, and to end.
 AGAIN_SECONDS = 60
 KEPT_LOGS = 50
@@ -234,25 +236,27 @@ class Guest:
     def connect(self) -> None:
         """Wait until the guest is up and its connection open.
 
-        With two emulated CPUs QEMU 10.0 fails an assertion of its own, once in some hundred boots,
-        while the guest's kernel moves its devices' memory (iotlb_to_section): that is no word on
-        the guest, which is booted again, once. Nor is a timer of RCU that is lost while an emulated
-        kernel starts, also one without our patches: RCU says so after two minutes.
+        With two emulated CPUs QEMU 10.0 fails an assertion of its own while the guest's kernel
+        moves its devices' memory (iotlb_to_section), once in some hundred boots, and more often on
+        a busy machine: that is no word on the guest, which is booted again. Nor is a timer of RCU
+        that is lost while an emulated kernel starts, also one without our patches: RCU says so
+        after two minutes.
         """
-        try:
-            self._connect()
-        except SkblabError:
-            text = self._broke_while_booting()
-            if self._anew is None or text is None:
-                raise
-            warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
-            self._end(eventlog.AGAIN)
-            shutil.rmtree(self.folder)
-            self.folder.mkdir()
-            made = self._anew()
-            self.console, self._process = made.console, made._process
-            self._inode = None
-            self._connect()
+        for left in reversed(range(BOOTS)):
+            try:
+                self._connect()
+                break
+            except SkblabError:
+                text = self._broke_while_booting()
+                if self._anew is None or text is None or not left:
+                    raise
+                warnings.warn(f"{text}; booting the guest again", SkblabWarning, stacklevel=2)
+                self._end(eventlog.AGAIN)
+                shutil.rmtree(self.folder)
+                self.folder.mkdir()
+                made = self._anew()
+                self.console, self._process = made.console, made._process
+                self._inode = None
         if self._alone is not None:
             # Now that it is up, it was not the kernel.
             text = f"there is no snapshot of the guest, which has booted: {self._alone}"
