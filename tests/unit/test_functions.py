@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from skblab.knobs.base import Knob
 from skblab.knobs.values import Knobs, Value
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
 from skblab.machine.transport import LocalTransport
 from skblab.machine.transport.base import Done
@@ -176,6 +179,57 @@ def test_a_cost_has_each_string_instruction_once_and_the_clock_all() -> None:
 def test_counts_that_were_cut_off() -> None:
     with pytest.raises(SkblabError, match="add up to 20 instructions, its head says 30"):
         counting.parse("\n".join(COUNTS.splitlines()[:3]))
+
+
+QUIET = Reporter(quiet=True)
+RAN = """\
+ffffffff81000000 T _stext
+ffffffff81000110 T ip_rcv
+ffffffffa0000000 t of_a_module\t[veth]
+"""
+
+
+def test_a_list_of_another_kernel_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "System.map"
+    own = RAN.partition("ffffffffa0")[0]
+    counting.require_same(own + "ffffffff81000999 t ip_rcv\n", RAN, place)
+    shifted = own.replace("81000110", "81000120")
+    for listed, seen, told in (
+        (shifted, RAN, "has ip_rcv at ffffffff81000110, and this list ffffffff81000120"),
+        (own.replace("ip_rcv", "ip6_rcv"), RAN, "at ffffffff81000110, and this list nowhere"),
+        (own, RAN.replace("ffffffff81000", "0000000000000"), "this list ffffffff81000"),
+        (own, "0000000000000000 T ip_rcv\n", "shows no addresses of its functions"),
+        (own, "", "shows no addresses of its functions"),
+    ):
+        with pytest.raises(SkblabError, match=re.escape(told)) as refused:
+            counting.require_same(listed, seen, place)
+        assert str(refused.value).endswith(f"remove {tmp_path} and run the command again")
+
+
+@dataclass(frozen=True)
+class Loads(LabRoot):
+    """A lab root in which QEMU says something of the plugin."""
+
+    said: str = ""
+    versions = {"qemu-system-x86": "1:11.1"}  # noqa: RUF012
+
+    def run(self, argv: Sequence[str], **more: object) -> str:
+        """Say it."""
+        return self.said if "qemu" in argv[-1] else ""
+
+
+def test_a_qemu_that_the_plugin_was_not_tested_with_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKBLAB_CACHE", str(tmp_path))
+    other = "count: QEMU's interface for plugins is version 6, and was tested up to 4"
+    with pytest.raises(
+        SkblabError,
+        match=re.escape(f"QEMU 1:11.1 of the lab root cannot count by function: {other}"),
+    ):
+        counting.ensure(Loads(tmp_path, "key", f"{other}\nqemu: Could not load"), QUIET)
+    # Nothing is kept of one that cannot be used.
+    assert counting.ensure(Loads(tmp_path, "key", "count: loaded\nqemu: no"), QUIET).is_dir()
 
 
 def test_the_plugins_argument() -> None:
@@ -418,8 +472,12 @@ def test_each_line_gets_its_sections() -> None:
     found = [[s.total for s in own] for _, own in comparison.attribute(lines, sections)]
     assert found == [[0], [1], [2, 4], [3, 5], [6, 8], [7, 9]]
     for wrong in (sections[:-1], sections[1:], [*sections, Section(0, 1)]):
-        with pytest.raises(SkblabError, match="sections"):
+        with pytest.raises(comparison.SectionsError, match=r"sections? "):
             list(comparison.attribute(lines, wrong))
+    with pytest.raises(
+        SkblabError, match=r"row on, 2000 packets: a section of marks 0 was to come"
+    ):
+        list(comparison.attribute(lines, []))
 
 
 def _asked(**more: object) -> asked.Asked:
@@ -872,7 +930,7 @@ def _counted_comparison(
     made.kernels, made.environments = {}, {}
     made.reporter = SimpleNamespace(timings={})  # type: ignore[assignment]
     made.root = SimpleNamespace(versions={})  # type: ignore[assignment]
-    made._kernel = lambda _: SimpleNamespace(release="k")  # type: ignore[assignment, return-value]
+    made._kernel = lambda _: SimpleNamespace(release="k", changes=None)  # type: ignore[assignment, return-value]
     made._guest = lambda *_: None  # type: ignore[method-assign]
     for row in wanted.rows:
         counts = [

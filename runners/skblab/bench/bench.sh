@@ -217,8 +217,11 @@ run() { # row trace reader proof parts...
 	done
 	proof
 	case ${symbols:-} in
-	# Of what has no place in System.map.
-	loaded) grep ']$' /proc/kallsyms >"$out/symbols-$name.txt" || : ;;
+	# Of what has no place in System.map; and some that have one, to see that it is this kernel's.
+	loaded)
+		grep -e ']$' -e ' [Tt] _stext$' -e ' [Tt] _etext$' -e ' [Tt] ip_rcv$' -e ' [Tt] udp_recvmsg$' \
+			-e ' [Tt] napi_complete_done$' /proc/kallsyms >"$out/symbols-$name.txt" || :
+		;;
 	all) cat /proc/kallsyms >"$out/symbols-$name.txt" ;;
 	esac
 	reader_off

@@ -26,7 +26,7 @@ from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.device import Device, Machine
-from skblab.machine.environment import describe, describe_guest
+from skblab.machine.environment import describe, describe_guest, keep_changes
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
 from skblab.machine.transport import TransportError
@@ -53,6 +53,9 @@ SHARED = (
     "between the two has that in it."
 )
 
+# Of a row's instructions.
+MOST_UNNAMED = 0.01
+UNNAMED = "{}: of {:.1%} of the instructions it is not known in which function they are."
 ONE_NAME = "Functions of one name in different files are one."
 # Where settings are made, and how the path then differs from one without any.
 ROUTER = netns.NETNS.machine(1)
@@ -101,22 +104,27 @@ def shared(boot: int) -> str:
     return f"shared-{boot}"
 
 
+class SectionsError(SkblabError):
+    """What the plugin counted is not what the script ran."""
+
+
 def attribute(
     lines: Sequence[Line], sections: Sequence[Section], *, whole: bool = True
 ) -> Iterator[tuple[Line, list[Section]]]:
     """Give each line of the script its sections, in the order that the script made them.
 
-    Lines that stand aside have none, and are left out. Raises SkblabError if there are others than
-    the lines need; of a script that did not run to its end (not `whole`) there may be some.
+    Lines that stand aside have none, and are left out. Raises SectionsError if there are others
+    than the lines need; of a script that did not run to its end (not `whole`) there may be some.
     """
     left = iter(sections)
 
-    def take(number: int) -> Section:
+    def take(number: int, line: Line) -> Section:
         section = next(left, None)
         if section is None or section.number != number:
-            raise SkblabError(
-                "the sections that were counted are not those that the benchmark ran: "
-                f"expected one of marks {number}, found {section and section.number}"
+            found = f"the next is of marks {section.number}" if section else "there is none more"
+            raise SectionsError(
+                f"row {line.row}, {line.packets} packets: a section of marks {number} was to come, "
+                f"and {found}: one was never ended, or a mark was missed"
             )
         return section
 
@@ -132,12 +140,12 @@ def attribute(
         # Rows with few packets have the odd numbers.
         batch = BATCH // FEWER if line.repeat % 2 else BATCH
         for _ in range(-(-line.packets // batch) if line.part == "queue" else 1):
-            into.append(take(GENERATE))
+            into.append(take(GENERATE, line))
             if line.part == "queue":
-                out_of.append(take(READ))
+                out_of.append(take(READ, line))
         yield line, into
     if whole and next(left, None) is not None:
-        raise SkblabError("more sections were counted than the benchmark ran")
+        raise SectionsError("more sections were counted than the benchmark ran")
 
 
 @dataclass
@@ -285,6 +293,7 @@ class Comparison:
         kernels = {name: self._kernel(name) for name in plan.kernels(rows)}
         for boot, (name, built) in enumerate(kernels.items()):
             own = [row for row in rows if row.kernel == name]
+            keep_changes(folder, built)
             folder.journal("attempt", kernel=built.release, rows=[row.name for row in own])
             self._guest(folder, boot, name, built, own)
             for row in own:
@@ -294,6 +303,7 @@ class Comparison:
                     counted[row.name] = _Counted.of(
                         row, built.release, self.asked.case, self.found[row.name]
                     )
+                    self._note_unnamed(counted[row.name])
                     self._write_stacks(folder, counted[row.name])
         first = None if self.asked.a is None else counted.pop(self.asked.a.name, None)
         if self.asked.a and first is None:
@@ -379,7 +389,7 @@ class Comparison:
             release=built.release,
             key=built.key,
             source=record.source_version,
-            revision=record.revision,
+            revision=built.commit,
             source_digest=record.source_digest,
             config_sha256=record.config_sha256,
             patches=tuple(patch.name for patch in record.patches),
@@ -396,7 +406,6 @@ class Comparison:
         self, folder: RunFolder, boot: int, name: str, built: kernel.Kernel, rows: Sequence[Row]
     ) -> None:
         """Run the rows of one kernel in a guest whose instructions are counted."""
-        listed = built.symbols.read_text() if built.symbols else ""
         kinds = {row.tool for row in rows}
         plugins = [counting.ensure(self.root, self.reporter)]
         counts = folder.logs / f"counts-{name}.txt"
@@ -421,11 +430,16 @@ class Comparison:
                 begins(folder, watch, guest=guest.console)
                 self.last = describe(built, {"exact": describe_guest(guest)})
                 self.environments[name if self.asked.kernels else built.release] = self.last
-                symbols = "loaded" if listed else "all"
+                symbols = "loaded" if built.symbols else "all"
                 printed, whole = self._count(folder, guest, name, boot, rows, symbols)
         watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
         sections = counting.parse(counts.read_text())
-        self._read(folder, boot, rows, printed, sections, listed, whole=whole)
+        try:
+            self._read(folder, boot, built, rows, printed, sections, whole=whole)
+        except SectionsError as error:
+            raise SkblabError(
+                f"on kernel {built.release}: {error}; what was counted: {counts}"
+            ) from error
         if (folder.logs / shared(boot)).exists():
             self.notes.append(SHARED.format(built.release))
 
@@ -446,8 +460,15 @@ class Comparison:
         def run(of: Sequence[Row], called: str, *, laid_out: bool) -> str:
             text = script(of, boot, self.asked, symbols, laid_out=laid_out)
             (folder.logs / f"bench-{called}.sh").write_text(text)
-            done = guest.transport.start(["sh", "-euc", text]).wait(measure.SECONDS)
-            (folder.logs / f"bench-{called}.txt").write_text(done.stdout + done.stderr)
+            running = guest.transport.start(["sh", "-euc", text])
+            kept = folder.logs / f"bench-{called}.txt"
+            try:
+                done = running.wait(measure.SECONDS)
+            except SkblabError:
+                # A guest that dies has counted what its script has said until then.
+                kept.write_text("\n".join([*running.take_lines(), running.take_errors()]))
+                raise
+            kept.write_text(done.stdout + done.stderr)
             return done.check(f"the benchmark on kernel {name}").stdout
 
         printed = run(
@@ -483,6 +504,13 @@ class Comparison:
             self._note(row, knobs, was_set)
         return printed, whole
 
+    def _note_unnamed(self, counted: _Counted) -> None:
+        """Note what is in no function that the kernel lists, where it is more than a hundredth."""
+        by_name = counted.cost.by_name
+        unnamed, whole = by_name.get(counting.UNKNOWN, 0.0), sum(by_name.values())
+        if unnamed > MOST_UNNAMED * whole:
+            self.notes.append(UNNAMED.format(counted.row.title, unnamed / whole))
+
     def _note(self, row: Row, knobs: Knobs, was_set: Sequence[Applied]) -> None:
         """Note what is to be known of a row's settings."""
         if not self.asked.of:
@@ -498,10 +526,10 @@ class Comparison:
         self,
         folder: RunFolder,
         boot: int,
+        built: kernel.Kernel,
         rows: Sequence[Row],
         output: str,
         sections: Sequence[Section],
-        listed: str,
         *,
         whole: bool,
     ) -> None:
@@ -512,12 +540,15 @@ class Comparison:
             if reasons := records.faults(row.name, trials.trials, trials.proofs):
                 with self._refusal(row):
                     raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
+        listed = built.symbols.read_text() if built.symbols else ""
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in output.splitlines()]
         for line, of in attribute(lines, sections, whole=whole):
             stem = f"{line.row}-{boot}-{line.repeat}"
             if stem not in maps:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()
+                if built.symbols and not maps:
+                    counting.require_same(listed, more, built.symbols)
                 maps[stem] = Symbols.parse(listed, more)
             self.found.setdefault(line.row, _Found()).add(line, of, maps[stem])
         for row in (row for row in rows if row.name not in self.refused):

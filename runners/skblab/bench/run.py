@@ -14,7 +14,7 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel.lines import DEFAULT, Line
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
-from skblab.machine.environment import describe, describe_guest
+from skblab.machine.environment import describe, describe_guest, keep_changes
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
 from skblab.machine.watch import Watch
@@ -135,6 +135,7 @@ class Run:
                     watch,
                     **{f"boot {number}": guest.console for number, guest in enumerate(guests)},
                 )
+                keep_changes(folder, built)
                 self.last = describe(built, {"exact": describe_guest(guests[0])})
                 self.environments[built.release] = self.last
                 found = measure.measure(guests, rows, self.packets, self.repeats, name, folder.logs)

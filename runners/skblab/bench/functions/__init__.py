@@ -12,6 +12,16 @@
 
 from skblab.bench.functions.counts import UNKNOWN, USER, Section, parse
 from skblab.bench.functions.plugin import NAME, argument, ensure
-from skblab.bench.functions.symbols import Symbols
+from skblab.bench.functions.symbols import Symbols, require_same
 
-__all__ = ["NAME", "UNKNOWN", "USER", "Section", "Symbols", "argument", "ensure", "parse"]
+__all__ = [
+    "NAME",
+    "UNKNOWN",
+    "USER",
+    "Section",
+    "Symbols",
+    "argument",
+    "ensure",
+    "parse",
+    "require_same",
+]

@@ -8,6 +8,7 @@ from pathlib import Path
 from skblab.lab import paths, store
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
+from skblab_analysis.base.errors import SkblabError, one_line
 
 FOLDER = "probes/functions"
 NAME = "count.so"
@@ -15,6 +16,11 @@ COMPILE = (
     *("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"),
     *("-o", f"/skblab/out/{NAME}", f"/skblab/tree/{FOLDER}/count.c"),
 )
+# Ends at once: the plugin says that it was loaded, and refuses to go on.
+CHECK = (
+    f"exec qemu-system-x86_64 -M none -nodefaults -display none -plugin /skblab/out/{NAME},check=on"
+)
+LOADED = "count: loaded"
 
 
 def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
@@ -29,10 +35,27 @@ def ensure(labroot: LabRoot, reporter: Reporter) -> Path:
                 log=paths.cache() / "logs" / "functions-plugin.log",
                 what="compiling the plugin",
             )
+        _check(folder, labroot)
 
+    # QEMU is the lab root's.
     sources = [file.read_bytes() for file in sorted((paths.tree() / FOLDER).glob("*.[ch]"))]
     key = store.digest(["functions", labroot.key, *COMPILE, *sources])
     return store.ensure("functions", key, reporter, build)
+
+
+def _check(folder: Path, labroot: LabRoot) -> None:
+    """Raise SkblabError if the lab root's QEMU is one that the plugin was not tested with."""
+    said = labroot.run(
+        ["sh", "-c", f"({CHECK}) 2>&1 || :"],
+        binds=[Bind(folder, "out")],
+        what="loading the plugin",
+    )
+    if LOADED not in said:
+        version = labroot.versions.get("qemu-system-x86", "of an unknown version")
+        raise SkblabError(
+            f"QEMU {version} of the lab root cannot count by function: {one_line(said)}; "
+            f"{FOLDER}/count.c declares the interface of QEMU 10.0; test it with this one"
+        )
 
 
 def argument(plugin: str, counts: str) -> str:

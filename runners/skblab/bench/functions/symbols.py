@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from pathlib import Path
 
 from skblab_analysis.base.errors import SkblabError, one_line
 
@@ -68,6 +69,32 @@ class Symbols:
         at = bisect_right(self.addresses, address) - 1
         name = self.names[at] if at >= 0 else None
         return None if name is None else (name, address - self.addresses[at])
+
+
+def require_same(listed: str, seen: str, place: Path) -> None:
+    """Raise SkblabError if the kernel that ran is not that of a list, the file `place`.
+
+    `seen` are lines of the running kernel's /proc/kallsyms: those of no module are compared.
+    """
+    ran = [tuple(line.split()) for line in seen.splitlines()]
+    own = {words[2]: int(words[0], 16) for words in ran if len(words) == 3}
+    there: dict[str, set[int]] = {name: set() for name in own}
+    for line in listed.splitlines():
+        where, _, name = line.split(maxsplit=2)
+        if name in there:
+            there[name].add(int(where, 16))
+    wrong = [name for name, address in own.items() if address not in there[name]]
+    if not own or not any(own.values()):
+        what = "the kernel that ran shows no addresses of its functions in /proc/kallsyms"
+    elif wrong:
+        has = ", ".join(f"{address:x}" for address in sorted(there[wrong[0]])) or "nowhere"
+        what = f"the kernel that ran has {wrong[0]} at {own[wrong[0]]:x}, and this list {has}"
+    else:
+        return
+    raise SkblabError(
+        f"{place}: it cannot be told what was counted: {what}; "
+        f"remove {place.parent} and run the command again"
+    )
 
 
 def _plain(name: str) -> str:
