@@ -19,12 +19,16 @@ import psutil
 import pytest
 
 from conftest import Skblab
+from repositories import run_git
 from skblab.lab import kernel
 from skblab.lab.kernel import build, registry
 from skblab.lab.kernel.model import Own, Record
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
+from skblab.machine.environment import keep_changes, origin
 from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.runfolder import RunFolder
 from waiting import until
 
 QUIET = Reporter(quiet=True)
@@ -309,6 +313,38 @@ def test_builds_lists_and_builds_no_second_time(project: Path, tree: Path, lab: 
     assert again.image.stat().st_mtime_ns == stamp
     assert [built.key for built in registry.kernels()] == [made.key]
     assert Record.model_validate_json((made.path / "kernel.json").read_text()) == made.record
+
+
+@pytest.mark.labroot
+def test_a_build_that_makes_no_kernel(project: Path, tree: Path, lab: LabRoot) -> None:
+    assert project.is_dir()
+    (tree / "Makefile").write_text(MAKEFILE.replace("\t@touch $(O)/System.map\n", ""))
+    with pytest.raises(SkblabError, match=r"made no System\.map: is it a kernel for x86-64\? "):
+        kernel.ensure(kernel.Request(source=tree, jobs=1), lab, QUIET)
+    assert registry.kernels() == []
+
+
+@pytest.mark.labroot
+def test_what_a_tree_has_that_no_commit_has_is_kept(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.is_dir()
+    run_git(tree, "init", "-q")
+    run_git(tree, "add", "-A")
+    run_git(tree, "commit", "-q", "-m", "all")
+    commit = run_git(tree, "rev-parse", "HEAD")
+    made = kernel.ensure(kernel.Request(source=tree, jobs=1), lab, Reporter())
+    assert (made.commit, made.changes) == (commit, None)
+    (tree / "mine.c").write_text("int mine;\n")
+    made = kernel.ensure(kernel.Request(source=tree, jobs=1), lab, Reporter())
+    said = capsys.readouterr().err
+    assert f"{tree} has changes that are not in its commit {commit[:12]}" in said
+    assert made.commit == f"{commit}-dirty"
+    assert origin(made)["kernel's commit"] == f"{commit}-dirty"
+    assert made.changes is not None
+    folder = RunFolder.create(tmp_path / "results", "p", Plan(experiment="p", seed=1, again="x"))
+    keep_changes(folder, made)
+    assert "+int mine;" in (folder.path / f"changes-{made.key}.diff").read_text()
 
 
 @pytest.mark.labroot

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from conftest import Skblab
+from repositories import run_git
 from skblab.lab.kernel import config, git, names, source
 from skblab.lab.kernel.lines import DEFAULT, LINES
 from skblab.lab.labroot import LabRoot
@@ -20,16 +20,6 @@ from skblab_analysis.base.errors import UsageError
 QUIET = Reporter(quiet=True)
 NO_ROOT = LabRoot(Path("/nonexistent"), "key")
 MAKEFILE = "VERSION = {}\nPATCHLEVEL = {}\nSUBLEVEL = 3\nEXTRAVERSION =\n"
-
-
-def run_git(repository: Path, *words: str) -> str:
-    """Run git as a user with no settings of theirs; return what it prints."""
-    mine = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    for who in ("AUTHOR", "COMMITTER"):
-        mine |= {f"GIT_{who}_NAME": "a", f"GIT_{who}_EMAIL": "a@b"}
-    call = ["git", "-C", str(repository), *words]
-    done = subprocess.run(call, env={**os.environ, **mine}, check=True, capture_output=True)
-    return done.stdout.decode().strip()
 
 
 @pytest.fixture
@@ -155,7 +145,7 @@ def test_a_file_that_is_named_as_our_series_is(tmp_path: Path) -> None:
         ("git:{here}", "expected git:DIR@REVISION"),
         ("git:@HEAD", "expected git:DIR@REVISION"),
         ("git:/nonexistent@HEAD", "no such folder"),
-        ("git:{here}@HEAD", "no such revision there (fatal: not a git repository"),
+        ("git:{here}@HEAD", "no git repository is there; give one, or tree:"),
         ("git:{linux}@gone", "no such revision there; git -C "),
         ("git:{linux}@--help", "no such revision there"),
         ("git:{linux}@HEAD:Makefile", "no such revision there"),
@@ -223,6 +213,34 @@ def test_what_is_built_is_the_revision_and_the_repository_stays(repository: Path
         if file.is_file()
     }
     assert after == before
+
+
+def test_what_a_folder_has_that_its_commit_has_not(repository: Path) -> None:
+    own = repository.parent / "own"
+    head = run_git(repository, "rev-parse", "HEAD")
+    ran = repository.parent / "ran"
+    run_git(repository, "config", "filter.own.clean", f"touch {ran}; cat")
+    run_git(repository, "config", "diff.external", f"touch {ran}; false")
+    (repository / ".gitattributes").write_text("*.c filter=own\n")
+    (repository / ".gitignore").write_text("*.o\n")
+    (repository / "net" / "dev.o").write_text("ignored\n")
+    (repository / "net" / "mine.c").write_text("int mine;\n")
+    before = {file: file.stat().st_mtime_ns for file in repository.rglob("*")}
+    found = git.changes(repository, own)
+    assert found is not None
+    assert found.state == f"{head}-dirty"
+    lines = found.diff.decode().splitlines()
+    assert {"-int commit_2;", "+int not_committed;", "+int mine;"} <= set(lines)
+    assert "+ignored" not in lines
+    assert not ran.exists()
+    assert {file: file.stat().st_mtime_ns for file in repository.rglob("*")} == before
+    # Put back in another copy, it is what is there.
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-q", "-m", "clean")
+    head = run_git(repository, "rev-parse", "HEAD")
+    assert git.changes(repository, repository.parent / "other") == git.Changes(head, b"")
+    assert git.changes(repository / "net", repository.parent / "part") is None
+    assert git.changes(repository.parent / "own", repository.parent / "none") is None
 
 
 def test_settings_of_a_repository_neither_run_nor_change_files(repository: Path) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import made_up_arrivals
@@ -944,7 +945,7 @@ def as_if_booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest: object)
     monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(Running, "_testbed", guest)
     monkeypatch.setattr(labroot, "ensure", lambda reporter: None)
-    monkeypatch.setattr(kernel, "ensure", lambda *_: None)
+    monkeypatch.setattr(kernel, "ensure", lambda *_: SimpleNamespace(changes=None))
     monkeypatch.setattr(inputs, "inputs", lambda *_: {})
     monkeypatch.setattr(machines, "describe", lambda *_: synthetic_run.environment())
     monkeypatch.setattr(sweep, "gnuplot", lambda root: fake_gnuplot)

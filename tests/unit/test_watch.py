@@ -296,7 +296,7 @@ def test_the_benchmarks_rows_and_pairs(
     monkeypatch.setattr(programs, "gather", lambda *_: Path())
     monkeypatch.setattr(tools, "ensure", lambda *_: Path())
     made = bench_run()
-    built = cast(Kernel, SimpleNamespace(release="6.12-test"))
+    built = cast(Kernel, SimpleNamespace(release="6.12-test", changes=None))
     found = made._exact(folder, plan.PATCHED, built, list(made.rows))
     assert found.complaints == dict.fromkeys(
         (row.name for row in made.rows), f"kernel warning (boot 0): {WARNING}"

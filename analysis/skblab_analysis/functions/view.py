@@ -146,12 +146,13 @@ def of_kernels(document: functions.FunctionsDocument) -> Table:
     for name in ("", "name", "release", "source", "key", *more):
         table.add_column(name, overflow="fold")
     for side, known in sorted(document.kernels.items()):
-        commit = f", {known.revision[:12]}" if known.revision else ""
+        commit, dirty, _ = (known.revision or "").partition("-dirty")
+        named = f", {commit[:12]}{dirty}" if commit else ""
         table.add_row(
             "" if len(document.kernels) == 1 else side,
             escape(known.name),
             escape(known.release),
-            f"{known.source}{commit}",
+            f"{known.source}{named}",
             known.key,
             *(escape(_settings(document.settings.get(side, {}))) for _ in more),
         )

@@ -11,8 +11,10 @@ import psutil
 
 from skblab.lab import kernel
 from skblab.machine.guest import Guest
+from skblab_analysis.base import disk
 from skblab_analysis.formats.run import Environment, Host, Kernel
 from skblab_analysis.formats.run import Guest as GuestRecord
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
 
 
@@ -35,9 +37,15 @@ def describe(built: kernel.Kernel, guests: dict[Clock, GuestRecord]) -> Environm
 def origin(built: kernel.Kernel) -> dict[str, str]:
     """Return what names a kernel's content, by name: its release may be that of another, too."""
     found = {"kernel's key": built.key, "kernel's source": built.record.source_digest}
-    if built.record.revision is not None:
-        found["kernel's commit"] = built.record.revision
+    if (commit := built.commit) is not None:
+        found["kernel's commit"] = commit
     return found
+
+
+def keep_changes(folder: RunFolder, built: kernel.Kernel) -> None:
+    """Have a run keep what its kernel's source has that no commit has."""
+    if built.changes is not None:
+        disk.write_whole(folder.path / f"changes-{built.key}.diff", built.changes.read_bytes())
 
 
 def describe_host() -> Host:

@@ -14,6 +14,7 @@ from pathlib import Path
 from skblab.lab import kernel, paths, tools
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
+from skblab.machine.environment import keep_changes
 from skblab.machine.reading import Reading, until_asked
 from skblab.machine.recording import begins, recording, watched
 from skblab.machine.watch import Watch
@@ -96,6 +97,8 @@ class Asked:
             probing = stack.enter_context(self._probing(target, request, root, reporter, show))
             # Not before: what the probe refuses is no run.
             folder = RunFolder.create(paths.results(), "layers", self._plan())
+            if target.built is not None:
+                keep_changes(folder, target.built)
             begins(folder, watch, **{target.name: target.kernel_log(reporter)})
             with recording(folder, lambda: known, reporter):
                 with watched(folder, watch, self.clock):

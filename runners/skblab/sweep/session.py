@@ -14,6 +14,7 @@ from skblab.lab import portable, store, tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
+from skblab.machine.environment import keep_changes
 from skblab.machine.recording import recording
 from skblab.sweep import booting, inputs
 from skblab.sweep.dryrun import setting
@@ -127,6 +128,8 @@ def _machines(
         return hosts, hosts.alone()
     boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))
+    for built in boots.kernels.values():
+        keep_changes(folder, built)
     kind = GUESTS[asked.testbed]
     guests = Guests(kind, plan.experiment, method, boots, root, folder, reporter)
     return guests, store.locked(CPUS, reporter, "that has this machine's CPUs for a sweep")

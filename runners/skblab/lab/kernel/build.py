@@ -15,7 +15,16 @@ from pathlib import Path
 from skblab.lab import paths, store
 from skblab.lab.cache import sizes
 from skblab.lab.kernel import config, packaged, registry, source
-from skblab.lab.kernel.model import OWN_FRAGMENT, RECORD, Flavour, Kernel, Record, Request
+from skblab.lab.kernel.model import (
+    CHANGES,
+    COMMIT,
+    OWN_FRAGMENT,
+    RECORD,
+    Flavour,
+    Kernel,
+    Record,
+    Request,
+)
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -319,8 +328,15 @@ def _keep(make: Make, part: Path) -> None:
         "keeping what modules need",
     )
     output = make.output
+    image = output / "arch" / "x86" / "boot" / "bzImage"
+    for made in (image, output / "vmlinux", output / "System.map"):
+        if not made.is_file():
+            raise SkblabError(
+                f"the build ended well and made no {made.relative_to(output)}: is it a kernel for "
+                f"x86-64? Whole output: {make.log}"
+            )
     (output / "headers").rename(headers)
-    (output / "arch" / "x86" / "boot" / "bzImage").rename(part / "bzImage")
+    image.rename(part / "bzImage")
     (output / "vmlinux").rename(part / "vmlinux")
     (output / "System.map").rename(part / "System.map")
     shutil.copy2(output / ".config", part / "config")
@@ -342,6 +358,11 @@ def _record(
     own = wanted.request.own
     if own is not None:
         disk.write_whole(part / OWN_FRAGMENT, own.text)
+    commit, changed = source.kept_changes(wanted.source)
+    if commit is not None:
+        disk.write_whole(part / COMMIT, commit)
+    if changed:
+        disk.write_whole(part / CHANGES, changed)
     record = Record(
         key=wanted.key,
         release=release,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
@@ -37,6 +38,11 @@ def commit(repository: Path, revision: str) -> str:
     except NoGitError:
         raise
     except SkblabError as error:
+        if "not a git repository" in str(error):
+            raise UsageError(
+                f"git:{repository}@{revision}: no git repository is there; "
+                f"give one, or tree:{repository} for its files as they are"
+            ) from None
         more = f" ({error})" if str(error) else ""
         raise UsageError(
             f"git:{repository}@{revision}: no such revision there{more}; "
@@ -59,6 +65,49 @@ def check_out(repository: Path, revision: str, folder: Path, own: Path) -> None:
     change are made anew, so that links to the old ones do not see it. SkblabError with what git
     says, such as that an object is missing.
     """
+    here = _borrowing(repository, folder, own)
+    _run(folder, *here, "read-tree", "--reset", "-u", revision)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a folder has that the commit that is checked out there has not, as `git diff` has it."""
+
+    commit: str
+    diff: bytes
+
+    @property
+    def state(self) -> str:
+        """The commit, and -dirty behind it if the folder's files are not the commit's."""
+        return f"{self.commit}-dirty" if self.diff else self.commit
+
+
+def changes(folder: Path, own: Path) -> Changes | None:
+    """Return what a folder has changed since its commit, new files too.
+
+    None if it is no top of a work tree. What it ignores is left out. `own` is a repository of ours,
+    made for this and then of no use. All files are read: git's own list of those that did not
+    change is not ours to write.
+    """
+    try:
+        top = Path(_run(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+        found = _run(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+    except SkblabError:
+        return None
+    if top.resolve() != folder.resolve():
+        return None
+    here = _borrowing(folder, folder, own)
+    _run(folder, *here, "read-tree", found)
+    _run(folder, *here, "add", "--intent-to-add", "--", ".")
+    plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary")
+    return Changes(found, _bytes(folder, *here, "diff", *plain))
+
+
+def _borrowing(repository: Path, folder: Path, own: Path) -> tuple[str, ...]:
+    """Return the words by which git has a folder's files and a repository's objects.
+
+    `own` is the repository of ours; it is made if it is not there.
+    """
     objects = _run(repository, "rev-parse", "--git-path", "objects").rstrip("\n")
     if not own.is_dir():
         kind = _run(repository, "rev-parse", "--show-object-format").strip()
@@ -66,12 +115,15 @@ def check_out(repository: Path, revision: str, folder: Path, own: Path) -> None:
     (own / "objects" / "info").mkdir(parents=True, exist_ok=True)
     borrowed = (repository / objects).resolve()
     (own / "objects" / "info" / "alternates").write_bytes(os.fsencode(borrowed) + b"\n")
-    here = (f"--git-dir={own}", f"--work-tree={folder}", "-c", "core.bare=false")
-    _run(folder, *here, "read-tree", "--reset", "-u", revision)
+    return (f"--git-dir={own}", f"--work-tree={folder}", "-c", "core.bare=false")
 
 
 def _run(folder: Path, *words: str) -> str:
     """Run git in a folder, also in one of another user's; SkblabError with what it says."""
+    return _bytes(folder, *words).decode(errors="replace")
+
+
+def _bytes(folder: Path, *words: str) -> bytes:
     call = ["git", "-C", os.fspath(folder), "-c", "safe.directory=*", *words]
     # Variables of a hook that runs us would name another repository.
     rest = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -81,4 +133,4 @@ def _run(folder: Path, *words: str) -> str:
         raise NoGitError("git:DIR@REVISION needs git, and there is none here; install it") from None
     except subprocess.CalledProcessError as error:
         raise SkblabError(one_line(error.stderr.decode(errors="replace"))) from None
-    return done.stdout.decode(errors="replace")
+    return done.stdout

@@ -26,6 +26,8 @@ LONGEST_WORD = 24
 RECORD = "kernel.json"
 # Beside it, what an Own says.
 OWN_FRAGMENT = "own.config"
+# Of a user's folder: its commit, with -dirty behind it if it was changed since; and those changes.
+COMMIT, CHANGES = "commit", "changes.diff"
 SCHEMA: Literal["skblab.kernel/1"] = "skblab.kernel/1"
 
 
@@ -230,6 +232,18 @@ class Kernel:
         Makefiles, headers, scripts, Module.symvers.
         """
         return self.path / "build"
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that it is of, if it is of one; that of a changed folder ends in -dirty."""
+        file = self.path / COMMIT
+        return file.read_text() if file.is_file() else self.record.revision
+
+    @property
+    def changes(self) -> Path | None:
+        """What the user's folder that it is of had changed since its commit, if it had."""
+        file = self.path / CHANGES
+        return file if file.is_file() else None
 
     def require_built(self, what: str) -> None:
         """Raise UsageError for a kernel that came as a package: `what` needs more of it."""

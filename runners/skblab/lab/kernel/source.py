@@ -23,7 +23,7 @@ from skblab.lab import paths, store, uses
 from skblab.lab.kernel import debian_packages, git, lines
 from skblab.lab.kernel import series as quilt
 from skblab.lab.kernel.lines import Line
-from skblab.lab.kernel.model import Request
+from skblab.lab.kernel.model import CHANGES, COMMIT, Request
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -240,9 +240,39 @@ def _bring(place: Path, source: Source, labroot: LabRoot, reporter: Reporter) ->
                 store.remove(other)
         plain.mkdir(parents=True, exist_ok=True)
         _unpack(source, plain, labroot, reporter)
+        _note_changes(place, source, reporter)
         _require_unchanged(source)
         disk.write_whole(place / STATE, _state(source).model_dump_json(indent=1) + "\n")
         store.note_added(KIND, source.origin)
+
+
+def _note_changes(place: Path, source: Source, reporter: Reporter) -> None:
+    """Keep beside the copy of a user's folder at which commit it is, and what it has changed."""
+    if source.place.is_file() or source.revision is not None:
+        return
+    own = place / OURS
+    found = git.changes(source.place, own)
+    store.remove(own)
+    if found is None:
+        return
+    disk.write_whole(place / COMMIT, found.state)
+    if found.diff:
+        disk.write_whole(place / CHANGES, found.diff)
+        reporter.say(
+            f"{source.place} has changes that are not in its commit {found.commit[:12]}: the "
+            f"kernel has them, and they are kept with it and with each run ({CHANGES})"
+        )
+
+
+def kept_changes(source: Source) -> tuple[str | None, bytes]:
+    """Return at which commit a folder was when it was copied (git.Changes.state), and its diff."""
+    place = store.entry(KIND, source.origin)
+    try:
+        commit = (place / COMMIT).read_text()
+    except FileNotFoundError:
+        return None, b""
+    changed = place / CHANGES
+    return commit, changed.read_bytes() if changed.exists() else b""
 
 
 def _require_unchanged(source: Source) -> None:

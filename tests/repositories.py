@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Git repositories that tests make."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+
+def run_git(repository: Path, *words: str) -> str:
+    """Run git as a user with no settings of theirs; return what it prints."""
+    mine = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    for who in ("AUTHOR", "COMMITTER"):
+        mine |= {f"GIT_{who}_NAME": "a", f"GIT_{who}_EMAIL": "a@b"}
+    call = ["git", "-C", str(repository), *words]
+    done = subprocess.run(call, env={**os.environ, **mine}, check=True, capture_output=True)
+    return done.stdout.decode().strip()
