@@ -56,6 +56,17 @@ def test_a_word_that_is_none_is_refused() -> None:
     assert (done.returncode, done.stderr) == (2, "generate: cuont=1: no such word\n")
 
 
+def test_a_kernel_without_pktgen(tmp_path: Path) -> None:
+    script = f'nsenter() {{ shift; "$@"; }}\n{base.functions("generator")}\ngenerate device=g0'
+    env = os.environ | {"PKTGEN": str(tmp_path)}
+    argv = ["sh", "-euc", script]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "generate: this kernel has no pktgen, which sends all packets: it needs CONFIG_NET_PKTGEN\n"
+    )
+
+
 @dataclass
 class FakeKernel:
     """Plays pktgen by files in a folder: its thread begins `late` seconds after a start, or never.

@@ -15,19 +15,20 @@ from skblab.lab.reporter import Reporter
 RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
 RUST_PROGRAMS = ("skblab-traffic",)
 BPF = ("probes/bpf",)
+WITH_TYPES = "CONFIG_DEBUG_INFO_BTF=y"
 BPF_PROGRAMS = ("pathlat", "pktsink")
 
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
     """Return a folder with `bin/` holding every native tool, the probes checked against `built`.
 
-    Not against one that was packaged.
+    Not against one that was packaged, or has no types: the probe says so when it is started.
     """
 
     def gather(folder: Path) -> None:
         _gather(folder, labroot, reporter)
-        if built.record.packages:
-            # It has its BTF in its image only; the probe looks when it is started in the guest.
+        # A packaged one has its BTF in its image only.
+        if built.record.packages or WITH_TYPES not in built.config.read_text().splitlines():
             return
         labroot.run(
             ["/skblab/tools/pathlat", "--check", "--btf", "/skblab/kernel/vmlinux"],

@@ -43,6 +43,10 @@ generate() { # name=value...
 			export "$one"
 		done
 		pktgen=${PKTGEN:-/proc/net/pktgen} run=${PKTGEN:-/run}
+		if ! [ -e "$pktgen/pgctrl" ]; then
+			echo "generate: this kernel has no pktgen, which sends all packets: it needs CONFIG_NET_PKTGEN" >&2
+			exit 1
+		fi
 		thread=$pktgen/kpktgend_$cpu file=$pktgen/$device
 		start="echo start >$pktgen/pgctrl" stepper=
 		# Where instructions are counted, RCU frees what programs have left (inodes, areas of memory) in

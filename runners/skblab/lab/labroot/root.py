@@ -23,6 +23,9 @@ from skblab_analysis.base.errors import SkblabError, UsageError, one_line, under
 SUITE = "trixie"
 # What programs print when the disk is full, and apt when no mirror answers. Of a full disk, too, it
 # prints that it failed to fetch.
+# Of a failed command's lines, those that say why; and make's own, which only say that it did.
+TELLING = re.compile(r"\b(?:error|fatal|cannot|can't|E:)(?:[: ]|$)", re.IGNORECASE)
+MAKES = re.compile(r"make(?:\[\d+\])?: \*\*\* ")
 FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded")
 NO_MIRROR = re.compile(r"Temporary failure resolving|Could not (resolve|connect)|Failed to fetch")
 # Raise when the recipe below changes in a way that the package list does not show.
@@ -168,7 +171,7 @@ def command_failed(what: str, text: str, status: int, log: Path | None) -> Skbla
         where = log or Path("/")
         return store.full_disk(where)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"\b(error|fatal|cannot|E:)[: ]", line, re.I)]
+    telling = [line for line in lines if TELLING.search(line) and not MAKES.match(line)]
     why = (telling or lines or ["it printed nothing"])[0 if telling else -1]
     if status < 0:
         why = f"killed by {signal.Signals(-status).name}; {why}"
