@@ -234,11 +234,21 @@ def test_what_a_folder_has_that_its_commit_has_not(repository: Path) -> None:
     assert "+ignored" not in lines
     assert not ran.exists()
     assert {file: file.stat().st_mtime_ns for file in repository.rglob("*")} == before
-    # Put back in another copy, it is what is there.
+    # And again, by what is known of the files that stayed.
+    (own / "index.lock").touch()
+    assert git.changes(repository, own) == found
+    (repository / "net" / "mine.c").unlink()
+    (repository / "net" / "same.c").write_text("int SAME;\n")
+    again = git.changes(repository, own)
+    assert again is not None
+    lines = again.diff.decode().splitlines()
+    assert {"+int not_committed;", "+int SAME;"} <= set(lines)
+    assert "+int mine;" not in lines
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-q", "-m", "clean")
     head = run_git(repository, "rev-parse", "HEAD")
     assert git.changes(repository, repository.parent / "other") == git.Changes(head, b"")
+    assert git.changes(repository, own) == git.Changes(head, b"")
     assert git.changes(repository / "net", repository.parent / "part") is None
     assert git.changes(repository.parent / "own", repository.parent / "none") is None
 

@@ -8,6 +8,7 @@ to theirs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from dataclasses import dataclass
@@ -85,9 +86,8 @@ class Changes:
 def changes(folder: Path, own: Path) -> Changes | None:
     """Return what a folder has changed since its commit, new files too.
 
-    None if it is no top of a work tree. What it ignores is left out. `own` is a repository of ours,
-    made for this and then of no use. All files are read: git's own list of those that did not
-    change is not ours to write.
+    None if it is no top of a work tree. What it ignores is left out. `own` is a repository of ours:
+    the user's list of files that did not change is not ours to write. All are read the first time.
     """
     try:
         top = Path(_run(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
@@ -97,7 +97,12 @@ def changes(folder: Path, own: Path) -> Changes | None:
     if top.resolve() != folder.resolve():
         return None
     here = _borrowing(folder, folder, own)
-    _run(folder, *here, "read-tree", found)
+    # Of one that was killed.
+    (own / "index.lock").unlink(missing_ok=True)
+    _run(folder, *here, "read-tree", "--reset", found)
+    with contextlib.suppress(SkblabError):
+        # It fails where a file is not as it was.
+        _run(folder, *here, "update-index", "-q", "--refresh")
     _run(folder, *here, "add", "--intent-to-add", "--", ".")
     plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary")
     return Changes(found, _bytes(folder, *here, "diff", *plain))

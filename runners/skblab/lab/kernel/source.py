@@ -28,7 +28,7 @@ from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
-from skblab_analysis.base.errors import UsageError
+from skblab_analysis.base.errors import SkblabError, UsageError
 
 KIND = "sources"
 # Raise when the way a tree is made here changes its content.
@@ -36,7 +36,7 @@ RECIPE = "1"
 TARBALL_END = ".tar.xz"
 # In an entry: the source itself, and what it is. The rest are trees with a series applied.
 PLAIN, STATE = "plain", "origin.json"
-# And for a user's git repository one of ours, which knows the files in `plain`.
+# And for a user's git repository one of ours, which knows the files in `plain`, or in their folder.
 OURS = "git"
 # A patched tree is links to the plain one, and its folders: some 25 MB. So many stay of an origin.
 KEPT_PATCHED = 4
@@ -250,9 +250,12 @@ def _note_changes(place: Path, source: Source, reporter: Reporter) -> None:
     """Keep beside the copy of a user's folder at which commit it is, and what it has changed."""
     if source.place.is_file() or source.revision is not None:
         return
-    own = place / OURS
-    found = git.changes(source.place, own)
-    store.remove(own)
+    try:
+        found = git.changes(source.place, place / OURS)
+    except SkblabError as error:
+        store.remove(place / OURS)
+        reporter.say(f"what {source.place} has changed since its commit cannot be told: {error}")
+        return
     if found is None:
         return
     disk.write_whole(place / COMMIT, found.state)
