@@ -238,12 +238,21 @@ def test_what_a_folder_has_that_its_commit_has_not(repository: Path) -> None:
     (own / "index.lock").touch()
     assert git.changes(repository, own) == found
     (repository / "net" / "mine.c").unlink()
+    (repository / "net" / "new.c").unlink()
+    (repository / ".git" / "info").mkdir(exist_ok=True)
+    (repository / ".git" / "info" / "exclude").write_text("build/\n")
+    (repository / "build").mkdir()
+    (repository / "build" / "big.c").write_text("int built;\n")
+    (repository / "core.img").write_bytes(bytes(git.MOST_BYTES + 1))
     (repository / "net" / "same.c").write_text("int SAME;\n")
     again = git.changes(repository, own)
     assert again is not None
     lines = again.diff.decode().splitlines()
-    assert {"+int not_committed;", "+int SAME;"} <= set(lines)
-    assert "+int mine;" not in lines
+    assert {"+int not_committed;", "+int SAME;", "-int new;"} <= set(lines)
+    assert not {"+int mine;", "+int built;"} & set(lines)
+    assert lines[0] == "# new, and too large to be here: core.img"
+    assert len(again.diff) < 2000
+    (repository / "core.img").unlink()
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-q", "-m", "clean")
     head = run_git(repository, "rev-parse", "HEAD")

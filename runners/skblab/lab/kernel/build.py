@@ -145,6 +145,12 @@ def ensure(request: Request, labroot: LabRoot, reporter: Reporter) -> Kernel:
         registry.KIND, wanted.key, reporter, lambda part: _build(wanted, part, labroot, reporter)
     )
     built = Kernel(path, wanted.key)
+    if built.changes is not None:
+        reporter.say(
+            f"{wanted.source.place} has changes that are not in its commit "
+            f"{(built.commit or '')[:12]}: the kernel has them, and each run keeps them "
+            f"(changes-{built.key}.diff)"
+        )
     if (wanted.foreign or request.own) and (lacking := built.record.lacking):
         reporter.say(config.told(lacking, wanted.source.version))
     return built

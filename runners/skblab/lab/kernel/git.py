@@ -27,6 +27,10 @@ CLEAN = {
 }
 
 
+# Of a new file, up to which it is in a diff.
+MOST_BYTES = 1 << 20
+
+
 class NoGitError(UsageError):
     """There is no git here."""
 
@@ -86,8 +90,9 @@ class Changes:
 def changes(folder: Path, own: Path) -> Changes | None:
     """Return what a folder has changed since its commit, new files too.
 
-    None if it is no top of a work tree. What it ignores is left out. `own` is a repository of ours:
-    the user's list of files that did not change is not ours to write. All are read the first time.
+    None if it is no top of a work tree. What the repository ignores is left out, and new files over
+    MOST_BYTES are only named. `own` is a repository of ours: the user's list of files that did not
+    change is not ours to write. All are read the first time.
     """
     try:
         top = Path(_run(folder, "rev-parse", "--show-toplevel").rstrip("\n"))
@@ -96,16 +101,38 @@ def changes(folder: Path, own: Path) -> Changes | None:
         return None
     if top.resolve() != folder.resolve():
         return None
-    here = _borrowing(folder, folder, own)
+    ignored = folder / _run(folder, "rev-parse", "--git-path", "info/exclude").rstrip("\n")
+    here = (*_borrowing(folder, folder, own), "-c", f"core.excludesFile={ignored}")
     # Of one that was killed.
     (own / "index.lock").unlink(missing_ok=True)
     _run(folder, *here, "read-tree", "--reset", found)
     with contextlib.suppress(SkblabError):
         # It fails where a file is not as it was.
         _run(folder, *here, "update-index", "-q", "--refresh")
-    _run(folder, *here, "add", "--intent-to-add", "--", ".")
-    plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--binary")
-    return Changes(found, _bytes(folder, *here, "diff", *plain))
+    listed = _bytes(folder, *here, "ls-files", "--others", "--exclude-standard", "-z")
+    new = [name for name in listed.split(b"\0") if name]
+    large = [name for name in new if _size(folder, name) > MOST_BYTES]
+    if small := [name for name in new if name not in large]:
+        from_input = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        words = ("--literal-pathspecs", "add", "--intent-to-add", *from_input)
+        _bytes(folder, *here, *words, given=b"\0".join(small))
+    # What a submodule's own git would have to tell is not asked: it has settings of its own.
+    plain = (
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        "--binary",
+        "--ignore-submodules=dirty",
+    )
+    named = b"".join(b"# new, and too large to be here: %s\n" % name for name in large)
+    return Changes(found, named + _bytes(folder, *here, "diff", *plain))
+
+
+def _size(folder: Path, name: bytes) -> int:
+    try:
+        return (folder / os.fsdecode(name)).lstat().st_size
+    except OSError:
+        return 0
 
 
 def _borrowing(repository: Path, folder: Path, own: Path) -> tuple[str, ...]:
@@ -120,7 +147,8 @@ def _borrowing(repository: Path, folder: Path, own: Path) -> tuple[str, ...]:
     (own / "objects" / "info").mkdir(parents=True, exist_ok=True)
     borrowed = (repository / objects).resolve()
     (own / "objects" / "info" / "alternates").write_bytes(os.fsencode(borrowed) + b"\n")
-    return (f"--git-dir={own}", f"--work-tree={folder}", "-c", "core.bare=false")
+    plain = ("-c", "core.bare=false", "-c", "core.fsmonitor=false")
+    return (f"--git-dir={own}", f"--work-tree={folder}", *plain)
 
 
 def _run(folder: Path, *words: str) -> str:
@@ -128,12 +156,14 @@ def _run(folder: Path, *words: str) -> str:
     return _bytes(folder, *words).decode(errors="replace")
 
 
-def _bytes(folder: Path, *words: str) -> bytes:
+def _bytes(folder: Path, *words: str, given: bytes = b"") -> bytes:
     call = ["git", "-C", os.fspath(folder), "-c", "safe.directory=*", *words]
     # Variables of a hook that runs us would name another repository.
     rest = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(call, env={**rest, **CLEAN}, capture_output=True, check=True)
+        done = subprocess.run(
+            call, env={**rest, **CLEAN}, input=given, capture_output=True, check=True
+        )
     except FileNotFoundError:
         raise NoGitError("git:DIR@REVISION needs git, and there is none here; install it") from None
     except subprocess.CalledProcessError as error:

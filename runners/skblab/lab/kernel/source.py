@@ -261,10 +261,6 @@ def _note_changes(place: Path, source: Source, reporter: Reporter) -> None:
     disk.write_whole(place / COMMIT, found.state)
     if found.diff:
         disk.write_whole(place / CHANGES, found.diff)
-        reporter.say(
-            f"{source.place} has changes that are not in its commit {found.commit[:12]}: the "
-            f"kernel has them, and they are kept with it and with each run ({CHANGES})"
-        )
 
 
 def kept_changes(source: Source) -> tuple[str | None, bytes]:
@@ -317,7 +313,9 @@ def _drop_old(place: Path, source: Source) -> None:
     with uses.nobody(KIND, source.origin) as free:
         if not free:
             return
-        patched = [path for path in place.glob("*") if path.is_dir() and path.name != PLAIN]
+        patched = [
+            path for path in place.glob("*") if path.is_dir() and path.name not in (PLAIN, OURS)
+        ]
         whole = [path for path in patched if path.suffix not in (store.PART, store.GONE)]
         whole.sort(key=lambda path: path.stat().st_mtime)
         old = [store.put_away(path) for path in whole[:-KEPT_PATCHED]]
