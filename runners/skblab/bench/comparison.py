@@ -56,6 +56,10 @@ SHARED = (
 # Of a row's instructions.
 MOST_UNNAMED = 0.01
 UNNAMED = "{}: of {:.1%} of the instructions it is not known in which function they are."
+UNSEEN = (
+    "{} does not show where its functions are: nothing tells whether the list of its symbols "
+    "is its own."
+)
 ONE_NAME = "Functions of one name in different files are one."
 # Where settings are made, and how the path then differs from one without any.
 ROUTER = netns.NETNS.machine(1)
@@ -466,7 +470,7 @@ class Comparison:
                 done = running.wait(measure.SECONDS)
             except SkblabError:
                 # A guest that dies has counted what its script has said until then.
-                kept.write_text("\n".join([*running.take_lines(), running.take_errors()]))
+                kept.write_text("".join([*running.take_lines(), running.take_errors()]))
                 raise
             kept.write_text(done.stdout + done.stderr)
             return done.check(f"the benchmark on kernel {name}").stdout
@@ -547,9 +551,14 @@ class Comparison:
             stem = f"{line.row}-{boot}-{line.repeat}"
             if stem not in maps:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()
-                if built.symbols and not maps:
-                    counting.require_same(listed, more, built.symbols)
+                first = not maps
                 maps[stem] = Symbols.parse(listed, more)
+                if (
+                    first
+                    and built.symbols
+                    and not counting.require_same(listed, more, built.symbols)
+                ):
+                    self.notes.append(UNSEEN.format(built.release))
             self.found.setdefault(line.row, _Found()).add(line, of, maps[stem])
         for row in (row for row in rows if row.name not in self.refused):
             with self._refusal(row):

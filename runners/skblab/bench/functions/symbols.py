@@ -71,30 +71,27 @@ class Symbols:
         return None if name is None else (name, address - self.addresses[at])
 
 
-def require_same(listed: str, seen: str, place: Path) -> None:
+def require_same(listed: str, seen: str, place: Path) -> bool:
     """Raise SkblabError if the kernel that ran is not that of a list, the file `place`.
 
     `seen` are lines of the running kernel's /proc/kallsyms: those of no module are compared.
+    Return whether there were any: a kernel may show none, or hide where they are.
     """
-    ran = [tuple(line.split()) for line in seen.splitlines()]
+    ran = [line.split() for line in seen.splitlines()]
     own = {words[2]: int(words[0], 16) for words in ran if len(words) == 3}
     there: dict[str, set[int]] = {name: set() for name in own}
     for line in listed.splitlines():
         where, _, name = line.split(maxsplit=2)
         if name in there:
             there[name].add(int(where, 16))
-    wrong = [name for name, address in own.items() if address not in there[name]]
-    if not own or not any(own.values()):
-        what = "the kernel that ran shows no addresses of its functions in /proc/kallsyms"
-    elif wrong:
-        has = ", ".join(f"{address:x}" for address in sorted(there[wrong[0]])) or "nowhere"
-        what = f"the kernel that ran has {wrong[0]} at {own[wrong[0]]:x}, and this list {has}"
-    else:
-        return
-    raise SkblabError(
-        f"{place}: it cannot be told what was counted: {what}; "
-        f"remove {place.parent} and run the command again"
-    )
+    for name, address in own.items():
+        if address and address not in there[name]:
+            has = ", ".join(f"{one:x}" for one in sorted(there[name])) or "nowhere"
+            raise SkblabError(
+                f"{place}: it cannot be told what was counted: the kernel that ran has {name} at "
+                f"{address:x}, and this list {has}; remove {place.parent} and run the command again"
+            )
+    return any(own.values())
 
 
 def _plain(name: str) -> str:
