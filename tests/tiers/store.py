@@ -26,6 +26,8 @@ def merged(
     """
     found = dict(known)
     for name, row in rows.items():
+        if commit is not None and row.result == "failed" and name in found:
+            found[name] = replace(found[name], whole_at=None)
         if row.result != "passed" or not (row.boots or row.seconds >= 1):
             continue
         before = found.get(name, schedule.Duration(row.seconds, row.boots, row.slow))
@@ -36,7 +38,8 @@ def merged(
                 before, seconds=row.seconds, boots=row.boots, slow=row.slow, estimated=False
             )
         )
-        if row.slow and commit is not None:
+        # Of one that has a full scale, a small part is not the whole.
+        if row.slow and commit is not None and (row.full or before.full_seconds is None):
             found[name] = replace(found[name], whole_at=commit)
     return found
 

@@ -120,9 +120,15 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
         "d": Duration(3),
     }
     assert store.merged(known, outcomes.table(file), commit=7) == {
-        "a": Duration(1.5, 2, True, 50, whole_at=7),
+        "a": Duration(1.5, 2, True, 50),
         "d": Duration(3),
     }
+    known["a"] = Duration(9, 1, True)
+    assert store.merged(known, outcomes.table(file), commit=7)["a"].whole_at == 7
+    failed = {"b": Duration(2, 1, True, whole_at=6), "a": Duration(9, 1, True, 50, whole_at=6)}
+    merged = store.merged(failed, outcomes.table(file), commit=7)
+    # A failure is no pass of before, and a part of one that has a full scale is not the whole.
+    assert (merged["b"].whole_at, merged["a"].whole_at) == (None, 6)
     results = outcomes.Outcomes(file)
     results.write_table(tmp_path / "table.md")
     assert (tmp_path / "table.md").read_text().splitlines()[2:] == [
