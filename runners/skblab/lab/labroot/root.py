@@ -21,11 +21,11 @@ from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line, understood
 
 SUITE = "trixie"
-# What programs print when the disk is full, and apt when no mirror answers. Of a full disk, too, it
-# prints that it failed to fetch.
 # Of a failed command's lines, those that say why; and make's own, which only say that it did.
 TELLING = re.compile(r"\b(?:error|fatal|cannot|can't|E:)(?:[: ]|$)", re.IGNORECASE)
 MAKES = re.compile(r"make(?:\[\d+\])?: \*\*\* ")
+# What programs print when the disk is full, and apt when no mirror answers. Of a full disk, too, it
+# prints that it failed to fetch.
 FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded")
 NO_MIRROR = re.compile(r"Temporary failure resolving|Could not (resolve|connect)|Failed to fetch")
 # Raise when the recipe below changes in a way that the package list does not show.
