@@ -177,13 +177,7 @@ generate() { # name=value...
 		# One that was stopped ends on its own time.
 		case $limit in *.*) part=${limit#*.}000000 ;; *) part=000000 ;; esac
 		most=$((${limit%.*}000000 + 1${part%"${part#??????}"} - 1000000)) left=100
-		# It no longer runs a moment before there is the time of its end.
-		while
-			running=1
-			runs || running=
-			look
-			[ "$running" ] || [ "$ended" -lt "$began" ]
-		do
+		while look && runs || [ "$ended" -lt "$began" ]; do
 			if [ "$most" != 0 ] && [ $((ended - began)) -ge "$most" ]; then
 				[ "$left" != 100 ] || echo stop >"$pktgen/pgctrl"
 				[ "$left" -gt 0 ] || give_up "did not end (\"$result\"): CPU $cpu has no time for it"
@@ -191,6 +185,8 @@ generate() { # name=value...
 			fi
 			sleep 0.05
 		done
+		# It no longer runs a moment before there is the time of its end.
+		while look && [ "$ended" -lt "$began" ]; do sleep 0.01; done
 		[ -z "$stepper" ] || wait "$stepper"
 		trap - EXIT
 		# Its result may be how a step was taken that came after its end.
