@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from skblab.lab import kernel, paths, store
+from skblab.lab.kernel import config
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 
@@ -15,7 +16,6 @@ from skblab.lab.reporter import Reporter
 RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
 RUST_PROGRAMS = ("skblab-traffic",)
 BPF = ("probes/bpf",)
-WITH_TYPES = "CONFIG_DEBUG_INFO_BTF=y"
 BPF_PROGRAMS = ("pathlat", "pktsink")
 
 
@@ -27,8 +27,9 @@ def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:
 
     def gather(folder: Path) -> None:
         _gather(folder, labroot, reporter)
+        types = config.parse(built.config.read_text()).get("DEBUG_INFO_BTF")
         # A packaged one has its BTF in its image only.
-        if built.record.packages or WITH_TYPES not in built.config.read_text().splitlines():
+        if built.record.packages or types != "y":
             return
         labroot.run(
             ["/skblab/tools/pathlat", "--check", "--btf", "/skblab/kernel/vmlinux"],

@@ -63,6 +63,11 @@ class Source:
         return lines.of_version(self.version)
 
     @property
+    def is_folder(self) -> bool:
+        """Whether it is a user's folder with its files as they are."""
+        return self.revision is None and not self.place.is_file()
+
+    @property
     def origin(self) -> str:
         """The key of where it comes from, which stays the same when its content changes."""
         debian = self.place.is_file()
@@ -248,7 +253,7 @@ def _bring(place: Path, source: Source, labroot: LabRoot, reporter: Reporter) ->
 
 def _note_changes(place: Path, source: Source, reporter: Reporter) -> None:
     """Keep beside the copy of a user's folder at which commit it is, and what it has changed."""
-    if source.place.is_file() or source.revision is not None:
+    if not source.is_folder:
         return
     try:
         found = git.changes(source.place, place / OURS)
@@ -276,7 +281,7 @@ def kept_changes(source: Source) -> tuple[str | None, bytes]:
 
 def _require_unchanged(source: Source) -> None:
     """Raise UsageError if a folder is not what it was: its copy would have the name of another."""
-    if source.place.is_file() or source.revision is not None:
+    if not source.is_folder:
         return
     if _folder(source.place).digest != source.digest:
         raise UsageError(
