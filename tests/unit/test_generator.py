@@ -112,7 +112,6 @@ class FakeKernel:
         if running != self.ran:
             self.ran = running
             self.put("g0", self.figures(self.last_stopped))
-            self.put("kpktgend_0", thread)
             self.last_stopped = self.stopped
         self.put("kpktgend_0", thread)
         self.put("g0", self.figures(self.now() if running else self.stopped))

@@ -111,7 +111,7 @@ def changes(folder: Path, own: Path) -> Changes | None:
         _run(folder, *here, "update-index", "-q", "--refresh")
     listed = _bytes(folder, *here, "ls-files", "--others", "--exclude-standard", "-z")
     new = [name for name in listed.split(b"\0") if name]
-    large = [name for name in new if _size(folder, name) > MOST_BYTES]
+    large = {name for name in new if _size(folder, name) > MOST_BYTES}
     if small := [name for name in new if name not in large]:
         from_input = ("--pathspec-from-file=-", "--pathspec-file-nul")
         words = ("--literal-pathspecs", "add", "--intent-to-add", *from_input)
@@ -124,7 +124,7 @@ def changes(folder: Path, own: Path) -> Changes | None:
         "--binary",
         "--ignore-submodules=dirty",
     )
-    named = b"".join(b"# new, and too large to be here: %s\n" % name for name in large)
+    named = b"".join(b"# new, and too large to be here: %s\n" % name for name in sorted(large))
     return Changes(found, named + _bytes(folder, *here, "diff", *plain))
 
 
