@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
-from skblab.lab.kernel import Kernel
+from skblab.bench import asked, comparison
+from skblab.bench.plan import Row
+from skblab.knobs.values import Knobs
+from skblab.lab.guest.errors import GuestError
+from skblab.lab.kernel import Kernel, names
+from skblab.lab.reporter import Reporter
 from skblab_analysis.formats import pprof
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
@@ -196,3 +201,36 @@ def test_every_setting_of_an_experiment_is_explained_by_functions(
     (folder,) = (tmp_path / "results").iterdir()
     page = (folder / "report/index.html").read_text()
     assert "What each setting adds" in page and 'class="flame"' in page
+
+
+@pytest.mark.console("sysrq triggered crash")
+def test_a_panic_in_one_row_costs_no_row_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = comparison.script
+
+    def deadly(rows: Sequence[Row], *words: Any, **more: Any) -> str:  # noqa: ANN401
+        crash = "echo c >/proc/sysrq-trigger\n" if rows[0].title == "deadly" else ""
+        return script(rows, *words, **more) + crash
+
+    monkeypatch.setattr(comparison, "script", deadly)
+    monkeypatch.setenv("SKBLAB_RESULTS", str(tmp_path))
+    settings: dict[str, Knobs] = {
+        "strict": {"rp_filter": 1},
+        "deadly": {"gro": False},
+        "last": {"rp_filter": 2},
+    }
+    wanted = asked.experiment(
+        names.parse("6.12+skblab"), asked.Settings("three", {}, settings), 4, 1000, 1
+    )
+    counted = comparison.Comparison(wanted, {}, Reporter())
+    folder, (document,) = counted.recorded()
+    assert document.b.title == "strict"
+    assert document.clock["b"] - document.clock["a"] > 300
+    deadly_, last = document.notes[-2:]
+    assert deadly_.startswith("deadly is left out: guest panic: ")
+    assert "sysrq triggered crash" in deadly_
+    assert last.startswith("last is left out: it was not counted, since of a row before: ")
+    assert [path.name for path in folder.path.glob("functions*.json")] == ["functions.json"]
+    with pytest.raises(GuestError, match="sysrq triggered crash"):
+        counted.end()

@@ -27,13 +27,16 @@ from skblab.bench.measure import Line
 from skblab.knobs import applying
 from skblab.knobs.base import Knob
 from skblab.knobs.values import Knobs, Value
+from skblab.lab.guest.console import Finding, Kind
+from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import names
 from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
-from skblab.machine.transport import LocalTransport
+from skblab.machine.transport import LocalTransport, TransportError
 from skblab.machine.transport.base import Done
+from skblab.machine.watch import Watch
 from skblab.sweep.byfunction import settings_of
 from skblab_analysis.base.checked import RecordError, RefusedError
 from skblab_analysis.base.errors import SkblabError, UsageError
@@ -938,6 +941,7 @@ def _counted_comparison(
     wanted = asked.experiment(names.parse("6.12"), settings, 4, 1000, 1)
     made = object.__new__(comparison.Comparison)
     made.asked, made.notes, made.refused, made.found = wanted, [], set(), {}
+    made.death = None
     made.kernels, made.environments = {}, {}
     made.reporter = SimpleNamespace(timings={})  # type: ignore[assignment]
     made.root = SimpleNamespace(versions={})  # type: ignore[assignment]
@@ -1004,10 +1008,16 @@ class Content:
 
 @dataclass
 class Counting:
-    """A guest that runs scripts here, but for the benchmark's, of which those of `fails` fail."""
+    """A guest that runs scripts here, but for the benchmark's, of which those of `fails` fail.
+
+    Its kernel warns while it runs those of `warns`, and it dies of those of `kills`.
+    """
 
     files: dict[str, Content]
     fails: tuple[str, ...] = ()
+    warns: tuple[str, ...] = ()
+    kills: tuple[str, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
     found: dict[str, str] = field(default_factory=dict)
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
@@ -1017,7 +1027,45 @@ class Counting:
         row = argv[-1].partition("run ")[2].split()[0]
         self.found[row] = "".join(knob.file.read_text()[0] for knob in self.files.values())
         done = Done(int(row in self.fails), f"{row}\n", "no memory", 1)
+        if row in self.warns:
+            self.findings.append(Finding(Kind.WARNING, f"WARNING: CPU: 0 in {row}"))
+        if row in self.kills:
+            return SimpleNamespace(wait=self._die, take_lines=lambda: [row], take_errors=str)
         return SimpleNamespace(wait=lambda _: done)
+
+    def poll(self) -> None:
+        pass
+
+    def _die(self, _: float) -> Done:
+        raise TransportError("the connection is gone")
+
+
+def _three(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: Knobs
+) -> tuple[comparison.Comparison, dict[str, Content], RunFolder]:
+    """Return a comparison of three settings, of which the first and the third are in order."""
+    files = {name: Content(tmp_path / name) for name in ("plain", "sticky")}
+    for content in files.values():
+        content.file.write_text("first\n")
+    monkeypatch.setattr(applying, "KNOBS", cast(dict[str, Knob], files))
+    three: dict[str, Knobs] = {"first": {"plain": "x"}, "second": second, "third": {"plain": "y"}}
+    made = _counted_comparison(tmp_path, (), asked.Settings("three", {}, three))
+    made.reporter = SimpleNamespace(say=lambda _: None)  # type: ignore[assignment]
+    monkeypatch.setattr(comparison, "script", lambda rows, *_, **__: f"run {rows[0].name} x")
+    folder = RunFolder.create(tmp_path, "profile", Plan(experiment="p", seed=1, again="./skblab p"))
+    return made, files, folder
+
+
+def _count(made: comparison.Comparison, folder: RunFolder, guest: Counting) -> comparison._Ran:
+    """Run its rows, as in a guest whose connection goes with it."""
+    running: Any = SimpleNamespace(transport=guest)
+    ran = comparison._Ran()
+    watch = Watch({"guest": guest})
+    try:
+        made._count(folder, running, "b", 0, made.asked.rows, "all", watch, ran)
+    except TransportError:
+        made._died(GuestError("guest panic: it is dead"), folder, made.asked.rows, ran)
+    return ran
 
 
 @pytest.mark.parametrize(
@@ -1046,26 +1094,59 @@ def test_what_fails_of_one_setting_is_in_no_others_figures(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    files = {name: Content(tmp_path / name) for name in ("plain", "sticky")}
-    for content in files.values():
-        content.file.write_text("first\n")
-    monkeypatch.setattr(applying, "KNOBS", cast(dict[str, Knob], files))
-    three: dict[str, Knobs] = {
-        "first": {"plain": "x"},
-        "second": {knob: value},
-        "third": {"plain": "y"},
-    }
-    made = _counted_comparison(tmp_path, (), asked.Settings("three", {}, three))
-    made.reporter = SimpleNamespace(say=lambda _: None)  # type: ignore[assignment]
-    monkeypatch.setattr(comparison, "script", lambda rows, *_, **__: f"run {rows[0].name} x")
-    folder = RunFolder.create(tmp_path, "profile", Plan(experiment="p", seed=1, again="./skblab p"))
+    made, files, folder = _three(tmp_path, monkeypatch, {knob: value})
     guest = Counting(files, fails)
-    running: Any = SimpleNamespace(transport=guest)
-    printed, whole = made._count(folder, running, "b", 0, made.asked.rows, "all")
+    ran = _count(made, folder, guest)
     assert guest.found.pop("a") == "ff"
     assert guest.found == counted
-    ran = [row for row in counted if row not in fails]
-    assert (printed.split(), whole) == (["a", *ran], not fails)
-    assert made.refused == {"b2", "b3"} - set(ran)
+    well = [row for row in counted if row not in fails]
+    assert (ran.printed.split(), ran.whole) == (["a", *well], not fails)
+    assert made.refused == {"b2", "b3"} - set(well)
     assert why in " ".join(made.notes)
+    made.end()
     assert (files["plain"].file.read_text(), list(folder.path.glob("undo*"))) == ("first\n", [])
+
+
+def test_a_warning_of_one_row_is_in_no_others_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a kernel does after it has warned is not what was asked for."""
+    made, files, folder = _three(tmp_path, monkeypatch, {"plain": "z"})
+    ran = _count(made, folder, Counting(files, warns=("b2",)))
+    assert (ran.printed.split(), ran.whole) == (["a", "b", "b2"], True)
+    assert made.refused == {"b2", "b3"}
+    told = "kernel warning (guest): WARNING: CPU: 0 in b2"
+    assert made.notes[-2:] == [
+        f"second is left out: {told}",
+        f"third is left out: it was not counted, since of a row before: {told}",
+    ]
+    made, files, folder = _three(tmp_path, monkeypatch, {"plain": "z"})
+    with pytest.raises(RefusedError, match="a, on kernel b: kernel warning"):
+        _count(made, folder, Counting(files, warns=("a",)))
+
+
+def test_the_death_of_a_guest_costs_no_row_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, files, folder = _three(tmp_path, monkeypatch, {"plain": "z"})
+    ran = _count(made, folder, Counting(files, kills=("b2",)))
+    assert (ran.printed.split(), ran.whole) == (["a", "b"], False)
+    assert made.refused == {"b2", "b3"}
+    assert made.notes[-2:] == [
+        "second is left out: guest panic: it is dead",
+        "third is left out: it was not counted, since of a row before: its guest has died",
+    ]
+    # Its settings went with it; what its script had printed is kept.
+    assert list(folder.path.glob("undo*")) == []
+    assert (folder.logs / "bench-b2-set.txt").read_text() == "b2"
+    # Also where no figure of the rows before is any good.
+    made.refused.add("b")
+    made._guest = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(GuestError, match="it is dead"):
+        made.go(folder)
+    # Where no row is left that can be compared, that is the answer.
+    for first in ("a", "b"):
+        made, files, folder = _three(tmp_path, monkeypatch, {"plain": "z"})
+        with pytest.raises(GuestError, match="it is dead"):
+            _count(made, folder, Counting(files, kills=(first,)))
+        assert list(folder.path.glob("undo*")) == []

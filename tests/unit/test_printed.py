@@ -30,6 +30,7 @@ from skblab.demo.run import Demo
 from skblab.doctor import checks
 from skblab.lab import kernel, labroot, tools
 from skblab.lab.drawing import NoGnuplotError
+from skblab.lab.guest.errors import GuestError
 from skblab.lab.kernel import debian, package, patchcheck, registry
 from skblab.lab.kernel import source as sources
 from skblab.lab.kernel.model import Kernel, PatchRecord, Record
@@ -44,6 +45,7 @@ from skblab.selftests import compare, tree
 from skblab.selftests.guestrun import Outcome
 from skblab.selftests.ktap import Case, Result
 from skblab.soak import verdict
+from skblab_analysis.base.errors import EXIT_GUEST
 from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.exact.summary import of as exact_of
 from skblab_analysis.formats.bench import BenchDocument, Row
@@ -480,8 +482,13 @@ def test_bench_patch(skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch) -> No
     assert "row on is refused" in done.stderr
 
 
-def counts_by_function(command: str, a: Row | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a command find the instructions of one function, in row `a` too if there is one."""
+def counts_by_function(
+    command: str, a: Row | None, monkeypatch: pytest.MonkeyPatch, death: str = ""
+) -> None:
+    """Have a command find the instructions of one function, in row `a` too if there is one.
+
+    With a `death`, a guest has not come to all of its rows.
+    """
     found = FunctionsDocument(
         again="again",
         case="forward",
@@ -492,7 +499,12 @@ def counts_by_function(command: str, a: Row | None, monkeypatch: pytest.MonkeyPa
         functions=(Function(name="ip_rcv", a=0.0 if a is None else 1.0, b=2.0),),
         runs=(),
     )
-    run = SimpleNamespace(recorded=lambda: (FOLDER, (found,)), root=None)
+
+    def end() -> None:
+        if death:
+            raise GuestError(death)
+
+    run = SimpleNamespace(recorded=lambda: (FOLDER, (found,)), root=None, end=end)
     module = f"skblab.commands.{command}"
     monkeypatch.setattr(f"{module}.Comparison", lambda *_: run)
     monkeypatch.setattr(f"{module}.gnuplot", lambda _: None)
@@ -518,6 +530,17 @@ def test_profile_of_an_experiment(skblab_here: Skblab, monkeypatch: pytest.Monke
     done = skblab_here("profile", "--experiment", "first", "--json")
     [one] = check(done, "profile", name="functions-of-settings")["settings"]
     assert one["clock"] == {"a": 1.0, "b": 2.0}
+
+
+def test_a_profile_whose_guest_died_prints_what_it_counted(
+    skblab_here: Skblab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts_by_function("profile", None, monkeypatch, death="guest panic: sysrq")
+    for options, shown in (((), "report/index.html"), (("--json",), "ip_rcv")):
+        done = skblab_here("profile", "--kernel", "6.12", *options)
+        assert done.returncode == EXIT_GUEST
+        assert done.stderr.splitlines()[-1].endswith("guest panic: sysrq")
+        assert shown in done.stdout
 
 
 def example(one: Described) -> list[str]:

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
@@ -34,12 +35,13 @@ from skblab.machine.watch import Watch
 from skblab.testbeds import netns
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.disk import write_whole
-from skblab_analysis.base.errors import SkblabError
+from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats import pprof, stacks
 from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Side
+from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.run import Environment, Timing
 from skblab_analysis.runfolder import RunFolder
 
@@ -251,6 +253,24 @@ def _as_wanted(was_set: list[Applied], row: Row) -> list[Applied]:
     return was_set
 
 
+def _undo(folder: RunFolder, row: Row) -> Path:
+    return folder.path / f"undo-{row.name}"
+
+
+@dataclass
+class _Ran:
+    """What the scripts of one guest have printed.
+
+    `rows` ran to the end of theirs, and `whole` says whether the last one did; `running` is the row
+    whose script was begun last.
+    """
+
+    printed: str = ""
+    rows: list[Row] = field(default_factory=list)
+    running: Row | None = None
+    whole: bool = True
+
+
 class Comparison:
     """One comparison: its guests, one after the other, and what they gave."""
 
@@ -265,6 +285,8 @@ class Comparison:
         self.found: dict[str, _Found] = {}
         self.kernels: dict[Side, figures.Identity] = {}
         self.refused: set[str] = set()
+        # Of a guest that did not come to all of its rows.
+        self.death: GuestError | None = None
         self.notes: list[str] = [*([WITH_NAPI[asked.case]] if asked.settings else []), *notes]
 
     def recorded(self) -> tuple[RunFolder, tuple[figures.FunctionsDocument, ...]]:
@@ -277,6 +299,11 @@ class Comparison:
         timings, versions = self.reporter.timings, documents[0].versions
         folder.finish(self.last, timings, versions=versions, commands=[], gaps=gaps)
         return folder, documents
+
+    def end(self) -> None:
+        """Raise the death of a guest, if there was one: what was counted is written and shown."""
+        if self.death is not None:
+            raise self.death
 
     def written(self, folder: RunFolder) -> tuple[figures.FunctionsDocument, ...]:
         """Run its rows, and have the documents in a run's folder."""
@@ -311,8 +338,10 @@ class Comparison:
                     self._write_stacks(folder, counted[row.name])
         first = None if self.asked.a is None else counted.pop(self.asked.a.name, None)
         if self.asked.a and first is None:
+            self.end()
             raise RefusedError(f"nothing can be compared: {'; '.join(self.notes)}")
         if not counted:
+            self.end()
             raise RefusedError(f"no row could be counted: {'; '.join(self.notes)}")
         return tuple(
             self._document(first, counted[row.name]) for row in rows if row.name in counted
@@ -420,26 +449,31 @@ class Comparison:
             self.reporter.say(
                 f"counting by function on {built.release}: {', '.join(row.name for row in rows)}"
             )
-            watch = Watch()
-            with (
-                self.reporter.step(f"functions: {name}"),
-                Guest.boot(
-                    make_spec(exact=True).model_copy(update={"plugin": plugin, "sample": boot}),
-                    built,
-                    self.root,
-                    shares=shares,
-                    log=folder.logs / f"console-{name}.log",
-                ) as guest,
-            ):
-                begins(folder, watch, guest=guest.console)
-                self.last = describe(built, {"exact": describe_guest(guest)})
-                self.environments[name if self.asked.kernels else built.release] = self.last
-                symbols = "loaded" if built.symbols else "all"
-                printed, whole = self._count(folder, guest, name, boot, rows, symbols)
+            watch, ran = Watch(), _Ran()
+            try:
+                with (
+                    self.reporter.step(f"functions: {name}"),
+                    Guest.boot(
+                        make_spec(exact=True).model_copy(update={"plugin": plugin, "sample": boot}),
+                        built,
+                        self.root,
+                        shares=shares,
+                        log=folder.logs / f"console-{name}.log",
+                    ) as guest,
+                ):
+                    begins(folder, watch, guest=guest.console)
+                    self.last = describe(built, {"exact": describe_guest(guest)})
+                    self.environments[name if self.asked.kernels else built.release] = self.last
+                    symbols = "loaded" if built.symbols else "all"
+                    self._count(folder, guest, name, boot, rows, symbols, watch, ran)
+            except GuestError as death:
+                self._died(death, folder, rows, ran)
+                # That is why it died.
+                watch.look()
         watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
         sections = counting.parse(counts.read_text())
         try:
-            self._read(folder, boot, built, rows, printed, sections, whole=whole)
+            self._read(folder, boot, built, rows, ran, sections)
         except SectionsError as error:
             raise SkblabError(
                 f"on kernel {built.release}: {error}; what was counted: {counts}"
@@ -455,11 +489,10 @@ class Comparison:
         boot: int,
         rows: Sequence[Row],
         symbols: str,
-    ) -> tuple[str, bool]:
-        """Run the rows in a guest: first those as the kernel comes.
-
-        Return what it printed, and whether the last script ran to its end.
-        """
+        watch: Watch,
+        ran: _Ran,
+    ) -> None:
+        """Run the rows in a guest: first those as the kernel comes. `ran` says how far it came."""
 
         def run(of: Sequence[Row], called: str, *, laid_out: bool) -> str:
             text = script(of, boot, self.asked, symbols, laid_out=laid_out)
@@ -475,38 +508,65 @@ class Comparison:
             kept.write_text(done.stdout + done.stderr)
             return done.check(f"the benchmark on kernel {name}").stdout
 
-        printed = run(
-            [row for row in rows if not self.asked.settings.get(row.name)], name, laid_out=False
-        )
-        stopped, whole = "", True
+        plain = [row for row in rows if not self.asked.settings.get(row.name)]
+        ran.printed += run(plain, name, laid_out=False)
+        watch.refuse(f"{', '.join(row.name for row in plain) or 'the set-up'}, on kernel {name}")
+        stopped = ""
         for row in rows:
             knobs = self.asked.settings.get(row.name)
             if not knobs:
                 continue
             if stopped:
-                with self._refusal(row):
-                    raise RefusedError(f"it was not counted, since of a row before: {stopped}")
+                self._leave_out(row, stopped)
                 continue
+            ran.running = row
             machine = RECEIVER if self.asked.case == "receive" else ROUTER
-            undo = folder.path / f"undo-{row.name}"
+            undo = _undo(folder, row)
             was_set: list[Applied] = []
             try:
                 # A row that is left out puts its settings back, too.
                 with applying(guest.transport, machine, undo) as applier, self._refusal(row):
                     was_set = _as_wanted(applier.apply(knobs), row)
-                    whole = False
-                    printed += run([row], f"{row.name}-set", laid_out=True)
-                    whole = True
+                    ran.whole = False
+                    ran.printed += run([row], f"{row.name}-set", laid_out=True)
+                    ran.whole = True
                     _as_wanted(applier.look(was_set), row)
             except NotPutBackError as left:
                 # The guest ends behind its rows, and its settings with it.
                 stopped = str(left)
                 self.reporter.say(stopped)
             undo.unlink(missing_ok=True)
-            if not whole:
+            if row.name not in self.refused:
+                ran.rows.append(row)
+            if not ran.whole:
                 stopped = "its script failed"
+            if heard := watch.look():
+                # The kernel is not what it was.
+                stopped = reason(heard)
+                if row.name not in self.refused:
+                    with self._refusal(row):
+                        raise RefusedError(stopped)
             self._note(row, knobs, was_set)
-        return printed, whole
+
+    def _died(self, death: GuestError, folder: RunFolder, rows: Sequence[Row], ran: _Ran) -> None:
+        """Leave out the rows that the end of their guest cost; raise it where none is left."""
+        if ran.running is not None:
+            # They went with their guest.
+            _undo(folder, ran.running).unlink(missing_ok=True)
+        compared = [row for row in ran.rows if row != self.asked.a]
+        if not (self.asked.more and compared and ran.running):
+            raise death
+        self.death = death
+        if ran.running.name not in self.refused:
+            self.refused.add(ran.running.name)
+            self.notes.append(f"{ran.running.title} is left out: {one_line(str(death))}")
+        for row in rows[rows.index(ran.running) + 1 :]:
+            self._leave_out(row, "its guest has died")
+
+    def _leave_out(self, row: Row, stopped: str) -> None:
+        """Leave a row out for what happened in one before."""
+        with self._refusal(row):
+            raise RefusedError(f"it was not counted, since of a row before: {stopped}")
 
     def _note_unnamed(self, counted: _Counted) -> None:
         """Note what is in no function that the kernel lists, where it is more than a hundredth."""
@@ -532,22 +592,20 @@ class Comparison:
         boot: int,
         built: kernel.Kernel,
         rows: Sequence[Row],
-        output: str,
+        ran: _Ran,
         sections: Sequence[Section],
-        *,
-        whole: bool,
     ) -> None:
         """Take in what one guest left; RefusedError for a row that did not do its work."""
         trials = measure.Found()
-        measure.read(output, rows, boot, folder.logs, trials)
+        measure.read(ran.printed, rows, boot, folder.logs, trials)
         for row in (row for row in rows if row.name not in self.refused):
             if reasons := records.faults(row.name, trials.trials, trials.proofs):
                 with self._refusal(row):
                     raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
         listed = built.symbols.read_text() if built.symbols else ""
         maps: dict[str, Symbols] = {}
-        lines = [Line.parse(line) for line in output.splitlines()]
-        for line, of in attribute(lines, sections, whole=whole):
+        lines = [Line.parse(line) for line in ran.printed.splitlines()]
+        for line, of in attribute(lines, sections, whole=ran.whole):
             stem = f"{line.row}-{boot}-{line.repeat}"
             if stem not in maps:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()

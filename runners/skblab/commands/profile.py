@@ -133,6 +133,7 @@ def profile(
     document = documents[0]
     if as_json:
         echo(document if experiment is None else FunctionsOfSettings(settings=documents))
+        counted.end()
         return
     console = printer()
     if experiment is None:
@@ -152,3 +153,4 @@ def profile(
     for note in document.notes:
         console.print(f"\n{escape(note)}")
     console.print(f"\nReport: {page}", soft_wrap=True)
+    counted.end()
