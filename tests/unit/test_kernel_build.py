@@ -7,6 +7,7 @@ the builder uses and compiles one C file.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -21,11 +22,12 @@ import pytest
 from conftest import Skblab
 from repositories import run_git
 from skblab.lab import kernel
-from skblab.lab.kernel import build, registry
+from skblab.lab.kernel import build, incremental, registry, source
 from skblab.lab.kernel.model import Own, Record
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.environment import keep_changes, origin
+from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats.run import Plan
 from skblab_analysis.runfolder import RunFolder
@@ -345,6 +347,174 @@ def test_what_a_tree_has_that_no_commit_has_is_kept(
     folder = RunFolder.create(tmp_path / "results", "p", Plan(experiment="p", seed=1, again="x"))
     keep_changes(folder, made)
     assert "+int mine;" in (folder.path / f"changes-{made.key}.diff").read_text()
+
+
+def _outputs(tmp_path: Path) -> list[Path]:
+    """Return the output folders that are kept."""
+    return sorted((tmp_path / "cache" / "builds").glob("*/output"))
+
+
+# As kbuild does: by the files' times.
+BY_TIMES = MAKEFILE.replace("all:\n", "all: $(O)/dev.o\n$(O)/dev.o: net/dev.c\n").replace(
+    "\t@mkdir -p", "\t@echo once >>$(O)/compiled\nall:\n\t@mkdir -p"
+)
+
+
+@pytest.mark.labroot
+def test_the_next_build_of_a_users_tree_compiles_what_changed(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the change has an old time, as of a file that was unpacked."""
+    assert project.is_dir()
+    (tree / "Makefile").write_text(BY_TIMES)
+
+    def compiled(*, patches: bool = False) -> int:
+        made = kernel.ensure(
+            kernel.Request(source=tree, jobs=1, patches=patches, trace=patches), lab, Reporter()
+        )
+        assert made.image.is_file()
+        assert not (made.path / "output").exists()
+        (output,) = _outputs(tmp_path)
+        return len((output / "compiled").read_text().splitlines())
+
+    def compiled_anew() -> int:
+        """Compile with a change that make does not see."""
+        (tree / "net" / "blob").write_text("others take this in")
+        return compiled()
+
+    assert compiled() == 1
+    assert "only what changed" not in capsys.readouterr().err
+    # Nothing that is compiled depends on it.
+    (tree / "net" / "other.c").write_text("int z;\n")
+    assert compiled() == 1
+    assert "with 1 jobs: only what changed since its last build" in capsys.readouterr().err
+    (tree / "net" / "dev.c").write_text("int y;\n")
+    assert compiled() == 2
+    (tree / "net" / "dev.c").write_text("int z;\n")
+    os.utime(tree / "net" / "dev.c", (1, 1))
+    assert compiled() == 3
+    # Its copy has the old time again, and what is compiled is of it.
+    (tree / "net" / "other.c").write_text("int z, y;\n")
+    assert compiled() == 3
+    assert compiled_anew() == 1
+    # With a series it is another tree, whose folder is not kept.
+    (tree / "net" / "dev.c").write_text("int x;\n")
+    assert compiled(patches=True) == 1
+    made = {built.record.output_lines for built in registry.kernels() if not built.record.patched}
+    # That of a build of everything: the next one's progress goes by it.
+    assert made == {1}
+
+
+def test_what_make_sees_of_a_change(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "a").mkdir(parents=True)
+    names = ("a/x.h", "a/x.c", "b.c", "Kconfig.debug", "blob")
+    for name in names:
+        (tree / name).write_text(name)
+    (tree / "link").symlink_to("b.c")
+    ended = 2 * 10**18
+
+    def known() -> incremental.State:
+        for name in names:
+            os.utime(tree / name, ns=(ended - 5, ended - 5))
+        stamps = {name: incremental.stamp(tree / name, stat) for name, stat in source.walk(tree)}
+        return incremental.State(ended=ended, lines=1, stamps=stamps)
+
+    def renewed(before: incremental.State) -> set[str] | None:
+        found = incremental.renew(tree, before)
+        return None if found is None else set(found)
+
+    before = known()
+    assert renewed(before) == set()
+    # Newer than the build: make sees it. Older: it gets a newer time, though the clock is behind.
+    os.utime(tree / "b.c", ns=(ended + 1, ended + 1))
+    os.utime(tree / "a" / "x.c", ns=(ended - 9, ended - 9))
+    (tree / "Kconfig.debug").unlink()
+    assert renewed(before) == {"a/x.c"}
+    assert (tree / "a" / "x.c").stat().st_mtime_ns == ended + 1
+    (tree / "Kconfig.debug").write_text("")
+    for name in ("new.h", "c.c"):
+        (tree / name).write_text(name)
+        os.utime(tree / name, ns=(1, 1))
+    assert renewed(before) == {"Kconfig.debug", "new.h", "c.c"}
+    before = known()
+    for name, what in (("x.h", "a header"), ("data.bin", "of no known kind"), ("link2", "b.c")):
+        if name == "link2":
+            (tree / name).symlink_to(what)
+        else:
+            (tree / name).write_text(what)
+        assert renewed(before) is None, name
+        (tree / name).unlink()
+    (tree / "link").unlink()
+    (tree / "link").symlink_to("a/x.c")
+    assert renewed(before) is None
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("killed", ["", "gcc: fatal error: Killed signal terminated program cc1"])
+def test_what_a_failed_build_leaves(
+    project: Path, tree: Path, lab: LabRoot, tmp_path: Path, killed: str
+) -> None:
+    assert project.is_dir()
+    said = f"\t@echo '{killed}'\n" if killed else ""
+    rule = "$(O)/dev.o: net/dev.c\n"
+    (tree / "Makefile").write_text(BY_TIMES.replace(rule, f"{rule}{said}"))
+    request = kernel.Request(source=tree, jobs=1, patches=False)
+
+    def fails() -> bool:
+        (tree / "net" / "dev.c").write_text("int x\n")
+        with pytest.raises(SkblabError, match=r"expected|Killed"):
+            kernel.ensure(request, lab, QUIET)
+        return not _outputs(tmp_path)
+
+    # Of the first build little is there; of a further one all that did not fail.
+    assert fails()
+    (tree / "net" / "dev.c").write_text("int x;\n")
+    first = kernel.ensure(request, lab, QUIET)
+    assert fails() == bool(killed)
+    (tree / "net" / "dev.c").write_text("int x;\n// the same\n")
+    second = kernel.ensure(request, lab, QUIET)
+    assert second.key != first.key
+    assert second.record.image_sha256 == first.record.image_sha256
+
+
+@pytest.mark.labroot
+def test_an_output_folder_that_cannot_be_used(
+    project: Path,
+    tree: Path,
+    lab: LabRoot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert project.is_dir()
+    request = kernel.Request(source=tree, jobs=1, patches=False)
+    kernel.ensure(request, lab, QUIET)
+    (output,) = _outputs(tmp_path)
+    # Nobody knows of which tree it is.
+    (output.parent / incremental.STATE).write_text("{")
+    (output / "left").touch()
+    (tree / "net" / "dev.c").write_text("int y;\n")
+    kernel.ensure(request, lab, QUIET)
+    (output,) = _outputs(tmp_path)
+    assert not (output / "left").exists()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(disk, "write_whole", full)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        incremental.output(output.parent.name, tree, tmp_path, QUIET) as made,
+    ):
+        # One that is killed is not kept: what it was writing may be half there.
+        assert made.resumed
+        raise KeyboardInterrupt
+    assert _outputs(tmp_path) == []
+    with incremental.output("0" * 16, tree, tmp_path / "project", Reporter()) as made:
+        assert not made.resumed
+    assert "is not kept: [Errno 28] No space left" in capsys.readouterr().err
+    assert list((tmp_path / "cache" / "builds").iterdir()) == []
 
 
 @pytest.mark.labroot

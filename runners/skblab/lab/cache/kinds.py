@@ -22,6 +22,7 @@ class Kind:
 
 
 ROOTS, KERNELS, SOURCES, PACKAGES, LOGS = "roots", "kernels", "sources", "packages", "logs"
+BUILDS = "builds"
 DEVELOP, SYSTEMTAP, HOSTS = "develop", "systemtap", "hosts"
 SNAPSHOTS = "snapshots"
 
@@ -32,6 +33,7 @@ KINDS: dict[str, Kind] = {
         Kind(KERNELS, "kernel"),
         Kind(SNAPSHOTS, "guest that has booted"),
         Kind(SOURCES, "kernel tree"),
+        Kind(BUILDS, "what the next build of a user's tree goes on in"),
         Kind("kernel-packages", "Debian's source of a kernel, or which package a name means"),
         Kind(PACKAGES, "Debian packages of a kernel"),
         Kind("ccache", "compiler cache, which keeps its own limit", "never", single=True),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skblab.lab import paths, store
 from skblab.lab.cache import sizes
-from skblab.lab.kernel import config, packaged, registry, source
+from skblab.lab.kernel import config, incremental, packaged, registry, source
 from skblab.lab.kernel.model import (
     CHANGES,
     COMMIT,
@@ -81,8 +81,14 @@ TYPICAL_LINES: dict[Flavour, int] = {
 }
 # The steps at the end print few lines and take long: how many compiled files each is worth.
 SLOW_STEPS = {"vmlinux.o": 10, "BTF": 40, "KSYMS": 6, "NM": 4, "MODPOST": 4}
+# All of these, and a few files: what a build prints that goes on where one ended.
+RESUMED_LINES = 90
 
 _STEP = re.compile(r"  ([A-Z][A-Z0-9_]*)(?: \[M\])? +(\S+)")
+# What make, a shell or the compiler says of a process that a signal ended.
+_KILLED = re.compile(
+    r"\bKilled\b|\bTerminated\b|Segmentation fault|internal compiler error|Error 1(?:2[89]|3\d)\b"
+)
 _ERROR = re.compile(r"(?:^|[: ])(?:fatal )?error: |undefined reference to|^error\b", re.I)
 
 
@@ -172,8 +178,43 @@ def _compile(
     wanted: Plan, tree: Path, part: Path, labroot: LabRoot, reporter: Reporter, start: float
 ) -> None:
     """Build the kernel of a tree into `part`; the build began at `start` (monotonic seconds)."""
-    output = part / "output"
-    output.mkdir()
+    with incremental.output(_kept_as(wanted), tree, part, reporter) as output:
+        _make(wanted, tree, part, output, labroot, reporter, start)
+
+
+def _kept_as(wanted: Plan) -> str | None:
+    """Return what names the output folder that the next build of this user's tree goes on in.
+
+    None where it is not kept: Debian's source stays the same, and a series makes another tree.
+    """
+    if wanted.series is not None or wanted.source.place.is_file():
+        return None
+    request = wanted.request
+    return store.digest(
+        [
+            RECIPE,
+            wanted.source.origin,
+            # What another line has generated is in the way of this one's.
+            wanted.source.line,
+            request.flavour,
+            request.local_version,
+            *(config.fragment(name).read_text() for name in request.fragments),
+            *((request.own.text,) if request.own else ()),
+            *(f"{name} {version}" for name, version in wanted.toolchain.items()),
+        ]
+    )
+
+
+def _make(
+    wanted: Plan,
+    tree: Path,
+    part: Path,
+    into: incremental.Output,
+    labroot: LabRoot,
+    reporter: Reporter,
+    start: float,
+) -> None:
+    output, resumed = into.folder, into.resumed
     logs = paths.cache() / "logs"
     log, shares = logs / f"kernel-{wanted.key}.log", can_share(wanted.request)
     make = Make(wanted, labroot, tree, output, log, shares=shares)
@@ -188,13 +229,15 @@ def _compile(
             added=request.own,
         )
     what = f"kernel {wanted.source.version}{wanted.request.local_version}"
-    reporter.say(f"compiling {what} with {wanted.request.jobs} jobs")
+    again = ": only what changed since its last build" if resumed else ""
+    reporter.say(f"compiling {what} with {wanted.request.jobs} jobs{again}")
     with reporter.step("kernel compile"):
-        lines = compile_all(make, what, reporter)
+        lines = compile_all(make, what, reporter, total=RESUMED_LINES if resumed else 0)
+        into.lines = max(into.lines, lines)
     with reporter.step("kernel keep"):
         release = make.run(["-s", "kernelrelease"], "asking for the release").strip()
         _keep(make, part)
-        _record(wanted, part, release, time.monotonic() - start, lines, lacking)
+        _record(wanted, part, release, time.monotonic() - start, into.lines, lacking)
 
 
 @dataclass(frozen=True)
@@ -272,7 +315,8 @@ class Make:
         telling = first_error(text)
         if telling is None:
             return error
-        return SkblabError(f"{what} failed: {telling}; whole output: {self.log}")
+        kind = SkblabError if _KILLED.search(text) else incremental.CompileError
+        return kind(f"{what} failed: {telling}; whole output: {self.log}")
 
 
 def can_share(request: Request) -> bool:
@@ -325,8 +369,10 @@ def weight(line: str) -> int:
 
 
 def _keep(make: Make, part: Path) -> None:
-    """Move what is of use from the output folder to `part`, and drop the rest."""
+    """Have in `part` what is of use of the output folder, which goes on without its headers."""
     headers = part / "build"
+    # Of a build that failed here.
+    store.remove(make.output / "headers")
     # The kernel's own script for linux-headers packages; what it makes stands by itself.
     script = "/skblab/src/scripts/package/install-extmod-build"
     make.run(
@@ -342,15 +388,14 @@ def _keep(make: Make, part: Path) -> None:
                 f"x86-64? Whole output: {make.log}"
             )
     (output / "headers").rename(headers)
-    image.rename(part / "bzImage")
-    (output / "vmlinux").rename(part / "vmlinux")
-    (output / "System.map").rename(part / "System.map")
+    # Copies: a build that goes on there writes to its own.
+    for made in (image, output / "vmlinux", output / "System.map"):
+        shutil.copy2(made, part / made.name)
     shutil.copy2(output / ".config", part / "config")
     shutil.copy2(output / ".config", headers / ".config")
     # SystemTap looks for these beside the headers.
     (headers / "vmlinux").symlink_to("../vmlinux")
     (headers / "System.map").symlink_to("../System.map")
-    store.remove(output)
 
 
 def _record(

@@ -132,7 +132,7 @@ def of_revision(repository: Path, revision: str) -> Source:
 def _folder(wanted: Path) -> Source:
     folder = wanted.expanduser().resolve()
     version = read_version(folder)
-    stamps = (f"{name} {st.st_size} {st.st_mtime_ns}" for name, st in _walk(folder))
+    stamps = (f"{name} {st.st_size} {st.st_mtime_ns}" for name, st in walk(folder))
     return Source(folder, version, store.digest(["folder", *sorted(stamps)]))
 
 
@@ -159,7 +159,7 @@ def version_of(makefile: str, place: str) -> str:
     return ".".join(numbers) + parts.get("EXTRAVERSION", "")
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+def walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield path and stat of each source file; plain strings, for there are 90 000 of them."""
     top = f"{folder}/"
     for where, names, files in os.walk(folder):

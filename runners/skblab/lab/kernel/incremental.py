@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Output folders of builds, kept for the next build of the same tree with the same options.
+
+Who develops a kernel builds one tree again and again, or one revision after another, and each time
+few files have changed. The compiler cache spares their compiles, and not what kbuild does with each
+object (objtool, archives) nor the look into the cache itself. So of a user's tree the output folder
+stays, one for each configuration, and the next build goes on in it.
+
+Make goes by times, and a file may come with an old one: what has changed since the last build, and
+does not look newer than that, is given the time of now. Some changes make does not see at all; with
+one of these a build begins anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISLNK
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skblab.lab import store, uses
+from skblab.lab.kernel import source
+from skblab.lab.reporter import Reporter
+from skblab_analysis.base import disk
+from skblab_analysis.base.errors import SkblabError
+
+KIND = "builds"
+# In an entry: the output folder, and what is known of the build that left it.
+OUTPUT, STATE = "output", "built.json"
+
+
+# Files of whose change kbuild knows, by the end of their name and by its begin; and those that no
+# kernel is made of.
+KNOWN_ENDS = (".c", ".h", ".S", ".s", ".lds", ".tbl", ".rst", ".txt", ".yaml", ".md")
+KNOWN_NAMES = ("Kconfig", "Makefile", "Kbuild", "MAINTAINERS", "CREDITS")
+_LINK = "link"
+
+
+class CompileError(SkblabError):
+    """The compiler refuses the source; what was compiled before that is whole."""
+
+
+class State(BaseModel):
+    """`built.json`: when a build ended (nanoseconds since 1970), what it compiled, how much it was.
+
+    `lines` are those of a build of everything (see build.weight), for the progress bar; `stamps`
+    has what each file of the tree was known by.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ended: int
+    lines: int
+    stamps: dict[str, str]
+
+
+@dataclass
+class Output:
+    """An output folder. `lines` is 0 if it is empty; whoever compiles everything sets it."""
+
+    folder: Path
+    lines: int = 0
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier build has left what is in it."""
+        return (self.folder / ".config").exists()
+
+
+@contextlib.contextmanager
+def output(key: str | None, tree: Path, part: Path, reporter: Reporter) -> Iterator[Output]:
+    """Have an output folder in `part` for a build of `tree`; no `key`: one that nobody keeps.
+
+    It is kept after a build that ended well. One that an earlier build had left is kept as well
+    after a CompileError, but not where something was killed: a file may be half written then.
+    """
+    folder = part / OUTPUT
+    if key is None:
+        folder.mkdir()
+        yield Output(folder)
+        store.remove(folder)
+        return
+    there = _take(key, folder)
+    renewed = None if there is None else renew(tree, there)
+    if there is None or renewed is None:
+        store.remove(folder)
+        folder.mkdir()
+        there, renewed = None, {}
+    made = Output(folder, there.lines if there else 0)
+    try:
+        yield made
+    except CompileError:
+        if there is not None:
+            _keep(key, tree, made, {}, reporter)
+        raise
+    _keep(key, tree, made, renewed, reporter)
+
+
+def renew(tree: Path, before: State) -> dict[str, tuple[str, str]] | None:
+    """Give files that changed since a build, and do not look newer than that, the time of now.
+
+    Return what these were known by, and are now; None where make would not see a change.
+    """
+    found = dict(source.walk(tree))
+    stamps = {name: stamp(tree / name, stat) for name, stat in found.items()}
+    changed = {name for name, known in stamps.items() if before.stamps.get(name) != known}
+    if any(_unseen(name, stamps, before.stamps) for name in changed):
+        return None
+    # Make takes a header for the one of that name that it knew, in another folder.
+    headers = {name.rpartition("/")[2] for name in before.stamps if name.endswith(".h")}
+    if any(name.rpartition("/")[2] in headers for name in changed - before.stamps.keys()):
+        return None
+    # A clock may have been set back.
+    now = max(time.time_ns(), before.ended + 1)
+    renewed = {}
+    for name in changed:
+        if found[name].st_mtime_ns <= before.ended:
+            file = tree / name
+            os.utime(file, ns=(now, now))
+            renewed[name] = (stamps[name], stamp(file, file.lstat()))
+    return renewed
+
+
+def _unseen(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> bool:
+    """Return whether a change is of a link, or of what may be taken in in a way of its own."""
+    if now[name].startswith(_LINK) or before.get(name, "").startswith(_LINK):
+        return True
+    return not name.endswith(KNOWN_ENDS) and not name.rpartition("/")[2].startswith(KNOWN_NAMES)
+
+
+def stamp(file: Path, stat: os.stat_result) -> str:
+    """Return what a file is known by: its size and time, or where a link leads."""
+    if S_ISLNK(stat.st_mode):
+        return f"{_LINK} {file.readlink()}"
+    return f"{stat.st_size} {stat.st_mtime_ns}"
+
+
+def _take(key: str, folder: Path) -> State | None:
+    """Move what the last build left to `folder`; None if there is none, or not a whole one."""
+    entry = store.entry(KIND, key)
+    with contextlib.suppress(OSError, ValidationError):
+        state = State.model_validate_json((entry / STATE).read_bytes())
+        # Another build may take it first, and a cache's folder may be on another disk.
+        (entry / OUTPUT).rename(folder)
+        store.remove(entry, quiet=True)
+        return state
+    return None
+
+
+def _keep(
+    key: str,
+    tree: Path,
+    made: Output,
+    renewed: Mapping[str, tuple[str, str]],
+    reporter: Reporter,
+) -> None:
+    """Have the output folder in the cache.
+
+    Files that were `renewed` have their own time again when the tree is copied the next time, and
+    what is compiled is of them.
+    """
+    entry = store.entry(KIND, key)
+    part = entry.with_name(f"{key}{store.PART}")
+    stamps = {name: stamp(tree / name, stat) for name, stat in source.walk(tree)}
+    for name, (own, given) in renewed.items():
+        if stamps.get(name) == given:
+            stamps[name] = own
+    state = State(ended=time.time_ns(), lines=made.lines, stamps=stamps)
+    try:
+        with store.locked(f"{KIND}-{key}", reporter), uses.using(KIND, key):
+            store.remove(part)
+            part.mkdir(parents=True)
+            made.folder.rename(part / OUTPUT)
+            disk.write_whole(part / STATE, state.model_dump_json() + "\n")
+            gone = store.put_away(entry)
+            part.rename(entry)
+            store.note_added(KIND, key)
+            store.remove(gone)
+    except (OSError, SkblabError) as error:
+        # The kernel is whole: what cannot be kept costs the next build its time.
+        for left in (part, made.folder):
+            store.remove(left, quiet=True)
+        reporter.say(f"the next build begins anew: its output folder is not kept: {error}")
