@@ -70,7 +70,8 @@ def check_out(repository: Path, revision: str, folder: Path, own: Path) -> None:
     change are made anew, so that links to the old ones do not see it. SkblabError with what git
     says, such as that an object is missing.
     """
-    here = _borrowing(repository, folder, own)
+    # Links to files change their ctime, and all would be made anew.
+    here = ("-c", "core.trustctime=false", *_borrowing(repository, folder, own))
     _run(folder, *here, "read-tree", "--reset", "-u", revision)
 
 
