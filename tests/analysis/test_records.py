@@ -501,7 +501,9 @@ def test_contradicting_exact_trials_are_refused(folder: RunFolder) -> None:
         summarise([*_trials("rp_filter=0", 1000), tester])
     for packets in (99, 101):
         (odd,) = [trial.model_copy(update={"delivered": packets}) for trial in _trials("a", 1000)]
-        with pytest.raises(RefusedError, match=f"the sink counted {packets} packets of 100 sent"):
+        with pytest.raises(
+            RefusedError, match=f"the sink counted {packets} packets of 100 offered"
+        ):
             folder.record(odd)
     assert [row.state for row in load(folder.path).trials] == ["invalid"] * 2
 

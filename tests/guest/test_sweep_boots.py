@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from exact_figures import hold
+from skblab.bench.asked import request_of
 from skblab.knobs.applying import applying
 from skblab.knobs.base import Unable
 from skblab.knobs.boot import start
 from skblab.knobs.values import Value
 from skblab.lab.guest.chosen import make_spec
-from skblab.lab.kernel import Kernel
+from skblab.lab.kernel import Kernel, ensure, names
 from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
 from skblab.sweep import booting
 from skblab.testbeds.asked import Stream, Traffic
@@ -124,6 +126,20 @@ def test_threads_keep_up_with_the_generator_on_one_cpu(
     taken = {name: threads.microseconds, "plain": plain.microseconds}
     figures = {name: 1000 * microseconds / COUNT for name, microseconds in taken.items()}
     hold("test_sweep_boots", figures, stock, lab)
+
+
+def test_threads_keep_up_on_a_kernel_that_preempts_lazily(lab: LabRoot, tmp_path: Path) -> None:
+    """It would let the generator go on until the next tick, and a ring run full."""
+    built = ensure(request_of(names.parse("debian:7.3"), "stock"), lab, Reporter())
+    with Guest.boot(make_spec(exact=True), built, lab) as guest:
+        mode = guest.transport.script("cat /sys/kernel/debug/sched/preempt").check("its mode")
+        assert "(lazy)" in mode.stdout
+        testbed = Netns(guest.transport, guest.spec.cpus)
+        testbed.prepare(Traffic())
+        with applying(guest.transport, testbed.machine, tmp_path / "undo.jsonl") as applier:
+            assert [one for one in applier.apply({"threaded": True}) if one.invalid] == []
+            offered = testbed.offer(Sending(Stream(family=4, frame=64, flows=1), COUNT))
+    assert (offered.sent, offered.refused, offered.received) == (COUNT, 0, COUNT)
 
 
 def test_packets_come_with_the_tag_of_the_vlan(testbed: Netns, tmp_path: Path) -> None:

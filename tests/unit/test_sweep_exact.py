@@ -131,7 +131,7 @@ def test_a_setting_is_counted_against_the_baseline_and_the_tester(tmp_path: Path
         ),
         (
             Made(lost=1),
-            "strict, whole, block 0, repeat 0: the sink counted 999 packets of 1000 sent",
+            "strict, whole, block 0, repeat 0: the sink counted 999 packets of 1000 offered",
         ),
     ],
 )
@@ -353,7 +353,7 @@ def test_packets_that_a_device_refused_make_a_trial_void(tmp_path: Path) -> None
     run = recorded(tmp_path, Made(refused=1))
     [invalid] = [row for row in run.trials if row.state == "invalid"]
     # A packet that is dropped at once costs less than one that is forwarded.
-    assert invalid.reason.endswith("the sink counted 1000 packets of 1001 sent")
+    assert invalid.reason.endswith("the sink counted 1000 packets of 1001 offered")
 
 
 @pytest.mark.parametrize(

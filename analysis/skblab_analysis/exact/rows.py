@@ -37,7 +37,7 @@ class ExactTrial(OfTrial):
         if not 0 <= strays <= STRAY_LIMIT * self.packets:
             raise RefusedError(
                 f"{self.setting}, {self.part}, block {self.block}, repeat {self.repeat}: "
-                f"the sink counted {self.delivered} packets of {self.packets} sent"
+                f"the sink counted {self.delivered} packets of {self.packets} offered"
             )
 
     def row(self, trial: int) -> TrialRow:

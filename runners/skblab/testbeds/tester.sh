@@ -8,7 +8,7 @@ R0_MAC=02:00:00:00:00:02 S1_MAC=02:00:00:00:00:06
 
 # Where instructions are counted, a thread of the router's, such as of NAPI, gets the generator's CPU as
 # soon as it has work: the ring between has room for 256 packets, and the generator would send more in
-# its turn, all of them lost.
+# its turn, all of them lost. A kernel that preempts lazily (7.2) would let it, until the next tick.
 give_way() {
 	[ ! -e /run/skblab-gives-way ] || return 0
 	read -r words </proc/cmdline
@@ -17,6 +17,8 @@ give_way() {
 		chrt --idle --pid 0 "$thread"
 		: >/run/skblab-gives-way
 	done
+	preempt=${PREEMPT:-/sys/kernel/debug/sched/preempt}
+	if grep -qs "(lazy)" "$preempt"; then echo full >"$preempt"; fi
 }
 
 # Have `generate` do what the words say, but for `device` and `mac`, through the router or the tester
