@@ -254,6 +254,13 @@ def test_an_experiment_of_ours_has_the_plan_that_it_always_had(
     assert make_plan(found, exact=True).digest == exact
 
 
+def test_guests_of_two_cpus_take_longer() -> None:
+    # ./skblab sweep another-cpu --exact --cpus 2 took 620 s on two CPUs.
+    found = read(SHIPPED / "another-cpu.toml")
+    assert make_plan(found, exact=True, cpus=2).seconds(at_once=2) == pytest.approx(620, rel=0.1)
+    assert make_plan(found, exact=True).seconds(at_once=2) < 400
+
+
 def test_a_later_measure_leaves_plans_without_it_as_they_were(tmp_path: Path) -> None:
     found = experiment(tmp_path)
 

@@ -42,8 +42,9 @@ class Plan:
 
     experiment: Experiment
     boots: tuple[Boot, ...]
-    # Instructions are counted, and nothing is timed.
+    # Instructions are counted, by guests of so many CPUs, and nothing is timed.
     exact: bool = False
+    cpus: int = 1
 
     @property
     def digest(self) -> str:
@@ -80,7 +81,7 @@ class Plan:
     @cached_property
     def _boot_seconds(self) -> tuple[float, ...]:
         """About how long each boot takes."""
-        taking = parts(self.experiment.measure, Exact() if self.exact else None)
+        taking = parts(self.experiment.measure, Exact(cpus=self.cpus) if self.exact else None)
         return tuple(self._seconds_of(boot, taking) for boot in self.boots)
 
     def _seconds_of(self, boot: Boot, taking: Sequence[Part]) -> float:
@@ -128,10 +129,17 @@ def _digested(boot: Boot) -> dict[str, object]:
     }
 
 
-def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: bool = False) -> Plan:
+def make(
+    experiment: Experiment,
+    needs_boot: Collection[str] = (),
+    *,
+    exact: bool = False,
+    cpus: int = 1,
+) -> Plan:
     """Return the plan; `needs_boot` are the knobs that only a boot can set.
 
-    With `exact`, instructions are counted of every setting and traffic, whatever is measured else.
+    With `exact`, instructions are counted of every setting and traffic, whatever is measured else,
+    in guests of so many `cpus`.
     A boot begins with the tester where the tester is part of what is measured.
     """
     by_boot: dict[str, tuple[Mapping[str, Value], list[tuple[str, Mapping[str, Value]]]]] = {}
@@ -161,7 +169,7 @@ def make(experiment: Experiment, needs_boot: Collection[str] = (), *, exact: boo
                 number += len(trials)
                 made.append(SettingMeasurements(name, knobs, tuple(numbered)))
             boots.append(Boot(block, chosen, tuple(made)))
-    return Plan(experiment, tuple(boots), exact)
+    return Plan(experiment, tuple(boots), exact, cpus)
 
 
 def _measured(experiment: Experiment, exact: bool, *, tester: bool) -> Iterator[Measurement]:

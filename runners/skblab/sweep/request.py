@@ -115,7 +115,7 @@ class Request:
                 "[measure.throughput], which searches the highest rate; or count instructions "
                 "with --exact"
             )
-        return make_plan(found, exact=self.exact)
+        return make_plan(found, exact=self.exact, cpus=self.exact_cpus(found))
 
     @property
     def typed(self) -> str:
@@ -174,7 +174,7 @@ class Request:
 
     def exact_cpus(self, found: Experiment) -> int:
         """Return the CPUs of a guest that counts: those asked for, or what the experiment needs."""
-        return self.cpus or max(1, min(found.needs.cpus, MOST_EXACT_CPUS))
+        return self.cpus or exact_cpus(found)
 
     def _unable(self, found: Experiment) -> list[str]:
         """Return what of an experiment cannot be done as it is asked for, in words."""
@@ -293,9 +293,18 @@ def unfinished(run: Path) -> tuple[Plan, RunFolder]:
     return plan, folder
 
 
-def make_plan(found: Experiment, *, exact: bool) -> Plan:
-    """Return the plan of an experiment, with the boots that its knobs need."""
-    return plans.make(found, [knob.name for knob in KNOBS.values() if knob.boot], exact=exact)
+def make_plan(found: Experiment, *, exact: bool, cpus: int = 1) -> Plan:
+    """Return the plan of an experiment, with the boots that its knobs need.
+
+    `cpus` are those of a guest that counts instructions.
+    """
+    needs_boot = [knob.name for knob in KNOBS.values() if knob.boot]
+    return plans.make(found, needs_boot, exact=exact, cpus=cpus)
+
+
+def exact_cpus(found: Experiment) -> int:
+    """Return the CPUs of a guest that counts instructions, by what the experiment needs."""
+    return max(1, min(found.needs.cpus, MOST_EXACT_CPUS))
 
 
 def unable(found: Experiment, kind: Kind, *, exact: bool) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from skblab.sweep.budget import fitting
 from skblab.sweep.measure.exact import AT_ONCE
 from skblab.sweep.plan import Plan
-from skblab.sweep.request import SHIPPED, make_plan, read, unable
+from skblab.sweep.request import SHIPPED, exact_cpus, make_plan, read, unable
 from skblab.testbeds import KINDS
 
 # Comes first in the list.
@@ -42,12 +42,13 @@ def shipped() -> list[Shipped]:
             if kind.exact and not unable(experiment, kind, exact=True)
         ]
         timing = [name for name, kind in KINDS.items() if not unable(experiment, kind, exact=False)]
+        counted = make_plan(experiment, exact=True, cpus=exact_cpus(experiment))
         found.append(
             Shipped(
                 file.stem,
                 experiment.question,
                 len(experiment.settings()),
-                _seconds(make_plan(experiment, exact=True), AT_ONCE) if counting else None,
+                _seconds(counted, AT_ONCE) if counting else None,
                 _seconds(make_plan(experiment, exact=False), 1),
                 tuple(timing),
             )
