@@ -156,7 +156,7 @@ BOOTS: tuple[BootKnob, ...] = (
     BootKnob(
         "preempt",
         "When a task in the kernel lets others run (not PREEMPT_RT).",
-        Choice(("none", "voluntary", "full")),
+        Choice(("none", "voluntary", "full", "lazy")),
         f"cat {_PREEMPT} 2>/dev/null || echo '{UNABLE} the kernel has one preemption model only'",
         _preemption,
         arguments=lambda value: f"preempt={value}",
