@@ -115,7 +115,9 @@ def test_functions_add_up_and_say_what_rp_filter_adds(outcome: Outcome) -> None:
     assert document.clock["a"] == pytest.approx(exact.path(exact.baseline), rel=0.01)
     [change] = [one for one in exact.differences if one.setting == "rp_filter=1"]
     more = document.clock["b"] - document.clock["a"]
-    assert more == pytest.approx(change.difference.effect, abs=25)
+    # The clock also has whoever else got the CPU: a kworker's turns in a run of 2 000 packets were
+    # 26 a packet. By function such work is apart, below.
+    assert more == pytest.approx(change.difference.effect, rel=0.1)
     named = [one for one in document.functions if one.difference >= functions.least(document)]
     assert "__fib_validate_source" in {one.name for one in named}
     # Iterations of string instructions are apart, and the clock has the timers' work in it.
