@@ -62,6 +62,7 @@ UNSEEN = (
     "{} does not show where its functions are: nothing tells whether the list of its symbols "
     "is its own."
 )
+BEHIND = "it was not counted, since of a row before: {}"
 ONE_NAME = "Functions of one name in different files are one."
 # Where settings are made, and how the path then differs from one without any.
 ROUTER = netns.NETNS.machine(1)
@@ -517,7 +518,7 @@ class Comparison:
             if not knobs:
                 continue
             if stopped:
-                self._leave_out(row, stopped)
+                self._leave_out(row, BEHIND.format(stopped))
                 continue
             ran.running = row
             machine = RECEIVER if self.asked.case == "receive" else ROUTER
@@ -543,9 +544,7 @@ class Comparison:
             if heard := watch.look():
                 # The kernel is not what it was.
                 stopped = reason(heard)
-                if row.name not in self.refused:
-                    with self._refusal(row):
-                        raise RefusedError(stopped)
+                self._leave_out(row, stopped)
             self._note(row, knobs, was_set)
 
     def _died(self, death: GuestError, folder: RunFolder, rows: Sequence[Row], ran: _Ran) -> None:
@@ -557,16 +556,15 @@ class Comparison:
         if not (self.asked.more and compared and ran.running):
             raise death
         self.death = death
-        if ran.running.name not in self.refused:
-            self.refused.add(ran.running.name)
-            self.notes.append(f"{ran.running.title} is left out: {one_line(str(death))}")
+        self._leave_out(ran.running, one_line(str(death)))
         for row in rows[rows.index(ran.running) + 1 :]:
-            self._leave_out(row, "its guest has died")
+            self._leave_out(row, BEHIND.format("its guest has died"))
 
-    def _leave_out(self, row: Row, stopped: str) -> None:
-        """Leave a row out for what happened in one before."""
-        with self._refusal(row):
-            raise RefusedError(f"it was not counted, since of a row before: {stopped}")
+    def _leave_out(self, row: Row, why: str) -> None:
+        """Have a row be left out, if there are others and it is not left out already."""
+        if row.name not in self.refused:
+            with self._refusal(row):
+                raise RefusedError(why)
 
     def _note_unnamed(self, counted: _Counted) -> None:
         """Note what is in no function that the kernel lists, where it is more than a hundredth."""
@@ -600,8 +598,7 @@ class Comparison:
         measure.read(ran.printed, rows, boot, folder.logs, trials)
         for row in (row for row in rows if row.name not in self.refused):
             if reasons := records.faults(row.name, trials.trials, trials.proofs):
-                with self._refusal(row):
-                    raise RefusedError(f"row {row.name}: {'; '.join(reasons[:3])}")
+                self._leave_out(row, f"row {row.name}: {'; '.join(reasons[:3])}")
         listed = built.symbols.read_text() if built.symbols else ""
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in ran.printed.splitlines()]
