@@ -132,7 +132,7 @@ def of_revision(repository: Path, revision: str) -> Source:
 def _folder(wanted: Path) -> Source:
     folder = wanted.expanduser().resolve()
     version = read_version(folder)
-    stamps = (f"{name} {st.st_size} {st.st_mtime_ns}" for name, st in walk(folder))
+    stamps = (f"{name} {stamp(stat)}" for name, stat in walk(folder))
     return Source(folder, version, store.digest(["folder", *sorted(stamps)]))
 
 
@@ -168,6 +168,11 @@ def walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
             if not name.endswith(_NOT_SOURCE_ENDS):
                 path = f"{where}/{name}"
                 yield path.removeprefix(top), os.lstat(path)
+
+
+def stamp(stat: os.stat_result) -> str:
+    """Return what a file is known by, so that it need not be read: its size and time."""
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def series_for(source: Source, alternative: Path | None = None) -> Series:
