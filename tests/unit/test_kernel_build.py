@@ -22,7 +22,7 @@ import pytest
 from conftest import Skblab
 from repositories import run_git
 from skblab.lab import kernel
-from skblab.lab.kernel import build, incremental, registry, source
+from skblab.lab.kernel import build, incremental, registry
 from skblab.lab.kernel.model import Own, Record
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -417,12 +417,10 @@ def test_what_make_sees_of_a_change(tmp_path: Path) -> None:
     def known() -> incremental.State:
         for name in names:
             os.utime(tree / name, ns=(ended - 5, ended - 5))
-        stamps = {name: incremental.stamp(tree / name, stat) for name, stat in source.walk(tree)}
-        return incremental.State(ended=ended, lines=1, stamps=stamps)
+        return incremental.State(ended=ended, lines=1, stamps=incremental.stamps_of(tree))
 
     def renewed(before: incremental.State) -> set[str] | None:
-        found = incremental.renew(tree, before)
-        return None if found is None else set(found)
+        return incremental.renew(tree, incremental.stamps_of(tree), before)
 
     before = known()
     assert renewed(before) == set()

@@ -33,7 +33,6 @@ KIND = "builds"
 # In an entry: the output folder, and what is known of the build that left it.
 OUTPUT, STATE = "output", "built.json"
 
-
 # Files of whose change kbuild knows, by the end of their name and by its begin; and those that no
 # kernel is made of.
 KNOWN_ENDS = (".c", ".h", ".S", ".s", ".lds", ".tbl", ".rst", ".txt", ".yaml", ".md")
@@ -85,44 +84,51 @@ def output(key: str | None, tree: Path, part: Path, reporter: Reporter) -> Itera
         yield Output(folder)
         store.remove(folder)
         return
+    # Nobody changes the tree meanwhile.
+    stamps = stamps_of(tree)
     there = _take(key, folder)
-    renewed = None if there is None else renew(tree, there)
-    if there is None or renewed is None:
+    renewed = None if there is None else renew(tree, stamps, there)
+    if renewed is None:
         store.remove(folder)
         folder.mkdir()
-        there, renewed = None, {}
+        there, renewed = None, set()
     made = Output(folder, there.lines if there else 0)
     try:
         yield made
     except CompileError:
         if there is not None:
-            _keep(key, tree, made, {}, reporter)
+            # They may not have been compiled: they are to look changed the next time, too.
+            _keep(key, made, stamps | dict.fromkeys(renewed, ""), reporter)
         raise
-    _keep(key, tree, made, renewed, reporter)
+    # The times that renewed files had come back when the tree is copied the next time.
+    _keep(key, made, stamps, reporter)
 
 
-def renew(tree: Path, before: State) -> dict[str, tuple[str, str]] | None:
+def stamps_of(tree: Path) -> dict[str, str]:
+    """Return what each file of a tree is known by: size and time, or where a link leads."""
+    return {
+        name: f"{_LINK} {(tree / name).readlink()}" if S_ISLNK(stat.st_mode) else source.stamp(stat)
+        for name, stat in source.walk(tree)
+    }
+
+
+def renew(tree: Path, stamps: Mapping[str, str], before: State) -> set[str] | None:
     """Give files that changed since a build, and do not look newer than that, the time of now.
 
-    Return what these were known by, and are now; None where make would not see a change.
+    `stamps` are the tree's. Return which they are; None where make would not see a change.
     """
-    found = dict(source.walk(tree))
-    stamps = {name: stamp(tree / name, stat) for name, stat in found.items()}
     changed = {name for name, known in stamps.items() if before.stamps.get(name) != known}
     if any(_unseen(name, stamps, before.stamps) for name in changed):
         return None
     # Make takes a header for the one of that name that it knew, in another folder.
-    headers = {name.rpartition("/")[2] for name in before.stamps if name.endswith(".h")}
-    if any(name.rpartition("/")[2] in headers for name in changed - before.stamps.keys()):
+    headers = {Path(name).name for name in before.stamps if name.endswith(".h")}
+    if any(Path(name).name in headers for name in changed - before.stamps.keys()):
         return None
     # A clock may have been set back.
     now = max(time.time_ns(), before.ended + 1)
-    renewed = {}
-    for name in changed:
-        if found[name].st_mtime_ns <= before.ended:
-            file = tree / name
-            os.utime(file, ns=(now, now))
-            renewed[name] = (stamps[name], stamp(file, file.lstat()))
+    renewed = {name for name in changed if (tree / name).stat().st_mtime_ns <= before.ended}
+    for name in renewed:
+        os.utime(tree / name, ns=(now, now))
     return renewed
 
 
@@ -130,14 +136,7 @@ def _unseen(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> boo
     """Return whether a change is of a link, or of what may be taken in in a way of its own."""
     if now[name].startswith(_LINK) or before.get(name, "").startswith(_LINK):
         return True
-    return not name.endswith(KNOWN_ENDS) and not name.rpartition("/")[2].startswith(KNOWN_NAMES)
-
-
-def stamp(file: Path, stat: os.stat_result) -> str:
-    """Return what a file is known by: its size and time, or where a link leads."""
-    if S_ISLNK(stat.st_mode):
-        return f"{_LINK} {file.readlink()}"
-    return f"{stat.st_size} {stat.st_mtime_ns}"
+    return not name.endswith(KNOWN_ENDS) and not Path(name).name.startswith(KNOWN_NAMES)
 
 
 def _take(key: str, folder: Path) -> State | None:
@@ -152,24 +151,10 @@ def _take(key: str, folder: Path) -> State | None:
     return None
 
 
-def _keep(
-    key: str,
-    tree: Path,
-    made: Output,
-    renewed: Mapping[str, tuple[str, str]],
-    reporter: Reporter,
-) -> None:
-    """Have the output folder in the cache.
-
-    Files that were `renewed` have their own time again when the tree is copied the next time, and
-    what is compiled is of them.
-    """
+def _keep(key: str, made: Output, stamps: dict[str, str], reporter: Reporter) -> None:
+    """Have the output folder in the cache, with the stamps of the tree that it is of."""
     entry = store.entry(KIND, key)
     part = entry.with_name(f"{key}{store.PART}")
-    stamps = {name: stamp(tree / name, stat) for name, stat in source.walk(tree)}
-    for name, (own, given) in renewed.items():
-        if stamps.get(name) == given:
-            stamps[name] = own
     state = State(ended=time.time_ns(), lines=made.lines, stamps=stamps)
     try:
         with store.locked(f"{KIND}-{key}", reporter), uses.using(KIND, key):
