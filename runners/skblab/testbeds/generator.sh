@@ -8,6 +8,8 @@
 #   family=4             4 or 6
 #   size=60              bytes without checksum; or a mix: SIZE,PERCENT for each, separated by spaces
 #   flows=1              source ports, which go round
+#   macs=1               Ethernet addresses that packets go to, which go round from `mac` on, and as many
+#                        that they come from, from that of the device on
 #   to=                  the destination; or else the sink behind the router
 #   destinations=fixed   or random: for each packet one of its own, in the widest range without a
 #                        special network in it, where routes of routeset.py are, too
@@ -29,11 +31,11 @@
 # shellcheck disable=SC2016  # the inner shell expands
 generate() { # name=value...
 	nsenter --net=/run/netns/generator sh -euc '
-		device= mac= family=4 size=60 flows=1 to= destinations=fixed count=0 gap=0 limit=0 cpu=0
+		device= mac= family=4 size=60 flows=1 macs=1 to= destinations=fixed count=0 gap=0 limit=0 cpu=0
 		tag= xmit=start_xmit marked= step=
 		for one; do
 			case ${one%%=*} in
-			device | mac | family | size | flows | to | destinations) ;;
+			device | mac | macs | family | size | flows | to | destinations) ;;
 			count | gap | limit | cpu | tag | xmit | marked | step) ;;
 			*)
 				echo "generate: $one: no such word" >&2
@@ -58,7 +60,7 @@ generate() { # name=value...
 		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit,pktgen_alloc_skb pktgen_stop_device"
 		# A signal to who waits for it stops the generator.
 		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
-		same="$device $mac $family $flows $cpu $to $destinations $xmit $tag" last= mix=
+		same="$device $mac $macs $family $flows $cpu $to $destinations $xmit $tag" last= mix=
 		for one in $size; do
 			bytes=$((${one%,*} + ${tag:+4 +} 0))
 			[ "$one" = "${one%,*}" ] || mix="$mix $bytes,${one#*,}"
@@ -115,6 +117,13 @@ generate() { # name=value...
 				"udp_src_min 1024" "udp_src_max $((1024 + flows))" \
 				"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $xmit"
 			[ -z "$tag" ] || set -- "$@" "vlan_id $tag"
+			if [ "$macs" != 1 ]; then
+				# Of the address of the device pktgen takes the first byte only, and counts from 02:00:00:00:00:00
+				# on: among these are ports of ours, of which a bridge warns.
+				own=$(ip -o link show dev "$device" | sed -n "s/.*link.ether \([0-9a-f:]*\) .*/\1/p")
+				[ -n "$own" ] || give_up "counts addresses of Ethernet devices only, and $device is none"
+				set -- "$@" "dst_mac_count $macs" "src_mac $own" "src_mac_count $macs"
+			fi
 		fi
 		for setting; do
 			echo "$setting" >"$file"
