@@ -62,7 +62,9 @@ def test_all_selftests_pass(
     done = skblab("kselftest", *chosen, "--flavour", flavour, "--json", timeout=7000)
     document = json.loads(done.stdout)
     assert {
-        test["test"]: test["why"] for test in document["tests"] if test["verdict"] != "pass"
+        test["test"]: [test["why"], *(case for case in test["cases"] if case["result"] == "fail")]
+        for test in document["tests"]
+        if test["verdict"] != "pass"
     } == {}
     assert (done.returncode, document["passed"], document["flavour"]) == (0, True, flavour)
 

@@ -32,6 +32,42 @@ def test_cases_results_and_reasons() -> None:
     assert [report.count(result) for result in Result] == [1, 1, 1, 1]
 
 
+def test_a_failed_case_says_which_check_did_not_hold() -> None:
+    """As the kernel's lib/py/ksft.py prints it: of a traceback the last line."""
+    report = parse(
+        "KTAP version 1\n1..4\n"
+        "# Check| At net_path.py, line 12, in one:\n"
+        "# Check|     ksft_eq(1, 2)\n"
+        "# Check failed 1 != 2 frames\n"
+        "# Check failed 9 >= 5 ms\n"
+        "not ok 1 one\n"
+        "ok 2 two\n"
+        "# Exception| Traceback (most recent call last):\n"
+        '# Exception|   File "net_path.py", line 3, in three\n'
+        "# Exception| TimeoutError: timed out\n"
+        "# Exception| STDERR: b''\n"
+        "not ok 3 three\n"
+        "# Check failed 4 != 5\n"
+        "not ok 4 four # because\n"
+    )
+    assert report.faults == ()
+    assert [case.comment for case in report.cases] == [
+        "Check failed 1 != 2 frames; Check failed 9 >= 5 ms",
+        "",
+        "Exception| TimeoutError: timed out",
+        "because",
+    ]
+
+
+def test_what_was_said_of_a_case_is_a_line_that_can_be_read() -> None:
+    many = "".join(f"# # Check failed {number} != 0 \x1b[31m\n" for number in range(50))
+    early = "# Check failed of nobody\n"
+    [case] = parse(f"{early}KTAP version 1\n1..1\n{many}not ok 1 one\n").cases
+    assert case.comment == (
+        "Check failed 0 != 0 [31m; Check failed 1 != 0 [31m; Check failed 2 != 0 [31m; 47 more"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

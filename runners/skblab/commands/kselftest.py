@@ -147,7 +147,8 @@ def show(outcomes: Sequence[Outcome], release: str) -> None:
             console.print(f"[red]{escape(outcome.test)}[/]: {escape(outcome.why)}", soft_wrap=True)
             for case in outcome.cases:
                 if case.result is Result.FAIL:
-                    console.print(f"  not ok  {escape(case.name)}", soft_wrap=True)
+                    said = f": {escape(case.comment)}" if case.comment else ""
+                    console.print(f"  not ok  {escape(case.name)}{said}", soft_wrap=True)
             console.print(f"  log: {outcome.log}", soft_wrap=True)
         elif outcome.verdict == "skip":
             console.print(f"{escape(outcome.test)} skipped: {escape(outcome.why)}", soft_wrap=True)

@@ -8,8 +8,10 @@ verdict, for comparing two runs of tests that were written before KTAP.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from skblab_analysis.base.errors import one_line
 
 
 class Result(Enum):
@@ -52,6 +54,11 @@ _PLAN = re.compile(r"1\.\.(\d+)(?:\s+#\s*(SKIP)\b\s*(.*))?$", re.I)
 _CASE = re.compile(r"(not )?ok(?: +(\d+))?(?: +(?:- +)?(.*))?$")
 _DIRECTIVE = re.compile(r"^(.*?)\s*(?<!\\)#\s*(SKIP|TODO|XFAIL|TIMEOUT|ERROR)\b:?\s*(.*)$", re.I)
 _BAIL = re.compile(r"Bail out!\s*(.*)$")
+# What selftests in Python (lib/py/ksft.py) say before the line of a case: the check that
+# did not hold, or the last line of a traceback.
+_CHECK = re.compile(r"[#\s]*#\s*(Check failed .*|Exception\| .*)$")
+# Of these as many are kept as people read.
+MOST_CHECKS = 3
 
 
 @dataclass
@@ -75,8 +82,11 @@ def parse(text: str) -> Report:
     levels: list[_Level] = []
     # Cases since the last result line of the level above, with where they begin.
     below: dict[int, int] = {}
+    checks = _Checks()
     for raw in text.splitlines():
         depth, line = _indent(raw)
+        if levels and len(raw) <= LONGEST_LINE and (said := _CHECK.match(line)):
+            checks.take(said[1])
         if _VERSION.match(line):
             while levels and levels[-1].depth >= depth:
                 faults += _close(levels.pop())
@@ -102,6 +112,9 @@ def parse(text: str) -> Report:
                 faults.append(f"case {level.seen} has the number {found[2]}")
                 level.seen = int(found[2][:MOST_DIGITS])
             case = _case(found)
+            if case.result is Result.FAIL and not case.comment:
+                case = replace(case, comment=checks.text)
+            checks = _Checks()
             if deeper:
                 faults += _agree(case, cases[below[depth + 2] :] if depth + 2 in below else [])
             else:
@@ -111,6 +124,36 @@ def parse(text: str) -> Report:
     while levels:
         faults += _close(levels.pop())
     return Report(tuple(cases), tuple(faults), skipped)
+
+
+class _Checks:
+    """What was said of a case before its line."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        self.more = 0
+        self.raised = ""
+        self._in_traceback = False
+
+    def take(self, said: str) -> None:
+        """Take in a line of _CHECK's; of a traceback the first line behind its frames counts."""
+        if not said.startswith("Exception"):
+            self.more += len(self.failed) == MOST_CHECKS
+            self.failed += [said][: MOST_CHECKS - len(self.failed)]
+            return
+        indented = said.startswith("Exception|  ")
+        if self._in_traceback and not indented:
+            self.raised = said
+        self._in_traceback = indented
+
+    @property
+    def text(self) -> str:
+        """All of it, in one line."""
+        rest = [f"{self.more} more"] if self.more else []
+        said = [*self.failed, *rest, *([self.raised] if self.raised else [])]
+        # A terminal would do what escape sequences say.
+        plain = "".join(letter if letter.isprintable() else " " for letter in "; ".join(said))
+        return one_line(plain, LONGEST_LINE)
 
 
 def _indent(raw: str) -> tuple[int, str]:
