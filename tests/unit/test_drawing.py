@@ -18,6 +18,7 @@ import pytest
 from skblab.lab import drawing, labroot, paths
 from skblab.lab.labroot import LabRoot
 from skblab.lab.labroot.root import key
+from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.report import page, pictures
 
 EXAMPLE = paths.tree() / "results-schema" / "example"
@@ -143,6 +144,20 @@ def test_root_uses_the_sandboxed_one_first(
     assert made == ways
 
 
+@pytest.mark.skipif(shutil.which("gnuplot") is None, reason="this machine has no gnuplot")
+def test_a_gnuplot_that_is_used_loads_what_our_scripts_load(tmp_path: Path) -> None:
+    """Older ones take the terminals, and not the datablock that is loaded in each of them."""
+    (tmp_path / "script.gp").write_text("$draw << EOD\nprint 1\nEOD\nload $draw\n")
+    used = True
+    try:
+        drawing.hosts(drawing.TRIAL, tmp_path)
+    except SkblabError as error:
+        assert "or later draws" in str(error)
+        used = False
+    loads = subprocess.run(["gnuplot", "script.gp"], cwd=tmp_path, capture_output=True, check=False)
+    assert used == (loads.returncode == 0)
+
+
 @pytest.mark.parametrize(
     ("useless", "why"),
     [
@@ -156,8 +171,7 @@ def test_without_any_there_is_a_page_and_one_line(place: Place, useless: bool, w
     done = place.report()
     assert done.returncode == 0
     assert done.stderr == (
-        f"the page has no pictures: no gnuplot can be used: {why}; "
-        "mend with: apt-get install gnuplot-nox\n"
+        f"the page has no pictures: no gnuplot can be used: {why}; {drawing.MEND}\n"
     )
     made = page_checks.check(place.run / "report" / "index.html")
     assert made.all("svg") == []

@@ -18,8 +18,15 @@ Gnuplot = Callable[[Sequence[str], Path], None]
 
 # Without the user's own settings, and able to make what a report has.
 GNUPLOT = ("gnuplot", "--default-settings")
-TRIAL = ("-e", "set terminal svg; set terminal pngcairo")
-MEND = "mend with: apt-get install gnuplot-nox"
+# Older ones load no datablock, which is how a script draws one picture in three sizes.
+OLDEST = 6
+TRIAL = (
+    "-e",
+    f"if (GPVAL_VERSION < {OLDEST}) "
+    f"{{ exit error sprintf('it is %.1f; {OLDEST}.0 or later draws', GPVAL_VERSION) }}; "
+    "set terminal svg; set terminal pngcairo",
+)
+MEND = f"mend with: apt-get install gnuplot-nox, {OLDEST}.0 or later, as Debian 13 has it"
 
 
 class NoGnuplotError(UsageError):
