@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -160,6 +162,9 @@ def test_an_end_that_nobody_saw_is_unaccounted_for() -> None:
 def test_what_a_tool_had_to_skip_is_counted() -> None:
     lines = [*traced(**HOOKED), json.dumps({"type": "lost_events", "data": {"events": 4}})]
     assert bpftrace.read(lines, "").missed == 4
+    # What the kernel says of each program, from /proc/PID/fdinfo/.
+    misses = "recursion_misses:\t0\nrecursion_misses:\t3\nrecursion_misses:\t15\n"
+    assert bpftrace.read(lines, misses).missed == 22
     said = "WARNING: Number of errors: 1, skipped probes: 2\n"
     assert systemtap.read(tapped(), said).missed == 3
 
@@ -455,3 +460,30 @@ def test_what_no_back_end_knows_is_refused(wanted: Request, words: str, backend:
 def test_what_every_back_end_knows_is_not(source: str | None, backend: str) -> None:
     wanted = Request(source=source, path="forward", seconds=0.25)
     request.check(wanted, backend, ["bpftrace", "stap"])
+
+
+def test_the_guard_says_what_the_kernel_knows_and_ends_the_script(tmp_path: Path) -> None:
+    """A script that is asked to end has been looked at before, and whatever it says is taken."""
+    grep = tmp_path / "grep"
+    grep.write_text('#!/bin/sh\n[ "$1 $2" = "-hs ^recursion_misses:" ] && echo "looked at $3"\n')
+    grep.chmod(0o755)
+    # A shell cannot trap what was ignored when it started, as in the background of another one.
+    script = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "print(os.getpid(), flush=True)\n"
+        "try:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    print('ended')\n"
+    )
+    with subprocess.Popen(
+        ["sh", "-c", session.GUARD, "sh", sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    ) as running:
+        assert running.stdout is not None
+        process = int(running.stdout.readline())
+        said, errors = running.communicate(timeout=20)
+    assert (running.returncode, said) == (0, "ended\n")
+    assert errors.startswith(f"looked at /proc/{process}/fdinfo/")

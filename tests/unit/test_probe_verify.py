@@ -344,6 +344,7 @@ def test_every_back_end_is_in_one_round() -> None:
     [
         ("stap hooks", "302 missed, as it said", True),
         ("hooks by kprobe", "1 missed, as it said", True),
+        ("bpftrace hooks", "15 missed, as it said", True),
         ("hooks by fentry", "1 missed, as it said", False),
         ("stap hooks", "slower", False),
         ("stap hooks", "3 missed, as it said; 2 missed, as it said", False),

@@ -29,10 +29,13 @@ from skblab_analysis.formats.scripts import (
 ATTACH_SECONDS = 600
 END_SECONDS = 120
 LOOK_SECONDS = 0.05
-# Ends the script with the end of the input: when asked, or with us, or with the connection.
-GUARD = """exec 3<&0
-"$@" </dev/null & script=$!
-{ cat <&3 >/dev/null; kill -INT $script; } >/dev/null 2>&1 & guard=$!
+# Ends the script with the end of the input: when asked, or with us, or with the connection. What
+# the kernel knows of its programs goes with them: that is said before.
+GUARD = """exec 3<&0 4>&2
+"$@" </dev/null 4>&- & script=$!
+{ cat <&3 >/dev/null 4>&-
+grep -hs ^recursion_misses: /proc/$script/fdinfo/* >&4
+kill -INT $script; } >/dev/null 2>&1 & guard=$!
 wait $script
 status=$?
 kill $guard 2>/dev/null
