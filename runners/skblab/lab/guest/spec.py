@@ -53,7 +53,8 @@ HELD_PORT = (
 )
 
 # Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
-TCG_ARGUMENTS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+STALL_SECONDS = 120
+TCG_ARGUMENTS = (f"rcupdate.rcu_cpu_stall_timeout={STALL_SECONDS}", "watchdog_thresh=60")
 # identify_cpu() forgets for a moment which features the CPU has, also five levels of page tables;
 # KASAN, asked then by an interrupt, takes each address for a wild one. With four it is no question.
 DEBUG_ARGUMENTS = ("no5lvl",)
