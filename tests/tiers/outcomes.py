@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 BOOTS, AGAIN = "guest_boots", "guests_started_again"
 SCALED, PROCESSOR = "at_full_scale", "processor_seconds"
+# Beside the outcomes: what each test failed with.
+FAILURES = "failures.txt"
+
+
+def _made(file: Path) -> Path:
+    """Return a file whose folder is there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
 
 
 @dataclass
@@ -60,6 +68,10 @@ class Outcomes:
         one.slow = "slow" in report.keywords
         if report.outcome != "passed" and one.result != "failed":
             one.result = report.outcome
+        if report.outcome == "failed" and self.file is not None:
+            # A run of hours tells it at its end only, and one that is stopped may not.
+            with _made(self.file.with_name(FAILURES)).open("a") as file:
+                file.write(f"== {report.nodeid}: {report.when}\n{report.longreprtext}\n\n")
         if report.when != "teardown":
             return
         properties: dict[str, Any] = dict(report.user_properties)
@@ -67,8 +79,7 @@ class Outcomes:
         one.processor = round(float(properties.get(PROCESSOR, 0.0)), 2)
         one.boots, one.again = int(properties.get(BOOTS, 0)), int(properties.get(AGAIN, 0))
         if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.open("a") as file:
+            with _made(self.file).open("a") as file:
                 file.write(json.dumps({"test": report.nodeid, **vars(one)}) + "\n")
 
     def summary(self) -> Iterator[str]:

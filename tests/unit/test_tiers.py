@@ -125,6 +125,10 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
     }
     known["a"] = Duration(9, 1, True)
     assert store.merged(known, outcomes.table(file), commit=7)["a"].whole_at == 7
+    # Beside something else, the pass counts and the time does not.
+    assert store.merged(known, outcomes.table(file), commit=7, busy=True)["a"] == Duration(
+        9, 1, True, whole_at=7
+    )
     failed = {"b": Duration(2, 1, True, whole_at=6), "a": Duration(9, 1, True, 50, whole_at=6)}
     merged = store.merged(failed, outcomes.table(file), commit=7)
     # A failure is no pass of before, and a part of one that has a full scale is not the whole.
@@ -139,6 +143,21 @@ def test_outcomes_are_kept_and_those_that_passed_known(tmp_path: Path) -> None:
     file.write_text("{\n" + row % ("a", "passed"))
     with pytest.raises(ValueError, match=r"outcomes.jsonl:1: not an outcome"):
         outcomes.passed(file)
+
+
+def test_what_a_test_failed_with_is_there_before_the_run_ends(tmp_path: Path) -> None:
+    results = outcomes.Outcomes(tmp_path / "all" / "outcomes.jsonl")
+    for when, outcome in (("setup", "passed"), ("call", "failed"), ("teardown", "passed")):
+        results.add(
+            pytest.TestReport(
+                *("file::test", ("file", 1, "test"), {}, outcome),  # type: ignore[arg-type]
+                longrepr="AssertionError: 1 > 10" if outcome == "failed" else None,
+                when=when,  # type: ignore[arg-type]
+            )
+        )
+    said = (tmp_path / "all" / "failures.txt").read_text()
+    assert said == "== file::test: call\nAssertionError: 1 > 10\n\n"
+    assert outcomes.table(tmp_path / "all" / "outcomes.jsonl")["file::test"].result == "failed"
 
 
 def test_what_passed_whole_since_a_commit_is_left_out(tmp_path: Path) -> None:
