@@ -188,6 +188,7 @@ def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, t
             "ld: a.o: undefined reference",
         ),
         ("error: cannot open x\n", "error: cannot open x"),
+        ("make[3]: *** No rule to make target 'net/x.o'", "make[3]: *** No rule to make target"),
         ("  CC      lib/error.o\nmake: *** [Makefile:1: all] Killed\n", None),
     ],
 )

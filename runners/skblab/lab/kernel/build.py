@@ -27,6 +27,7 @@ from skblab.lab.kernel.model import (
 )
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.labroot.root import FULL_DISK
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, one_line
@@ -88,8 +89,14 @@ _STEP = re.compile(r"  ([A-Z][A-Z0-9_]*)(?: \[M\])? +(\S+)")
 # What make, a shell or the compiler says of a process that a signal ended.
 _KILLED = re.compile(
     r"\bKilled\b|\bTerminated\b|Segmentation fault|internal compiler error|Error 1(?:2[89]|3\d)\b"
+    # And of a machine that has too little of something.
+    "|Resource temporarily unavailable|Cannot allocate memory|Input/output error"
 )
-_ERROR = re.compile(r"(?:^|[: ])(?:fatal )?error: |undefined reference to|^error\b", re.I)
+_ERROR = re.compile(
+    r"(?:^|[: ])(?:fatal )?error: |undefined reference to|multiple definition of|^error\b"
+    "|No rule to make target|FAILED unresolved symbol",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -310,7 +317,7 @@ class Make:
 
     def _explain(self, what: str, error: SkblabError) -> SkblabError:
         text = self.log.read_text(errors="replace") if self.log.is_file() else ""
-        if "No space left on device" in text:
+        if FULL_DISK.search(text):
             return store.full_disk(self.output)
         telling = first_error(text)
         if telling is None:
