@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +50,7 @@ def commit(repository: Path, revision: str) -> str:
                 f"git:{repository}@{revision}: no git repository is there; "
                 f"give one, or tree:{repository} for its files as they are"
             ) from None
-        more = f" ({error})" if str(error) else ""
+        more = f" ({error})" if str(error) else shallow(repository)
         raise UsageError(
             f"git:{repository}@{revision}: no such revision there{more}; "
             f"git -C {repository} log shows which there are"
@@ -61,6 +63,48 @@ def makefile(repository: Path, revision: str) -> str:
         return _run(repository, "cat-file", "blob", f"{revision}:Makefile")
     except SkblabError:
         return ""
+
+
+def between(repository: Path, goods: Sequence[str], bad: str) -> list[str]:
+    """Return the commits after a good one that `bad` has and no good one has, best to try first.
+
+    `bad` is among them; what halves the others comes first. Those of a branch that has no good one
+    are none: nothing is known of where it began.
+    """
+    options = ("--bisect-all", "--ancestry-path", "--end-of-options")
+    words = ("rev-list", *options, bad, *(f"^{one}" for one in goods))
+    return [line.split()[0] for line in _run(repository, *words).splitlines()]
+
+
+def is_ancestor(repository: Path, commit: str, of: str) -> bool:
+    """Whether one commit is another one's ancestor, as far as the repository has them."""
+    try:
+        return _run(repository, "merge-base", "--all", commit, of).split() == [commit]
+    except SkblabError as error:
+        if str(error):
+            raise
+        # They have nothing in common.
+        return False
+
+
+def shallow(repository: Path) -> str:
+    """Return what to know of a clone without its whole history, in brackets; empty of any other."""
+    if _run(repository, "rev-parse", "--is-shallow-repository").strip() != "true":
+        return ""
+    where = shlex.quote(str(repository))
+    return f" (the clone is shallow and may lack it: git -C {where} fetch --unshallow)"
+
+
+def parents(repository: Path, revision: str) -> list[str]:
+    """Return the parents of a commit."""
+    return _run(repository, "rev-list", "--parents", "-n1", revision).split()[1:]
+
+
+def subject(repository: Path, revision: str) -> str:
+    """Return the first line of a commit's message, in what a terminal prints."""
+    words = ("log", "-1", "--no-show-signature", "--format=%s", revision)
+    text = _run(repository, *words).strip()
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def check_out(repository: Path, revision: str, folder: Path, own: Path) -> None:
