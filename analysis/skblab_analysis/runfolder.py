@@ -53,7 +53,7 @@ from skblab_analysis.formats.ledger import (
     refuse,
 )
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
-from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, Timing
+from skblab_analysis.formats.run import Command, Environment, Plan, RunDocument, timings_of
 from skblab_analysis.formats.scripts import ScriptDocument
 from skblab_analysis.layers import series
 from skblab_analysis.layers.rows import Probed
@@ -353,9 +353,7 @@ class RunFolder:
                 "environment": environment,
                 "versions": dict(versions or {}),
                 "commands": tuple(commands),
-                "timings": tuple(
-                    Timing(step=step, seconds=seconds) for step, seconds in timings.items()
-                ),
+                "timings": timings_of(timings),
                 "gaps": tuple(gaps),
             }
         )

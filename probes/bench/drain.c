@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * drain: binds a UDP socket that can hold many packets, waits until told by a
- * line on standard input, then reads what is queued, and says how long that
- * took. The loop does nothing but recv(), so that the time is the kernel's.
+ * drain: binds a UDP socket, or a packet socket to a device, that can hold many packets,
+ * waits until told by a line on standard input, then reads what is queued, and says how
+ * long that took. The loop does nothing but recv(), so that the time is the kernel's.
  *   usage: drain ADDRESS PORT [marked]
+ *          drain packet DEVICE [marked]
  * Prints "ready" when bound; per line read, "PACKETS NANOSECONDS". What is timed is
  * section 1 for who counts instructions from outside (probes/functions/mark.h), if
  * "marked" is said.
@@ -11,6 +12,9 @@
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -32,11 +36,25 @@ static long long now(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static int bind_socket(const char *address, const char *port)
+static int bind_packet(const char *device)
+{
+	struct sockaddr_ll from = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = if_nametoindex(device),
+	};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	if (!from.sll_ifindex || bind(fd, (struct sockaddr *)&from, sizeof(from)))
+		err(1, "no packet socket for %s", device);
+	return fd;
+}
+
+static int bind_udp(const char *address, const char *port)
 {
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
 	struct sockaddr_in in = { .sin_family = AF_INET };
-	int room = ROOM, fd, ret;
+	int fd, ret;
 
 	in.sin_port = in6.sin6_port = htons(atoi(port));
 	if (inet_pton(AF_INET, address, &in.sin_addr) == 1) {
@@ -50,6 +68,14 @@ static int bind_socket(const char *address, const char *port)
 	}
 	if (ret)
 		err(1, "cannot bind %s port %s", address, port);
+	return fd;
+}
+
+static int bind_socket(const char *address, const char *port)
+{
+	int room = ROOM, fd;
+
+	fd = strcmp(address, "packet") ? bind_udp(address, port) : bind_packet(port);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
 		err(1, "cannot have a receive buffer of %d bytes", room);
 	return fd;
@@ -62,7 +88,7 @@ int main(int argc, char **argv)
 	int fd;
 
 	if (argc != 3 && (argc != 4 || strcmp(argv[3], "marked")))
-		errx(2, "usage: drain ADDRESS PORT [marked]");
+		errx(2, "usage: drain ADDRESS PORT [marked] | packet DEVICE [marked]");
 	fd = bind_socket(argv[1], argv[2]);
 	if (argc == 4)
 		mark_on();

@@ -11,8 +11,12 @@ from collections.abc import Iterator
 
 EXIT_NO = 1
 EXIT_USAGE = 2
+EXIT_NO_VERDICT = 3
 EXIT_GUEST = 125
 EXIT_SIGNAL = 128
+EXIT_ABORT = 255
+# With this option `git bisect run` is told of a commit: bad usage says nothing of one.
+GIT_BISECT = "--git-bisect"
 # Each exit status, and what it means.
 EXIT_STATUSES = (
     ("0", "All went well."),
@@ -21,8 +25,13 @@ EXIT_STATUSES = (
         "The answer is no: a check failed, a result is invalid, a build or a guest failed.",
     ),
     (f"{EXIT_USAGE}", "Bad usage, bad input, or a machine that lacks what the command needs."),
-    (f"{EXIT_GUEST}", "The guest died."),
+    (f"{EXIT_NO_VERDICT}", "There is no verdict: a comparison could not be made, or says nothing."),
+    (
+        f"{EXIT_GUEST}",
+        "The guest died. With compare --git-bisect: no kernel to judge, skip it.",
+    ),
     (f"{EXIT_SIGNAL}+N", "Signal N stopped the command; what was finished is kept."),
+    (f"{EXIT_ABORT}", "With compare --git-bisect: skblab cannot tell."),
 )
 # Characters of a message, which stands in records as well.
 LONGEST = 1000
@@ -54,6 +63,12 @@ class Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.exit_code = EXIT_SIGNAL + number
+
+
+def os_trouble(error: OSError) -> str:
+    """Return what the system said, and of which file."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def one_line(text: str, limit: int = 300) -> str:

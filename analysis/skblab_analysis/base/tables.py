@@ -29,6 +29,15 @@ def titled(title: str) -> Table:
     )
 
 
+def as_markdown(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str]
+) -> list[str]:
+    """Return the lines of a table in Markdown; columns in `words` stand to the left."""
+    marks = ["---" if column in words else "---:" for column in columns]
+    lines = ([cell.replace("|", "\\|") for cell in row] for row in (columns, marks, *rows))
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
 def known_columns(
     names: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[tuple[str, ...]]]:

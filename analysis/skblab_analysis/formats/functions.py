@@ -36,6 +36,8 @@ CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
 }
 AGREEMENT = 0.001
 FILE = "functions.json"
+# Digits of a commit, where it is shown.
+COMMIT = 12
 # Title of the row that an experiment's settings are compared with.
 BASELINE = "baseline"
 # Of several rows that are compared with one.
@@ -142,6 +144,12 @@ class Identity(Closed):
     lacking: tuple[str, ...] = Field(
         default=(), description="options of kconfig/ that this version does not have, or not so"
     )
+
+    @property
+    def commit(self) -> str:
+        """The commit as tables have it, and whether its files were changed; empty without one."""
+        commit, dirty, _ = (self.revision or "").partition("-dirty")
+        return f"{commit[:COMMIT]}{dirty}"
 
 
 class FunctionsDocument(Closed):

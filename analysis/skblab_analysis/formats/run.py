@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -97,6 +98,11 @@ class Timing(_Part):
 
     step: str
     seconds: NonNegativeFloat
+
+
+def timings_of(steps: Mapping[str, float]) -> tuple[Timing, ...]:
+    """Return the timings of steps; `steps` maps each to its wall seconds."""
+    return tuple(Timing(step=step, seconds=seconds) for step, seconds in steps.items())
 
 
 def with_one_kind_of_ledgers(found: object) -> object:

@@ -146,8 +146,7 @@ def of_kernels(document: functions.FunctionsDocument) -> Table:
     for name in ("", "name", "release", "source", "key", *more):
         table.add_column(name, overflow="fold")
     for side, known in sorted(document.kernels.items()):
-        commit, dirty, _ = (known.revision or "").partition("-dirty")
-        named = f", {commit[:12]}{dirty}" if commit else ""
+        named = f", {known.commit}" if known.commit else ""
         table.add_row(
             "" if len(document.kernels) == 1 else side,
             escape(known.name),

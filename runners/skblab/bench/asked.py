@@ -164,7 +164,7 @@ def profile(
     `of` is their flavour. With `knobs` both have them set; one kernel alone is compared with itself
     as it comes.
     """
-    _check_flavour(of)
+    check_flavour(of)
     if kernel == against:
         raise UsageError(f"--against {against}: the kernel itself; name another one, or none")
     chosen, version = _checked(case, family, packets)
@@ -198,7 +198,7 @@ def experiment(
 
     Each is compared with the baseline, all on one kernel of flavour `of`.
     """
-    _check_flavour(of)
+    check_flavour(of)
     request_of(kernel, of)
     chosen, version = _checked("forward", family, packets)
     if not settings.others:
@@ -239,7 +239,8 @@ def unable(knob: str, case: figures.Case = "forward") -> str | None:
     return None
 
 
-def _check_flavour(of: str) -> None:
+def check_flavour(of: str) -> None:
+    """Raise UsageError for a flavour that nothing is measured on."""
     if flavour(of) in CHECKING:
         raise UsageError(f"--flavour {of}: its figures say nothing of others; expected stock or rt")
 

@@ -8,7 +8,7 @@
 #   generator:c0 ─────────────────────── sink:s1      tester: generator, veth, sink
 #
 # One CPU, never idle between pktgen's first and last packet, so pktgen's elapsed time is
-# instructions / 1000. It goes on from netns.sh.
+# instructions / 1000. It goes on from netns.sh and symbols.sh.
 # Prints a line a trial: row repeat part family packets delivered nanoseconds
 # those outside the counts after a word that says what they are for. What a row's reader saw is in
 # files of $out.
@@ -216,14 +216,7 @@ run() { # row trace reader proof parts...
 		turn=$((turn + 1))
 	done
 	proof
-	case ${symbols:-} in
-	# Of what has no place in System.map; and some that have one, to see that it is this kernel's.
-	loaded)
-		grep -e ']$' -e ' [Tt] _stext$' -e ' [Tt] _etext$' -e ' [Tt] ip_rcv$' -e ' [Tt] udp_recvmsg$' \
-			-e ' [Tt] napi_complete_done$' /proc/kallsyms >"$out/symbols-$name.txt" || :
-		;;
-	all) cat /proc/kallsyms >"$out/symbols-$name.txt" ;;
-	esac
+	[ -z "${symbols:-}" ] || list_symbols "$symbols" >"$out/symbols-$name.txt"
 	reader_off
 	case $trace in none | any) ;; *) sysctl -q -w net.core.path_trace=0 ;; esac
 }

@@ -14,11 +14,11 @@ from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
 from skblab.bench.asked import BATCH, SIDES, A, Asked, B, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
-from skblab.bench.kernels import Others, ensure_kernel
+from skblab.bench.kernels import Others, ensure_kernel, identity
 from skblab.bench.measure import Line
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
-from skblab.knobs.applying import Applied, NotPutBackError, applying
+from skblab.knobs.applying import Applied, NotPutBackError, applying, require_set
 from skblab.knobs.values import Knobs
 from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
@@ -27,7 +27,7 @@ from skblab.lab.guest.errors import GuestError
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.device import Device, Machine
-from skblab.machine.environment import describe, describe_guest, keep_changes
+from skblab.machine.environment import counting_tools, describe, describe_guest, keep_changes
 from skblab.machine.guest import Guest
 from skblab.machine.recording import begins, recording
 from skblab.machine.transport import TransportError
@@ -42,7 +42,7 @@ from skblab_analysis.formats import pprof, stacks
 from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.heard import reason
-from skblab_analysis.formats.run import Environment, Timing
+from skblab_analysis.formats.run import Environment, timings_of
 from skblab_analysis.runfolder import RunFolder
 
 # The sections that the benchmark's programs mark: pktgen is told to start, and drain reads.
@@ -50,9 +50,9 @@ GENERATE, READ = 0, 1
 
 # Of an older kernel's generator (generator.sh).
 SHARED = (
-    "pktgen of {} keeps a part in each packet that it sends, and knows no other way: the router "
-    "makes a clone of each, with a copy of its head. A newer kernel's does not; what differs "
-    "between the two has that in it."
+    "pktgen of {} keeps a part in each packet that it sends, and knows no other way: whoever takes "
+    "it makes a clone of each, with a copy of its head, and leaves out GRO. A newer kernel's does "
+    "not; what differs between the two has that in it."
 )
 
 # Of a row's instructions.
@@ -245,12 +245,10 @@ def _in_hex(counts: Mapping[int, int]) -> dict[str, int]:
 
 def _as_wanted(was_set: list[Applied], row: Row) -> list[Applied]:
     """Return the readings; RefusedError if the row does not have a setting."""
-    for reading in was_set:
-        if reading.invalid:
-            raise RefusedError(
-                f"row {row.name}: {reading.knob} was to be {reading.wanted}, "
-                f"and was {reading.after}"
-            )
+    try:
+        require_set(was_set)
+    except RefusedError as refused:
+        raise RefusedError(f"row {row.name}: {refused}") from refused
     return was_set
 
 
@@ -389,16 +387,9 @@ class Comparison:
             runs=tuple(
                 one.run for _, counted in pairs for one in self.found[counted.row.name].by_function
             ),
-            versions={
-                package: version
-                for package, version in self.root.versions.items()
-                if package in ("qemu-system-x86", "gcc")
-            },
+            versions=counting_tools(self.root),
             environments=self.environments,
-            timings=tuple(
-                Timing(step=step, seconds=seconds)
-                for step, seconds in self.reporter.timings.items()
-            ),
+            timings=timings_of(self.reporter.timings),
         )
 
     def _write_stacks(self, folder: RunFolder, counted: _Counted) -> None:
@@ -417,18 +408,7 @@ class Comparison:
         if named is None:
             return ensure_kernel(name, self.others, self.root, self.reporter, self.asked.line)
         built = kernel.ensure(request_of(named, self.asked.flavour), self.root, self.reporter)
-        record = built.record
-        known = figures.Identity(
-            name=str(named),
-            release=built.release,
-            key=built.key,
-            source=record.source_version,
-            revision=built.commit,
-            source_digest=record.source_digest,
-            config_sha256=record.config_sha256,
-            patches=tuple(patch.name for patch in record.patches),
-            lacking=record.lacking,
-        )
+        known = identity(named, built)
         self.kernels |= {side: known for side in SIDES if self._boots(side) == name}
         return built
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from skblab.bench import plan
 from skblab.lab import kernel
 from skblab.lab.kernel.lines import Line
+from skblab.lab.kernel.names import Name
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.functions import Identity
 
 # Kernels of the user's own: finished ones, or a patch after the series.
 Others = dict[str, kernel.Kernel | Path]
@@ -67,3 +69,19 @@ def ensure_kernel(
     if jobs is not None:
         request = replace(request, jobs=jobs)
     return kernel.ensure(request, root, reporter)
+
+
+def identity(named: Name, built: kernel.Kernel) -> Identity:
+    """Return how a kernel was named, and what it was built from."""
+    record = built.record
+    return Identity(
+        name=str(named),
+        release=built.release,
+        key=built.key,
+        source=record.source_version,
+        revision=built.commit,
+        source_digest=record.source_digest,
+        config_sha256=record.config_sha256,
+        patches=tuple(patch.name for patch in record.patches),
+        lacking=record.lacking,
+    )

@@ -116,7 +116,12 @@ def head(boot: int, packets: int, **more: str) -> list[str]:
     }
     lines = ["#!/bin/sh", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())]
     body = (resources.files(__package__) / "bench.sh").read_text()
-    return [*lines, base.functions(*netns.PARTS), body]
+    return [*lines, base.functions(*netns.PARTS), symbols(), body]
+
+
+def symbols() -> str:
+    """Return the shell function that lists where a kernel has its functions."""
+    return (resources.files(__package__) / "symbols.sh").read_text()
 
 
 def measure(

@@ -18,7 +18,7 @@ MODULE = "skblab_path"
 
 COMPILE = """
 cd /skblab/tree/probes/bench
-for program in drain marked; do
+for program in drain exchange marked; do
 	gcc -O2 -Wall -Wextra -Werror -o "/skblab/out/$program" "$program.c"
 done
 for source in *.bpf.c; do

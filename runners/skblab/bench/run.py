@@ -21,7 +21,7 @@ from skblab.machine.watch import Watch
 from skblab_analysis.base.disk import write_whole
 from skblab_analysis.formats import bench as records
 from skblab_analysis.formats.heard import reason
-from skblab_analysis.formats.run import Environment, Plan, Timing
+from skblab_analysis.formats.run import Environment, Plan, timings_of
 from skblab_analysis.runfolder import RunFolder
 
 GAPS = (
@@ -95,10 +95,7 @@ class Run:
             wall=tuple(wall_pairs),
             versions=versions,
             environments=self.environments,
-            timings=tuple(
-                Timing(step=step, seconds=seconds)
-                for step, seconds in self.reporter.timings.items()
-            ),
+            timings=timings_of(self.reporter.timings),
         )
 
     def _exact(

@@ -18,6 +18,7 @@ from skblab.lab.cache import sizes
 from skblab.lab.cache.entries import taken
 from skblab.lab.kernel.build import MIN_FREE_GIB
 from skblab.lab.labroot import root as labroot
+from skblab_analysis.base.errors import os_trouble
 
 Status = Literal["good", "limited", "missing"]
 
@@ -361,11 +362,10 @@ def _looked(name: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
         return Check(
             name=name,
             status="limited",
-            found=f"cannot look: {where}{error.strerror or error}",
+            found=f"cannot look: {os_trouble(error)}",
             means="not known here",
             mend="see that /proc, /sys and the cache folder can be read and written, as root",
         )

@@ -22,7 +22,7 @@ from skblab.knobs.registry import ALIKE, KNOBS, REMAKING
 from skblab.knobs.values import Value
 from skblab.machine.device import Machine, script_inside
 from skblab.machine.transport import Transport, TransportError
-from skblab_analysis.base.checked import parse
+from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import SkblabError, one_line, understood
 
 # Characters of an argument (MAX_ARG_STRLEN has 128 KiB), which a script that runs inside is.
@@ -53,6 +53,15 @@ class Applied:
     def invalid(self) -> bool:
         """The trial does not count: it did not have the setting."""
         return self.after != self.wanted
+
+
+def require_set(was_set: Sequence[Applied]) -> None:
+    """Raise RefusedError if a knob is not what it was to be."""
+    for reading in was_set:
+        if reading.invalid:
+            raise RefusedError(
+                f"{reading.knob} was to be {reading.wanted}, and was {reading.after}"
+            )
 
 
 class _Entry(BaseModel):

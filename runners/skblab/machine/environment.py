@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from skblab.lab import kernel
+from skblab.lab.labroot import LabRoot
 from skblab.machine.guest import Guest
 from skblab_analysis.base import disk
 from skblab_analysis.formats.run import Environment, Host, Kernel
@@ -40,6 +41,12 @@ def origin(built: kernel.Kernel) -> dict[str, str]:
     if (commit := built.commit) is not None:
         found["kernel's commit"] = commit
     return found
+
+
+def counting_tools(root: LabRoot) -> dict[str, str]:
+    """Return the versions of what figures by instruction depend on: emulator and compiler."""
+    versions = root.versions
+    return {name: versions[name] for name in ("gcc", "qemu-system-x86") if name in versions}
 
 
 def keep_changes(folder: RunFolder, built: kernel.Kernel) -> None:

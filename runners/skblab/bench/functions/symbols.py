@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,25 +33,10 @@ class Symbols:
 
         Raises SkblabError for a line that is none.
         """
-        found: dict[int, str | None] = {}
-        for line in (line for text in texts for line in text.splitlines()):
-            try:
-                where, kind, name = line.split(maxsplit=2)
-                address = int(where, 16)
-            except ValueError:
-                raise SkblabError(
-                    f"the list of symbols has {one_line(line, 80)!r}: expected address, type, name"
-                ) from None
-            if address < KERNEL:
-                continue
-            if kind not in CODE:
-                found.setdefault(address, None)
-                continue
-            name = name.replace("\t", " ")
-            known = found.get(address)
-            # Of several names for one address always the same one, whatever their order.
-            if known is None or _rank(name) < _rank(known):
-                found[address] = name
+        largest, *others = sorted(texts, key=len, reverse=True)
+        found = dict(_parsed(largest))
+        for text in others:
+            _merge(found, _lines(text))
         ordered = sorted(found)
         return cls(tuple(ordered), tuple(found[address] for address in ordered))
 
@@ -69,6 +56,36 @@ class Symbols:
         at = bisect_right(self.addresses, address) - 1
         name = self.names[at] if at >= 0 else None
         return None if name is None else (name, address - self.addresses[at])
+
+
+# A kernel's own list, of a hundred thousand lines, is asked for once a boot.
+@functools.lru_cache(maxsize=2)
+def _parsed(text: str) -> Mapping[int, str | None]:
+    """Return names by address, None for data."""
+    found: dict[int, str | None] = {}
+    _merge(found, _lines(text))
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[int, str | None]]:
+    for line in text.splitlines():
+        try:
+            where, kind, name = line.split(maxsplit=2)
+            address = int(where, 16)
+        except ValueError:
+            raise SkblabError(
+                f"the list of symbols has {one_line(line, 80)!r}: expected address, type, name"
+            ) from None
+        if address >= KERNEL:
+            yield address, name.replace("\t", " ") if kind in CODE else None
+
+
+def _merge(found: dict[int, str | None], more: Iterable[tuple[int, str | None]]) -> None:
+    """Add names: of several for one address always the same one, whatever their order."""
+    for address, name in more:
+        known = found.setdefault(address, name)
+        if name is not None and (known is None or _rank(name) < _rank(known)):
+            found[address] = name
 
 
 def require_same(listed: str, seen: str, place: Path) -> bool:
