@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A comparison: each workload on A, B and A again, in fresh boots, and the verdicts.
+
+Guests are side by side: what they count does not depend on how busy a machine is. What was measured
+is in the run's folder as soon as all sides have been through a workload.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from skblab.bench import functions as counting
+from skblab.bench import programs
+from skblab.bench.asked import request_of
+from skblab.bench.kernels import identity
+from skblab.compare import history, stored
+from skblab.compare.asked import Asked
+from skblab.compare.counting import Counting, NoFigureError, Shot
+from skblab.compare.workload import Workload
+from skblab.knobs.values import text as shown
+from skblab.lab import kernel, labroot, paths
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import config
+from skblab.lab.kernel.incremental import CompileError
+from skblab.lab.labroot import LabRoot
+from skblab.lab.reporter import Reporter, Update
+from skblab.machine.environment import counting_tools, keep_changes
+from skblab.machine.guest import Guest
+from skblab.machine.recording import recording
+from skblab.sweep.measure.exact import guests_at_once
+from skblab.sweep.parallel import side_by_side
+from skblab_analysis.base.disk import write_whole
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.formats import compare as records
+from skblab_analysis.formats.compare import FIRST, CompareDocument, Measured, Verdict
+from skblab_analysis.formats.run import Environment, Plan, timings_of
+from skblab_analysis.runfolder import RunFolder
+
+NAME = "compare"
+GAPS = (
+    "One flow, one frame size, one CPU, and veth or dummy devices: no hardware, no interrupts of a "
+    "device, no other CPU.",
+    "Instructions say nothing of cache misses and mispredicted branches.",
+    "What sends the packets is among the figures of what is received or sent.",
+    "Work that the kernel does seldom, such as once in ten thousand packets, is in no figure: a "
+    "function's is the median of three turns.",
+    "Before XDP, veth copies each packet of the generator's to make room in front of it: a card's "
+    "driver does not.",
+)
+TELLS_NOTHING = (
+    "There are fewer than {} differences of A and A again of: {}; for these the threshold is "
+    "{:.1%} of the figure, and at least {:.0f} instructions."
+)
+
+
+def instrument(root: LabRoot, reporter: Reporter) -> dict[str, str]:
+    """Return what counts: figures compare only where all of it is the same."""
+    spec = make_spec(exact=True)
+    return {
+        "emulator": root.versions.get("qemu-system-x86", "unknown"),
+        "machine": " ".join(spec.machine()),
+        "memory": f"{spec.memory} MiB",
+        "lab root": root.key,
+        "plugin": counting.ensure(root, reporter).name,
+        "programs": programs.ensure(root, reporter).name,
+    }
+
+
+class NoKernelError(SkblabError):
+    """The kernel of a side cannot be had, since its source does not compile."""
+
+    def __init__(self, said: str, side: int) -> None:
+        super().__init__(said)
+        self.side = side
+
+
+class Comparing:
+    """One comparison: its guests, two or more at once, and what they gave."""
+
+    def __init__(self, asked: Asked, reporter: Reporter) -> None:
+        self.asked, self.reporter = asked, reporter
+        self.root: LabRoot = labroot.ensure(reporter)
+        # As they are now: whoever changes them meanwhile changes nothing here.
+        self.instrument = instrument(self.root, reporter)
+        self.past = history.read()
+        self.kernels: dict[int, kernel.Kernel] = {}
+        self.sides: dict[int, records.Side] = {}
+        self.measured: list[Measured] = []
+        self.environments: dict[int, Environment] = {}
+        # What guests and stored runs say of their kernels.
+        self.notes: dict[str, None] = {}
+        # By side, the options of its kernel.
+        self.configurations: dict[int, dict[str, str]] = {}
+        # Kernels that never came up, and what they said.
+        self._dead: dict[str, NoFigureError] = {}
+        self._lock = threading.Lock()
+        self._stopping = False
+
+    def recorded(self) -> tuple[RunFolder, CompareDocument]:
+        """Measure all workloads, and have the document in a run's folder."""
+        self._take_stored()
+        folder = RunFolder.create(paths.results(), NAME, _plan(self.asked))
+        with recording(folder, self._environment, self.reporter):
+            self._have_kernels(folder)
+            self._measure(folder)
+            document = self._write(folder)
+            environment = self._environment()
+            if environment is None:
+                reason = next((one.why for one in self.measured if one.why), "nothing was measured")
+                raise SkblabError(f"no workload could be measured: {reason}")
+            timings, versions = self.reporter.timings, document.versions
+            folder.finish(environment, timings, versions=versions, commands=[], gaps=GAPS)
+        return folder, document
+
+    def boots(self, side: int) -> bool:
+        """Whether the kernel of a side came up in a guest, or may: no guest said that it does not.
+
+        One of which there is a figure came up, whatever became of another guest.
+        """
+        built = self.kernels.get(side)
+        has_figure = any(one.side == side and one.figure is not None for one in self.measured)
+        return built is None or has_figure or built.key not in self._dead
+
+    def differed(self, workload: str) -> list[float]:
+        """Return by how much two boots of a kernel differed before."""
+        [own] = [one for one in self.asked.workloads if one.name == workload]
+        return self.past.of(own, self.asked.packets)
+
+    def _environment(self) -> Environment | None:
+        return self.environments[min(self.environments)] if self.environments else None
+
+    def _take_stored(self) -> None:
+        """Take in what stored runs have; UsageError for one that cannot be compared."""
+        for number, side in enumerate(self.asked.sides):
+            if side.stored is None:
+                continue
+            stored.require_comparable(side.word, side.stored, self.instrument, self.asked)
+            document = side.stored.document
+            self.sides[number] = document.sides[side.stored.side].model_copy(
+                update={"stored": str(side.stored.folder)}
+            )
+            there = document.environments.get(str(side.stored.side))
+            if there is not None:
+                self.environments[number] = there
+            self.configurations[number] = stored.configuration(side.stored)
+            self.notes |= dict.fromkeys(stored.notes(side.stored))
+            of = (side.stored, number, len(self.asked.sides), self.asked.workloads)
+            self.measured += stored.taken(*of)
+
+    def _have_kernels(self, folder: RunFolder) -> None:
+        """Build or fetch every kernel, before the first guest is started."""
+        for number, side in enumerate(self.asked.sides):
+            if side.kernel is None:
+                if side.stored is not None:
+                    stored.keep_configuration(side.stored, self.sides[number], folder)
+                continue
+            named = side.kernel.settled(self.root, self.reporter)
+            request = request_of(named, self.asked.flavour)
+            try:
+                built = kernel.ensure(request, self.root, self.reporter)
+            except CompileError as error:
+                raise NoKernelError(str(error), number) from error
+            keep_changes(folder, built)
+            self.kernels[number] = built
+            self.configurations[number] = config.parse(built.config.read_text())
+            write_whole(folder.path / stored.config_file(built.key), built.config.read_bytes())
+            self.sides[number] = records.Side(
+                name=side.word,
+                kernel=identity(named, built),
+                toolchain=built.record.toolchain,
+                flavour=built.record.flavour,
+                settings={knob: shown(value) for knob, value in side.knobs.items()},
+            )
+        stored.require_one_compiler(self.sides)
+
+    def _measure(self, folder: RunFolder) -> None:
+        """Count each workload on all sides, the first workload first."""
+        if not self.kernels:
+            return
+        any_kernel = next(iter(self.kernels.values()))
+        plugins = [counting.ensure(self.root, self.reporter)]
+        total = len(self.asked.workloads) * len(self.asked.measured)
+        with (
+            programs.shares(
+                set(), any_kernel, self.root, self.reporter, folder.logs, plugins
+            ) as shares,
+            self.reporter.bar("counting", total) as bar,
+            self.reporter.step("counting"),
+        ):
+            guests = Counting(self.root, shares, folder.logs, self.notes)
+            jobs = [
+                self._job(folder, guests, workload, number, boot, bar)
+                for workload in self.asked.workloads
+                for number, boot in self.asked.measured
+            ]
+            side_by_side(jobs, guests_at_once(), self._stop)
+
+    def _stop(self) -> None:
+        self._stopping = True
+        Guest.end_all()
+
+    def _job(
+        self,
+        folder: RunFolder,
+        guests: Counting,
+        workload: Workload,
+        number: int,
+        boot: int,
+        bar: Update,
+    ) -> Callable[[], None]:
+        def job() -> None:
+            found = self._count(guests, workload, number, boot)
+            with self._lock:
+                self.measured.append(found)
+                done = [one for one in self.measured if one.workload == workload.name]
+                folder.journal("counted", workload=workload.name, side=number, boot=boot)
+                if len(done) == self.asked.boots:
+                    self._write(folder)
+                counted = len(self.measured) - self.asked.taken
+                bar(counted, f"{workload.name}: {_word(found)}")
+
+        return job
+
+    def _count(self, guests: Counting, workload: Workload, number: int, boot: int) -> Measured:
+        """Count a workload in one boot; what goes wrong with it is what was found."""
+        known = {"workload": workload.name, "side": number, "boot": boot}
+        built, knobs = self.kernels[number], self.asked.sides[number].knobs
+        try:
+            if built.key in self._dead:
+                raise self._dead[built.key]
+            shot = Shot(workload, built, boot, self.asked.packets, knobs)
+            figure, environment = guests.count(shot)
+        except NoFigureError as error:
+            if self._stopping:
+                raise
+            if not error.up and error.cause == "kernel":
+                self._dead[built.key] = error
+            return Measured(**known, why=one_line(str(error)), cause=error.cause)
+        except SkblabError as error:
+            if self._stopping:
+                raise
+            return Measured(**known, why=one_line(str(error)), cause="other")
+        with self._lock:
+            self.environments.setdefault(number, environment)
+        return Measured(**known, figure=figure)
+
+    def _write(self, folder: RunFolder) -> CompareDocument:
+        document = self._document()
+        text = document.model_dump_json(indent=1, by_alias=True)
+        write_whole(folder.path / records.FILE, text + "\n")
+        return document
+
+    def _document(self) -> CompareDocument:
+        """Return what is known now: verdicts are on workloads that all boots have been through."""
+        verdicts: list[Verdict] = []
+        unknown: list[str] = []
+        for workload in self.asked.workloads:
+            own = [one for one in self.measured if one.workload == workload.name]
+            if len(own) < self.asked.boots:
+                continue
+            past = self.past.of(workload, self.asked.packets)
+            if len(past) < records.LEAST_HISTORY:
+                unknown.append(workload.name)
+            verdicts += (
+                records.judge(workload.name, number, own, past, self.asked.budget)
+                for number in range(1, len(self.asked.sides))
+            )
+        notes = list(self.notes)
+        if unknown:
+            least = (records.LEAST_HISTORY, ", ".join(unknown))
+            notes.append(
+                TELLS_NOTHING.format(*least, records.LEAST_SHARE, records.LEAST_INSTRUCTIONS)
+            )
+        return CompareDocument(
+            again=self.asked.again,
+            packets=self.asked.packets,
+            instrument=self.instrument,
+            sides=tuple(self.sides[number] for number in sorted(self.sides)),
+            workloads=tuple(one.record() for one in self.asked.workloads),
+            measured=tuple(
+                sorted(self.measured, key=lambda one: (self._place(one.workload), one.boot))
+            ),
+            budget=self.asked.budget,
+            verdicts=tuple(verdicts),
+            configurations=self._configurations(),
+            notes=tuple(notes),
+            versions=counting_tools(self.root),
+            environments={str(number): one for number, one in self.environments.items()},
+            timings=timings_of(self.reporter.timings),
+        )
+
+    def _place(self, name: str) -> int:
+        return [one.name for one in self.asked.workloads].index(name)
+
+    def _configurations(self) -> dict[str, tuple[str, ...]]:
+        """Return by side which options its kernel has another value of than A's."""
+        a = self.configurations.get(FIRST, {})
+        return {
+            str(number): tuple(
+                f"{option}: {a.get(option, 'none')} -> {b.get(option, 'none')}"
+                for option in sorted({**a, **b})
+                if a.get(option, "n") != b.get(option, "n") and not option.startswith(_TOOLS)
+            )
+            for number, b in self.configurations.items()
+            if number != FIRST and a and b and a != b
+        }
+
+
+# What the compiler and its tools can do, and the kernel's own name.
+_TOOLS = ("CC_", "GCC_", "CLANG_", "LD_", "AS_", "LLD_", "RUSTC_", "PAHOLE_", "LOCALVERSION")
+
+
+def _word(found: Measured) -> str:
+    return found.why if found.figure is None else f"{found.figure.instructions:.1f} instructions"
+
+
+def _plan(asked: Asked) -> Plan:
+    a, *others = (side.word for side in asked.sides)
+    return Plan(
+        experiment=NAME,
+        question=f"What differs from {a} on {', '.join(others)}?" if others else f"What costs {a}?",
+        seed=0,
+        packets=asked.packets,
+        again=asked.again,
+        parameters={
+            "workloads": ", ".join(one.name for one in asked.workloads),
+            "flavour": asked.flavour,
+            **{f"side_{number}": side.word for number, side in enumerate(asked.sides)},
+        },
+    )
