@@ -25,6 +25,7 @@ from skblab.sweep.shipped import FIRST, shipped
 from skblab.testbeds import KINDS, NETNS
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.base.words import ABSENT, counted, rough_time
+from skblab_analysis.formats import bisect
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings, left_out, summary, terminal
 from skblab_analysis.report.page import build_report
@@ -196,6 +197,8 @@ def resume(
 
     Example: `skblab resume results/demo-20260131-120000`
     """
+    if (run / bisect.FILE).exists():
+        raise UsageError(f"{run} is no sweep; go on with it: ./skblab bisect --resume {run}")
     reporter = Reporter()
     with session.alone(run, reporter):
         # Not opened before: another one may have gone on with it meanwhile.

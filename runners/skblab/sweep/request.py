@@ -277,7 +277,11 @@ def unfinished(run: Path) -> tuple[Plan, RunFolder]:
     folder = RunFolder.open(run)
     record = folder.document.plan
     if folder.document.state == "finished":
-        raise UsageError(f"{run} is finished: nothing to resume; to run it again: {record.again}")
+        # What was killed behind its last trial has no report.
+        raise UsageError(
+            f"{run} is finished: nothing to resume; to make its report: ./skblab report {run}; to "
+            f"run it again: {record.again}"
+        )
     if not (run / EXPERIMENT).exists():
         raise UsageError(
             f"{run} is no sweep (it has no {EXPERIMENT}), and only sweeps can be resumed; to run "
