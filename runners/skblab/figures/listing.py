@@ -18,6 +18,8 @@ from skblab_analysis.base import tomlfile
 
 FILE = "docs/figures.toml"
 FOLDER = "docs"
+# What the head of a page says that is made from stored runs.
+FROM_RUNS = "<!-- Made from docs/versions/"
 
 
 class _Part(BaseModel):
@@ -177,11 +179,18 @@ class Listing(_Part):
 
 
 def documents() -> list[str]:
-    """Return the documents whose figures are listed, by their places in the tree."""
+    """Return the documents whose figures are listed, by their places in the tree.
+
+    Not those that are made from stored runs, and have no figure of their own.
+    """
     tree = paths.tree()
     return [
         "README.md",
-        *(str(file.relative_to(tree)) for file in sorted((tree / FOLDER).rglob("*.md"))),
+        *(
+            str(file.relative_to(tree))
+            for file in sorted((tree / FOLDER).rglob("*.md"))
+            if not file.read_text().partition("\n")[2].startswith(FROM_RUNS)
+        ),
     ]
 
 
