@@ -129,8 +129,8 @@ test-unit: setup dev ## only the tests that need no lab root and no guest
 	@$(PYTEST) -m 'not guest and not labroot and not slow' $(TEST_ARGS)
 
 .PHONY: durations
-durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N)
-	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM) $(if $(COMMIT),--commit $(COMMIT))
+durations: dev ## store what tests took, from outcomes (FROM=results/test-all/…/outcomes.jsonl COMMIT=N BUSY=yes)
+	@PYTHONPATH=tests $(VENV)/bin/python -m tiers.store $(FROM) $(if $(COMMIT),--commit $(COMMIT)) $(if $(BUSY),--busy)
 
 .PHONY: mutants
 mutants: dev ## break lines of each module, count what no test notices (MUTANTS_ARGS='-n 10 sweep.running')
@@ -153,6 +153,18 @@ schemas: dev ## write results-schema/ and the pages of docs/reference/ anew
 	@$(VENV)/bin/python -m skblab_analysis.catalogue_page
 	@$(VENV)/bin/python -m skblab_analysis.columns_page
 	@$(VENV)/bin/python -m skblab.pages
+
+.PHONY: versions-page
+versions-page: setup ## what versions of Linux cost: the page of the runs in docs/versions/ (RUNS=packets=FILE stores one)
+	@$(SKBLAB) --version >/dev/null
+	@$(VENV)/bin/python -m skblab.pages.versions $(RUNS)
+
+# Ten boots: nine sides, and A again.
+.PHONY: workload-history
+workload-history: setup dev ## how far apart boots of one kernel are, for skblab compare's threshold (WORKLOADS=; all: 1 h)
+	@$(SKBLAB) compare 6.12 6.12 6.12 6.12 6.12 6.12 6.12 6.12 6.12 $(addprefix --workload ,$(WORKLOADS)) \
+		--json >results/history.json || [ $$? -ne 2 ]
+	@$(VENV)/bin/python -m skblab.compare.history results/history.json
 
 .PHONY: golden
 golden: dev ## write the golden files of the tests anew; look at what changed, then commit it

@@ -17,7 +17,7 @@ types=$!
 # output and fuzzing seeds word for word, and patches, whose licence is that of the files they
 # change (COPYING).
 bare='^(LICENSES/|Cargo\.lock$|patches/.*/(series|.*\.patch|0000-cover-letter.*)$|tests/.*/golden/'
-bare="$bare"'|tests/fuzz/|.*\.(json|jsonl|parquet|png|svg)$)'
+bare="$bare"'|tests/fuzz/|docs/pictures/.*\.dat$|.*\.(json|jsonl|parquet|png|svg|xz)$)'
 status=0
 unnamed=$(git ls-files | grep -Ev "$bare" | while read -r file; do
 	[ ! -f "$file" ] || printf '%s\0' "$file"

@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 import warnings
 
+from skblab.probe.scripts import bpftrace
 from skblab.probe.verify.plan import BACKENDS
 from skblab_analysis.base.errors import SkblabWarning
 from skblab_analysis.load import Run
 
 # Of all loads that were offered, so many may have been offered again.
 STRAYS = 0.1
-BY_KPROBE = "|".join(backend.name for backend in BACKENDS if backend.by_kprobe)
-MISSED = re.compile(rf"^\W*({BY_KPROBE}) .*\(again: \d+ missed, as it said\)")
+# Those whose programs take long enough for a busy machine to find them at work.
+SAY_SO = "|".join(
+    backend.name for backend in BACKENDS if backend.by_kprobe or backend.tool == bpftrace.NAME
+)
+MISSED = re.compile(rf"^\W*({SAY_SO}) .*\(again: \d+ missed, as it said\)")
 
 
 def no_retries(run: Run) -> None:
@@ -36,8 +40,9 @@ def no_retries(run: Run) -> None:
 def verified_at_once(said: str) -> None:
     """Fail if `skblab probe verify` counted any case a second time, slower.
 
-    But for kprobes that said once that they missed packets: while a CPU is at one, packets that an
-    interrupt brings there meet no other, so a machine that stops a guest's CPU makes them miss.
+    But for kprobes and bpftrace that said once that they missed packets: while a CPU is at one,
+    packets that an interrupt brings there meet no other, so a machine that stops a guest's CPU
+    makes them miss.
     """
     for line in said.splitlines():
         if "(again: " in line:

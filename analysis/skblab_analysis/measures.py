@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import skblab_analysis.bisect.view
 import skblab_analysis.cost.view
 import skblab_analysis.cpu.view
 import skblab_analysis.exact.view
@@ -13,11 +14,14 @@ import skblab_analysis.layers.view
 import skblab_analysis.rfc2544.view
 import skblab_analysis.settings.view
 import skblab_analysis.throughput.view
+import skblab_analysis.verdicts.view
 import skblab_analysis.work.view
 from skblab_analysis.view import View
 
 VIEWS: tuple[View, ...] = (
     skblab_analysis.layers.trial_view.VIEW,
+    skblab_analysis.verdicts.view.VIEW,
+    skblab_analysis.bisect.view.VIEW,
     skblab_analysis.exact.view.VIEW,
     skblab_analysis.functions.view.VIEW,
     skblab_analysis.throughput.view.VIEW,

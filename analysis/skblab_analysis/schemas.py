@@ -19,7 +19,9 @@ from skblab_analysis.base.disk import write_whole
 from skblab_analysis.base.rows import Stored
 from skblab_analysis.comparison.rows import COMPARISON
 from skblab_analysis.formats.bench import BenchDocument
+from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.catalogue import Catalogue
+from skblab_analysis.formats.compare import CompareDocument
 from skblab_analysis.formats.cost import CostDocument
 from skblab_analysis.formats.functions import FunctionsDocument
 from skblab_analysis.formats.journal import Event
@@ -39,7 +41,9 @@ MODELS: dict[str, type[BaseModel]] = {
     "run": RunDocument,
     "catalogue": Catalogue,
     "bench": BenchDocument,
+    "bisect": BisectDocument,
     "cost": CostDocument,
+    "compare": CompareDocument,
     "functions": FunctionsDocument,
     "journal-event": Event,
     "part": Part,

@@ -9,9 +9,10 @@ import importlib
 import os
 import signal
 import sys
+import traceback
 import warnings
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -25,14 +26,17 @@ if TYPE_CHECKING:
 from skblab import __version__
 from skblab.lab import paths, store
 from skblab_analysis.base.errors import (
+    EXIT_ABORT,
     EXIT_NO,
     EXIT_SIGNAL,
     EXIT_STATUSES,
+    GIT_BISECT,
     LONGEST,
     SkblabError,
     SkblabWarning,
     Stopped,
     one_line,
+    os_trouble,
 )
 
 # A shell that completes a command line sets it, see skblab/manual/completion.py.
@@ -49,6 +53,8 @@ COMMANDS = {
     "report": "skblab.commands.report:report",
     "cleanup": "skblab.commands.sweep:cleanup",
     "profile": "skblab.commands.profile:profile",
+    "compare": "skblab.commands.compare:compare",
+    "bisect": "skblab.commands.bisect:bisect",
     "bench": "skblab.commands.bench_functions:bench",
     "boot": "skblab.commands.boot:boot",
     "ssh": "skblab.commands.ssh:ssh",
@@ -174,12 +180,38 @@ def main() -> None:
             signal.signal(stopping, _stop)
     warnings.simplefilter("always", SkblabWarning)
     warnings.showwarning = _warn
+    if GIT_BISECT in sys.argv:
+        _tell_git()
+    sys.exit(_run())
+
+
+def _run() -> int:
+    """Run the command, have the cache within its bound and the output out; return the status."""
     status = guarded()
     if store.added and status < EXIT_SIGNAL:
         status = _bounded(status)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
-    sys.exit(status)
+    return status
+
+
+def _tell_git() -> NoReturn:
+    """Run the command; whatever goes wrong, also with what it prints, ends `git bisect run`.
+
+    Python itself ends with 1 or 120 there, and git would take the commit for a bad one.
+    """
+    try:
+        status = _run()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Stopped as stopped:
+        status = stopped.exit_code
+    except BaseException:  # SystemExit, too: of a library that cannot print.
+        status = EXIT_ABORT
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+            sys.stderr.flush()
+    os._exit(status)
 
 
 def _bounded(status: int) -> int:
@@ -195,8 +227,7 @@ def _bounded(status: int) -> int:
     except SkblabError as error:
         _complain(f"the cache's bound: {error}", error.exit_code)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _complain(f"the cache's bound: {where}{error.strerror}", EXIT_NO)
+        _complain(f"the cache's bound: {os_trouble(error)}", EXIT_NO)
     except Stopped as stopped:
         return _complain("stopped; what was finished is kept", stopped.exit_code)
     return status
@@ -241,7 +272,8 @@ def guarded() -> int:
             said = error.format_message().rstrip(".")
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "skblab"
-            return _complain(f"{said}; see: {command} --help", error.exit_code)
+            status = EXIT_ABORT if GIT_BISECT in sys.argv else error.exit_code
+            return _complain(f"{said}; see: {command} --help", status)
         raise
 
 

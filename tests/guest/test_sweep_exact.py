@@ -158,8 +158,11 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
             time.sleep(0.1)
         assert links() == before
         made = sorted(results.iterdir()) if results.exists() else []
-        # Before it has begun there is no folder, and no experiment in it.
+        # Before it has begun there is no folder, and no experiment in it; one that was killed
+        # behind its last trial has come to its end.
         folder = made[-1] if made and (made[-1] / "experiment.toml").exists() else None
+        if folder is not None and load(folder).document.state == "finished":
+            folder = None
     while folder is None or load(folder).document.state != "finished":
         argv = ["resume", str(folder)] if folder else ["sweep", str(file), *how]
         subprocess.run([program, *argv], env=env, check=True, capture_output=True)

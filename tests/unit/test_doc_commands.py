@@ -22,6 +22,7 @@ from typer.main import get_command
 from doc_commands import CommandLine, command_lines, recipes
 from skblab.bench import plan
 from skblab.cli import app
+from skblab.compare.workload import SUFFIX, choose
 from skblab.lab import paths
 from skblab.lab.kernel import config, names
 from skblab.lab.kernel.model import FLAVOURS
@@ -55,6 +56,11 @@ def _experiment(text: str) -> None:
         raise UsageError(f"{text}: no such experiment")
 
 
+def _workload(text: str) -> None:
+    if text != "NAME" and not text.endswith(SUFFIX):
+        choose([text])
+
+
 def _kernel(text: str) -> None:
     """Refuse a name of a kernel that is none; a reader's tree, repository or file is not here."""
     for file in re.findall(r"[+]config:([^+]+)", text):
@@ -75,6 +81,8 @@ VALUES: Mapping[tuple[str, str], Callable[[str], object]] = {
     ("probe layers", "load"): Load.parse,
     ("probe layers", "source"): _one_of(*SOURCES),
     ("probe layers", "backend"): _one_of(BPF, *scripts.BACKENDS),
+    ("bisect", "wanted"): _workload,
+    ("compare", "workloads"): _workload,
     ("probe verify", "backend"): _one_of(*(backend.name for backend in BACKENDS)),
 }
 

@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("manual",),
     ("cli",),
     ("commands",),
-    ("demo", "doctor", "figures", "selftests", "soak"),
+    ("compare", "demo", "doctor", "figures", "selftests", "soak"),
     ("sweep",),
     ("probe",),
     ("bench",),
@@ -30,8 +30,10 @@ FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 # What any floor may use of the analysis, beside each measure's `rows`; what shows is for commands.
 FOR_ALL = frozenset(("base", "formats", "load", "runfolder"))
 FOR_COMMANDS = FOR_ALL | {"report"}
+FOR_PAGES = FOR_ALL | {"versions_page"}
 OF_A_MEASURE = frozenset(("rows",))
 SHOWS = OF_A_MEASURE | {"late", "series", "summary", "tables", "trial_view", "view"}
+MAY_USE = {"commands": (FOR_COMMANDS, SHOWS), "pages": (FOR_PAGES, OF_A_MEASURE)}
 
 
 def imported(file: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -60,7 +62,7 @@ def runner_faults(file: Path) -> Iterator[str]:
             if FLOOR[name[1]] <= FLOOR[own]:
                 yield f"{where}:{line}: {own} imports {'.'.join(name)}, which is no lower floor"
         elif name[0] == "skblab_analysis":
-            whole, parts = (FOR_COMMANDS, SHOWS) if own == "commands" else (FOR_ALL, OF_A_MEASURE)
+            whole, parts = MAY_USE.get(own, (FOR_ALL, OF_A_MEASURE))
             if name[1] not in whole and parts.isdisjoint(name[2:3]):
                 yield f"{where}:{line}: {own} imports {'.'.join(name)} of the analysis"
 

@@ -117,7 +117,7 @@ def test_help_lists_every_command(skblab: Skblab) -> None:
     # The first word of a row, and not one of another command's sentence.
     assert set(re.findall(r"^│ ([a-z][a-z-]*) ", done.stdout, re.MULTILINE)) == {
         *("lab-root", "doctor", "boot", "demo", "report", "kselftest", "soak", "sweep", "resume"),
-        *("cleanup", "kernel", "bench", "cache", "probe", "profile", "ssh"),
+        *("bisect", "cleanup", "compare", "kernel", "bench", "cache", "probe", "profile", "ssh"),
     }
 
 

@@ -18,6 +18,8 @@ from skblab.doctor.checks import Check
 from skblab.lab.kernel import debian, model, package, patchcheck
 from skblab.soak.verdict import SoakResult
 from skblab_analysis.formats.bench import BenchDocument
+from skblab_analysis.formats.bisect import BisectDocument
+from skblab_analysis.formats.compare import CompareDocument
 from skblab_analysis.formats.functions import FunctionsDocument
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
@@ -278,12 +280,14 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "bench patch": {"bench": BenchDocument},
     "bench functions": {"functions": FunctionsDocument},
     "profile": {"functions": FunctionsDocument, "functions-of-settings": FunctionsOfSettings},
+    "compare": {"compare": CompareDocument},
+    "bisect": {"bisect": BisectDocument},
     "probe layers": {"pathlat": PathlatDocument, "scripts": ScriptsDocument},
     "probe study": {"study": Study},
     "probe verify": {"verify": Verified},
 }
 # Schemas that skblab_analysis.schemas writes, since their documents are stored as well.
-STORED = frozenset(("summary", "bench", "functions", "pathlat", "scripts"))
+STORED = frozenset(("summary", "bench", "bisect", "compare", "functions", "pathlat", "scripts"))
 # Commands that print no figures, and what they print.
 WITHOUT = {
     "lab-root": "a path",
