@@ -22,7 +22,8 @@ SENT = 0.5
 def delivered(delay: Delay, packets: int) -> None:
     """Fail if sent packets are neither timed nor told as lost, or if few are sent or timed."""
     timed = delay.latency.count
-    told = f"{delay.setting}: {delay.tried} of {packets} packets sent, {timed} timed, {delay.lost} lost"
+    sent = f"{delay.setting}: {delay.tried} of {packets} packets sent"
+    told = f"{sent}, {timed} timed, {delay.lost} lost"
     assert timed + delay.lost == delay.tried <= packets, told
     assert delay.tried >= SENT * packets, told
     assert timed >= LEAST * delay.tried, told

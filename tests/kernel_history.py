@@ -23,6 +23,11 @@ FILES = tuple(
 )
 # Of these no other commit changes anything.
 BROKEN, DEAD = "net/ipv4/proc.c", "net/ipv4/sysctl_net_ipv4.c"
+# What cannot be compiled, and what Kconfig does not understand: by seed the one or the other.
+_REFUSED = (
+    (BROKEN, "\nint tidy(void)\n{\n	return missing;\n}\n"),
+    ("net/ipv4/Kconfig", "\nconfig TIDY\n	depends tidily\n"),
+)
 # What a forwarded packet executes more then, about, in instructions.
 STEP = 100
 # Behind the declarations of ip_forward().
@@ -41,13 +46,17 @@ core_initcall(tidy_up);
 
 @dataclass
 class History:
-    """Commits in a row; `culprit`, `broken`, `dead` and `moved` are places among them."""
+    """Commits in a row; `culprit`, `broken`, `dead` and `moved` are places among them.
+
+    `refused`: the file that the broken one changes, and what it adds.
+    """
 
     commits: list[str] = field(default_factory=list)
     culprit: int = 0
     broken: int = 0
     dead: int = 0
     moved: int = 0
+    refused: tuple[str, str] = _REFUSED[0]
 
 
 def repository_of(tree: Path, folder: Path) -> str:
@@ -70,7 +79,7 @@ def history(repository: Path, base: str, seed: int, count: int = 20) -> History:
         near = {culprit - 1, culprit, culprit + 1}
         if len(hidden | {culprit, moved}) == 6 and not near & hidden:
             break
-    made = History([base], culprit, broken, dead, moved)
+    made = History([base], culprit, broken, dead, moved, _REFUSED[seed % len(_REFUSED)])
     run_git(repository, "read-tree", base)
     files = iter(chance.sample(FILES, len(FILES)))
     for place in range(1, count):
@@ -96,7 +105,7 @@ def _change(repository: Path, made: History, place: int, files: object) -> str:
         _put(repository, FORWARD, moved)
         return "ipv4: ip_forward: move ip_exceeds_mtu()"
     for bad, file, more in (
-        (made.broken, BROKEN, "\nint tidy(void)\n{\n	return missing;\n}\n"),
+        (made.broken, *made.refused),
         (made.dead, DEAD, _PANICS),
     ):
         if place == bad:

@@ -22,7 +22,7 @@ from skblab.bench.comparison import SHARED
 from skblab.compare import bisecting, running
 from skblab.compare.counting import NoFigureError, Shot
 from skblab.lab.kernel import Kernel
-from skblab.lab.kernel.incremental import CompileError
+from skblab.lab.kernel.blame import SourceError
 from skblab.lab.kernel.names import Name
 from skblab.lab.reporter import Reporter
 from skblab.machine.guest import KILLED
@@ -172,7 +172,7 @@ def test_what_is_to_be_known_of_a_kernel_is_said(skblab_here: Skblab, lab: Lab) 
 
 def test_commits_that_do_not_build_or_boot_are_left_out(skblab_here: Skblab, lab: Lab) -> None:
     first, second = MIDDLE
-    lab.building[first] = fails(CompileError("net/ipv4/ip_forward.c:1: error: no"))
+    lab.building[first] = fails(SourceError("net/ipv4/ip_forward.c:1: error: no"))
     lab.running[second] = fails(NoFigureError("guest panic: no init", "kernel", up=False))
     said, document = searched(skblab_here, lab)
     assert document["found"] == [lab.made[CULPRIT]]
@@ -187,7 +187,7 @@ def test_commits_that_do_not_build_or_boot_are_left_out(skblab_here: Skblab, lab
 
 
 def test_a_commit_that_cannot_be_told_from_others(skblab_here: Skblab, lab: Lab) -> None:
-    lab.building[CULPRIT] = fails(CompileError("error: no"))
+    lab.building[CULPRIT] = fails(SourceError("error: no"))
     done = skblab_here("bisect", "--good", lab.made[0], *WORDS)
     told = " ".join(done.stdout.split())
     assert done.returncode == 0
@@ -350,11 +350,12 @@ def told_git(skblab: Skblab, lab: Lab, place: int, *more: str) -> int:
     [
         (CULPRIT, {}, {}, 1),
         (CULPRIT - 1, {}, {}, 0),
-        (4, {4: CompileError("error: no")}, {}, 125),
+        (4, {4: SourceError("error: no")}, {}, 125),
+        (4, {4: SourceError("net/Kconfig:7: syntax error")}, {}, 125),
         (4, {4: SkblabError("the disk is full")}, {}, 255),
         (4, {4: KeyError("a traceback")}, {}, 255),
         (4, {4: OSError(28, "the disk is full")}, {}, 255),
-        (4, {0: CompileError("error: no")}, {}, 255),
+        (4, {0: SourceError("error: no")}, {}, 255),
         (4, {}, {4: NoFigureError("guest panic: no init", "kernel", up=False)}, 125),
         (4, {}, {4: NoFigureError("guest panic: sysrq", "kernel")}, 1),
         (4, {}, {4: NoFigureError("it has no VLANs", "lacking")}, 125),
@@ -452,7 +453,7 @@ def test_one_that_was_stopped_behind_its_last_step_ends(
 
 def test_git_finds_the_culprit_by_it(skblab_here: Skblab, lab: Lab, tmp_path: Path) -> None:
     """git's own search, with the statuses of a command that this test stands in for."""
-    lab.building[3] = fails(CompileError("error: no"))
+    lab.building[3] = fails(SourceError("error: no"))
     statuses = {
         commit: told_git(skblab_here, lab, place) for place, commit in enumerate(lab.made) if place
     }

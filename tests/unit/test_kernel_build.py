@@ -176,27 +176,6 @@ def test_key_depends_on_everything_that_matters(tmp_path: Path, project: Path, t
     assert key() == keys[-1]
 
 
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
-        (
-            "  CC      net/error.o\n/skblab/src/net/a.c:3:5: error: no x\n",
-            "net/a.c:3:5: error: no x",
-        ),
-        (
-            "  LD      vmlinux\nld: a.o: undefined reference to `f'\n",
-            "ld: a.o: undefined reference",
-        ),
-        ("error: cannot open x\n", "error: cannot open x"),
-        ("make[3]: *** No rule to make target 'net/x.o'", "make[3]: *** No rule to make target"),
-        ("  CC      lib/error.o\nmake: *** [Makefile:1: all] Killed\n", None),
-    ],
-)
-def test_first_error(output: str, told: str | None) -> None:
-    found = build.first_error(output)
-    assert (found is None) if told is None else (found is not None and found.startswith(told))
-
-
 def test_progress_weighs_the_slow_steps() -> None:
     assert build.weight("  CC      net/core/dev.o\n") == 1
     assert build.weight("  LD      vmlinux.o\n") > 1

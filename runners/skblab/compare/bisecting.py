@@ -28,7 +28,7 @@ from skblab.knobs.values import Knobs
 from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.kernel import git
-from skblab.lab.kernel.incremental import CompileError
+from skblab.lab.kernel.blame import SourceError
 from skblab.lab.kernel.names import GIT, parse
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
@@ -238,7 +238,7 @@ class Bisecting:
             raise CannotMeasureError(f"it is no kernel: {error}") from error
         try:
             built = kernel.ensure(request_of(named, self.asked.flavour), self.root, self.reporter)
-        except CompileError as error:
+        except SourceError as error:
             raise CannotMeasureError(f"it does not build: {error}") from error
         plugins = [counting.ensure(self.root, self.reporter)]
         # Each commit has its own: what is said of one names its console.

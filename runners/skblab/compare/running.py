@@ -22,7 +22,7 @@ from skblab.knobs.values import text as shown
 from skblab.lab import kernel, labroot, paths
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import config
-from skblab.lab.kernel.incremental import CompileError
+from skblab.lab.kernel.blame import SourceError
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter, Update
 from skblab.machine.environment import counting_tools, keep_changes
@@ -159,7 +159,7 @@ class Comparing:
             request = request_of(named, self.asked.flavour)
             try:
                 built = kernel.ensure(request, self.root, self.reporter)
-            except CompileError as error:
+            except SourceError as error:
                 raise NoKernelError(str(error), number) from error
             keep_changes(folder, built)
             self.kernels[number] = built

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from skblab.lab import paths, store
 from skblab.lab.cache import sizes
-from skblab.lab.kernel import config, incremental, packaged, registry, source
+from skblab.lab.kernel import blame, config, incremental, packaged, registry, source
 from skblab.lab.kernel.model import (
     CHANGES,
     COMMIT,
@@ -27,10 +27,9 @@ from skblab.lab.kernel.model import (
 )
 from skblab.lab.kernel.series import Series
 from skblab.lab.labroot import Bind, LabRoot
-from skblab.lab.labroot.root import FULL_DISK
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
-from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.base.errors import SkblabError
 
 # Raise when the steps below make another kernel from the same input.
 RECIPE = "1"
@@ -84,19 +83,6 @@ TYPICAL_LINES: dict[Flavour, int] = {
 SLOW_STEPS = {"vmlinux.o": 10, "BTF": 40, "KSYMS": 6, "NM": 4, "MODPOST": 4}
 # All of these, and a few files: what a build prints that goes on where one ended.
 RESUMED_LINES = 90
-
-_STEP = re.compile(r"  ([A-Z][A-Z0-9_]*)(?: \[M\])? +(\S+)")
-# What make, a shell or the compiler says of a process that a signal ended.
-_KILLED = re.compile(
-    r"\bKilled\b|\bTerminated\b|Segmentation fault|internal compiler error|Error 1(?:2[89]|3\d)\b"
-    # And of a machine that has too little of something.
-    "|Resource temporarily unavailable|Cannot allocate memory|Input/output error"
-)
-_ERROR = re.compile(
-    r"(?:^|[: ])(?:fatal )?error: |undefined reference to|multiple definition of|^error\b"
-    "|No rule to make target|FAILED unresolved symbol",
-    re.I,
-)
 
 
 @dataclass(frozen=True)
@@ -300,7 +286,7 @@ class Make:
                 on_line=on_line,
             )
         except SkblabError as error:
-            raise self._explain(what, error) from error
+            raise blame.explained(what, error, self.log) from error
 
     def _sharing(self) -> Mapping[str, str]:
         if not self.shares:
@@ -315,16 +301,6 @@ class Make:
             "CCACHE_EXTRAFILES": f"/skblab/build/{SHARED_OPTIONS}",
         }
 
-    def _explain(self, what: str, error: SkblabError) -> SkblabError:
-        text = self.log.read_text(errors="replace") if self.log.is_file() else ""
-        if FULL_DISK.search(text):
-            return store.full_disk(self.output)
-        telling = first_error(text)
-        if telling is None:
-            return error
-        kind = SkblabError if _KILLED.search(text) else incremental.CompileError
-        return kind(f"{what} failed: {telling}; whole output: {self.log}")
-
 
 def can_share(request: Request) -> bool:
     """Whether what the series does not touch is the same in a kernel without it.
@@ -338,13 +314,6 @@ def shared_options(text: str, ours: str) -> str:
     """Return a configuration without the lines that the fragment `ours` has as well."""
     own = {line for line in ours.splitlines() if line.startswith("CONFIG_")}
     return "".join(line for line in text.splitlines(keepends=True) if line.strip() not in own)
-
-
-def first_error(output: str) -> str | None:
-    """Return the first line of a compile's output that says what is wrong, if any does."""
-    lines = (line for line in output.splitlines() if not _STEP.match(line))
-    found = next((line for line in lines if _ERROR.search(line)), None)
-    return one_line(found.replace("/skblab/src/", "")) if found else None
 
 
 def compile_all(
@@ -368,7 +337,7 @@ def compile_all(
 
 def weight(line: str) -> int:
     """Return how many compiled files' time this output line of make stands for."""
-    step = _STEP.match(line)
+    step = blame.STEP.match(line)
     if step is None:
         return 0
     slow = [worth for name, worth in SLOW_STEPS.items() if name in (step[1], step[2])]
@@ -390,7 +359,7 @@ def _keep(make: Make, part: Path) -> None:
     image = output / "arch" / "x86" / "boot" / "bzImage"
     for made in (image, output / "vmlinux", output / "System.map"):
         if not made.is_file():
-            raise SkblabError(
+            raise blame.SourceError(
                 f"the build ended well and made no {made.relative_to(output)}: is it a kernel for "
                 f"x86-64? Whole output: {make.log}"
             )

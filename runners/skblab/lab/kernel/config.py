@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skblab.lab import paths
+from skblab.lab.kernel import blame
 from skblab.lab.kernel.model import Own
 from skblab.lab.labroot import Bind, LabRoot
 from skblab_analysis.base import textfile
@@ -128,7 +129,8 @@ def merge(
     refuses of FORGIVEN is let go, and returned. Options `added` by the user come last, and none of
     them may be refused; what is refused of FORGIVEN because of them is let go as well. `env` and
     `binds` are further ones of the sandbox, as another architecture needs them.
-    Raises SkblabError naming each option that the kernel refused, UsageError if they are `added`.
+    Raises SourceError naming each option that the kernel refused, or where the tree cannot be
+    configured; UsageError if the options are `added`.
     """
     mine: dict[str, Ask] = {}
     files = [fragment(name) for name in names]
@@ -143,7 +145,8 @@ def merge(
         mine = {ask.option: ask for ask in asks(added.text, str(added.file))}
         _require_not_ours(mine, asked)
         asked |= mine
-    labroot.run(
+    _configured(
+        labroot,
         ["sh", "-ec", _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN), "merge", *inside],
         binds=[
             Bind(paths.tree(), "tree"),
@@ -152,7 +155,6 @@ def merge(
             *binds,
         ],
         env={**(env or {}), **({} if compiler == "gcc" else {"MAKEFLAGS": f"CC={compiler}"})},
-        what="configuring the kernel",
         log=log,
     )
     if half_applied:
@@ -169,6 +171,22 @@ def merge(
     }
     check({option: ask for option, ask in asked.items() if option not in forgiven}, got, tree)
     return refused(forgiven, got)
+
+
+def _configured(
+    labroot: LabRoot,
+    argv: Sequence[str],
+    *,
+    binds: Sequence[Bind],
+    env: Mapping[str, str],
+    log: Path,
+) -> None:
+    """Run what configures a kernel. Raises SourceError where the tree is at fault that it fails."""
+    what = "configuring the kernel"
+    try:
+        labroot.run(argv, binds=binds, env=env, what=what, log=log)
+    except SkblabError as error:
+        raise blame.explained(what, error, log) from error
 
 
 def _require_not_ours(mine: Mapping[str, Ask], ours: Mapping[str, Ask]) -> None:
@@ -191,7 +209,7 @@ def _check_own(mine: Mapping[str, Ask], got: Mapping[str, str], tree: Path) -> N
         raise UsageError(f"{mine[option].where}: this kernel has no option CONFIG_{option}")
     try:
         check(mine, got, tree)
-    except SkblabError as wrong:
+    except blame.SourceError as wrong:
         raise UsageError(str(wrong)) from None
 
 
@@ -210,7 +228,7 @@ def told(lacking: Sequence[str], version: str) -> str:
 
 
 def check(asked: Mapping[str, Ask], got: Mapping[str, str], tree: Path) -> None:
-    """Raise SkblabError when an option came out other than its fragment asks."""
+    """Raise SourceError when an option came out other than its fragment asks."""
     wrong = refused(asked, got)
     if not wrong:
         return
@@ -221,7 +239,7 @@ def check(asked: Mapping[str, Ask], got: Mapping[str, str], tree: Path) -> None:
         value = got.get(ask.option, "n")
         named.append(f"CONFIG_{ask.option} of {ask.where}: wanted {ask.value}, got {value}{why}")
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-    raise SkblabError(
+    raise blame.SourceError(
         f"the kernel refused {'; '.join(named)}{more}; "
         "a dependency is missing or another option forces it (see its Kconfig entry)"
     )

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skblab.lab import store, uses
 from skblab.lab.kernel import source
+from skblab.lab.kernel.blame import SourceError
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError
@@ -38,10 +39,6 @@ OUTPUT, STATE = "output", "built.json"
 KNOWN_ENDS = (".c", ".h", ".S", ".s", ".lds", ".tbl", ".rst", ".txt", ".yaml", ".md")
 KNOWN_NAMES = ("Kconfig", "Makefile", "Kbuild", "MAINTAINERS", "CREDITS")
 _LINK = "link"
-
-
-class CompileError(SkblabError):
-    """The compiler refuses the source; what was compiled before that is whole."""
 
 
 class State(BaseModel):
@@ -76,7 +73,7 @@ def output(key: str | None, tree: Path, part: Path, reporter: Reporter) -> Itera
     """Have an output folder in `part` for a build of `tree`; no `key`: one that nobody keeps.
 
     It is kept after a build that ended well. One that an earlier build had left is kept as well
-    after a CompileError, but not where something was killed: a file may be half written then.
+    after a SourceError, but not where something was killed: a file may be half written then.
     """
     folder = part / OUTPUT
     if key is None:
@@ -95,7 +92,7 @@ def output(key: str | None, tree: Path, part: Path, reporter: Reporter) -> Itera
     made = Output(folder, there.lines if there else 0)
     try:
         yield made
-    except CompileError:
+    except SourceError:
         if there is not None:
             # They may not have been compiled: they are to look changed the next time, too.
             _keep(key, made, stamps | dict.fromkeys(renewed, ""), reporter)
