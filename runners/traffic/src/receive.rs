@@ -14,7 +14,7 @@ use crate::clock::{NS_PER_SEC, monotonic_ns};
 use crate::header::{Foreign, Header};
 use crate::report::{ForeignReport, ReceiveReport, SCHEMA, SocketReport, Stopped};
 use crate::sequence::Tracker;
-use crate::socket::{drops, open_receiver};
+use crate::socket::{TICK, drops, open_receiver};
 
 /// Largest UDP payload there can be.
 const MAX_PAYLOAD: usize = 65_535;
@@ -52,6 +52,8 @@ pub struct Receiver<'a> {
     drops_seen: u32,
     first_ns: Option<u64>,
     last_ns: u64,
+    /// How long nothing has come, in looks of a tick at most.
+    quiet_ns: u64,
 }
 
 impl<'a> Receiver<'a> {
@@ -73,6 +75,7 @@ impl<'a> Receiver<'a> {
             drops_seen: 0,
             first_ns: None,
             last_ns: 0,
+            quiet_ns: 0,
         })
     }
 
@@ -92,9 +95,13 @@ impl<'a> Receiver<'a> {
         let deadline_ns = monotonic_ns().saturating_add(nanoseconds(self.plan.limit));
         let mut buffer = vec![0; MAX_PAYLOAD];
         let mut control = nix::cmsg_space!(u32);
+        let mut looked_ns = monotonic_ns();
         let stopped_by = loop {
             let got = self.receive_one(&mut buffer, &mut control)?;
             let now_ns = monotonic_ns();
+            // A machine that stands still sends nothing either: that is one look, however long.
+            self.quiet_ns += (now_ns - looked_ns).min(nanoseconds(TICK));
+            looked_ns = now_ns;
             if let Some(len) = got {
                 self.account(&buffer[..len], now_ns);
             }
@@ -142,15 +149,15 @@ impl<'a> Receiver<'a> {
         self.bytes += payload.len() as u64;
         self.first_ns.get_or_insert(now_ns);
         self.last_ns = now_ns;
+        self.quiet_ns = 0;
     }
 
     fn must_stop(&self, now_ns: u64, deadline_ns: u64) -> Option<Stopped> {
-        let quiet_ns = now_ns - self.last_ns;
         if self.stop.load(Ordering::Relaxed) {
             Some(Stopped::Signal)
-        } else if self.tracker.complete() && quiet_ns >= nanoseconds(self.plan.linger) {
+        } else if self.tracker.complete() && self.quiet_ns >= nanoseconds(self.plan.linger) {
             Some(Stopped::Count)
-        } else if self.first_ns.is_some() && quiet_ns >= nanoseconds(self.plan.idle) {
+        } else if self.first_ns.is_some() && self.quiet_ns >= nanoseconds(self.plan.idle) {
             Some(Stopped::Idle)
         } else if now_ns >= deadline_ns {
             Some(Stopped::Seconds)
