@@ -58,8 +58,13 @@ generate() { # name=value...
 		read -r words <"${PKTGEN:-/proc}/cmdline"
 		case "$limit $words " in "0 "*" skblab.exact=1 "*) start="perl -e \$settled $pktgen/pgctrl" ;; esac
 		[ -z "$marked" ] || start="$marked start $pktgen/pgctrl pktgen_xmit,pktgen_alloc_skb pktgen_stop_device"
-		# A signal to who waits for it stops the generator.
-		[ "$limit" = 0 ] || start="timeout $limit sh -c \"$start\" || [ \$? = 124 ]"
+		# A signal to who waits for it stops the generator; one that comes before it was asked to start is for
+		# nothing, and its time begins anew.
+		if [ "$limit" != 0 ]; then
+			asked="exec 3>$pktgen/pgctrl; : >$run/skblab-asked; echo start >&3"
+			start="timeout $limit sh -c \"$asked\" || [ \$? = 124 ]"
+			start="rm -f $run/skblab-asked; until [ -e $run/skblab-asked ]; do $start; done"
+		fi
 		same="$device $mac $macs $family $flows $cpu $to $destinations $xmit $tag" last= mix=
 		for one in $size; do
 			bytes=$((${one%,*} + ${tag:+4 +} 0))
