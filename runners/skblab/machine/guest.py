@@ -221,7 +221,7 @@ class Guest:
             )
             cls._running.add(process)
             eventlog.note(eventlog.STARTED, kernel.key)
-            transport = transport_of(folder, labroot)
+            transport = transport_of(folder, labroot, silent=spec.exact)
             guest = cls(spec, kernel, transport, console, folder, _process=process)
             guest._state, guest._inode, guest._pipe = state, inode, pipe
             transport.trouble = guest.trouble
@@ -451,12 +451,16 @@ def _shared(kernel: Kernel, folder: Path, shares: Sequence[Bind]) -> list[Bind]:
     return list(dict.fromkeys([run, *own, *shares]))
 
 
-def transport_of(folder: Path, labroot: LabRoot) -> SshTransport:
-    """Return the way into the guest of a folder; its connection may be one that is open already."""
+def transport_of(folder: Path, labroot: LabRoot, *, silent: bool = False) -> SshTransport:
+    """Return the way into the guest of a folder; its connection may be one that is open already.
+
+    A `silent` one sends nothing by itself: where instructions are counted, the guest's sshd would
+    answer in the middle of a load.
+    """
     sock = _sock(folder)
     run = Bind(folder, "run", writable=True)
     return SshTransport(
-        options=_ssh_options(f"{sock.inside}/ssh"),
+        options=_ssh_options(f"{sock.inside}/ssh", silent),
         destination="root@guest",
         wrap=lambda argv: labroot.command(
             argv, binds=[run, sock], env={"TERM": os.environ.get("TERM", "dumb")}
@@ -500,7 +504,7 @@ def _make_keys(labroot: LabRoot, run: Bind) -> None:
     (run.source / "known_hosts").write_text(f"guest {host}")
 
 
-def _ssh_options(socket: str) -> list[str]:
+def _ssh_options(socket: str, silent: bool) -> list[str]:
     options = {
         "ControlPath": f"{socket}.ctl",
         "ProxyCommand": f"nc -U {socket}",
@@ -512,7 +516,7 @@ def _ssh_options(socket: str) -> list[str]:
         "LogLevel": "ERROR",
         "ConnectTimeout": str(patience.longest()),
         # A guest that answers nothing for two minutes hangs.
-        "ServerAliveInterval": "20",
+        "ServerAliveInterval": "0" if silent else "20",
         "ServerAliveCountMax": "6",
     }
     return ["-F", "none", *(f"-o{name}={value}" for name, value in options.items())]
