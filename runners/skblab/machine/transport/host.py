@@ -20,7 +20,8 @@ from skblab.machine.transport.local import LocalTransport
 from skblab.machine.transport.ssh import SshTransport
 from skblab_analysis.base.errors import SkblabError
 
-CONNECT_SECONDS = 30
+# An emulated host that gets little of a processor takes that long for a key exchange.
+CONNECT_SECONDS = 90
 # For a script that takes a second where a machine is not busy.
 SCRIPT_SECONDS = 120
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+@)?[A-Za-z0-9._:-]+")
