@@ -54,7 +54,11 @@ HELD_PORT = (
 
 # Emulated CPUs wait for the host's, on a busy one for tens of seconds: no fault of the kernel's.
 STALL_SECONDS = 120
-TCG_ARGUMENTS = (f"rcupdate.rcu_cpu_stall_timeout={STALL_SECONDS}", "watchdog_thresh=60")
+TCG_ARGUMENTS = (
+    f"rcupdate.rcu_cpu_stall_timeout={STALL_SECONDS}",
+    "watchdog_thresh=60",
+    f"workqueue.watchdog_thresh={STALL_SECONDS}",
+)
 # identify_cpu() forgets for a moment which features the CPU has, also five levels of page tables;
 # KASAN, asked then by an interrupt, takes each address for a wild one. With four it is no question.
 DEBUG_ARGUMENTS = ("no5lvl",)
