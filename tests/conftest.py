@@ -21,6 +21,7 @@ from skblab import cli
 from skblab.lab import kernel, labroot, tools
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
+from skblab.machine import patience
 from skblab.machine.guest import Guest
 from tiers.plugin import (  # noqa: F401  (hooks)
     pytest_addoption,
@@ -37,6 +38,9 @@ from tiers.plugin import (  # noqa: F401  (hooks)
 )
 
 pytest_plugins = ("two_hosts",)
+
+# Of a guest on a machine that runs four tests at once, and other things.
+os.environ.setdefault(patience.VARIABLE, "600")
 
 TREE = Path(__file__).resolve().parents[1]
 PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
@@ -126,7 +130,7 @@ def run_skblab() -> Skblab:
         env: dict[str, str] | None = None,
         prefix: tuple[str, ...] = (),
         stdin: str = "",
-        timeout: float = 600,
+        timeout: float = 1800,
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*prefix, str(TREE / "skblab"), *arguments],

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from conftest import TREE, emulators
+from waiting import PATIENCE
 
 SECONDS = 600
 
@@ -42,7 +43,7 @@ def sweep(arguments: list[str], results: Path, recorded: int) -> Path:
         os.kill(killed.pid, signal.SIGKILL)
     assert guests, "it had no guest to be killed with"
     assert seen[-1] != "finished"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while left := guests & emulators():
         assert time.monotonic() < deadline, left
         time.sleep(0.1)

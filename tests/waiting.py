@@ -6,6 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+# Seconds for what another process does at once where a machine is idle.
+PATIENCE = 120.0
+
 
 def until(said: str, seconds: float, holds: Callable[[], object]) -> None:
     """Wait for something, at most so long; `said` names it."""

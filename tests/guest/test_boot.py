@@ -17,6 +17,7 @@ from conftest import TREE, Skblab, emulators
 from skblab.lab.kernel import Kernel
 from skblab.machine import byhand
 from skblab.selftests import ktap
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.guest
 # For a selftest on a busy machine.
@@ -37,7 +38,7 @@ def _host_state() -> tuple[str, list[str], str, list[str]]:
 def _nothing_stays_behind(stock: Kernel) -> Iterator[None]:
     before, others = _host_state(), emulators()
     yield
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while emulators() - others and time.monotonic() < deadline:
         time.sleep(0.1)
     assert emulators() - others == set()
@@ -74,7 +75,7 @@ def _says_up(process: subprocess.Popen[str]) -> None:
     assert process.stdout.readline() == "up\n", process.communicate()
 
 
-UP = ("--", "sh", "-c", "echo up; sleep 100")
+UP = ("--", "sh", "-c", "echo up; sleep 3000")
 
 
 def test_all_that_a_command_needs_passes_through(

@@ -20,7 +20,7 @@ from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.functions import view as functions
 from skblab_analysis.load import Run, load
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.timeout(2400)]
 
 PACKETS = 20_011  # a prime: no batch size divides it
 
@@ -41,6 +41,7 @@ def outcome(
     done = run_skblab(
         *("demo", "--packets", str(PACKETS), "--exact-packets", "20000"),
         env={"SKBLAB_RESULTS": str(results)},
+        timeout=2400,
     )
     assert done.returncode == 0, done.stderr
     (folder,) = results.iterdir()

@@ -13,6 +13,7 @@ import pytest
 
 from conftest import TREE
 from skblab.lab.labroot import LabRoot
+from waiting import PATIENCE
 
 pytestmark = [pytest.mark.labroot, pytest.mark.slow]
 
@@ -42,7 +43,7 @@ def _start(cache: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _gone(*words: str) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while _running(*words):
         if time.monotonic() > deadline:
             return False

@@ -26,7 +26,7 @@ from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.labroot.sandbox import kill_with_parent
 from skblab.machine.guest import Guest
 
-pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.guest, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 # What Debian's own hooks (initramfs-tools, GRUB) are called with.
 HOOK = '#!/bin/sh\necho "${0%/zz-test} $* initrd=$INITRD" >>/root/hooks\n'
@@ -84,7 +84,7 @@ def made(
     own.write_text(text + keys)
     done = run_skblab(
         *("kernel", "package", "--config", str(own), "--output", str(folder / "out"), "--json"),
-        timeout=1500,
+        timeout=3500,
     )
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)

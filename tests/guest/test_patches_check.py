@@ -20,7 +20,7 @@ from skblab.lab.kernel.lines import DEFAULT
 from skblab.lab.labroot import LabRoot
 from skblab.lab.reporter import Reporter
 
-pytestmark = [pytest.mark.labroot, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.labroot, pytest.mark.timeout(3600)]
 
 # A small file whose folder compiles in seconds.
 FILE = "net/core/dst_cache.c"

@@ -24,6 +24,7 @@ from skblab.sweep import plan as plans
 from skblab.sweep.experiment import read
 from skblab_analysis.exact import summary as exact_summary
 from skblab_analysis.load import load
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.guest
 
@@ -152,7 +153,7 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, how: list[str]) -> Non
                 continue
             os.kill(running.pid, signal.SIGKILL)
         kills += 1
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while left := _of_run(str(results)) or emulators() - others:
             assert time.monotonic() < deadline, left
             time.sleep(0.1)

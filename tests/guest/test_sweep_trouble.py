@@ -223,7 +223,7 @@ def test_a_disk_that_is_full(experiment: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=900,
+        timeout=1800,
     )
     assert "ended 1\n" in done.stdout
     assert "resumed" not in done.stdout

@@ -32,6 +32,7 @@ from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.compare import Figure
 from skblab_analysis.formats.run import Environment
 from skblab_analysis.load import load
+from waiting import PATIENCE
 
 COMMITS = 12
 CULPRIT = 8
@@ -231,12 +232,12 @@ def test_two_do_not_go_on_with_one_search(skblab_here: Skblab, lab: Lab, tmp_pat
     def first() -> None:
         with alone(folder, Reporter(quiet=True)):
             held.set()
-            over.wait(60)
+            over.wait(PATIENCE)
 
     other = threading.Thread(target=first)
     other.start()
     try:
-        assert held.wait(60)
+        assert held.wait(PATIENCE)
         threading.Timer(0.5, over.set).start()
         told, document = searched(skblab_here, lab, "--resume", str(folder))
         assert over.is_set() and "waiting for another skblab" in told

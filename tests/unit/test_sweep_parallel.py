@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from skblab.sweep.parallel import side_by_side
+from waiting import PATIENCE
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 8])
@@ -25,7 +26,7 @@ def test_each_job_is_done_once_and_no_more_at_once_than_are_asked_for(at_once: i
             if now[0] >= at_once:
                 together.set()
         # The first of them until all that are to be at once have begun.
-        assert together.wait(30)
+        assert together.wait(PATIENCE)
         with lock:
             now[0] -= 1
             done.append(number)
@@ -44,15 +45,15 @@ def test_what_ends_one_ends_all(how: str) -> None:
 
     def waiting() -> None:
         under_way.set()
-        assert stopped.wait(30)
+        assert stopped.wait(PATIENCE)
         done.append("stopped")
 
     def breaking() -> None:
-        under_way.wait(30)
+        under_way.wait(PATIENCE)
         if how == "failure":
             raise KeyError("broken")
         _thread.interrupt_main()
-        assert stopped.wait(30)
+        assert stopped.wait(PATIENCE)
 
     def never() -> None:
         done.append("never")
@@ -71,7 +72,7 @@ def test_what_began_while_all_were_stopped_is_stopped_too() -> None:
     def late() -> None:
         time.sleep(0.2)
         there.set()
-        assert ended.wait(30)
+        assert ended.wait(PATIENCE)
 
     def breaking() -> None:
         raise KeyError("broken")
@@ -90,7 +91,7 @@ def test_the_first_failure_in_time_is_the_one_that_is_said() -> None:
     broken = threading.Event()
 
     def stopped() -> None:
-        assert broken.wait(30)
+        assert broken.wait(PATIENCE)
         time.sleep(0.1)
         raise OSError("its guest was ended")
 

@@ -49,6 +49,7 @@ from skblab_analysis.formats.run import Plan as PlanRecord
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
+from waiting import PATIENCE
 
 EXPERIMENT = Experiment.model_validate(
     {
@@ -429,11 +430,11 @@ def test_a_boot_that_fails_ends_those_beside_it_and_blames_no_trial(
             self, key: Key, measurement: Measurement, testbed: AnyTestbed
         ) -> Callable[[], None]:
             if key.block == 0:
-                began.wait(30)
+                began.wait(PATIENCE)
                 raise OSError(28, "No space left on device")
             began.set()
             # A guest that is ended while it is waited for.
-            assert ended.wait(30)
+            assert ended.wait(PATIENCE)
             raise LATE
 
     folder = begin(tmp_path)

@@ -12,6 +12,7 @@ import pytest
 from skblab.machine.transport import LocalTransport, Shell, SshTransport, staying
 from skblab.machine.transport.base import TransportError
 from skblab.machine.transport.host import connected
+from waiting import PATIENCE
 
 
 def _local(argv: Sequence[str]) -> list[str]:
@@ -83,7 +84,7 @@ def test_scripts_of_a_transport_that_stays_share_a_shell() -> None:
 
 
 def until_ended(shell: Shell) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while shell._running.running():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -91,7 +92,7 @@ def until_ended(shell: Shell) -> None:
 
 def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:
     with pytest.raises(TransportError, match="a script did not end within 0 s"):
-        shell.script("sleep 0.5", seconds=0.1)
+        shell.script("sleep 5", seconds=0.1)
     with pytest.raises(TransportError, match="the shell ended"):
         Shell(LocalTransport(), "echo gone >&2\nexit 0").script("echo never")
     # One that ended before it was asked for anything takes no script.

@@ -17,6 +17,7 @@ import pytest
 from skblab.lab import store, uses
 from skblab.lab.paths import cache
 from skblab.lab.reporter import Reporter
+from waiting import PATIENCE
 
 QUIET = Reporter(quiet=True)
 FORK = multiprocessing.get_context("fork")
@@ -53,7 +54,7 @@ def _elsewhere(do: Callable[[], object]) -> BaseProcess:
 
     process = FORK.Process(target=run)
     process.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not ready.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -148,27 +149,31 @@ def test_a_cache_that_somebody_removed_is_begun_again() -> None:
 def test_killed_while_removing_no_half_entry_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """At whatever point of the removal: the entry is whole, or it is no entry."""
     many = 300
-    for after in (0.0, 0.002, 0.005, 0.01, 0.02):
+    mark = cache() / "so-far"
+    for gone in (0, 1, 2, 100, many - 1):
         folder = _put("kind", "key")
+        mark.unlink(missing_ok=True)
         for number in range(many):
             (folder / str(number)).touch()
 
-        def slow(path: Path, **_: object) -> None:
-            for file in path.iterdir():
+        def part(path: Path, *, gone: int = gone, **_: object) -> None:
+            for file in list(path.iterdir())[:gone]:
                 file.unlink()
-                time.sleep(0.001)
+            mark.touch()
+            time.sleep(600)
 
-        def removal(remove: Callable[..., None] = slow) -> None:
+        def removal(remove: Callable[..., None] = part) -> None:
             with monkeypatch.context() as patch:
                 patch.setattr(shutil, "rmtree", remove)
                 store.discard("kind", "key")
 
         process = FORK.Process(target=removal)
         process.start()
-        deadline = time.monotonic() + 10
-        while folder.exists():
+        deadline = time.monotonic() + PATIENCE
+        while not mark.exists():
             assert time.monotonic() < deadline
-        time.sleep(after)
+            time.sleep(0.01)
+        assert not folder.exists()
         _killed(process)
         [left] = (cache() / "kind").iterdir()
         assert 0 < len(list(left.iterdir())) <= many + 1
@@ -184,7 +189,7 @@ def test_alone_waits_and_says_why() -> None:
     user = _elsewhere(lambda: uses.hold("kind", "key"))
     waits = FORK.Process(target=_alone, args=("kind", "key"))
     waits.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not (cache() / "waits").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -43,6 +43,7 @@ from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.ledger import of_probe
 from skblab_analysis.formats.pathlat import PathlatDocument, PathName
 from skblab_analysis.load import Run, load
+from waiting import PATIENCE
 
 pytestmark = pytest.mark.guest
 
@@ -50,7 +51,7 @@ PATHLAT = "/skblab/tools/bin/pathlat"
 NO_CAPABILITY = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 NOBODY = (*NO_CAPABILITY, "--reuid=65534", "--regid=65534", "--clear-groups")
 # For the hopeless only: a busy machine takes its time.
-SECONDS = 180
+SECONDS = 900
 LONGEST_NS = 60_000_000_000
 
 
@@ -104,7 +105,7 @@ def testbed(
         folder = tmp_path_factory.mktemp("ssh")
         config = folder / "config"
         config.write_text(ssh_way(guest, folder, "testbed"))
-        target = Target("testbed", guest.transport, PATHLAT, guest.kernel.release)
+        target = Target("testbed", guest.transport, PATHLAT, guest.kernel.release, guest=guest)
         yield Bed(guest, target, config, request.param)
         assert guest.console.warnings() == []
 
@@ -127,7 +128,7 @@ def _nothing_stays_behind(
         here = Path(folder)
         monkeypatch.setenv("TMPDIR", folder)
         yield
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if testbed.state() == before and not list(here.iterdir()):
                 break
@@ -479,9 +480,10 @@ def test_segments_out_of_order_have_every_point(testbed: Bed) -> None:
     assert queued > 100
     # A program that an interrupt finds at work misses a packet, and says so.
     missed = document.samples.missed if document.samples else 0
-    assert of_probe(0, "ns", document).missing == missed < 10
+    assert of_probe(0, "ns", document).missing == missed <= 0.05 * sent.sent
     receive = document.path("receive")
-    assert receive.ended > 500
+    # Others were put into the one before, the more the longer their reader waits.
+    assert receive.ended > 100
     if testbed.source == HOOKS:
         assert set(receive.seen.values()) == {receive.ended}
     else:
@@ -512,7 +514,7 @@ kill $!
 def test_a_namespace_deleted_with_packets_in_it(testbed: Bed) -> None:
     with targets.stamps_for(testbed.target, testbed.source), testbed.probing() as end:
         testbed.sh(LOST)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while testbed.sh("ip netns list | grep lost || :") and time.monotonic() < deadline:
             time.sleep(0.1)
         testbed.send(503)
