@@ -92,7 +92,7 @@ def under_way(arguments: list[str], tmp_path: Path) -> Iterator[Sweep]:
 def set_on(hosts: Hosts, experiment: Path, tmp_path: Path) -> Iterator[Sweep]:
     """Have a sweep on hosts that has made its setting by now."""
     with under_way(hosts.options(experiment), tmp_path) as sweep:
-        until("the setting is made", 300, lambda: hosts.sh(f"cat {BUDGET}").strip() == "200")
+        until("the setting is made", 900, lambda: hosts.sh(f"cat {BUDGET}").strip() == "200")
         yield sweep
 
 
@@ -175,7 +175,7 @@ def test_a_host_that_dies_is_waited_for_until_one_is_stopped(
                 hosts.tester._process.kill()
             else:
                 hosts.router.transport.start(["sh", "-c", "echo c >/proc/sysrq-trigger"])
-            until("it is waited for", 180, lambda: "trying again" in sweep.said())
+            until("it is waited for", 600, lambda: "trying again" in sweep.said())
             sweep.process.send_signal(signal.SIGINT)
             sweep.process.send_signal(signal.SIGINT)
             sweep.ends(130)
@@ -191,7 +191,7 @@ def test_a_host_that_dies_is_waited_for_until_one_is_stopped(
 
 def test_guests_that_are_killed_are_followed_by_others(experiment: Path, tmp_path: Path) -> None:
     with under_way(["sweep", str(experiment), "--testbed", "virtio"], tmp_path) as sweep:
-        until("a trial is over", 300, lambda: "packets lost" in sweep.said())
+        until("a trial is over", 900, lambda: "packets lost" in sweep.said())
         for guest in emulators(sweep.process.pid):
             os.kill(guest, signal.SIGKILL)
         sweep.ends(0)

@@ -94,7 +94,7 @@ class Waits(Client):
     """A client that waits for as long as it may, since nobody answers."""
 
     def connect(self, seconds: float) -> None:
-        time.sleep(seconds)
+        time.sleep(max(0.0, seconds))
         raise TransportError(f"root@guest did not answer within {seconds:.0f} s")
 
 

@@ -68,7 +68,7 @@ def instrument(root: LabRoot, reporter: Reporter) -> dict[str, str]:
 
 
 class NoKernelError(SkblabError):
-    """The kernel of a side cannot be had, since its source does not compile."""
+    """The kernel of a side cannot be had, since its source makes none."""
 
     def __init__(self, said: str, side: int) -> None:
         super().__init__(said)

@@ -14,8 +14,9 @@ from types import FrameType
 from skblab.machine.transport import Running, Transport, TransportError
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 
-ATTACH_SECONDS = 120
-END_SECONDS = 60
+# For the hopeless only: a host may be an emulated one.
+ATTACH_SECONDS = 300
+END_SECONDS = 180
 EXIT_USAGE = 2
 # What a loader says, behind its name.
 OWN_LINE = re.compile(r"(?:pathlat|pktsink): (.+)")

@@ -143,7 +143,7 @@ fn time_and_signal_end_the_sender() {
     assert_eq!(report.stopped_by, Stopped::Seconds, "{report:?}");
     assert!(begin.elapsed() >= Duration::from_millis(99), "{report:?}");
 
-    plan.limit = Duration::from_secs(60);
+    plan.limit = Duration::from_secs(600);
     let stop = AtomicBool::new(false);
     let begin = Instant::now();
     thread::scope(|scope| {
@@ -152,7 +152,7 @@ fn time_and_signal_end_the_sender() {
         stop.store(true, Ordering::Relaxed);
         assert_eq!(sending.join().unwrap().stopped_by, Stopped::Signal);
     });
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
