@@ -114,9 +114,17 @@ lay_out_sender() {
 	give_address "$IN/sender" d0 2001:db8:0:1::2/64 2001:db8:0:1::1 "$NOBODYS_MAC"
 }
 
+# Before Linux 6.4 all packets wait for ksoftirqd once it was woken, and exchange comes before each thread
+# of a lower priority: it would find nothing of what it has sent.
+softirqs_first() {
+	[ "$(printf '6.4\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.4 ] ||
+		for thread in $(pgrep -x 'ksoftirqd/[0-9]+'); do chrt --fifo --pid 2 "$thread"; done
+}
+
 #   near:n0 ─ far:f0    two hosts, both with all that veth can offload
 lay_out_hosts() {
 	quiet near far
+	softirqs_first
 	pair n0 near 02:00:00:00:00:0a f0 far 02:00:00:00:00:0b
 	for end in near:n0:1:2:0b far:f0:2:1:0a; do
 		host=${end%%:*} end=${end#*:} device=${end%%:*} end=${end#*:}
