@@ -33,6 +33,9 @@ MAKE = "make[3]: *** [scripts/Makefile.build:243: net/a.o] Error {}\n"
         ('net/Kconfig.x:9: unknown statement "a"\n', "net/Kconfig.x:9: unknown statement"),
         ("net/Kconfig:2:error: recursive dependency detected!\n", "net/Kconfig:2:error: rec"),
         ("net/Kconfig:7:warning: odd\n", None),
+        ("net/Kconfig:7: warning: menuconfig statement without prompt\n", None),
+        ("././include/linux/kconfig.h:45:25: note: in expansion of macro 'x'\n", None),
+        ("Makefile:12: *** missing separator.  Stop.\n", "Makefile:12: *** missing separator"),
         ("  CC      lib/error.o\nmake: *** [Makefile:1: all] Killed\n", None),
     ],
 )
@@ -45,9 +48,10 @@ def test_first_error(output: str, told: str | None) -> None:
     ("output", "source"),
     [
         ("net/a.c:3:5: error: no x\n" + MAKE.format(1), True),
+        ('  123 | pr_err("Killed process");\nnet/a.c:3:5: error: no x\n' + MAKE.format(1), True),
         # A script or a host tool that says nothing of its own.
-        (MAKE.format(1), True),
-        (MAKE.format(127), True),
+        (MAKE.format(1), False),
+        (MAKE.format(127), False),
         ("Makefile:12: *** missing separator.  Stop.\n", True),
         ("net/Kconfig:9: syntax error\n" + MAKE.format(1), True),
         (MAKE.format(137), False),
@@ -55,6 +59,18 @@ def test_first_error(output: str, told: str | None) -> None:
         ("as: cannot fork: Resource temporarily unavailable\n" + MAKE.format(1), False),
         ("a.c:1:1: internal compiler error: Segmentation fault\n" + MAKE.format(1), False),
         ("No space left on device\n" + MAKE.format(1), False),
+        *(
+            (f"net/a.c:3:5: error: no x\n{said}\n{MAKE.format(1)}", False)
+            for said in (
+                "sh: 1: Cannot fork",
+                "cc1: out of memory allocating 65536 bytes",
+                "ld: final link failed: memory exhausted",
+                "make[2]: *** [Makefile:1: vmlinux] Bus error",
+                "collect2: fatal error: ld terminated with signal 7 [Bus error]",
+                "ccache: error: failed to create: Read-only file system",
+                "make: *** [Makefile:1: vmlinux] Error 143",
+            )
+        ),
         ("unshare: cannot do that here\n", False),
         ("", False),
     ],
@@ -70,6 +86,14 @@ def test_who_is_at_fault(output: str, source: bool, tmp_path: Path) -> None:
         assert str(made) == str(was)
     else:
         assert str(made) == f"compiling it failed: {telling}; whole output: {log}"
+
+
+def test_what_ended_the_command_counts(tmp_path: Path) -> None:
+    """Also where make itself was killed, and nobody was left to say so."""
+    log = tmp_path / "log"
+    log.write_text("net/a.c:3:5: error: no x\n")
+    made = blame.explained("compiling it", SkblabError("failed (exit -9): killed by SIGKILL"), log)
+    assert not isinstance(made, SourceError)
 
 
 def test_without_a_log_nobody_is(tmp_path: Path) -> None:

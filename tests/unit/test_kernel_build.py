@@ -625,10 +625,10 @@ def test_stopped_while_compiling(
         return any(process.info["cmdline"] == ["sleep", length] for process in found)
 
     process = subprocess.Popen(child(lab, tree, 0.0), stderr=subprocess.PIPE, text=True)
-    until("it runs", 20, running)
+    until("it runs", 120, running)
     process.send_signal(number)
-    _, told = process.communicate(timeout=20)
-    until("it has ended", 20, lambda: not running())
+    _, told = process.communicate(timeout=120)
+    until("it has ended", 120, lambda: not running())
     if number == signal.SIGINT:
         assert told.strip() == "stopped"
         assert list((tmp_path / "cache" / "kernels").iterdir()) == []

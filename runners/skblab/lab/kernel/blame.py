@@ -8,6 +8,7 @@ that a commit did, and ends the search.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from skblab.lab.labroot.root import FULL_DISK
@@ -18,18 +19,23 @@ STEP = re.compile(r"  ([A-Z][A-Z0-9_]*)(?: \[M\])? +(\S+)")
 _ERROR = re.compile(
     r"(?:^|[: ])(?:fatal )?error: |undefined reference to|multiple definition of|^error\b"
     "|No rule to make target|FAILED unresolved symbol"
-    # Kconfig's own words, but for its warnings.
-    r"|\bKconfig[\w.-]*:\d+: ?(?!warning\b)",
+    # Kconfig's own words, but for its warnings; the compiler has notes of kconfig.h.
+    r"|(?-i:\bKconfig(?:\.[\w.-]+)?):\d+:(?! ?warning\b)"
+    # A Makefile that cannot be read, or that says itself why it stops.
+    r"|\*\*\* .*\bStop\.",
     re.I,
 )
-# A rule that failed or a Makefile that cannot be read, where nothing else says why.
-_STOPPED = re.compile(r"\*\*\* .*(?:\bError \d+|\bStop\.)")
 # What make, a shell or the compiler says of a process that a signal ended.
 _KILLED = re.compile(
-    r"\bKilled\b|\bTerminated\b|Segmentation fault|internal compiler error|Error 1(?:2[89]|3\d)\b"
+    r"\bKilled\b|\bTerminated\b|\bAborted\b|Segmentation fault|Bus error|internal compiler error"
+    r"|Error 1(?:2[89]|[3-9]\d)\b|\bkilled by SIG|terminated (?:with|by) signal"
     # And of a machine that has too little of something.
-    "|Resource temporarily unavailable|Cannot allocate memory|Input/output error"
+    "|Resource temporarily unavailable|Cannot allocate memory|Input/output error|Cannot fork"
+    "|(?i:out of memory|memory exhausted|not enough memory|MemoryError)"
+    "|Read-only file system|Too many open files|Stale file handle"
 )
+# "  123 |   text": a line of the source, which the compiler shows under what it says of it.
+_QUOTED = re.compile(r"\s*\d* \| ")
 
 
 class SourceError(SkblabError):
@@ -38,8 +44,7 @@ class SourceError(SkblabError):
 
 def first_error(output: str) -> str | None:
     """Return the first line of a build's output that says what is wrong, if any does."""
-    lines = (line for line in output.splitlines() if not STEP.match(line))
-    found = next((line for line in lines if _ERROR.search(line)), None)
+    found = next((line for line in _said(output) if _ERROR.search(line)), None)
     return one_line(found.replace("/skblab/src/", "")) if found else None
 
 
@@ -50,11 +55,17 @@ def explained(what: str, error: SkblabError, log: Path) -> SkblabError:
         return error
     telling = first_error(text)
     said = f"{what} failed: {telling}; whole output: {log}" if telling else str(error)
-    return (SourceError if of_source(text) else SkblabError)(said)
+    # Where nothing says why, nobody can tell.
+    of_source = telling is not None and not _killed(f"{text}\n{error}")
+    return (SourceError if of_source else SkblabError)(said)
 
 
-def of_source(output: str) -> bool:
-    """Whether a step that failed and printed `output` did so because of the source."""
-    if _KILLED.search(output):
-        return False
-    return first_error(output) is not None or _STOPPED.search(output) is not None
+def _killed(output: str) -> bool:
+    return any(_KILLED.search(line) for line in _said(output))
+
+
+def _said(output: str) -> Iterator[str]:
+    """Yield what is said in an output: no steps, and no lines of the source."""
+    for line in output.splitlines():
+        if not STEP.match(line) and not _QUOTED.match(line):
+            yield line
