@@ -114,10 +114,10 @@ lay_out_sender() {
 	give_address "$IN/sender" d0 2001:db8:0:1::2/64 2001:db8:0:1::1 "$NOBODYS_MAC"
 }
 
-# Before Linux 6.4 all packets wait for ksoftirqd once it was woken, and exchange comes before each thread
+# Before Linux 6.5 all packets wait for ksoftirqd once it was woken, and exchange comes before each thread
 # of a lower priority: it would find nothing of what it has sent.
 softirqs_first() {
-	[ "$(printf '6.4\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.4 ] ||
+	[ "$(printf '6.5\n%s\n' "$(uname -r)" | sort -V | head -n 1)" = 6.5 ] ||
 		for thread in $(pgrep -x 'ksoftirqd/[0-9]+'); do chrt --fifo --pid 2 "$thread"; done
 }
 
