@@ -61,9 +61,12 @@ generate() { # name=value...
 		# A signal to who waits for it stops the generator; one that comes before it was asked to start is for
 		# nothing, and its time begins anew.
 		if [ "$limit" != 0 ]; then
+			[ -z "$marked" ] || { echo "generate: limit= and marked= exclude each other" >&2; exit 2; }
 			asked="exec 3>$pktgen/pgctrl; : >$run/skblab-asked; echo start >&3"
 			start="timeout $limit sh -c \"$asked\" || [ \$? = 124 ]"
-			start="rm -f $run/skblab-asked; until [ -e $run/skblab-asked ]; do $start; done"
+			start="left=20; rm -f $run/skblab-asked; until [ -e $run/skblab-asked ]; do
+				[ \$left -gt 0 ] || give_up \"was asked to start by nobody in 20 times $limit s\"
+				left=\$((left - 1)); $start; done; rm -f $run/skblab-asked"
 		fi
 		same="$device $mac $macs $family $flows $cpu $to $destinations $xmit $tag" last= mix=
 		for one in $size; do

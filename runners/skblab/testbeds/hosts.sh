@@ -157,7 +157,8 @@ back() {
 	while read -r kind netns _; do
 		[ "$kind" != netns ] || [ ! -e "/run/netns/$netns" ] || ip netns delete "$netns" || wrong=1
 	done <"$TAKEN"
-	[ "$wrong" != 0 ] || rm -f "$TAKEN" "$TAKEN".* /run/skblab-pktgen /run/skblab-gives-way /run/skblab-step
+	[ "$wrong" != 0 ] || rm -f "$TAKEN" "$TAKEN".* /run/skblab-pktgen /run/skblab-gives-way /run/skblab-step \
+		/run/skblab-asked /run/skblab-shared
 	return "$wrong"
 }
 
