@@ -454,8 +454,8 @@ def _shared(kernel: Kernel, folder: Path, shares: Sequence[Bind]) -> list[Bind]:
 def transport_of(folder: Path, labroot: LabRoot, *, silent: bool = False) -> SshTransport:
     """Return the way into the guest of a folder; its connection may be one that is open already.
 
-    A `silent` one sends nothing by itself: where instructions are counted, the guest's sshd would
-    answer in the middle of a load.
+    A `silent` one seldom sends something by itself: where instructions are counted, the guest's
+    sshd would answer in the middle of a load.
     """
     sock = _sock(folder)
     run = Bind(folder, "run", writable=True)
@@ -515,8 +515,8 @@ def _ssh_options(socket: str, silent: bool) -> list[str]:
         "KexAlgorithms": "curve25519-sha256",
         "LogLevel": "ERROR",
         "ConnectTimeout": str(patience.longest()),
-        # A guest that answers nothing for two minutes hangs.
-        "ServerAliveInterval": "0" if silent else "20",
+        # A guest that answers nothing for two minutes hangs, and one that counts for an hour.
+        "ServerAliveInterval": "600" if silent else "20",
         "ServerAliveCountMax": "6",
     }
     return ["-F", "none", *(f"-o{name}={value}" for name, value in options.items())]
