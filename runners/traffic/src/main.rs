@@ -84,7 +84,7 @@ struct ReceiveArgs {
     /// Count only packets with this run number [default: that of the first packet]
     #[arg(long, value_name = "NUMBER")]
     run: Option<u16>,
-    /// Stop when nothing came for so long after the first packet
+    /// Stop when nothing came for so long after the first packet, in time in which it ran
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     idle: Duration,
     /// Wait so long for duplicates after the last expected packet

@@ -74,15 +74,22 @@ print(f"ok {Path(name).name}: sent {s['sent']} at {s['rate_reached']:.0f}/s, dis
 PYTHON
 }
 
+# As pair, again if this machine stood still meanwhile: it does not three times.
+in_time() {
+	for tries in 1 2 3; do
+		pair "$@"
+		! (check "$1" "$paced") >/dev/null 2>&1 || break
+	done
+}
+
 case $link in
 clean)
 	all='s["sent"] == r["distinct"] and r["lost"] == r["duplicates"] == r["reordered_in_flow"] == 0'
-	# Late packets are made up for; a busy machine still delays the last, and says how long.
-	paced='s["rate_reached"] < 1.25 * s["rate_asked"]'
-	paced="$paced and (s['rate_reached'] > 0.75 * s['rate_asked'] or s['late'] and s['late']['max_ns'] > 10**8)"
-	pair ipv4 198.18.0.2 30000 20000 1
+	# Late packets are made up for; a busy machine still delays the last, now and then.
+	paced='abs(s["rate_reached"] / s["rate_asked"] - 1) < 0.25'
+	in_time ipv4 198.18.0.2 30000 20000 1
 	check ipv4 "$all and $paced and r['received'] == 30000"
-	pair ipv6 '[2001:2::2]' 30000 20000 8
+	in_time ipv6 '[2001:2::2]' 30000 20000 8
 	check ipv6 "$all and $paced and r['flows'] == 8"
 	;;
 faulty)
