@@ -41,7 +41,7 @@ def outcome(
     done = run_skblab(
         *("demo", "--packets", str(PACKETS), "--exact-packets", "20000"),
         env={"SKBLAB_RESULTS": str(results)},
-        timeout=2400,
+        timeout=2100,
     )
     assert done.returncode == 0, done.stderr
     (folder,) = results.iterdir()

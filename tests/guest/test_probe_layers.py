@@ -138,7 +138,7 @@ def test_its_cost_is_counted_once_for_a_kernel(
     done = run_skblab(
         *("probe", "layers", "--on", "guest", "--kernel", "6.12", "--packets", "1000"),
         env={"SKBLAB_RESULTS": str(tmp_path)},
-        timeout=2400,
+        timeout=2100,
     )
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.glob("layers-*")
@@ -162,7 +162,7 @@ def test_its_cost_is_counted_once_for_a_kernel(
 
 
 @pytest.mark.guest
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3900)
 def test_known_packets_are_counted_by_every_back_end(run_skblab: Skblab) -> None:
     """On one kernel, the patched one, which is there: bpftrace cannot attach its hooks to it."""
     said = _verified(run_skblab, (), "udp6-forward, softirq", kernel="6.12+skblab")
@@ -199,7 +199,7 @@ def _verified(run_skblab: Skblab, backends: Sequence[str], *only: str, kernel: s
 
 @pytest.mark.guest
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3900)
 def test_known_packets_are_counted_where_they_wait(run_skblab: Skblab) -> None:
     """TCP puts messages together and comes out of order; NAPI threads poll beside the load."""
     said = _verified(run_skblab, ("histograms", "hooks by fentry"), "udp6-forward", "tcp-forward")
@@ -208,7 +208,7 @@ def test_known_packets_are_counted_where_they_wait(run_skblab: Skblab) -> None:
 
 @pytest.mark.guest
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3900)
 def test_known_packets_are_counted_by_every_script(run_skblab: Skblab) -> None:
     said = _verified(run_skblab, ["bpftrace hooks", "stap hooks"], "udp6-forward")
     assert said.count("all counted") == 4

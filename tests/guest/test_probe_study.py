@@ -33,7 +33,7 @@ def test_the_study_of_2016(run_skblab: Skblab, tmp_path: Path) -> None:
     done = run_skblab(
         *("probe", "study", str(file), "--max-unaccounted", "2"),
         env={"SKBLAB_RESULTS": str(tmp_path)},
-        timeout=2400,
+        timeout=2100,
     )
     assert done.returncode == 0, done.stderr
     last = f"{PROTOCOLS[-1]} {INTERVALS[-1].split('_')[0]} "

@@ -36,8 +36,9 @@ def look(lab: LabRoot, kernel: Kernel, *, exact: bool = False) -> list[str]:
     """Return what a guest says of itself, the time of the day among it, which is the host's."""
     spec = make_spec(exact=exact, tcg=True)
     fresh = not snapshot.suits(spec)
+    # It is told the time before it is started, and cuts what is less than a second.
+    before = time.time()
     with Guest.boot(spec, kernel, lab) as guest:
-        before = time.time()
         said = guest.transport.script(LOOK).check("looking around").stdout.splitlines()
         assert exact or before - 2 < float(said[2]) < time.time() + 2
         console = guest.console.path.read_text(errors="replace")

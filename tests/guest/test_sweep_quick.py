@@ -37,7 +37,7 @@ def test_quick_is_quick(
     done = skblab(
         *("sweep", "quick", "--testbed", testbed),
         env={"SKBLAB_RESULTS": str(tmp_path)},
-        timeout=2400,
+        timeout=2100,
     )
     assert done.returncode == 0, done.stderr
     [folder] = tmp_path.iterdir()

@@ -72,9 +72,17 @@ def testbed(stock: Kernel, lab: LabRoot, tmp_path_factory: pytest.TempPathFactor
     assert links() == before
 
 
-def some_received(offered: Offered) -> None:
-    """Fail if few packets came. Some get lost while this machine lets an emulator wait."""
-    assert LEAST * offered.sent <= offered.received <= offered.sent
+def complete(testbed: Bed, sending: Sending) -> Offered:
+    """Return what came of an offer of which nothing got lost, as it may while an emulator waits.
+
+    Of three one after the other it does not get lost for that.
+    """
+    for _ in range(3):
+        offered = testbed.offer(sending)
+        assert LEAST * offered.sent <= offered.received <= offered.sent
+        if offered.received == offered.sent == sending.packets:
+            return offered
+    raise AssertionError(offered)
 
 
 @pytest.mark.slow
@@ -82,11 +90,9 @@ def some_received(offered: Offered) -> None:
 @pytest.mark.parametrize("tester", [False, True], ids=["whole", "tester"])
 def test_every_packet_comes(testbed: Bed, family: int, tester: bool) -> None:
     stream = Stream.model_validate({"family": family, "frame": 128, "flows": 8})
-    offered = testbed.offer(Sending(stream, COUNT, rate=2000, tester=tester))
-    assert offered.sent == COUNT
-    some_received(offered)
+    offered = complete(testbed, Sending(stream, COUNT, rate=2000, tester=tester))
     # A kernel now and then sends a packet of its own, which the sink drops elsewhere.
-    assert offered.received <= offered.forwarded <= COUNT + 3
+    assert COUNT <= offered.forwarded <= COUNT + 3
 
 
 @pytest.mark.slow
@@ -94,13 +100,13 @@ def test_an_overload_stops_no_queue(testbed: Bed) -> None:
     stream = Stream(family=4, frame=128, flows=64)
     overload = testbed.offer(Sending(stream, 100_000, seconds=2))
     assert overload.received < overload.sent
-    some_received(testbed.offer(Sending(stream, COUNT, rate=2000)))
+    complete(testbed, Sending(stream, COUNT, rate=2000))
 
 
 def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
     """Send packets of many flows, and return what was counted by CPU."""
     before = testbed.counters()
-    some_received(testbed.offer(Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)))
+    complete(testbed, Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000))
     found: dict[int | None, int] = {}
     for change in difference(before, testbed.counters()):
         if change.kind == kind and change.name.endswith(name):
@@ -134,7 +140,7 @@ def test_one_queue_of_rss_has_all_flows(testbed: Bed, tmp_path: Path) -> None:
         """Return the queues of r0 that interrupted more than now and then."""
         before = testbed.counters()
         sending = Sending(Stream(family=4, frame=128, flows=64), COUNT, rate=2000)
-        some_received(testbed.offer(sending))
+        complete(testbed, sending)
         found: dict[str, int] = {}
         for change in difference(before, testbed.counters()):
             if (

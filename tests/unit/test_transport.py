@@ -90,9 +90,11 @@ def until_ended(shell: Shell) -> None:
         time.sleep(0.01)
 
 
-def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell) -> None:
+def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell, tmp_path: Path) -> None:
+    end = tmp_path / "end"
     with pytest.raises(TransportError, match="a script did not end within 0 s"):
-        shell.script("sleep 5", seconds=0.1)
+        shell.script(f"until [ -e {end} ]; do sleep 0.01; done", seconds=0.1)
+    end.touch()
     with pytest.raises(TransportError, match="the shell ended"):
         Shell(LocalTransport(), "echo gone >&2\nexit 0").script("echo never")
     # One that ended before it was asked for anything takes no script.

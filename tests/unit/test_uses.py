@@ -167,7 +167,7 @@ def test_killed_while_removing_no_half_entry_is_left(monkeypatch: pytest.MonkeyP
                 patch.setattr(shutil, "rmtree", remove)
                 store.discard("kind", "key")
 
-        process = FORK.Process(target=removal)
+        process = FORK.Process(target=removal, daemon=True)
         process.start()
         deadline = time.monotonic() + PATIENCE
         while not mark.exists():
