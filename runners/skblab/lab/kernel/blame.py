@@ -7,6 +7,7 @@ that a commit did, and ends the search.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,15 @@ def explained(what: str, error: SkblabError, log: Path) -> SkblabError:
     # Where nothing says why, nobody can tell.
     of_source = telling is not None and not _killed(f"{text}\n{error}")
     return (SourceError if of_source else SkblabError)(said)
+
+
+@contextlib.contextmanager
+def explaining(what: str, log: Path) -> Iterator[None]:
+    """Have a step that fails say why, and who is at fault; `log` keeps what it printed."""
+    try:
+        yield
+    except SkblabError as error:
+        raise explained(what, error, log) from error
 
 
 def _killed(output: str) -> bool:

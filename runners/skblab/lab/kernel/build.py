@@ -265,7 +265,7 @@ class Make:
             script.chmod(0o755)
         argv = ["make", "-C", "/skblab/src", "O=/skblab/build", *COMPILERS]
         argv += [f"LOCALVERSION={request.local_version}", f"-j{request.jobs}"]
-        try:
+        with blame.explaining(what, self.log):
             return self.labroot.run(
                 ["nice", *self.prefix, *argv, *words],
                 binds=[
@@ -285,8 +285,6 @@ class Make:
                 log=self.log,
                 on_line=on_line,
             )
-        except SkblabError as error:
-            raise blame.explained(what, error, self.log) from error
 
     def _sharing(self) -> Mapping[str, str]:
         if not self.shares:

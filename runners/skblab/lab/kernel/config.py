@@ -13,7 +13,7 @@ from skblab.lab.kernel import blame
 from skblab.lab.kernel.model import Own
 from skblab.lab.labroot import Bind, LabRoot
 from skblab_analysis.base import textfile
-from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.base.errors import UsageError
 from skblab_analysis.base.words import counted
 
 # Refused options that the error names; more of them are counted.
@@ -145,18 +145,21 @@ def merge(
         mine = {ask.option: ask for ask in asks(added.text, str(added.file))}
         _require_not_ours(mine, asked)
         asked |= mine
-    _configured(
-        labroot,
-        ["sh", "-ec", _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN), "merge", *inside],
-        binds=[
-            Bind(paths.tree(), "tree"),
-            Bind(tree, "src"),
-            Bind(output, "build", writable=True),
-            *binds,
-        ],
-        env={**(env or {}), **({} if compiler == "gcc" else {"MAKEFLAGS": f"CC={compiler}"})},
-        log=log,
-    )
+    script = _MERGE + (_FROM_DEFAULTS if own is None else _FROM_OWN)
+    what = "configuring the kernel"
+    with blame.explaining(what, log):
+        labroot.run(
+            ["sh", "-ec", script, "merge", *inside],
+            binds=[
+                Bind(paths.tree(), "tree"),
+                Bind(tree, "src"),
+                Bind(output, "build", writable=True),
+                *binds,
+            ],
+            env={**(env or {}), **({} if compiler == "gcc" else {"MAKEFLAGS": f"CC={compiler}"})},
+            what=what,
+            log=log,
+        )
     if half_applied:
         known = _defined(set(asked), tree)
         asked = {option: ask for option, ask in asked.items() if option in known}
@@ -171,22 +174,6 @@ def merge(
     }
     check({option: ask for option, ask in asked.items() if option not in forgiven}, got, tree)
     return refused(forgiven, got)
-
-
-def _configured(
-    labroot: LabRoot,
-    argv: Sequence[str],
-    *,
-    binds: Sequence[Bind],
-    env: Mapping[str, str],
-    log: Path,
-) -> None:
-    """Run what configures a kernel. Raises SourceError where the tree is at fault that it fails."""
-    what = "configuring the kernel"
-    try:
-        labroot.run(argv, binds=binds, env=env, what=what, log=log)
-    except SkblabError as error:
-        raise blame.explained(what, error, log) from error
 
 
 def _require_not_ours(mine: Mapping[str, Ask], ours: Mapping[str, Ask]) -> None:
