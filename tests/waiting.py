@@ -15,4 +15,4 @@ def until(said: str, seconds: float, holds: Callable[[], object]) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, said
-        time.sleep(0.2)
+        time.sleep(0.02)

@@ -18,7 +18,7 @@ import pytest
 from skblab.bench import measure, wall
 from skblab.lab import paths
 from skblab.testbeds import base, netns
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 # Of traffic/tests, which is of the traffic tools alone.
 APART = "tests"
@@ -225,10 +225,7 @@ def generate(kernel: FakeKernel, *words: str, quick: bool = False) -> tuple[int,
 
 def cleaned_up(kernel: FakeKernel) -> bool:
     """Whether it was told to stop and to give the device away, and nothing after that."""
-    deadline = time.monotonic() + PATIENCE
-    while len(kernel.told) < 2 or set(kernel.told[-2:]) != {"stop", "rem_device_all"}:
-        assert time.monotonic() < deadline, kernel.told
-        time.sleep(0.01)
+    until("it was told both", PATIENCE, lambda: set(kernel.told[-2:]) == {"stop", "rem_device_all"})
     # Nothing comes behind it.
     time.sleep(0.1)
     kept = (kernel.folder / "skblab-pktgen").read_text()

@@ -17,7 +17,7 @@ from skblab.lab.paths import cache
 from skblab.lab.reporter import Reporter
 from skblab_analysis.base import disk
 from skblab_analysis.base.errors import SkblabError, UsageError
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 QUIET = Reporter(quiet=True)
 
@@ -102,10 +102,7 @@ def test_a_killed_build_leaves_no_entry_and_the_next_one_works() -> None:
     )
     child.start()
     part = cache() / "kind" / "key.part" / "content"
-    deadline = time.monotonic() + PATIENCE
-    while not part.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until("its build has begun", PATIENCE, lambda: part.exists())
     assert child.pid is not None
     os.kill(child.pid, signal.SIGKILL)
     child.join()
@@ -120,10 +117,7 @@ def test_what_a_killed_build_of_another_entry_left_is_swept_but_not_a_living_one
     living.start()
     dead = cache() / "kind" / "dead.part"
     part = cache() / "kind" / "living.part"
-    deadline = time.monotonic() + PATIENCE
-    while not part.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until("its build has begun", PATIENCE, lambda: part.exists())
     dead.mkdir()
     store.ensure("kind", "other", QUIET, _fill)
     assert not dead.exists()

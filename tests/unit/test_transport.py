@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from skblab.machine.transport import LocalTransport, Shell, SshTransport, staying
 from skblab.machine.transport.base import TransportError
 from skblab.machine.transport.host import connected
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 
 def _local(argv: Sequence[str]) -> list[str]:
@@ -84,10 +83,7 @@ def test_scripts_of_a_transport_that_stays_share_a_shell() -> None:
 
 
 def until_ended(shell: Shell) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while shell._running.running():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until("the shell has ended", PATIENCE, lambda: not shell._running.running())
 
 
 def test_a_shell_that_ends_or_does_not_answer_is_told(shell: Shell, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from skblab.lab import store, uses
 from skblab.lab.paths import cache
 from skblab.lab.reporter import Reporter
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 QUIET = Reporter(quiet=True)
 FORK = multiprocessing.get_context("fork")
@@ -54,10 +54,7 @@ def _elsewhere(do: Callable[[], object]) -> BaseProcess:
 
     process = FORK.Process(target=run)
     process.start()
-    deadline = time.monotonic() + PATIENCE
-    while not ready.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until("it has begun", PATIENCE, lambda: ready.exists())
     return process
 
 
@@ -169,10 +166,7 @@ def test_killed_while_removing_no_half_entry_is_left(monkeypatch: pytest.MonkeyP
 
         process = FORK.Process(target=removal, daemon=True)
         process.start()
-        deadline = time.monotonic() + PATIENCE
-        while not mark.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until("it has come so far", PATIENCE, lambda: mark.exists())
         assert not folder.exists()
         _killed(process)
         [left] = (cache() / "kind").iterdir()
@@ -189,10 +183,7 @@ def test_alone_waits_and_says_why() -> None:
     user = _elsewhere(lambda: uses.hold("kind", "key"))
     waits = FORK.Process(target=_alone, args=("kind", "key"))
     waits.start()
-    deadline = time.monotonic() + PATIENCE
-    while not (cache() / "waits").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until("it waits", PATIENCE, lambda: (cache() / "waits").exists())
     time.sleep(0.2)
     assert not (cache() / "got").exists()
     assert (cache() / "waits").read_text() == "waiting for another skblab that builds\n"
