@@ -12,9 +12,7 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.machine.guest import Guest
-
-# Some fifty programs are loaded and attached in each case; on a busy machine that takes 540 s.
-SECONDS = 1500
+from waiting import SCRIPT_SECONDS
 
 
 @pytest.mark.labroot
@@ -29,7 +27,7 @@ def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) ->
     bin_folder = "/skblab/tools/bin"
     call = ["sh", script, f"{bin_folder}/pathlat", f"{bin_folder}/skblab-traffic", "2003"]
     with Guest.boot(make_spec(), kernel, lab, shares=shares) as guest:
-        done = guest.transport.run([*call, *options], seconds=SECONDS)
+        done = guest.transport.run([*call, *options], seconds=SCRIPT_SECONDS)
         assert guest.console.warnings() == []
     assert done.status == 0, done.stdout + done.stderr
 
@@ -38,7 +36,7 @@ def probe_passes(lab: LabRoot, kernel: Kernel, programs: Path, *options: str) ->
 # Some fifty programs are loaded and attached in every case: 20 s under emulation. Hooks that count
 # are in test_probe_layers.py, hooks in trouble in test_probe_trouble.py.
 @pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.timeout(SCRIPT_SECONDS + 300)
 @pytest.mark.parametrize("how", [[], ["--kprobes"]], ids=["fentry", "kprobe"])
 def test_the_probe_with_hooks_on_an_unpatched_kernel(
     lab: LabRoot, unpatched: Kernel, programs: Path, how: list[str]

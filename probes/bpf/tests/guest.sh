@@ -38,7 +38,7 @@ until_line() {
 	tries=0
 	until grep -q '^ready$' "$1"; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 600 ] || die "no \"ready\": $(cat "$1")"
+		[ "$tries" -lt 1200 ] || die "no \"ready\": $(cat "$1")"
 		sleep 0.1
 	done
 }
@@ -48,7 +48,7 @@ gone() {
 	tries=0
 	while kill -0 "$1" 2>/dev/null; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 100 ] || die "process $1 still runs"
+		[ "$tries" -lt 1200 ] || die "process $1 still runs"
 		sleep 0.1
 	done
 }
@@ -67,7 +67,7 @@ until_quiet() {
 	now=$(icmpv6_sent)
 	while [ "$now" != "$before" ]; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 20 ] || die "the devices go on sending ICMPv6: $now"
+		[ "$tries" -lt 40 ] || die "the devices go on sending ICMPv6: $now"
 		before=$now
 		sleep 3
 		now=$(icmpv6_sent)
@@ -78,7 +78,7 @@ nothing_attached() {
 	tries=0
 	while bpftool prog show | grep -qE 'name (on_poll_sample|fentry_|kprobe_|netif_rx_entry)'; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 50 ] || die "a program is still loaded $1"
+		[ "$tries" -lt 1200 ] || die "a program is still loaded $1"
 		sleep 0.1
 	done
 	echo "ok nothing attached $1"

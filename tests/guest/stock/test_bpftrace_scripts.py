@@ -12,6 +12,7 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.machine.guest import Guest
+from waiting import SCRIPT_SECONDS
 
 SCRIPT = "/skblab/tree/tests/guest/stock/bpftrace.sh"
 TRAFFIC = "/skblab/tools/bin/skblab-traffic"
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.guest
 
 
 def counts_known_packets(guest: Guest, polls: str) -> None:
-    done = guest.transport.run(["sh", SCRIPT, "/skblab/tree", TRAFFIC, "1009", polls])
+    call = ["sh", SCRIPT, "/skblab/tree", TRAFFIC, "1009", polls]
+    done = guest.transport.run(call, seconds=SCRIPT_SECONDS)
     assert done.status == 0, done.stdout[-3000:] + done.stderr
 
 

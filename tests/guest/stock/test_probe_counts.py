@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from skblab.machine.guest import Guest
+from waiting import SCRIPT_SECONDS
 
 pytestmark = [pytest.mark.guest, pytest.mark.slow]
 
@@ -15,5 +16,5 @@ PROGRAMS = "/skblab/tools/bin"
 
 def test_the_probe_on_a_kernel_of_ours(guest: Guest) -> None:
     call = ["sh", SCRIPT, f"{PROGRAMS}/pathlat", f"{PROGRAMS}/skblab-traffic", "2003"]
-    done = guest.transport.run(call)
+    done = guest.transport.run(call, seconds=SCRIPT_SECONDS)
     assert done.status == 0, done.stdout + done.stderr
