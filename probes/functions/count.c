@@ -2,7 +2,7 @@
 /*
  * count: a QEMU plugin that counts how often each instruction of the guest's
  * kernel is executed, between marks: what `skblab profile` reads.
- *   usage: -plugin count.so,out=FILE
+ *   usage: -plugin count.so,out=FILE[,caches=GEOMETRY]
  * A program in the guest says when there is something to count, marks where a section
  * begins and where it ends, or tells where in the kernel it does (mark.h). Marks of
  * another section than the one that is counted are none, and so are those made while
@@ -16,8 +16,11 @@
  *   elsewhere COUNT             what found no place in the table; 0 is not written
  *   frame ID CALLER RETURN      calls that were not told before: where ID returns to, and
  *                               the frame that it was made from; 0 is where nothing is known
- *   at ID ADDRESS COUNT         instructions of blocks that begin at ADDRESS, executed
- *                               when the innermost call was ID; without iterations
+ *   at ID ADDRESS COUNT [ACCESSES CODE DATA SECOND THIRD WRITTEN]
+ *                               instructions of blocks that begin at ADDRESS, executed
+ *                               when the innermost call was ID; without iterations.
+ *                               With caches: its accesses to data, and what they and
+ *                               its fetches missed in these (caches.h)
  *
  * Each instruction has a counter of its own, added to by the code that QEMU makes
  * for it, so that a block that is left half way (a fault, or an access to a device,
@@ -33,6 +36,11 @@
  * block begins where a call returns to, or behind a call. An interrupt is no call: what it
  * does is told of the frame that it came in. A block that is left half way counts as a
  * whole one here, so these lines may add up to a little more than the others do.
+ *
+ * Caches are simulated while counting is on, by physical addresses. A block's code is
+ * fetched line by line when it begins; an access that crosses lines is one for each. QEMU
+ * tells where code lies in its own memory only: that of the kernel, which has a fixed
+ * distance from its physical address, says where the guest's begins there.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -40,6 +48,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "caches.h"
 #include "mark.h"
 
 /*
@@ -52,6 +61,7 @@
 
 enum { NO_REGISTERS = 0, READ_REGISTERS = 1 }; /* of a callback */
 enum { ADD_U64 = 0, STORE_U64 = 1 };	       /* inline operations */
+enum { READS_AND_WRITES = 3 };		       /* of memory */
 
 struct info {
 	const char *target;
@@ -64,6 +74,7 @@ struct info {
 
 struct block;
 struct insn;
+struct place;
 struct scoreboard;
 
 struct counter {
@@ -74,6 +85,7 @@ struct counter {
 typedef void (*translated)(uint64_t id, struct block *block);
 typedef void (*was_reset)(uint64_t id);
 typedef void (*executed)(unsigned int cpu, void *data);
+typedef void (*accessed)(unsigned int cpu, uint32_t info, uint64_t address, void *data);
 
 /* What GLib has of these; QEMU brings it. */
 struct bytes {
@@ -109,6 +121,14 @@ struct insn *qemu_plugin_tb_get_insn(const struct block *block, size_t number);
 uint64_t qemu_plugin_insn_vaddr(const struct insn *insn);
 size_t qemu_plugin_insn_data(const struct insn *insn, void *into, size_t length);
 size_t qemu_plugin_insn_size(const struct insn *insn);
+void *qemu_plugin_insn_haddr(const struct insn *insn);
+void qemu_plugin_register_vcpu_mem_cb(struct insn *insn, accessed call, int flags, int kind,
+				      void *data);
+unsigned int qemu_plugin_mem_size_shift(uint32_t info);
+bool qemu_plugin_mem_is_store(uint32_t info);
+struct place *qemu_plugin_get_hwaddr(uint32_t info, uint64_t address);
+bool qemu_plugin_hwaddr_is_io(const struct place *place);
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct place *place);
 struct scoreboard *qemu_plugin_scoreboard_new(size_t size);
 void *qemu_plugin_scoreboard_find(struct scoreboard *board, unsigned int cpu);
 
@@ -152,6 +172,7 @@ struct frame {
 struct count {
 	uint64_t address, instructions;
 	uint32_t frame, next;
+	struct missed missed;
 };
 
 /* A block as it was translated. */
@@ -163,6 +184,8 @@ struct piece {
 	enum end end;
 	bool string;
 	struct piece *made_before;
+	unsigned int lines;
+	uint64_t line[]; /* of its code; none where no caches are simulated */
 };
 
 /* The calls of a task, innermost last; a task is known by where its stack is. */
@@ -182,11 +205,22 @@ static struct frame frames[FRAMES]; /* 0: what has no caller that is known */
 static struct count counts[COUNTS]; /* 0: what found no place */
 static uint32_t frames_by[FRAMES], counts_by[COUNTS];
 static uint32_t frames_used = 1, counts_used = 1;
+static struct count *current; /* what is executed now; NULL: no section is open */
 static struct calls tasks[TASKS], *task = tasks;
 static unsigned int tasks_used = 1, tasks_next;
 static struct piece *piece_before, *newest_piece;
 static uint64_t left_stack; /* of the task that is being switched from */
 static bool task_leaves;
+
+/* Instructions of a block of QEMU at most, and bytes of each; the kernel's code, at its place. */
+#define MOST_INSNS 512
+#define INSN_BYTES 15
+#define TEXT	   0xffffffff80000000ULL
+#define TEXT_END   0xffffffffc0000000ULL
+
+static struct memory memory;
+static bool caches;
+static uint64_t text_at; /* where QEMU has what the guest has at address 0 */
 
 static uint32_t hash_of(uint64_t address, uint32_t frame)
 {
@@ -215,7 +249,7 @@ static struct count *count_of(uint64_t address, uint32_t frame)
 			return &counts[at];
 	if (counts_used == COUNTS)
 		return &counts[0];
-	counts[counts_used] = (struct count){ address, 0, frame, *head };
+	counts[counts_used] = (struct count){ .address = address, .frame = frame, .next = *head };
 	return &counts[*head = counts_used++];
 }
 
@@ -312,10 +346,36 @@ static void switch_task(void)
 	task->kept = task->depth;
 }
 
+/* One line is read or written to. */
+static void access_line(enum level first, uint64_t line, bool store)
+{
+	static struct missed nobodys;
+
+	memory_access(&memory, first, line, store, current ? &current->missed : &nobodys);
+}
+
+static void at_access(unsigned int cpu, uint32_t info, uint64_t address, void *data)
+{
+	uint64_t size = 1ULL << qemu_plugin_mem_size_shift(info);
+	uint64_t line = 1ULL << memory.line_bits, at, end = address + size;
+
+	(void)cpu;
+	(void)data;
+	for (at = address; at < end; at = (at | (line - 1)) + 1) {
+		const struct place *place = qemu_plugin_get_hwaddr(info, at);
+
+		/* What a device answers is in no cache. */
+		if (place && !qemu_plugin_hwaddr_is_io(place))
+			access_line(DATA, qemu_plugin_hwaddr_phys_addr(place) >> memory.line_bits,
+				    qemu_plugin_mem_is_store(info));
+	}
+}
+
 static void at_piece(unsigned int cpu, void *data)
 {
 	const uint64_t *from = qemu_plugin_scoreboard_find(last, cpu);
 	struct piece *piece = data, *before_it = piece_before;
+	unsigned int line;
 	uint32_t frame;
 
 	/* A further iteration. */
@@ -327,12 +387,16 @@ static void at_piece(unsigned int cpu, void *data)
 		switch_task();
 	follow(piece, before_it);
 	piece_before = piece;
-	if (open_section < 0)
-		return;
-	frame = innermost();
-	if (!piece->count || piece->count->frame != frame)
-		piece->count = count_of(piece->first, frame);
-	piece->count->instructions += piece->length;
+	current = NULL;
+	if (open_section >= 0) {
+		frame = innermost();
+		if (!piece->count || piece->count->frame != frame)
+			piece->count = count_of(piece->first, frame);
+		piece->count->instructions += piece->length;
+		current = piece->count;
+	}
+	for (line = 0; line < piece->lines; line++)
+		access_line(CODE, piece->line[line], false);
 }
 
 static void write_frame(uint32_t frame)
@@ -350,11 +414,20 @@ static void write_counts(void)
 	uint32_t at;
 
 	for (at = 0; at < counts_used; at++) {
-		if (!counts[at].instructions)
+		const struct missed *missed = &counts[at].missed;
+
+		if (!counts[at].instructions && !missed->accesses)
 			continue;
 		write_frame(counts[at].frame);
-		fprintf(out, "at %" PRIu32 " %" PRIx64 " %" PRIu64 "\n", counts[at].frame,
+		fprintf(out, "at %" PRIu32 " %" PRIx64 " %" PRIu64, counts[at].frame,
 			counts[at].address, counts[at].instructions);
+		if (caches)
+			fprintf(out,
+				" %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+				" %" PRIu64,
+				missed->accesses, missed->in[CODE], missed->in[DATA],
+				missed->in[SECOND], missed->in[THIRD], missed->written);
+		fputc('\n', out);
 	}
 }
 
@@ -416,8 +489,12 @@ static void begin(int section, const uint64_t *now)
 
 	memcpy(before, now, sizeof(before));
 	memset(again, 0, sizeof(again));
-	for (at = 0; at < counts_used; at++)
+	for (at = 0; at < counts_used; at++) {
 		counts[at].instructions = 0;
+		memset(&counts[at].missed, 0, sizeof(counts[at].missed));
+	}
+	/* The rest of this block. */
+	current = counts;
 	open_section = section;
 }
 
@@ -425,6 +502,7 @@ static void end(const uint64_t *now)
 {
 	write_section(now);
 	open_section = -1;
+	current = NULL;
 }
 
 static void at_mark(unsigned int cpu, void *data)
@@ -549,12 +627,38 @@ static bool takes_stack(const struct insn *insn)
 	       code[1] == 0x8b && (code[2] == 0xa6 || code[2] == 0x66);
 }
 
+/* Return how many lines an instruction adds to those of the code before it in its block. */
+static unsigned int code_lines(const struct insn *insn, uint64_t *lines, unsigned int found)
+{
+	uint64_t at = (uintptr_t)qemu_plugin_insn_haddr(insn), line = 1ULL << memory.line_bits;
+	uint64_t address = qemu_plugin_insn_vaddr(insn), end;
+	unsigned int added = 0;
+
+	/* Not in memory, but in a device. */
+	if (!at)
+		return 0;
+	if (!text_at && address >= TEXT && address < TEXT_END)
+		text_at = at - (address - TEXT);
+	at -= text_at;
+	end = at + qemu_plugin_insn_size(insn);
+	for (; at < end; at = (at | (line - 1)) + 1)
+		if (!(found + added) || lines[found + added - 1] != at >> memory.line_bits)
+			lines[found + added++] = at >> memory.line_bits;
+	return added;
+}
+
 static void follow_block(struct block *block, size_t length)
 {
-	struct piece *piece = calloc(1, sizeof(*piece));
 	const struct insn *final = qemu_plugin_tb_get_insn(block, length - 1);
 	struct insn *initial = qemu_plugin_tb_get_insn(block, 0);
+	uint64_t lines[MOST_INSNS * INSN_BYTES];
+	struct piece *piece;
+	unsigned int found = 0;
+	size_t i;
 
+	for (i = 0; caches && i < length && i < MOST_INSNS; i++)
+		found += code_lines(qemu_plugin_tb_get_insn(block, i), lines, found);
+	piece = calloc(1, sizeof(*piece) + found * sizeof(*lines));
 	if (!piece) {
 		perror("count");
 		exit(1);
@@ -566,6 +670,8 @@ static void follow_block(struct block *block, size_t length)
 	piece->end = end_of(final);
 	piece->string = is_string(initial);
 	piece->made_before = newest_piece;
+	piece->lines = found;
+	memcpy(piece->line, lines, found * sizeof(*lines));
 	newest_piece = piece;
 	qemu_plugin_register_vcpu_tb_exec_cb(block, at_piece, READ_REGISTERS, piece);
 }
@@ -583,6 +689,7 @@ static void after_reset(uint64_t id)
 		open_section = due = -1;
 	/* What called what while nobody looked is not known. */
 	piece_before = NULL;
+	current = NULL;
 	while (newest_piece) {
 		struct piece *piece = newest_piece;
 
@@ -661,6 +768,9 @@ static void count_block(uint64_t id, struct block *block)
 			else if (i + 1 < length)
 				take_place(qemu_plugin_tb_get_insn(block, i + 1), mark);
 		}
+		if (caches)
+			qemu_plugin_register_vcpu_mem_cb(insn, at_access, NO_REGISTERS,
+							 READS_AND_WRITES, NULL);
 		if (address >= KERNEL && takes_stack(insn))
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, at_task_leaves, READ_REGISTERS,
 							       NULL);
@@ -700,6 +810,13 @@ int qemu_plugin_install(uint64_t id, const struct info *info, int argc, char **a
 	if (!info->system || info->max_cpus != 1)
 		return complain("only a whole guest with one CPU can be counted", "");
 	for (i = 0; i < argc; i++) {
+		if (!strncmp(argv[i], "caches=", 7) && !caches) {
+			caches = memory_parse(&memory, argv[i] + 7);
+			if (!caches)
+				return complain(": expected caches=LINE:SIZE.WAYS:… of four caches",
+						argv[i]);
+			continue;
+		}
 		if (strncmp(argv[i], "out=", 4) || out)
 			return complain(": expected out=FILE, once", argv[i]);
 		out = fopen(argv[i] + 4, "w");

@@ -15,6 +15,7 @@ from test_sweep_hosts import GOOD as HOSTS
 from test_sweep_knob_routes import DUMP
 
 from mutated import DEEP, contents, examples, json_texts, value_or_line
+from skblab.bench.functions import caches
 from skblab.knobs import routefile
 from skblab.knobs.applying import Undo
 from skblab.lab import paths
@@ -32,6 +33,7 @@ EXPERIMENTS = [file.read_text() for file in sorted((TREE / "runners/experiments"
 STUDY = (TREE / "runners/studies/murshed-2016.toml").read_text()
 PUBLISHED = (TREE / "runners/studies/published/murshed-2016.csv").read_text()
 CATALOGUE = (TREE / "probes/catalogue.toml").read_text()[:4000]
+CACHES = (TREE / caches.FILE).read_text()
 REASONS = (TREE / "kconfig/debian-differences.toml").read_text()[:3000]
 FRAGMENT = (TREE / "kconfig/skblab.config").read_text()
 CONFIG = """\
@@ -115,6 +117,14 @@ def test_published_figures(folder: Path, data: bytes) -> None:
 @given(contents(CATALOGUE))
 def test_catalogues(folder: Path, data: bytes) -> None:
     value_or_line(lambda: catalogue.load(written(folder, "it.toml", data)))
+
+
+@examples
+@given(contents(CACHES))
+def test_files_of_caches(folder: Path, data: bytes) -> None:
+    file = written(folder, "it.toml", data)
+    found = value_or_line(lambda: caches.named(f"{file}:gx-412tc"))
+    assert found is None or found.words.count(".") == 4
 
 
 @examples

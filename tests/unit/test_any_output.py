@@ -357,7 +357,10 @@ def test_symbols(text: str, address: int) -> None:
     value_or_line(read)
 
 
-COUNTED = "section 0 60\nffffffff81000110 40\nuser 15\nelsewhere 5\nsection 1 0\n"
+COUNTED = (
+    "section 0 60\nffffffff81000110 40\nuser 15\nelsewhere 5\nframe 1 0 ffffffff81000205\n"
+    "at 1 ffffffff81000110 40 6 5 4 3 2 1\nsection 1 0\n"
+)
 
 
 @examples
@@ -366,6 +369,8 @@ def test_counts_of_instructions(text: str) -> None:
     known = Symbols.parse(MAP)
     for section in value_or_line(lambda: function_counts.parse(text)) or ():
         assert section.by_function(known).total() == section.total >= 0
+        for missed in section.missed_by_stack(known).values():
+            assert min(missed.values()) > 0
 
 
 CONSOLE = """\

@@ -22,6 +22,7 @@ from pydantic import Field
 from skblab_analysis.base.checked import Closed, RefusedError
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.bench import Family, Part, Row, RowName
+from skblab_analysis.formats.memory import Memory
 from skblab_analysis.formats.run import Environment, Timing
 
 # The row to compare with, and the row itself.
@@ -162,7 +163,8 @@ class FunctionsDocument(Closed):
         "skblab.functions/4",
         "skblab.functions/5",
         "skblab.functions/6",
-    ] = Field(default="skblab.functions/6", alias="schema")
+        "skblab.functions/7",
+    ] = Field(default="skblab.functions/7", alias="schema")
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")
@@ -184,6 +186,11 @@ class FunctionsDocument(Closed):
         default=(),
         description="the same by layer, in the order of the path; none where stacks are not whole, "
         "and before functions/6",
+    )
+    memory: Memory | None = Field(
+        default=None,
+        description="what a packet misses in simulated caches, if that was asked for; not before "
+        "functions/7",
     )
     notes: tuple[str, ...] = Field(
         default=(), description="what is to be known of the figures, in sentences"

@@ -15,7 +15,7 @@ from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed
 from skblab_analysis.formats import functions, stacks
 from skblab_analysis.formats.functions import Function, FunctionsDocument
-from skblab_analysis.functions import flame
+from skblab_analysis.functions import flame, memory
 from skblab_analysis.functions.flame import Flame
 from skblab_analysis.functions.rows import FUNCTIONS, FunctionRow, rows
 from skblab_analysis.load import Run
@@ -100,6 +100,14 @@ def of_layers(document: FunctionsDocument) -> Table:
     for row in _layers(document, " "):
         table.add_row(row.name, *row.figures)
     return table
+
+
+def of_memory(documents: Sequence[FunctionsDocument]) -> list[Table]:
+    """Return what a packet misses in simulated caches: no tables if there were none."""
+    head = documents[0]
+    if head.memory is None:
+        return []
+    return [memory.by_row(documents), memory.by_function(head.memory, head.a is not None)]
 
 
 def _sides(document: FunctionsDocument) -> tuple[str, ...]:
@@ -214,11 +222,13 @@ def _tables(run: Run) -> list[Table]:
     if not documents:
         return []
     head, *others = documents
+    missed = of_memory(documents)
     if head.a is None:
-        return [*_kernels(head), top(head)]
+        return [*_kernels(head), top(head), *missed]
     if not others:
-        return [*_kernels(head), top(first(head)), of_functions(head, least(head))]
-    return [of_kernels(without_settings(head)), top(first(head)), of_settings(documents)]
+        return [*_kernels(head), top(first(head)), of_functions(head, least(head)), *missed]
+    kernels = of_kernels(without_settings(head))
+    return [kernels, top(first(head)), of_settings(documents), *missed]
 
 
 def of_settings(documents: Sequence[FunctionsDocument]) -> Table:
@@ -289,20 +299,26 @@ class Shown:
     top: tuple[Cells, ...]
     changed: tuple[Cells, ...]
     layers: tuple[Cells, ...]
+    memory: memory.Shown | None
     flames: tuple[tuple[str, Flame], ...]
 
 
 def _sections(run: Run) -> list[Section]:
     documents = load(run)
     overview = tuple(_overview(documents, NARROW_SPACE)) if len(documents) > 1 else ()
+    misses = memory.shown(documents) if documents else None
     return [
-        _section(run, document, place, () if place else overview)
+        _section(run, document, place, *(((), None) if place else (overview, misses)))
         for place, document in enumerate(documents)
     ]
 
 
 def _section(
-    run: Run, document: FunctionsDocument, place: int, overview: tuple[Cells, ...]
+    run: Run,
+    document: FunctionsDocument,
+    place: int,
+    overview: tuple[Cells, ...],
+    misses: memory.Shown | None,
 ) -> Section:
     alone = document if document.a is None else first(document)
     whole = functions.total(alone.functions, "total")
@@ -334,6 +350,7 @@ def _section(
         ),
         changed=() if document.a is None else tuple(_changed(document)),
         layers=tuple(_layers(document, NARROW_SPACE)),
+        memory=misses,
         flames=tuple(_flames(run, document)),
     )
     return Section("functions/section.html.j2", shown)
@@ -385,7 +402,9 @@ def _figure(value: float) -> str:
 
 
 def _sentences(run: Run) -> list[str]:
-    return [f"{_told(document)}." for document in load(run)]
+    documents = load(run)
+    found = [f"{_told(document)}." for document in documents]
+    return [*found, *(f"{said}." for said in map(memory.sentence, documents) if said)]
 
 
 def _told(document: FunctionsDocument) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from skblab.bench import given, plan
+from skblab.bench.functions import Chosen
 from skblab.bench.kernels import Others, already, finished
 from skblab.bench.plan import Row
 from skblab.knobs.boot import STOCK
@@ -68,6 +69,8 @@ class Asked:
     # Rows beside b that are compared with a, too, and the experiment that all are of.
     more: tuple[Row, ...] = ()
     of: str = ""
+    # What is simulated beside it.
+    caches: Chosen | None = None
 
     def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
         """Return the same with names that stand for nothing else later."""
@@ -114,6 +117,7 @@ class Asked:
                 if not self.of
             ]
             words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
+            words += [f"--caches {shlex.quote(self.caches.word)}"] if self.caches else []
         else:
             assert self.a is not None
             words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
@@ -219,6 +223,11 @@ def experiment(
     )
 
 
+def simulating(asked: Asked, caches: Chosen | None) -> Asked:
+    """Return the same, with caches simulated beside it, if any."""
+    return replace(asked, caches=caches)
+
+
 # Whose settings they are, by case: what is no network card.
 _VETH: Mapping[str, str] = {
     "forward": "the router's devices are veth, which have",
@@ -298,6 +307,7 @@ def plan_of(asked: Asked) -> Plan:
         more |= {
             f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
         }
+        more |= {"caches": asked.caches.word} if asked.caches else {}
     return Plan(
         experiment=asked.experiment,
         question=asked.question,

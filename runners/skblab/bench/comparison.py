@@ -16,6 +16,7 @@ from skblab.bench.asked import BATCH, SIDES, A, Asked, B, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.kernels import Others, ensure_kernel, identity
 from skblab.bench.measure import Line
+from skblab.bench.missing import Missing, compared
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.knobs.applying import Applied, NotPutBackError, applying, require_set
@@ -42,6 +43,7 @@ from skblab_analysis.formats import pprof, stacks
 from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.heard import reason
+from skblab_analysis.formats.memory import Misses
 from skblab_analysis.formats.run import Environment, timings_of
 from skblab_analysis.runfolder import RunFolder
 
@@ -162,6 +164,7 @@ class _Found:
     by_function: list[figures.Counted] = field(default_factory=list)
     by_address: list[figures.Counted] = field(default_factory=list)
     by_stack: list[figures.Counted] = field(default_factory=list)
+    missed: Missing = field(default_factory=Missing)
 
     def add(self, line: Line, sections: Sequence[Section], symbols: Symbols) -> None:
         """Add a run of the row."""
@@ -190,6 +193,7 @@ class _Found:
         self.by_function.append(figures.Counted(run, names, again))
         self.by_address.append(figures.Counted(run, addresses, again_at))
         self.by_stack.append(figures.Counted(run, by_stack, again))
+        self.missed.add(run, sections, symbols)
 
     def inclusive(self, case: figures.Case) -> Mapping[str, float]:
         """Return what a packet takes in each function and in all that it called."""
@@ -211,6 +215,7 @@ class _Counted:
     inclusive: Mapping[str, float] | None = None
     layers: Mapping[str, float] | None = None
     refused: str = ""
+    missed: Mapping[str, Misses] = field(default_factory=dict)
 
     @classmethod
     def of(cls, row: Row, release: str, case: figures.Case, found: _Found) -> _Counted:
@@ -219,13 +224,15 @@ class _Counted:
             name=row.name, title=row.title, group=row.group, kernel=release, tool=row.tool
         )
         cost = figures.cost(found.by_function, case)
+        missed = found.missed.of(case)
         try:
             # As flame graphs have them: with who sends the packets and takes them.
             whole = figures.cost(found.by_stack, case, tester=True)
         except RefusedError as refused:
-            return cls(described, cost, refused=str(refused))
+            return cls(described, cost, refused=str(refused), missed=missed)
         layers = by_layer(figures.cost(found.by_stack, case).by_name)
-        return cls(described, cost, whole.by_name, found.inclusive(case), layers)
+        inclusive = found.inclusive(case)
+        return cls(described, cost, whole.by_name, inclusive, layers, missed=missed)
 
 
 def _layers(
@@ -383,6 +390,9 @@ class Comparison:
                 *inclusive,
             ),
             layers=_layers(None if a is None else a.layers, b.layers) if whole else (),
+            memory=compared(
+                *(self.asked.caches, {} if a is None else a.missed, b.missed), whole=whole
+            ),
             notes=tuple(self.notes),
             runs=tuple(
                 one.run for _, counted in pairs for one in self.found[counted.row.name].by_function
@@ -423,7 +433,10 @@ class Comparison:
         kinds = {row.tool for row in rows}
         plugins = [counting.ensure(self.root, self.reporter)]
         counts = folder.logs / f"counts-{name}.txt"
-        plugin = counting.argument(f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}")
+        plugin = counting.argument(
+            *(f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}"),
+            self.asked.caches,
+        )
         with programs.shares(
             kinds, built, self.root, self.reporter, folder.logs, plugins
         ) as shares:

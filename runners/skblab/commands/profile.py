@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from skblab.bench import asked, given
 from skblab.bench.comparison import Comparison
+from skblab.bench.functions import named
 from skblab.commands.bench_functions import (
     PACKETS,
     CaseName,
@@ -29,6 +30,7 @@ from skblab_analysis.functions.view import (
     of_functions,
     of_kernels,
     of_layers,
+    of_memory,
     of_settings,
     without_settings,
 )
@@ -87,6 +89,15 @@ def profile(
         ),
     ] = None,
     inclusive: Inclusive = False,
+    caches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROCESSOR",
+            help="Simulate the caches of a processor, too, and show which lines a packet misses in "
+            "them: one of probes/functions/caches.toml, such as xeon-8380, or FILE:NAME of a file "
+            "of yours.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count a packet's instructions in each kernel function, of a kernel, a setting or a change.
@@ -97,6 +108,7 @@ def profile(
     the exit status is 1. A second table has the same by layer of the path, with no probe in it. It
     writes `results/profile-<time>/`, with stacks for flame graphs.
 
+    With --caches it simulates the caches of a processor, too, and counts which lines are missed.
     With --set it counts what a setting of the router adds: `--set rp_filter=1`; with --case receive
     what one of the receiver adds. With --experiment it does so for each setting of an experiment.
 
@@ -104,6 +116,7 @@ def profile(
     """
     reporter = Reporter()
     left_out: tuple[str, ...] = ()
+    chosen = None if caches is None else named(caches)
     if experiment is None:
         other = None if against is None else names.parse(against, "--against")
         knobs = given.parse(set_ or [], "--set")
@@ -127,7 +140,7 @@ def profile(
             )
         settings, left_out = settings_of(experiment, family)
         wanted = asked.experiment(names.parse(name), settings, family, packets, repeats, flavour)
-    counted = Comparison(wanted, {}, reporter, left_out)
+    counted = Comparison(asked.simulating(wanted, chosen), {}, reporter, left_out)
     folder, documents = counted.recorded()
     page = build_report(folder.path, gnuplot(counted.root))
     document = documents[0]
@@ -150,6 +163,9 @@ def profile(
         console.print(of_kernels(without_settings(document)))
         console.print()
         console.print(of_settings(documents))
+    for table in of_memory(documents):
+        console.print()
+        console.print(table)
     for note in document.notes:
         console.print(f"\n{escape(note)}")
     console.print(f"\nReport: {page}", soft_wrap=True)

@@ -10,6 +10,7 @@
 `skblab bench functions` is the first user; nothing here knows of packets.
 """
 
+from skblab.bench.functions.caches import Chosen, named
 from skblab.bench.functions.counts import UNKNOWN, USER, Section, parse
 from skblab.bench.functions.plugin import NAME, argument, ensure
 from skblab.bench.functions.symbols import Symbols, require_same
@@ -18,10 +19,12 @@ __all__ = [
     "NAME",
     "UNKNOWN",
     "USER",
+    "Chosen",
     "Section",
     "Symbols",
     "argument",
     "ensure",
+    "named",
     "parse",
     "require_same",
 ]

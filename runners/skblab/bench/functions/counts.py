@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What probes/functions/count.c wrote: sections of counts by address, by function, by stack."""
+"""What probes/functions/count.c wrote: sections of counts by address, by function, by stack.
+
+And, where caches were simulated, what was missed in them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from functools import cache
 
 from skblab.bench.functions.symbols import KERNEL, Symbols
 from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.formats.memory import KINDS
 
 # For what is in no function of the kernel.
 USER = "(user space)"
@@ -38,6 +42,8 @@ class Section:
     iterations, which the emulator counts as instructions, too, are in `again`. `total` has both.
     `by_frame` has instructions by frame and by where their block begins, without iterations; a
     block that was left half way is in it as a whole. `frames` are all that the file told of.
+    `missed` has, of each of formats.memory.KINDS, lines by the same keys; they are empty where no
+    caches were simulated.
     """
 
     number: int
@@ -47,6 +53,9 @@ class Section:
     others: Counter[str] = field(default_factory=Counter)
     by_frame: Counter[tuple[int, int]] = field(default_factory=Counter)
     frames: Mapping[int, Frame] = field(default_factory=dict)
+    missed: Mapping[str, Counter[tuple[int, int]]] = field(
+        default_factory=lambda: {kind: Counter() for kind in KINDS}
+    )
 
     def by_function(self, symbols: Symbols) -> Counter[str]:
         """Return the instructions executed in each function, without further iterations."""
@@ -58,7 +67,13 @@ class Section:
 
     def by_stack(self, symbols: Symbols) -> Counter[Stack]:
         """Return the instructions by function and by who called it, the outermost caller first."""
+        return self._stacks(self.by_frame, symbols)
 
+    def missed_by_stack(self, symbols: Symbols) -> dict[str, Counter[Stack]]:
+        """Return what was missed in the same way, of each kind."""
+        return {kind: self._stacks(of, symbols) for kind, of in self.missed.items() if of}
+
+    def _stacks(self, by_frame: Mapping[tuple[int, int], int], symbols: Symbols) -> Counter[Stack]:
         @cache
         def callers(frame: int) -> Stack:
             if frame == BOTTOM:
@@ -68,7 +83,7 @@ class Section:
             return *callers(known.caller), symbols.name_of(known.back - 1) or UNKNOWN
 
         found: Counter[Stack] = Counter()
-        for (frame, address), count in self.by_frame.items():
+        for (frame, address), count in by_frame.items():
             if address >= KERNEL or address == NOWHERE:
                 name = symbols.name_of(address) or UNKNOWN
             else:
@@ -88,18 +103,25 @@ def _follow(
     word: str, numbers: list[str], frames: dict[int, Frame], sections: list[Section]
 ) -> None:
     """Take in a line of frames; ValueError or IndexError if it is none."""
-    first, middle, final = numbers
     if word == "frame":
+        first, middle, final = numbers
         number, caller, back = int(first), int(middle), int(final, 16)
         # Callers are told first, so that there is no circle.
         if number in frames or number == BOTTOM or (caller != BOTTOM and caller not in frames):
             raise ValueError
         frames[number] = Frame(caller, back)
         return
+    first, middle, final, *missed = numbers
     frame, address, count = int(first), int(middle, 16), int(final)
-    if frame != BOTTOM and frame not in frames:
+    lines = list(map(int, missed))
+    if (frame != BOTTOM and frame not in frames) or len(lines) not in (0, len(KINDS)):
+        raise ValueError
+    if min(count, *lines, 0) < 0:
         raise ValueError
     sections[-1].by_frame[frame, address] += count
+    for kind, number in zip(KINDS, lines, strict=False):
+        if number:
+            sections[-1].missed[kind][frame, address] += number
 
 
 def parse(text: str) -> list[Section]:

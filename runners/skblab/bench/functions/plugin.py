@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from skblab.bench.functions.caches import Chosen
 from skblab.lab import paths, store
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -58,6 +59,9 @@ def _check(folder: Path, labroot: LabRoot) -> None:
         )
 
 
-def argument(plugin: str, counts: str) -> str:
-    """Return QEMU's -plugin that writes to the file `counts`; paths are the sandbox's."""
-    return f"{plugin},out={counts}"
+def argument(plugin: str, counts: str, caches: Chosen | None = None) -> str:
+    """Return QEMU's -plugin that writes to the file `counts`; paths are the sandbox's.
+
+    With `caches` it simulates these, too.
+    """
+    return f"{plugin},out={counts}{f',caches={caches.words}' if caches else ''}"

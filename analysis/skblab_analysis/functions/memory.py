@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a packet misses in simulated caches: tables, the page's tables, the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from skblab_analysis.base.tables import titled
+from skblab_analysis.base.words import NARROW_SPACE, number, signed
+from skblab_analysis.formats import memory
+from skblab_analysis.formats.functions import FunctionsDocument
+from skblab_analysis.formats.memory import Memory, Missed, Misses, Simulated
+from skblab_analysis.view import Cells
+
+# Functions that a table names.
+TOP = 15
+NAMES = {
+    "accesses": "accesses",
+    "code": "L1 code",
+    "data": "L1 data",
+    "second": "L2",
+    "third": "L3",
+    "written": "written back",
+}
+LABEL = memory.LABEL[0].upper() + memory.LABEL[1:]
+# What two boots differ by.
+PLACES = "Where a boot puts its objects moves the misses of data by some lines"
+
+
+def by_row(documents: Sequence[FunctionsDocument]) -> Table:
+    """Return what a packet misses in each cache: of the first row, and what each other adds."""
+    head = _known(documents[0])
+    table = _table(f"Cache lines missed per packet, {head.processor.title}", head, "row")
+    rows = list(_rows(documents, " "))
+    for place, row in enumerate(rows):
+        table.add_row(escape(row.name), *row.figures, end_section=not place and len(rows) > 1)
+    table.caption = f"{LABEL}.\n{PLACES}."
+    return table
+
+
+def by_function(found: Memory, compared: bool) -> Table:
+    """Return what a packet misses in each function; of two rows, what the second one adds."""
+    what = "What differs" if compared else "By function"
+    table = _table(
+        f"{what} (cache lines missed per packet, {memory.LABEL.partition(':')[0]})",
+        found,
+        "function",
+    )
+    for row in _functions(found, compared, " "):
+        table.add_row(escape(row.name), *row.figures, end_section=row.name.startswith("others"))
+    return table
+
+
+def _table(title: str, found: Memory, first: str) -> Table:
+    table = titled(escape(title))
+    table.add_column(first, overflow="fold")
+    for kind in kinds(found.processor):
+        table.add_column(NAMES[kind], justify="right", no_wrap=True)
+    return table
+
+
+def kinds(processor: Simulated) -> tuple[str, ...]:
+    """Return what is counted of a processor's caches, in the order of a table's columns."""
+    return ("accesses", *processor.levels, "written")
+
+
+def _known(document: FunctionsDocument) -> Memory:
+    assert document.memory is not None
+    return document.memory
+
+
+def _rows(documents: Sequence[FunctionsDocument], space: str) -> Iterator[Cells]:
+    head = documents[0]
+    processor = _known(head).processor
+    if head.a is None:
+        yield Cells(head.b.title, _figures(_known(head).total.b, processor, space))
+        return
+    yield Cells(head.a.title, _figures(_known(head).total.a, processor, space))
+    for document in documents:
+        added = _known(document).total.difference
+        yield Cells(document.b.title, _figures(added, processor, space, more=True))
+
+
+def _functions(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
+    """Yield the functions that miss or differ most, the others, and the total."""
+
+    def cells(one: Missed, strong: bool = False) -> Cells:
+        of = one.difference if compared else one.b
+        figures = _figures(of, found.processor, space, more=compared)
+        return Cells(one.name, figures, strong=strong)
+
+    yield from map(cells, found.functions[:TOP])
+    rest = found.functions[TOP:]
+    if rest:
+        yield cells(memory.total(rest, f"others ({len(rest)})"))
+    yield cells(found.total, strong=True)
+
+
+def _figures(
+    misses: Misses, processor: Simulated, space: str, *, more: bool = False
+) -> tuple[str, ...]:
+    style = signed if more else number
+    # A rounded nothing has no sign.
+    return tuple(
+        style(round(getattr(misses, kind), 1) + 0.0, 1, space) for kind in kinds(processor)
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page has of it."""
+
+    processor: str
+    label: str
+    places: str
+    columns: tuple[str, ...]
+    rows: tuple[Cells, ...]
+    functions: tuple[Cells, ...]
+    layers: tuple[Cells, ...]
+    compared: bool
+
+
+def shown(documents: Sequence[FunctionsDocument]) -> Shown | None:
+    """Return what the page shows of the first document, and of the others' totals."""
+    head = documents[0]
+    found = head.memory
+    if found is None:
+        return None
+    compared = head.a is not None
+    return Shown(
+        processor=found.processor.title,
+        label=LABEL,
+        places=PLACES,
+        columns=tuple(NAMES[kind] for kind in kinds(found.processor)),
+        rows=tuple(_rows(documents, NARROW_SPACE)),
+        functions=tuple(_functions(found, compared, NARROW_SPACE)),
+        layers=tuple(
+            Cells(
+                one.name,
+                _figures(
+                    one.difference if compared else one.b,
+                    found.processor,
+                    NARROW_SPACE,
+                    more=compared,
+                ),
+            )
+            for one in found.layers
+        ),
+        compared=compared,
+    )
+
+
+def sentence(document: FunctionsDocument) -> str | None:
+    """Return the finding, without its full stop; None where no caches were simulated."""
+    found = document.memory
+    if found is None:
+        return None
+    outer = list(found.processor.levels)[-1]
+
+    def told(misses: Misses, *, more: bool = False) -> str:
+        style = signed if more else number
+        said = f"{style(misses.first, 1, NARROW_SPACE)} lines a packet in the first level"
+        last = style(getattr(misses, outer), 1, NARROW_SPACE)
+        return f"{said}, {last} in all levels"
+
+    where = f"Simulated caches of {found.processor.title}"
+    if document.a is None:
+        return f"{where}: {document.b.title} misses {told(found.total.b)}"
+    return (
+        f"{where}, {document.b.title}: misses differ by {told(found.total.difference, more=True)}"
+    )

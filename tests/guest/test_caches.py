@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The simulated memory: closed forms, and a second model, exact; closed forms in a guest."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cache_model
+from conftest import TREE
+from skblab.bench import functions as counting
+from skblab.bench.functions import caches
+from skblab.lab.guest.chosen import make_spec
+from skblab.lab.kernel import Kernel
+from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
+from skblab.machine.guest import Guest
+
+Replay = Callable[[str, cache_model.Trace], tuple[int, ...]]
+
+# 2 sets of 2 ways, then 4 of 4, then 8 of 8, in lines of 64 bytes.
+SMALL = "64:256.2:256.2:1024.4:4096.8"
+GEOMETRIES = {
+    "three levels": SMALL,
+    "two levels": "64:256.2:256.2:1024.4:0.0",
+    "one level": "64:512.8:512.8:0.0:0.0",
+    "sets that are no power of two": "32:96.1:192.2:672.7:1440.3",
+    "a processor": caches.named("gx-412tc").words,
+}
+SOURCE = "/skblab/tree/probes/functions/tests"
+COMPILE = f"gcc -O2 -Wall -Wextra -Werror -o /skblab/out/{{0}} {SOURCE}/{{0}}.c"
+
+
+def compiled(lab: LabRoot, name: str, folder: Path) -> Path:
+    """Return the folder that has a program of probes/functions/tests."""
+    lab.run(
+        ["sh", "-euc", COMPILE.format(name)],
+        binds=[Bind(TREE, "tree"), Bind(folder, "out", writable=True)],
+        what=f"compiling {name}",
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def replay(lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """Replay a trace through the plugin's model."""
+    folder = compiled(lab, "replay", tmp_path_factory.mktemp("replay"))
+
+    def run(geometry: str, trace: cache_model.Trace) -> tuple[int, ...]:
+        (folder / "trace").write_text("".join(f"{kind} {line}\n" for kind, line in trace))
+        printed = lab.run(
+            ["sh", "-euc", f"/skblab/out/replay {geometry} </skblab/out/trace"],
+            binds=[Bind(folder, "out")],
+            what="replaying a trace",
+        )
+        return tuple(map(int, printed.split()))
+
+    return run
+
+
+@pytest.mark.labroot
+def test_closed_forms(replay: Replay) -> None:
+    """Accesses, code, data, second, third, written."""
+    # Three lines of one set of two ways, in turn: each is missed; the second level keeps them.
+    assert replay(SMALL, [("R", 0), ("R", 2), ("R", 4)] * 10) == (30, 0, 30, 3, 3, 0)
+    # Two of them stay.
+    assert replay(SMALL, [("R", 0), ("R", 2)] * 10) == (20, 0, 2, 2, 2, 0)
+    # The one used last is kept.
+    assert replay(SMALL, [("R", line) for line in (0, 2, 0, 4, 0)]) == (5, 0, 3, 3, 3, 0)
+    # Code and data have a first level each, and share the others.
+    assert replay(SMALL, [("F", 0), ("R", 0)]) == (1, 1, 1, 1, 1, 0)
+    # Nine lines written in turn, of which a set of eight of the last level has no room for all: the
+    # ninth makes the first one go. In each further round all are missed, and all go to memory.
+    turn = [("W", 8 * line) for line in range(9)]
+    assert replay(SMALL, turn) == (9, 0, 9, 9, 9, 1)
+    once, twice = replay(SMALL, turn * 11)[5], replay(SMALL, turn * 12)[5]
+    assert twice - once == 9
+    # What is only read does not go back.
+    assert replay(SMALL, [("R", 8 * line) for line in range(9)] * 10) == (90, 0, 90, 90, 90, 0)
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_a_second_model_says_the_same(name: str, replay: Replay) -> None:
+    geometry = GEOMETRIES[name]
+    for seed in range(8):
+        chance = random.Random(seed)
+        room = chance.choice((8, 40, 300, 100_000))
+        # Places near each other, as of a program, and far ones.
+        start = [chance.randrange(room) for _ in range(4)]
+        trace = [
+            (chance.choice("FFRRW"), chance.choice(start) + chance.randrange(1 + room // 8))
+            for _ in range(20_000)
+        ]
+        expected = cache_model.missed(geometry, trace)
+        assert replay(geometry, trace) == expected
+        assert all(expected[:3])
+
+
+@pytest.mark.guest
+def test_a_program_misses_what_it_must(lab: LabRoot, stock: Kernel, tmp_path: Path) -> None:
+    """By a guest's physical addresses: all of 1024 lines in each of 100 rounds, or none."""
+    rounds = 100
+    programs = compiled(lab, "strides", tmp_path)
+    plugin = counting.argument(
+        f"/skblab/counting/{counting.NAME}", "/skblab/out/counts", caches.named("gx-412tc")
+    )
+    folder = counting.ensure(lab, Reporter())
+    shares = [Bind(folder, "counting"), Bind(programs, "out", writable=True)]
+    spec = make_spec(exact=True).model_copy(update={"plugin": plugin})
+    with Guest.boot(spec, stock, lab, shares=shares) as guest:
+        guest.transport.run(["/skblab/out/strides", str(rounds)]).check("strides")
+        assert guest.console.warnings() == []
+    sections = counting.parse((programs / "counts").read_text())
+    assert [section.number for section in sections] == [0, 1, 2, 3]
+    lines = 1024 * rounds
+    found = [{kind: of.total() for kind, of in section.missed.items()} for section in sections]
+    reads, writes, crosses, stays = found
+    # The kernel's ticks are among it.
+    noise = 0.02 * lines
+    for one in found[:2]:
+        assert one["accesses"] == pytest.approx(lines, abs=noise)
+        assert one["data"] == pytest.approx(lines, abs=noise)
+    # 64 KiB are a thirty-second of the second level.
+    assert all(one["second"] < noise for one in found)
+    # A line more in each round: the one behind the last.
+    assert crosses["accesses"] == pytest.approx(2 * lines, abs=noise)
+    assert crosses["data"] == pytest.approx(lines, abs=noise + rounds)
+    assert stays["accesses"] == pytest.approx(lines, abs=noise)
+    assert stays["data"] < noise
+    assert all(one["code"] < noise for one in found)
+    assert reads["written"] == writes["written"] == 0
+    # In the program itself nothing else is done.
+    user = {key for key in sections[0].missed["data"] if key[1] < 1 << 63}
+    own = sum(sections[0].missed["data"][key] for key in user)
+    assert own == pytest.approx(lines, abs=64)

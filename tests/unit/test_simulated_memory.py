@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Simulated caches: which there are, what the plugin is told and answers, what is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from test_functions import SYSTEM_MAP
+
+from conftest import TREE, Skblab
+from skblab.bench import asked, missing
+from skblab.bench import functions as counting
+from skblab.bench.functions import Symbols, caches
+from skblab.lab.kernel import names
+from skblab_analysis.base.errors import SkblabError, UsageError
+from skblab_analysis.formats import bench, functions, memory
+from skblab_analysis.formats.functions import Function, FunctionsDocument, Run
+from skblab_analysis.formats.memory import LABEL, Misses
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.functions.view import of_memory
+from skblab_analysis.load import load
+from skblab_analysis.report import findings
+from skblab_analysis.report.page import build_report
+from skblab_analysis.runfolder import RunFolder
+
+OWN = """
+[box]
+title = "a box"
+source = "its manual"
+line = 32
+code = { kib = 16, ways = 2 }
+data = { kib = 8, ways = 4 }
+"""
+
+
+def test_processors_have_names_sources_and_whole_sets() -> None:
+    known = tomllib.loads((TREE / caches.FILE).read_text())
+    assert len(known) >= 3
+    for name in known:
+        chosen = caches.named(name)
+        assert chosen.geometry.source
+        assert chosen.described.levels.keys() >= {"code", "data", "second"}
+    # 48 KiB are 48 * 1024 bytes, and so on.
+    assert caches.named("xeon-8380").words == "64:32768.8:49152.12:1310720.20:62914560.12"
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(OWN)
+    chosen = caches.named(f"{tmp_path}/my.toml:box")
+    assert chosen.words == "32:16384.2:8192.4:0.0:0.0"
+    assert list(chosen.described.levels) == ["code", "data"]
+    assert counting.argument("/p.so", "/out", chosen) == f"/p.so,out=/out,caches={chosen.words}"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("line = 32", "line = 48"), "line = 48: expected a power of two"),
+        (("ways = 4 }", "ways = 3 }"), "data: 8 KiB are no whole sets of 3 ways of 32 bytes"),
+        (("ways = 4 }", "ways = 0 }"), "greater than 0"),
+        (("source", "sauce"), "sauce: there is no such key"),
+        (
+            ("data =", "third = { kib = 8, ways = 1 }\ndata ="),
+            "a third level and no second",
+        ),
+        (("[box]", "[bx]"), "no such processor in"),
+        (("[box]", "[box"), "is no TOML: "),
+        ((OWN, "box = 3\n"), "my.toml:1: box: "),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    (tmp_path / "my.toml").write_text(OWN.replace(*change))
+    with pytest.raises(UsageError, match=r"my\.toml") as refused:
+        caches.named(f"{tmp_path}/my.toml:box")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_name_that_is_none(skblab_here: Skblab) -> None:
+    done = skblab_here("profile", "--caches", "pentium")
+    assert done.returncode == 2
+    assert "--caches pentium: no such processor in" in done.stderr
+    assert "epyc-7763" in done.stderr
+    done = skblab_here("profile", "--caches", "/nowhere.toml:pentium")
+    assert done.returncode == 2
+    assert "/nowhere.toml: No such file" in done.stderr
+
+
+def test_a_profile_that_asks_for_it_says_so() -> None:
+    wanted = asked.profile(names.parse("6.12"), None, "forward", 4, 1000, 1)
+    chosen = asked.simulating(wanted, caches.named("epyc-7763"))
+    assert " --caches epyc-7763 " in chosen.again
+    assert asked.plan_of(chosen).parameters["caches"] == "epyc-7763"
+    assert "caches" not in asked.plan_of(wanted).parameters
+
+
+COUNTS = """\
+section {0} 30
+ffffffff81000110 30
+frame {0} 0 ffffffff81000205
+at {0} ffffffff81000110 {1} {2}
+at 0 ffffffff81000410 4 9 1 2 3 4 5
+at 0 40 3 1 0 1 0 0 0
+"""
+
+
+def test_lines_of_counts_have_what_was_missed() -> None:
+    symbols = Symbols.parse(SYSTEM_MAP)
+    (one,) = counting.parse(COUNTS.format(1, 20, "10 6 5 4 3 2"))
+    found = one.missed_by_stack(symbols)
+    assert list(found) == list(memory.KINDS)
+    stack = ("ip_stop", "ip_rcv_core")
+    assert {kind: of[stack] for kind, of in found.items()} == {
+        **{"accesses": 10, "code": 6, "data": 5, "second": 4, "third": 3, "written": 2}
+    }
+    assert found["data"][(counting.USER,)] == 1
+    # Without caches there is nothing.
+    (none,) = counting.parse("section 0 0\nat 0 ffffffff81000110 5\n")
+    assert none.missed_by_stack(symbols) == {}
+
+
+@pytest.mark.parametrize(
+    "numbers", ["1", "1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 x", "1 2 3 4 5 -6"]
+)
+def test_lines_of_counts_that_are_none(numbers: str) -> None:
+    with pytest.raises(SkblabError, match="the counts have"):
+        counting.parse(COUNTS.format(1, 20, numbers))
+
+
+def run(part: bench.Part, packets: int) -> Run:
+    return Run(
+        **{"row": "b", "repeat": 1, "part": part, "packets": packets, "delivered": packets},
+        **{"instructions": 30 * packets, "counted": 30 * packets},
+    )
+
+
+def test_what_a_packet_misses_by_function_and_by_layer() -> None:
+    """What begins a run cancels, and the tester is taken off."""
+    symbols = Symbols.parse(SYSTEM_MAP)
+    found = missing.Missing()
+    parts: dict[bench.Part, int] = {"tester": 1, "forward": 3}
+    for part, each in parts.items():
+        for packets in (100, 500):
+            lines = " ".join(str(50 + each * packets * kind) for kind in (1, 2, 3, 4, 5, 6))
+            (section,) = counting.parse(
+                f"section 0 30\nffffffff81000110 30\nat 0 ffffffff81000110 1 {lines}\n"
+            )
+            found.add(run(part, packets), [section], symbols)
+    missed = found.of("forward")
+    expected = Misses(accesses=2, code=4, data=6, second=8, third=10, written=12)
+    assert missed == {"ip_rcv_core": expected}
+    chosen = caches.named("epyc-7763")
+    document = missing.compared(chosen, {}, missed, whole=True)
+    assert document is not None
+    assert document.total.b == expected
+    assert document.total.difference == expected
+    assert [(one.name, one.b) for one in document.layers] == [("route", expected)]
+    broken = missing.compared(chosen, missed, missed, whole=False)
+    assert broken is not None
+    assert broken.layers == ()
+    assert broken.total.difference == Misses()
+    assert missing.compared(None, {}, {}, whole=True) is None
+
+
+def a_document(*, alone: bool) -> FunctionsDocument:
+    rows = {
+        name: bench.Row(name=name, title=title, group="patch", kernel="k", tool="")
+        for name, title in (("a", "6.12"), ("b", "7.3"))
+    }
+    before = {f"f{number}": Misses(data=number) for number in range(20)}
+    after = {**before, "fib": Misses(accesses=9, code=1.5, data=2, second=3, third=0.25)}
+    chosen = caches.named("epyc-7763")
+    return FunctionsDocument(
+        again="./skblab profile",
+        case="forward",
+        family=4,
+        a=None if alone else rows["a"],
+        b=rows["b"],
+        clock={"b": 3.0} if alone else {"a": 1.0, "b": 3.0},
+        functions=(Function(name="f", a=0.0 if alone else 1.0, b=3.0),),
+        memory=missing.compared(chosen, {} if alone else before, after, whole=True),
+        runs=(),
+    )
+
+
+def printed(document: FunctionsDocument) -> list[list[str]]:
+    file = io.StringIO()
+    Console(file=file, width=120, color_system=None).print(*of_memory([document]))
+    return [line.split() for line in file.getvalue().splitlines()]
+
+
+def report(tmp_path: Path, document: FunctionsDocument) -> RunFolder:
+    folder = RunFolder.create(tmp_path, "profile", Plan(experiment="p", seed=1, again="./skblab p"))
+    (folder.path / functions.FILE).write_text(document.model_dump_json(by_alias=True))
+    return folder
+
+
+def test_one_kernel_is_shown_by_what_it_misses(tmp_path: Path) -> None:
+    document = a_document(alone=True)
+    lines = printed(document)
+    assert ["7.3", "9.0", "1.5", "192.0", "3.0", "0.2", "0.0"] in lines
+    assert ["fib", "9.0", "1.5", "2.0", "3.0", "0.2", "0.0"] in lines
+    assert ["total", "9.0", "1.5", "192.0", "3.0", "0.2", "0.0"] in lines
+    said = "Simulated caches of AMD EPYC 7763 (Zen 3, 2021), one core complex: 7.3 misses"
+    (found,) = [
+        one for one in findings.sentences(load(report(tmp_path, document).path)) if "caches" in one
+    ]
+    assert found.startswith(f"{said} 193.5 lines a packet in the first level, 0.2 in all levels")
+
+
+def test_of_two_what_differs_is_shown(tmp_path: Path) -> None:
+    document = a_document(alone=False)
+    lines = printed(document)
+    # The first as it is, the second by what it adds.
+    assert ["6.12", "0.0", "0.0", "190.0", "0.0", "0.0", "0.0"] in lines
+    assert ["7.3", "+9.0", "+1.5", "+2.0", "+3.0", "+0.2", "0.0"] in lines
+    assert ["f7", "0.0", "0.0", "0.0", "0.0", "0.0", "0.0"] in lines or any(
+        line[:1] == ["others"] for line in lines
+    )
+    folder = report(tmp_path, document)
+    page = build_report(folder.path, None).read_text()
+    assert LABEL[1:] in page
+    assert "What differs by function, in lines per packet, simulated" in page
+    assert json.loads((folder.path / functions.FILE).read_text())["memory"]["named"] == "epyc-7763"
+
+
+def test_a_document_without_caches_shows_none(tmp_path: Path) -> None:
+    document = a_document(alone=True).model_copy(update={"memory": None})
+    assert of_memory([document]) == []
+    assert (
+        "Cache lines missed" not in build_report(report(tmp_path, document).path, None).read_text()
+    )
