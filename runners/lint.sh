@@ -14,10 +14,11 @@ native=$!
 types=$!
 
 # Every file names its licence in its first lines, but for formats without comments, expected
-# output and fuzzing seeds word for word, and patches, whose licence is that of the files they
-# change (COPYING).
+# output, fuzzing seeds and what tools print word for word, and patches, whose licence is that of
+# the files they change (COPYING).
 bare='^(LICENSES/|Cargo\.lock$|patches/.*/(series|.*\.patch|0000-cover-letter.*)$|tests/.*/golden/'
-bare="$bare"'|tests/fuzz/|docs/pictures/.*\.dat$|.*\.(json|jsonl|parquet|png|svg|xz)$)'
+bare="$bare"'|tests/fuzz/|tests/analysis/pcm/.*\.csv$|docs/pictures/.*\.dat$'
+bare="$bare"'|.*\.(json|jsonl|parquet|png|svg|xz)$)'
 status=0
 unnamed=$(git ls-files | grep -Ev "$bare" | while read -r file; do
 	[ ! -f "$file" ] || printf '%s\0' "$file"
