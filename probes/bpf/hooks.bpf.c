@@ -168,12 +168,29 @@ static __always_inline void advance(struct flight *flight, const __u32 point, __
 	flight->seen |= 1 << point;
 }
 
-static __always_inline int stamp(__u64 skb, __u64 head, const __u32 point, const __u8 protocol)
+static __always_inline bool is_asked_for(const __u32 point)
+{
+	return !config.points || config.points & 1 << point;
+}
+
+/* Only packets that this machine receives are wanted: of others it is enough to know that they are
+ * none.
+ */
+static __always_inline bool only_received(void)
+{
+	return config.paths == 1 << NET_PATH_RECEIVE;
+}
+
+/* @forwards: what is called here goes to another machine. */
+static __always_inline int stamp_at(__u64 skb, __u64 head, const __u32 point, const __u8 protocol,
+				    const bool forwards)
 {
 	struct flight *flight = find(skb, head);
 
 	if (!flight)
 		return 0;
+	if (forwards && only_received())
+		flight->path = NET_PATH_FORWARDING;
 	if (point == NET_PATH_FORWARD || point == NET_PATH_OUTPUT || point == NET_PATH_QUEUE) {
 		/* IPv6 shows forwarding where what is sent passes as well. */
 		if (flight->path != NET_PATH_SENDING)
@@ -183,8 +200,14 @@ static __always_inline int stamp(__u64 skb, __u64 head, const __u32 point, const
 	}
 	if (protocol)
 		flight->protocol = protocol;
-	advance(flight, point, bpf_ktime_get_ns());
+	if (is_asked_for(point))
+		advance(flight, point, bpf_ktime_get_ns());
 	return 0;
+}
+
+static __always_inline int stamp(__u64 skb, __u64 head, const __u32 point, const __u8 protocol)
+{
+	return stamp_at(skb, head, point, protocol, false);
 }
 
 static __noinline int look_late(const struct flight *flight, const struct sk_buff *skb, __u8 end,
@@ -276,6 +299,13 @@ static __always_inline int enter(const struct sk_buff *skb)
 	same = flight && !is_over(flight) && leave(flight, skb, now);
 	if ((config.ifindex && config.ifindex != skb->dev->ifindex) ||
 	    (config.netns && config.netns != skb->dev->nd_net.net->net_cookie)) {
+		if (flight)
+			forget(head);
+		add(filtered, 1);
+		return 0;
+	}
+	if (config.paths == 1 << NET_PATH_SENDING) {
+		/* What is sent has come to its end here, if it came over a virtual device. */
 		if (flight)
 			forget(head);
 		add(filtered, 1);
@@ -376,7 +406,7 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 {
 	struct flight *flight = skb->sk ? find((__u64)skb, address_of(skb->head)) : NULL;
 
-	if (flight && is_stream(flight, skb))
+	if (flight && is_stream(flight, skb) && is_asked_for(NET_PATH_WAKE))
 		advance(flight, NET_PATH_WAKE, bpf_ktime_get_ns());
 	return 0;
 }
@@ -406,8 +436,11 @@ int BPF_PROG(skb_copy_datagram_iovec, const struct sk_buff *skb)
 		return what;                                                                       \
 	}
 
+#define FORWARDS(function)                                                                         \
+	(!__builtin_strcmp(#function, "ip_forward") || !__builtin_strcmp(#function, "ip6_forward"))
+
 #define POINT(function, number, point, protocol)                                                   \
-	ENTRY(function, number, stamp(skb, head, point, protocol))
+	ENTRY(function, number, stamp_at(skb, head, point, protocol, FORWARDS(function)))
 POINT_HOOKS(POINT)
 
 ENTRY(udp_send_skb, 0, begin_udp(skb, head))
@@ -558,7 +591,7 @@ static __always_inline int out_of_order(__u64 skb, __u64 head)
 	if (BPF_CORE_READ((const struct sk_buff *)skb, _skb_refdst))
 		return 0;
 	flight = find(skb, head);
-	if (flight && flight->protocol == IPPROTO_TCP)
+	if (flight && flight->protocol == IPPROTO_TCP && is_asked_for(NET_PATH_SOCKET))
 		advance(flight, NET_PATH_SOCKET, bpf_ktime_get_ns());
 	return 0;
 }

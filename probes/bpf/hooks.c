@@ -259,6 +259,87 @@ static bool is_poll_sample(const struct hook *hook)
 	return !strcmp(hook->target, "napi_poll_sample");
 }
 
+/* Where what a program sends begins. */
+static bool is_of_sends(const struct hook *hook)
+{
+	static const char *const names[] = {
+		"udp_sendmsg",	"udpv6_sendmsg",   "tcp_sendmsg_locked", "do_tcp_sendpages",
+		"udp_send_skb", "udp_v6_send_skb", "tcp_skb_entail",
+	};
+
+	return IS_AMONG(hook->target, names);
+}
+
+/* Where what is received ends in a program. */
+static bool is_of_reads(const struct hook *hook)
+{
+	static const char *const names[] = { "skb_consume_udp", "skb_copy_datagram_iter" };
+
+	return IS_AMONG(hook->target, names);
+}
+
+/* The point that a program is for, or -1: where paths begin and end, and where memory goes. */
+static int point_of(const struct hook *hook)
+{
+#define ROW(function, number, point, protocol) { #function, point },
+	static const struct {
+		const char *target;
+		int point;
+	} rows[] = {
+		POINT_HOOKS(ROW){ "netif_receive_skb", NET_PATH_STACK },
+		{ "skb_condense", NET_PATH_SOCKET },
+		{ "sctp_ulpq_tail_event", NET_PATH_SOCKET },
+		{ "__skb_recv_udp", NET_PATH_WAKE },
+		{ "__skb_try_recv_from_queue", NET_PATH_WAKE },
+		{ "skb_copy_datagram_iovec", NET_PATH_WAKE },
+		{ "sch_direct_xmit", NET_PATH_DEQUEUE },
+		{ "net_dev_start_xmit", NET_PATH_XMIT },
+	};
+#undef ROW
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (!strcmp(hook->target, rows[i].target))
+			return rows[i].point;
+	return -1;
+}
+
+/* Whether packets of other points need it: it tells what a packet is. */
+static bool is_telling(const struct hook *hook, int point, bool receive, bool forward, bool kprobes)
+{
+	static const char *const received[] = { "tcp_v4_rcv", "tcp_v6_rcv", "sctp_rcv",
+						"ip_forward", "ip6_forward" };
+	static const char *const forwarded[] = { "ip_forward_finish", "__dev_queue_xmit" };
+
+	if (receive && IS_AMONG(hook->target, received))
+		return true;
+	if (forward && IS_AMONG(hook->target, forwarded))
+		return true;
+	/* Where no return is seen: merged by GRO, and read. */
+	return receive && kprobes && (point == NET_PATH_STACK || point == NET_PATH_WAKE);
+}
+
+static bool is_asked_for(const struct hook *hook, const struct config *config, bool kprobes)
+{
+	__u8 paths = config->paths ?: (1 << NET_PATH_KINDS) - 1;
+	bool receive = paths & 1 << NET_PATH_RECEIVE, forward = paths & 1 << NET_PATH_FORWARDING;
+	int point = point_of(hook);
+
+	if (is_of_polls(hook))
+		return !config->points || config->points & POLLS;
+	if (is_of_sends(hook))
+		return paths & 1 << NET_PATH_SENDING;
+	if (is_of_reads(hook))
+		return receive;
+	if (point < 0 || is_telling(hook, point, receive, forward, kprobes))
+		return true;
+	if (config->points && !(config->points & 1u << point))
+		return false;
+	for (int path = 0; path < NET_PATH_KINDS; path++)
+		if (paths >> path & 1 && path_points[path] >> point & 1)
+			return true;
+	return false;
+}
+
 static bool is_for_late(const struct bpf_program *program)
 {
 	return !strncmp(bpf_program__name(program), "late_", 5);
@@ -286,8 +367,8 @@ static int note_absent(struct report *report, const struct hook *hook)
 }
 
 /* Choose the programs to load. */
-static int choose(struct hooks_bpf *probe, const struct types *types, bool kprobes, bool late,
-		  struct report *report)
+static int choose(struct hooks_bpf *probe, const struct types *types, bool kprobes,
+		  const struct config *config, struct report *report)
 {
 	bool samples = kernel_samples_polls(types->kernel);
 	struct bpf_program *program;
@@ -296,7 +377,7 @@ static int choose(struct hooks_bpf *probe, const struct types *types, bool kprob
 	bpf_object__for_each_program(program, probe->obj)
 	{
 		struct hook hook = hook_of(program);
-		bool wanted = hook.kind == TRACEPOINT ? late || !is_for_late(program)
+		bool wanted = hook.kind == TRACEPOINT ? config->late_ns || !is_for_late(program)
 						      : hook.kprobe == kprobes;
 		bool found = is_there(types, &hook);
 
@@ -304,6 +385,7 @@ static int choose(struct hooks_bpf *probe, const struct types *types, bool kprob
 			continue;
 		if (is_of_polls(&hook))
 			wanted &= is_poll_sample(&hook) == samples;
+		wanted &= is_asked_for(&hook, config, kprobes);
 		bpf_program__set_autoload(program, wanted && found);
 		if (wanted && !found && note_absent(report, &hook))
 			return EXIT_BAD;
@@ -315,6 +397,7 @@ static int check(const struct btf *btf, bool running, struct report *report)
 {
 	struct hooks_bpf *probe = hooks_bpf__open();
 	struct bpf_program *program;
+	const struct config all = { 0 };
 	struct types types;
 	size_t count = 0;
 	int ret;
@@ -324,7 +407,7 @@ static int check(const struct btf *btf, bool running, struct report *report)
 		return EXIT_BAD;
 	}
 	types_load(&types, btf, running ? probe->obj : NULL);
-	ret = choose(probe, &types, false, false, report);
+	ret = choose(probe, &types, false, &all, report);
 	types_free(&types);
 	bpf_object__for_each_program(program, probe->obj) count += bpf_program__autoload(program);
 	hooks_bpf__destroy(probe);
@@ -428,7 +511,7 @@ static int try(struct state *state, const struct settings *settings, const struc
 	probe->rodata->config.flight_sets = sets;
 	probe->rodata->config.recv_udp_arguments = function_arguments(&types, "__skb_recv_udp");
 	probe->rodata->config.drop_reasons = tracepoint_arguments(btf, "kfree_skb") > 2;
-	err = choose(probe, &types, kprobes, settings->config.late_ns, report);
+	err = choose(probe, &types, kprobes, &settings->config, report);
 	types_free(&types);
 	if (err)
 		return err;

@@ -51,6 +51,7 @@ enum {
 	OPT_KPROBES,
 	OPT_ROOM,
 	OPT_PATH,
+	OPT_POINTS,
 	OPT_FAMILY,
 	OPT_PROTOCOL,
 	OPT_PORT,
@@ -77,6 +78,10 @@ static const struct argp_option options[] = {
 	  "Only packets that entered the stack in this namespace, and look the device up there",
 	  0 },
 	{ "path", OPT_PATH, "PATH", 0, "Only receive, forward or send; may be repeated", 0 },
+	{ "points", OPT_POINTS, "LIST", 0,
+	  "Hooks: look only where a path begins and ends, at xmit, and at these points, such as "
+	  "ip,socket; with poll in the list also at NAPI polls. The fewer, the less it costs",
+	  0 },
 	{ "family", OPT_FAMILY, "4|6", 0, "Only IPv4 or IPv6", 0 },
 	{ "protocol", OPT_PROTOCOL, "NAME", 0, "Only udp, tcp, sctp, or a number", 0 },
 	{ "port", OPT_PORT, "PORT", 0, "Only from or to this port", 0 },
@@ -170,6 +175,30 @@ static int index_of(const char *const *names, int count, const char *name)
 	return -1;
 }
 
+/* Points by name, a bit for each, and POLLS. */
+static __u32 parse_points(const char *arg)
+{
+	__u32 points = POINTS_KNOWN;
+	char *names = strdup(arg), *rest = names, *name;
+
+	if (!names)
+		refuse("--points %s: %s", arg, strerror(errno));
+	while ((name = strsep(&rest, ","))) {
+		int number = index_of(point_names, NET_PATH_NR, name);
+
+		if (!strcmp(name, "poll"))
+			points |= POLLS;
+		else if (number >= 0)
+			points |= 1u << number;
+		else
+			refuse("--points %s: %s is none; expected points of docs/reference/catalogue.md, "
+			       "such as ip,socket, or poll",
+			       arg, *name ? name : "nothing");
+	}
+	free(names);
+	return points;
+}
+
 /* NULL for whichever fits. */
 static const struct source *find_source(const char *arg)
 {
@@ -191,17 +220,12 @@ static const char *only_hooks(const struct arguments *a)
 		const char *name;
 		bool given;
 	} others[] = {
-		{ "device", a->device },
-		{ "netns", a->netns },
-		{ "path", c->paths },
-		{ "family", c->family },
-		{ "protocol", c->protocol },
-		{ "port", c->port },
-		{ "address", c->address_family },
-		{ "by", c->by },
-		{ "late", c->late_ns },
-		{ "kprobes", c->kprobes },
-		{ "room", a->room },
+		{ "device", a->device },   { "netns", a->netns },
+		{ "path", c->paths },	   { "points", c->points },
+		{ "family", c->family },   { "protocol", c->protocol },
+		{ "port", c->port },	   { "address", c->address_family },
+		{ "by", c->by },	   { "late", c->late_ns },
+		{ "kprobes", c->kprobes }, { "room", a->room },
 		{ "btf", a->btf },
 	};
 
@@ -253,6 +277,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (number < 0)
 			refuse("--path %s: expected receive, forward or send", arg);
 		a->config.paths |= 1 << number;
+		break;
+	case OPT_POINTS:
+		a->config.points = parse_points(arg);
 		break;
 	case OPT_FAMILY:
 		if (strcmp(arg, "4") && strcmp(arg, "6"))

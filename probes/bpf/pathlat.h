@@ -19,6 +19,12 @@ enum { GROUP_UDP, GROUP_TCP, GROUP_SCTP, GROUP_OTHER, PROTOCOLS };
 #define GROUP_NO_IP	(2 * PROTOCOLS)
 #define PROTOCOL_GROUPS (GROUP_NO_IP + 1)
 
+/* Of config::points: NAPI polls, and the points without which no path is known. */
+#define POLLS (1u << NET_PATH_NR)
+#define POINTS_KNOWN                                                                               \
+	(1u << NET_PATH_DRIVER | 1u << NET_PATH_SEND | 1u << NET_PATH_USER | 1u << NET_PATH_XMIT | \
+	 1u << NET_PATH_DONE)
+
 struct config {
 	__u32 cpus;
 	__u32 by;     /* enum group_by */
@@ -27,6 +33,7 @@ struct config {
 	__s32 ifindex; /* of the device that they came in by */
 	__u64 netns;   /* cookie of the namespace that they entered */
 	__u8 paths;    /* a bit for each net_path_kind */
+	__u32 points;  /* where to look: a bit for each net_path_point, and POLLS; 0: everywhere */
 	__u8 family;   /* 4 or 6 */
 	__u8 protocol;
 	__u8 address_family; /* 4 or 6; 0: any address */

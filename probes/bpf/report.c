@@ -294,6 +294,7 @@ static void add_kernel_path(struct json_object *to, const struct report *report,
 /* Of packets with the usual end, and what is known of the others. */
 static void add_path(struct json_object *to, const struct report *report, int path)
 {
+	__u32 asked = report->config && report->config->points ? report->config->points : ~0u;
 	const struct path_counts *c = &report->counts.paths[path];
 	struct json_object *by_point = json_object_new_object();
 	struct json_object *by_point_dropped = json_object_new_object();
@@ -301,7 +302,7 @@ static void add_path(struct json_object *to, const struct report *report, int pa
 	for (int point = 0; point < NET_PATH_NR; point++) {
 		__u64 count = seen(report, path, point);
 
-		if (!(path_points[path] >> point & 1) && !count && !c->dropped_seen[point])
+		if (!(path_points[path] & asked & 1 << point) && !count && !c->dropped_seen[point])
 			continue;
 		add_u64(by_point, point_names[point], count);
 		add_u64(by_point_dropped, point_names[point], c->dropped_seen[point]);

@@ -145,12 +145,18 @@ def says(body: str, functions: dict[str, str]) -> tuple[set[str], set[str]]:
     points, protocols, todo, done = set[str](), set[str](), [body], set[str]()
     while todo:
         text = todo.pop()
-        points |= {p.lower() for p in re.findall(r"(?:stamp|advance)\([^;]*?NET_PATH_(\w+)", text)}
+        points |= {
+            p.lower() for p in re.findall(r"(?:stamp|stamp_at|advance)\([^;]*?NET_PATH_(\w+)", text)
+        }
         points |= {p.lower() for p in re.findall(r"take_off\([^;]*?NET_PATH_(DRIVER|SEND)\b", text)}
-        protocols |= {p.lower() for p in re.findall(r"stamp\([^;]*?IPPROTO_(\w+)", text)}
+        protocols |= {p.lower() for p in re.findall(r"stamp(?:_at)?\([^;]*?IPPROTO_(\w+)", text)}
         points |= {SAID[word] for word in re.findall(r"\w+", text) if word in SAID}
         # In these stand points that they compare with, and both ends' last points.
-        known = set(functions) - done - {"stamp", "finish", "find", "find_any", "move", "reenter"}
+        known = (
+            set(functions)
+            - done
+            - {*("stamp", "stamp_at", "finish", "find", "find_any", "move", "reenter")}
+        )
         for name in known & set(re.findall(r"(\w+)\(", text)):
             done.add(name)
             todo.append(functions[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,53 @@ def test_what_they_do_not_tell_is_hooked(run_skblab: Skblab, tmp_path: Path) -> 
     assert received["ends"]["delivered"] == 3001
     assert set(received["seen"].values()) == {3001}
     assert not any(found["paths"]["send"]["ends"].values())
-    assert found["samples"]["filtered"] >= 3001
+    # What only other paths need is not attached.
+    assert found["hooks"]["began"] == 0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of hooks: a load, the path that its packets take, and points of that."""
+
+    load: str
+    path: str
+    points: str
+    more: tuple[str, ...] = ()
+
+    @property
+    def seen(self) -> set[str]:
+        """The points, and those that are always among them."""
+        known = {"receive": "driver,user", "forward": "driver,xmit,done", "send": "send,xmit,done"}
+        return {*self.points.split(","), *known[self.path].split(",")}
+
+
+ASKED = {
+    "received": Asked("udp", "receive", "ip,socket"),
+    "received by kprobes": Asked("udp6", "receive", "transport,wake,stack", ("--kprobes",)),
+    "received by TCP": Asked("tcp", "receive", "socket"),
+    "forwarded": Asked("udp-forward", "forward", "route"),
+    "sent": Asked("udp", "send", "queue"),
+}
+
+
+@pytest.mark.guest
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKED)
+def test_only_the_points_that_are_asked_for(name: str, run_skblab: Skblab, tmp_path: Path) -> None:
+    asked = ASKED[name]
+    words = ("--load", asked.load, "--path", asked.path, "--points", asked.points, *asked.more)
+    found = probe(run_skblab, tmp_path, "--kernel", "6.12", *words)
+    paths, hooks = found["paths"], found["hooks"]
+    of = paths.pop(asked.path)
+    assert of["ends"][of["usual_end"]] + found["merged"] >= Load.parse(asked.load).least(3001)
+    assert set(of["seen"]) == asked.seen
+    assert set(of["seen"].values()) == {of["ends"][of["usual_end"]]}
+    assert {layer["to"] for layer in of["layers"]} == asked.seen - {"driver", "send"}
+    # Nothing is made of what was not asked for.
+    assert not any(any(other["ends"].values()) for other in paths.values())
+    assert not hooks["replaced"] and not hooks["refused"] and hooks["absent"] == []
+    assert hooks["attached"] < 45
+    assert found["napi"] == []
 
 
 @pytest.mark.guest

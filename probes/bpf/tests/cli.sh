@@ -34,6 +34,8 @@ refuses 'no argument expected' eth0
 refuses 'only for --check' --btf "$out/hooks.bpf.o"
 refuses 'expected receive, forward or send' --path up
 refuses 'expected 4 or 6' --family 5
+refuses 'sockets is none; expected points of' --points ip,sockets
+refuses 'nothing is none' --points ip,
 refuses 'expected udp, tcp, sctp or a number' --protocol http
 refuses 'expected a number from 1 to 65535' --port 65536
 for port in 0 -1 -18446744073709551615 18446744073709551617 ' 5' +5 '' 5x 0x5; do
@@ -55,7 +57,7 @@ refuses 'expected cpu, queue, context or protocol' --by port
 refuses 'no tracepoint netif_receive_skb to hook' --check --btf "$out/hooks.bpf.o"
 refuses 'expected hooks, histograms or auto' --source samples
 refuses 'expected a number from 1' --room 0
-for option in '--device lo' '--netns a' '--path send' '--family 4' '--protocol udp' '--port 9' \
+for option in '--device lo' '--netns a' '--path send' '--points ip' '--family 4' '--protocol udp' '--port 9' \
 	'--address ::1' '--by cpu' '--late 1us' --kprobes '--room 9' '--check --btf x'; do
 	# shellcheck disable=SC2086  # an option and its value
 	refuses 'histograms count all packets' --source histograms $option

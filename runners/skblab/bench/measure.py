@@ -184,8 +184,11 @@ def _proof(row: Row, boot: int, repeat: int, lines: Sequence[Line], logs: Path) 
         expected = readers.stamps_expected(counted) if row.stamped else {}
     elif row.proof == "pathlat":
         parse, suffix, how = readers.pathlat, "json", "its own document"
-        by = readers.stamps_expected if row.stamped else readers.paths_expected
-        expected = by(counted)
+        if row.stamped:
+            expected = readers.stamps_expected(counted)
+        else:
+            seen_at = readers.paths_expected(counted)
+            expected = {one: seen_at[one] for one in seen_at if row.looks_at(*one.split())}
     else:
         how = "the histograms themselves"
         expected = readers.tool_expected(counted)

@@ -25,6 +25,10 @@ NAPI = ("tester",)
 # driver stack ip route forward output queue xmit done, or driver stack ip route local transport
 # socket wake user. The same for the patches and for every tool.
 POINTS = 9
+# pathlat counts there whatever it is asked to look at.
+KNOWN_POINTS = ("user", "xmit", "done", "total")
+# Those that netstacklat has, too: at ip_rcv_core(), udp_rcv(), the socket's queue and its reader.
+FEW = ("ip", "transport", "socket")
 # Readers that are the kernel itself.
 KERNEL = ("none", "late")
 
@@ -48,6 +52,23 @@ class Row:
     parts: tuple[str, ...] = ALL
     against: str = BASELINE
     stamped: bool = False
+    # Of pathlat, what it was asked to look at; all if nothing.
+    path: str = ""
+    asked: tuple[str, ...] = ()
+
+    def looks_at(self, path: str, point: str) -> bool:
+        """Tell whether its reader was asked to count packets of a path at a point."""
+        asked = not self.asked or point in (*self.asked, *KNOWN_POINTS)
+        return self.path in ("", path) and asked
+
+    @property
+    def points(self) -> dict[str, int]:
+        """How many points of each path it counts at."""
+        if self.name == BASELINE or self.group == "napi":
+            return {}
+        # And at the last one.
+        count = len(self.asked) + 1 if self.asked else POINTS
+        return {path: count for path in ("forward", "receive") if self.path in ("", path)}
 
     @property
     def tool(self) -> str:
@@ -64,6 +85,12 @@ class Row:
 def _stamps(name: str, title: str, reader: str = "none", **more: object) -> Row:
     settings: dict[str, object] = {"trace": 1, "proof": "debugfs", "stamped": True, **more}
     return Row(name, title, PATCHED, reader=reader, **settings)  # type: ignore[arg-type]
+
+
+def _hooks(name: str, title: str, points: tuple[str, ...] = ()) -> Row:
+    asked = f" --points {','.join(points)}" if points else ""
+    reader = f"pathlat:--source hooks --path receive{asked}"
+    return Row(*(name, title, PLAIN, "tool", None, reader, "pathlat"), path="receive", asked=points)
 
 
 ROWS: tuple[Row, ...] = (
@@ -86,6 +113,8 @@ ROWS: tuple[Row, ...] = (
         reader="pathlat:--source hooks --kprobes",
         proof="pathlat",
     ),
+    _hooks("hooks-receive", "pathlat, hooks, received packets alone"),
+    _hooks("hooks-few", "pathlat, hooks, received packets, four points", FEW),
     Row("bpf-map", "BPF, fentry and a map", PLAIN, "tool", None, "bpf:path", "hists"),
     Row("bpftrace", "bpftrace, fentry", PLAIN, "tool", None, "bpftrace:path-fentry.bt", "text"),
     Row(

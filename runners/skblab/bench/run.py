@@ -165,7 +165,6 @@ class Run:
     ) -> records.Row:
         said = [found.complaints[row.name]] if row.name in found.complaints else []
         reasons = [*said, *records.faults(row.name, found.trials, found.proofs)]
-        points = 0 if row.name == plan.BASELINE or row.group == "napi" else plan.POINTS
         tool = f"{row.tool} {versions.get(row.tool, '')}".strip()
         return records.Row(
             name=row.name,
@@ -173,7 +172,7 @@ class Run:
             group=row.group,
             kernel=release,
             tool=tool,
-            points={"forward": points, "receive": points} if points else {},
+            points=row.points,
             refused="; ".join(reasons[:3]) + (" …" if len(reasons) > 3 else ""),
         )
 

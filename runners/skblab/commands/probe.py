@@ -71,6 +71,11 @@ OF_A_GUEST = ("load", "packets", "rate", "flows", "exact", "flavour", "name")
 OF_SHOWING = ("hist", "as_json", "cost_", "verbose")
 
 LIVE_SECONDS = 1.0
+# Fewer hooks are attached then.
+OF_ALL_COST = (
+    "That is of all paths and points. With --path or --points the hooks cost less: "
+    "docs/explain/cost-of-tools.md."
+)
 # Groups of options in the help of `layers`.
 SOURCE, ONLY, LATE, OURS = "Source", "Only these packets", "Late packets", "With --on guest"
 
@@ -172,6 +177,16 @@ def layers(
         typer.Option(
             help="Only receive, forward or send.",
             autocompletion=lambda: ["receive", "forward", "send"],
+            rich_help_panel=ONLY,
+        ),
+    ] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="For hooks: look only at these points of the path, such as ip,socket, where it "
+            "begins and ends, and at xmit; with poll in the list also at NAPI polls. "
+            "docs/reference/catalogue.md lists the points. The fewer, the less the probe costs.",
             rich_help_panel=ONLY,
         ),
     ] = None,
@@ -303,6 +318,7 @@ def layers(
         device=device,
         netns=netns,
         path=path,
+        points=points,
         family=family,
         protocol=protocol,
         port=port,
@@ -355,6 +371,8 @@ def layers(
         costs = cost.of_run(*there, wanted, root, reporter)
         if not as_json:
             printer().print(escape(sentence(costs)))
+            if path or points:
+                printer().print(OF_ALL_COST)
 
 
 @probe.command("study")

@@ -22,7 +22,7 @@ from skblab.probe import environment, loads, targets
 from skblab.probe.backends import Probing, attached
 from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Sent, Traffic
-from skblab.probe.request import BPF, Request
+from skblab.probe.request import BPF, Request, limits
 from skblab.probe.targets import Target
 from skblab_analysis.base import disk
 from skblab_analysis.base.checked import parse
@@ -104,7 +104,7 @@ class Asked:
                 with watched(folder, watch, self.clock):
                     document, sent = self._attend(probing, target, reporter, asked)
                 found = self._record(folder, document)
-            folder.finish(known, reporter.timings)
+            folder.finish(known, reporter.timings, gaps=list(limits(self.request)))
         if said := watch.look():
             folder.heard_apart(said, "after the trial")
             reporter.say(f"after the trial: {reason(said)}")

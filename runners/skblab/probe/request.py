@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import get_args
 
@@ -34,6 +34,7 @@ class Request:
     device: str | None = None
     netns: str | None = None
     path: str | None = None
+    points: str | None = None
     family: int | None = None
     protocol: str | None = None
     port: int | None = None
@@ -75,6 +76,16 @@ class Request:
                 # 15 digits are all that are the user's; %g alone has six.
                 found += [name, f"{value:.15g}" if isinstance(value, float) else str(value)]
         return found
+
+
+def limits(request: Request) -> Iterator[str]:
+    """Yield what a reader has to know of a request for less than all, in sentences."""
+    if request.points:
+        points = request.points.replace(",", ", ")
+        yield (
+            f"The probe looked at these points alone, beside where a path begins and ends, and "
+            f"xmit: {points}. A layer may contain several of the others."
+        )
 
 
 def _given(value: object) -> bool:
