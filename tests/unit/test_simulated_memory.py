@@ -22,7 +22,7 @@ from skblab_analysis.formats import bench, functions, memory
 from skblab_analysis.formats.functions import Function, FunctionsDocument, Run
 from skblab_analysis.formats.memory import LABEL, Misses
 from skblab_analysis.formats.run import Plan
-from skblab_analysis.functions.view import of_memory
+from skblab_analysis.functions.view import of_functions, of_memory
 from skblab_analysis.load import load
 from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
@@ -93,8 +93,9 @@ def test_a_name_that_is_none(skblab_here: Skblab) -> None:
 
 def test_a_profile_that_asks_for_it_says_so() -> None:
     wanted = asked.profile(names.parse("6.12"), None, "forward", 4, 1000, 1)
-    chosen = asked.simulating(wanted, caches.named("epyc-7763"))
-    assert " --caches epyc-7763 " in chosen.again
+    chosen = asked.beside(wanted, caches.named("epyc-7763"), "random")
+    assert " --caches epyc-7763 --destinations random " in chosen.again
+    assert asked.plan_of(chosen).parameters["destinations"] == "random"
     assert asked.plan_of(chosen).parameters["caches"] == "epyc-7763"
     assert "caches" not in asked.plan_of(wanted).parameters
 
@@ -235,3 +236,26 @@ def test_a_document_without_caches_shows_none(tmp_path: Path) -> None:
     assert (
         "Cache lines missed" not in build_report(report(tmp_path, document).path, None).read_text()
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--destinations", "many"), "--destinations many: expected fixed or random"),
+        (
+            ("--destinations", "random", "--case", "receive"),
+            "--destinations random: with --case receive nothing is routed; give --case forward",
+        ),
+    ],
+)
+def test_destinations_that_cannot_be_had(
+    words: tuple[str, ...], told: str, skblab_here: Skblab
+) -> None:
+    done = skblab_here("profile", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_a_table_says_that_destinations_are_random() -> None:
+    document = a_document(alone=True).model_copy(update={"destinations": "random"})
+    assert "random destinations" in str(of_functions(document, 1.0).title)

@@ -28,6 +28,7 @@ from skblab_analysis.formats.run import Environment, Timing
 # The row to compare with, and the row itself.
 Side = Literal["a", "b"]
 Case = Literal["forward", "receive", "poll"]
+Destinations = Literal["fixed", "random"]
 # The parts that a case adds up, and those that it takes off, of the same row. Receiving is with
 # its generator: a packet for the socket passes no sink, as the tester's do (see cost/bench.py).
 CASES: dict[Case, tuple[tuple[Part, ...], tuple[Part, ...]]] = {
@@ -168,6 +169,11 @@ class FunctionsDocument(Closed):
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")
+    destinations: Destinations = Field(
+        default="fixed",
+        description="all packets go to one address, or each to a random one; fixed before "
+        "functions/7",
+    )
     a: Row | None = Field(default=None, description="the row that b is compared with, if any")
     b: Row
     kernels: dict[Side, Identity] = Field(

@@ -45,6 +45,12 @@ CASE_TITLES: dict[functions.Case, str] = {
 }
 
 
+def case(document: FunctionsDocument) -> str:
+    """Return what a packet did, in words."""
+    where = "" if document.destinations == "fixed" else f", {document.destinations} destinations"
+    return f"{CASE_TITLES[document.case]}, IPv{document.family}{where}"
+
+
 def of_functions(
     document: functions.FunctionsDocument,
     least: float,
@@ -57,7 +63,7 @@ def of_functions(
     Of two rows that is a difference, of one its instructions per packet. `of` stands in the title.
     `inclusive`: with all that it called, which decides what is shown, and in which order.
     """
-    what = f"{CASE_TITLES[document.case]}, IPv{document.family}"
+    what = case(document)
     table = titled(f"{what}{of and f', {of}'} (instructions per packet)")
     table.add_column("function", no_wrap=True)
     whole = functions.total(document.functions, "total")
@@ -234,7 +240,7 @@ def _tables(run: Run) -> list[Table]:
 def of_settings(documents: Sequence[FunctionsDocument]) -> Table:
     """Return what each of several rows costs beyond the first, and the functions that it does."""
     head = documents[0]
-    what = f"{CASE_TITLES[head.case]}, IPv{head.family}"
+    what = case(head)
     table = titled(f"What each setting adds, {what} (instructions per packet)")
     table.add_column("setting", overflow="fold")
     for name in ("path", "difference", "named"):
@@ -332,7 +338,7 @@ def _section(
         suffix=suffix(place),
         overview=overview,
         named=NAMED,
-        what=f"{CASE_TITLES[document.case]}, IPv{document.family}",
+        what=case(document),
         of=alone.b.title,
         compared="" if document.a is None else _compared(document),
         once=document.schema_ not in COUNTED_AGAIN,
@@ -411,7 +417,7 @@ def _told(document: FunctionsDocument) -> str:
     """Return the finding, without its full stop."""
     if document.a is None:
         return (
-            f"{CASE_TITLES[document.case]}, IPv{document.family}, on {document.b.title}: "
+            f"{case(document)}, on {document.b.title}: "
             f"{_figure(document.clock['b'])} instructions a packet"
         )
     whole = signed(document.clock["b"] - document.clock["a"], 0, NARROW_SPACE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from skblab.bench import given, plan
 from skblab.bench.functions import Chosen
@@ -69,8 +70,9 @@ class Asked:
     # Rows beside b that are compared with a, too, and the experiment that all are of.
     more: tuple[Row, ...] = ()
     of: str = ""
-    # What is simulated beside it.
+    # What is simulated beside it, and where packets go.
     caches: Chosen | None = None
+    destinations: figures.Destinations = "fixed"
 
     def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
         """Return the same with names that stand for nothing else later."""
@@ -118,6 +120,8 @@ class Asked:
             ]
             words += [f"--flavour {self.flavour}"] if self.flavour != STOCK else []
             words += [f"--caches {shlex.quote(self.caches.word)}"] if self.caches else []
+            if self.destinations != "fixed":
+                words += [f"--destinations {self.destinations}"]
         else:
             assert self.a is not None
             words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
@@ -223,9 +227,20 @@ def experiment(
     )
 
 
-def simulating(asked: Asked, caches: Chosen | None) -> Asked:
-    """Return the same, with caches simulated beside it, if any."""
-    return replace(asked, caches=caches)
+def beside(asked: Asked, caches: Chosen | None, destinations: str) -> Asked:
+    """Return the same with caches simulated, if any, and packets to such destinations.
+
+    UsageError for destinations that cannot be had.
+    """
+    known: dict[str, figures.Destinations] = {name: name for name in get_args(figures.Destinations)}
+    if destinations not in known:
+        raise UsageError(f"--destinations {destinations}: expected {' or '.join(known)}")
+    if destinations != "fixed" and asked.case != "forward":
+        raise UsageError(
+            f"--destinations {destinations}: with --case {asked.case} nothing is routed; give "
+            "--case forward"
+        )
+    return replace(asked, caches=caches, destinations=known[destinations])
 
 
 # Whose settings they are, by case: what is no network card.
@@ -308,6 +323,8 @@ def plan_of(asked: Asked) -> Plan:
             f"settings_{side}": in_words(knobs) for side, knobs in asked.settings.items() if knobs
         }
         more |= {"caches": asked.caches.word} if asked.caches else {}
+        if asked.destinations != "fixed":
+            more |= {"destinations": asked.destinations}
     return Plan(
         experiment=asked.experiment,
         question=asked.question,

@@ -18,7 +18,7 @@ set -eu
 timed() { # family device destination-mac packets [destination-address]
 	if [ "$1" = 4 ]; then size=60; else size=78; fi
 	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}" tag="${vlan:-}" \
-		marked="${marks:+$programs/marked}")
+		destinations="${destinations:-fixed}" marked="${marks:+$programs/marked}")
 	[ "${told%% *}" = "$4" ]
 	echo "${told##* }"
 }
@@ -236,6 +236,7 @@ lay_out_rows() {
 	ip -n receiver route add 198.18.0.0/24 dev v0
 	ip -n receiver route add 2001:db8:0:1::/64 dev v0
 	ip netns exec receiver sysctl -q -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.v0.rp_filter=0
+	[ "${destinations:-fixed}" = fixed ] || lead_all_to_the_sink
 	# Multicast reports of the new addresses go out; an idle guest's clock jumps there.
 	sleep 2
 }

@@ -80,7 +80,8 @@ WITH_NAPI: Mapping[str, str] = {
 
 SAME = "{0} was {1} already: nothing was changed by it."
 ONE_DESTINATION = (
-    "Each packet goes to the same destination, in a network that the router is in itself."
+    "Each packet goes to the same destination, in a network that the router is in itself; "
+    "--destinations random sends each to another one."
 )
 
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
@@ -97,6 +98,7 @@ def script(
     """
     more = {"laid_out": "yes"} if laid_out else {}
     more |= {"napi": "yes"} if asked.settings else {}
+    more |= {"destinations": asked.destinations} if asked.destinations != "fixed" else {}
     lines = measure.head(boot, asked.packets, families=str(asked.family), symbols=symbols, **more)
     sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
     for round_ in range(asked.repeats):
@@ -376,6 +378,7 @@ class Comparison:
             again=self.asked.again,
             case=self.asked.case,
             family=self.asked.family,
+            destinations=self.asked.destinations,
             a=a.row if a else None,
             b=b.row,
             kernels=self.kernels,
@@ -574,7 +577,8 @@ class Comparison:
                 for reading in was_set
                 if reading.before == reading.wanted
             ]
-        if knobs.keys() & {"routes", "routes6"} and ONE_DESTINATION not in self.notes:
+        one = self.asked.destinations == "fixed"
+        if one and knobs.keys() & {"routes", "routes6"} and ONE_DESTINATION not in self.notes:
             self.notes.append(ONE_DESTINATION)
 
     def _read(

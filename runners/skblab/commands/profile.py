@@ -98,6 +98,14 @@ def profile(
             "of yours.",
         ),
     ] = None,
+    destinations: Annotated[
+        str,
+        typer.Option(
+            metavar="fixed|random",
+            help="Send all packets to one address, or each to a random one, as large tables of "
+            "routes need it.",
+        ),
+    ] = "fixed",
     as_json: AsJson = False,
 ) -> None:
     """Count a packet's instructions in each kernel function, of a kernel, a setting or a change.
@@ -140,7 +148,8 @@ def profile(
             )
         settings, left_out = settings_of(experiment, family)
         wanted = asked.experiment(names.parse(name), settings, family, packets, repeats, flavour)
-    counted = Comparison(asked.simulating(wanted, chosen), {}, reporter, left_out)
+    wanted = asked.beside(wanted, chosen, destinations)
+    counted = Comparison(wanted, {}, reporter, left_out)
     folder, documents = counted.recorded()
     page = build_report(folder.path, gnuplot(counted.root))
     document = documents[0]
