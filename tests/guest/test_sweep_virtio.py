@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import schema_checks
@@ -112,6 +113,32 @@ def shares(testbed: Bed, kind: Kind, name: str) -> dict[int | None, int]:
         if change.kind == kind and change.name.endswith(name):
             found[change.cpu] = found.get(change.cpu, 0) + change.value
     return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "name"), [(4, "IpForwDatagrams"), (6, "Ip6OutForwDatagrams")])
+def test_ip_and_qdiscs_count_each_packet(testbed: Bed, family: Literal[4, 6], name: str) -> None:
+    before = testbed.counters()
+    offered = complete(
+        testbed, Sending(Stream(family=family, frame=128, flows=8), COUNT, rate=2000)
+    )
+    rises = {
+        (change.kind, change.name): change.value
+        for change in difference(before, testbed.counters())
+    }
+    assert rises["protocol", name] == offered.forwarded == COUNT
+    # Whatever qdisc the kernel gives a network card; it may send packets of its own.
+    assert (
+        max(
+            value
+            for (kind, name), value in rises.items()
+            if kind == "qdisc" and name.startswith("r1 ") and name.endswith(" root packets")
+        )
+        >= COUNT
+    )
+    assert rises["numa", "node0 numa_hit"] > 0
+    # Of states, of other devices' qdiscs and of what is not there no row tells.
+    assert not [name for _, name in rises if name.startswith(("lo ", "IpForwarding"))]
 
 
 @pytest.mark.slow

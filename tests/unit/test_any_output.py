@@ -128,7 +128,11 @@ def test_what_a_knob_prints(name: str, data: st.DataObject) -> None:
 
 
 COUNTERS = test_sweep_counters.PRINTED.format(**test_sweep_counters.AFTER)
-FULLER = COUNTERS + "== driver r1\nrx_drops 18446744073709551615\n== device r1\nrx_packets 0\n"
+FULLER = (
+    COUNTERS
+    + test_sweep_counters.SLAB.format("12 C0=5 C1=7", 0)
+    + "== driver r1\n     rx_drops: 18446744073709551615\n== device r1\nrx_packets: 0\n"
+)
 
 
 @examples

@@ -32,15 +32,40 @@ ERR:          3
 == softnet
 {softnet} 00000001 00000002 {unused} 00000005 00000000 00000000 00000000 00000000 00000000
 00000000 00000000 00000000 {unused} 00000000 00000000 00000000 00000001 00000000 00000000
-== owners
-r0 24
-r0 25
+== numa node0
+numa_hit {numa_hit}
+numa_miss 0
+numa_foreign 0
+interleave_hit 1053
+local_node {numa_hit}
+other_node 0
 == threads
-{threads}== device r0
-rx_bytes {bytes}
-rx_packets 10
+{threads}== owners
+r0: 24
+r0: 25
 == driver r0
-rx_queue_0_xdp_packets 0
+NIC statistics:
+     rx_queue_0_xdp_packets: 0
+== qdiscs
+{qdiscs}== snmp
+Ip: Forwarding DefaultTTL InReceives ForwDatagrams OutDiscards
+Ip: {forwarding} 64 {received} 10 0
+{icmp}Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens CurrEstab InSegs
+Tcp: 1 200 120000 -1 0 {established} 7
+Udp: InDatagrams NoPorts InErrors
+Udp: 0 {no_ports} 0
+== netstat
+TcpExt: SyncookiesSent TCPOFOQueue
+TcpExt: 0 5
+IpExt: InNoRoutes InOctets
+IpExt: 0 {bytes}
+== snmp6
+Ip6InReceives                   \t0
+Ip6OutOctets                    \t{octets}
+Icmp6OutType143                 \t8
+== device r0
+rx_bytes: {bytes}
+rx_packets: 10
 """
 BEFORE = {
     "tty": 5,
@@ -50,6 +75,25 @@ BEFORE = {
     "threads": "ksoftirqd/0 500\n",
     "bytes": 640,
     "unused": " ".join(["00000000"] * 6),
+    "numa_hit": 28077,
+    "qdiscs": """\
+qdisc mq 0: dev r0 root
+ Sent 9000 bytes 90 pkt (dropped 4294967290, overlimits 0 requeues 2)
+ backlog 1514b 1p requeues 2
+qdisc fq_codel 0: dev r0 parent :1 limit 10240p flows 1024 quantum 1514 target 5ms interval 100ms
+ Sent 4500 bytes 45 pkt (dropped 4294967290, overlimits 0 requeues 2)
+ backlog 1514b 1p requeues 2
+  maxpacket 1514 drop_overlimit 0 new_flow_count 3 ecn_mark 0
+qdisc noqueue 0: dev lo root refcnt 2
+ Sent 1 bytes 1 pkt (dropped 1, overlimits 1 requeues 1)
+ backlog 0b 0p requeues 0
+""",
+    "forwarding": 2,
+    "received": 10,
+    "icmp": "",
+    "established": 3,
+    "no_ports": 0,
+    "octets": 768,
 }
 AFTER = BEFORE | {
     "rx0": 350,
@@ -57,6 +101,28 @@ AFTER = BEFORE | {
     "softnet": "00000100",
     "threads": "ksoftirqd/0 500\nnapi/r0-8193 9000\n",
     "bytes": 1280,
+    "numa_hit": 28079,
+    "qdiscs": """\
+qdisc mq 0: dev r0 root
+ Sent 9300 bytes 93 pkt (dropped 4, overlimits 1 requeues 2)
+ backlog 0b 0p requeues 2
+qdisc fq_codel 0: dev r0 parent :1 limit 10240p flows 1024 quantum 1514 target 5ms interval 100ms
+ Sent 4800 bytes 48 pkt (dropped 4, overlimits 1 requeues 2)
+ backlog 0b 0p requeues 2
+  maxpacket 9000 drop_overlimit 9 new_flow_count 3 ecn_mark 0
+qdisc ingress ffff: dev r0 parent ffff:fff1 ----------------
+ Sent 64 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+qdisc noqueue 0: dev lo root refcnt 2
+ Sent 9 bytes 9 pkt (dropped 9, overlimits 9 requeues 9)
+ backlog 0b 0p requeues 0
+""",
+    "forwarding": 1,
+    "received": 12,
+    "icmp": "IcmpMsg: OutType3\nIcmpMsg: 2\n",
+    "established": 1,
+    "no_ports": 1,
+    "octets": 832,
 }
 
 
@@ -73,7 +139,9 @@ def test_what_was_not_there_before_has_not_risen() -> None:
 
 
 def test_a_line_of_softnet_is_of_the_cpu_that_it_names() -> None:
-    lines = ["== interrupts", "CPU0", "1: 1", "== softirqs", "CPU0", "HI: 1", "== softnet"]
+    lines = ["== interrupts", "CPU0", "1: 1", "== softirqs", "CPU0", "HI: 1"]
+    lines += ["== snmp", "Udp: NoPorts", "Udp: 0", "== netstat", "IpExt: InOctets", "IpExt: 0"]
+    lines.append("== softnet")
     rest = " ".join(["00000000"] * 10)
     found = parse("\n".join([*lines, f"00000001 {rest}", f"00000002 {rest}"]), [])
     assert found["softnet", "processed", 0] == 1
@@ -92,12 +160,84 @@ def test_what_rose_is_told() -> None:
         ("softnet", "processed", 0, 1, ""),
         ("thread", "napi/r0-8193", None, 9000, "ns"),
         ("device", "r0 rx_bytes", None, 640, "bytes"),
+        ("numa", "node0 numa_hit", None, 2, ""),
+        ("numa", "node0 local_node", None, 2, ""),
+        # Counters of 32 bits began anew; states and other devices are left out.
+        ("qdisc", "r0 mq root bytes", None, 300, "bytes"),
+        ("qdisc", "r0 mq root packets", None, 3, "packets"),
+        ("qdisc", "r0 mq root drops", None, 10, ""),
+        ("qdisc", "r0 mq root overlimits", None, 1, ""),
+        ("qdisc", "r0 fq_codel :1 bytes", None, 300, "bytes"),
+        ("qdisc", "r0 fq_codel :1 packets", None, 3, "packets"),
+        ("qdisc", "r0 fq_codel :1 drops", None, 10, ""),
+        ("qdisc", "r0 fq_codel :1 overlimits", None, 1, ""),
+        ("qdisc", "r0 ingress ffff:fff1 bytes", None, 64, "bytes"),
+        ("qdisc", "r0 ingress ffff:fff1 packets", None, 1, "packets"),
+        ("protocol", "IpInReceives", None, 2, ""),
+        ("protocol", "IcmpMsgOutType3", None, 2, ""),
+        ("protocol", "UdpNoPorts", None, 1, ""),
+        ("protocol", "IpExtInOctets", None, 640, "bytes"),
+        ("protocol", "Ip6OutOctets", None, 64, "bytes"),
     }
 
 
+SLAB = """\
+== slab skbuff_head_cache alloc_fastpath
+{0}
+== slab skbuff_head_cache free_slowpath
+{1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rises"),
+    [
+        # A CPU that has none yet is not named.
+        ("100 C1=100", "107 C0=5 C1=102", {0: 5, 1: 2}),
+        # Each CPU's has 32 bits.
+        ("4294967295 C1=4294967295", "4 C1=4", {1: 5}),
+        ("0", "0", {}),
+        # A kernel for one CPU.
+        ("7", "9", {0: 2}),
+    ],
+)
+def test_a_slab_cache_counts_by_cpu(before: str, after: str, rises: dict[int, int]) -> None:
+    text = PRINTED.format(**BEFORE)
+    found = [parse(text + SLAB.format(counted, "1 C0=1"), ["r0"]) for counted in (before, after)]
+    changes = difference(*found)
+    assert {change.cpu: change.value for change in changes} == rises
+    assert {(change.kind, change.name) for change in changes} <= {
+        ("slab", "skbuff_head_cache alloc_fastpath")
+    }
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("Udp: InDatagrams NoPorts InErrors\n", ""),
+        ("Udp: InDatagrams NoPorts InErrors\n", "Udp: InDatagrams NoPorts\n"),
+        ("IpExt: InNoRoutes", "TcpExt: InNoRoutes"),
+        ("Ip6InReceives  ", "Ip6InReceives 1"),
+        ("rx_packets: 10", "rx_packets 10"),
+        ("numa_miss 0", "numa_miss -1"),
+        ("== numa node0", "== numa"),
+    ],
+)
+def test_what_no_kernel_prints_is_one_line(good: str, bad: str) -> None:
+    text = PRINTED.format(**BEFORE)
+    assert good in text
+    with pytest.raises(SkblabError, match="what the kernel's counters say is not as expected"):
+        parse(text.replace(good, bad, 1), ["r0"])
+
+
+def test_a_counter_that_falls_is_not_known() -> None:
+    with pytest.raises(SkblabError, match="counter of protocol IpInReceives fell from 10 to 9"):
+        difference(read(BEFORE), read(AFTER | {"received": 9}))
+
+
 def test_a_driver_may_name_its_counters_with_anything() -> None:
-    named = "rx\tqueue\u00a00\u2028drops "
-    later = parse(f"{PRINTED.format(**AFTER)}{named}7\n", ["r0"])
+    named = "     rx\tqueue\u00a00\u2028drops: 7"
+    later = parse(f"{PRINTED.format(**AFTER)}== driver r0\n{named}\n", ["r0"])
     found = difference(read(BEFORE), later)
     [counter] = [counter for counter in found if counter.kind == "driver"]
     assert counter.row(0).name == "r0 rx\ufffdqueue\ufffd0\ufffddrops"
@@ -117,7 +257,9 @@ def test_softnet_has_its_own_cpus() -> None:
     assert values["softnet", "processed", 1] == 0
 
 
-@pytest.mark.parametrize("name", ["interrupts", "softirqs", "softnet", "device r0"])
+@pytest.mark.parametrize(
+    "name", ["interrupts", "softirqs", "softnet", "snmp", "netstat", "device r0"]
+)
 def test_a_kind_that_is_missing_is_an_error(name: str) -> None:
     text = PRINTED.format(**BEFORE)
     head, _, rest = text.partition(f"== {name}\n")

@@ -64,10 +64,16 @@ COUNTERS = """\
   CPU0
 == softirqs
   CPU0
+== snmp
+Udp: NoPorts
+Udp: 0
+== netstat
+IpExt: InOctets
+IpExt: 0
 == device r0
-rx_packets 0
+rx_packets: 0
 == device r1
-rx_packets 0
+rx_packets: 0
 == softnet
 00 00 00 00 00 00 00 00 00 00 00 00 00
 """

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the kernel counts by itself of the device under test, read before and after each trial.
 
-Interrupts and softirqs by CPU, the softnet backlog's figures, those of the devices and of their
-drivers, and the time that threads of NAPI and of softirqs had on a CPU. They say whether a setting
-did what its name says: which CPUs were interrupted, which polled, where packets were dropped.
+Interrupts and softirqs by CPU, the softnet backlog's figures, those of the devices, of their
+drivers and qdiscs, those of IP, ICMP, TCP and UDP in the router's namespace, allocations by NUMA
+node and by slab cache, and the time that threads of NAPI and of softirqs had on a CPU. They say
+whether a setting did what its name says: which CPUs were interrupted, which polled, where packets
+were dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from skblab_analysis.base.errors import SkblabError, one_line, understood
 from skblab_analysis.base.whole import MOST, whole
 from skblab_analysis.work.rows import Counter, Kind
 
-Values = Mapping[tuple[Kind, str, int | None], int]
+Key = tuple[Kind, str, int | None]
+Values = Mapping[Key, int]
 
 # Columns of /proc/net/softnet_stat (softnet_seq_show): what they are, by their place.
 SOFTNET = {
@@ -30,14 +33,31 @@ SOFTNET = {
     10: "flow_limit_count",
 }
 SOFTNET_CPU = 12
-NEW: tuple[Kind, ...] = ("thread", "driver")
+# What may come into being in a trial, with nothing counted: a thread, a queue, a qdisc, a type of
+# ICMP message that had not been seen before.
+NEW: tuple[Kind, ...] = ("thread", "driver", "protocol", "qdisc", "slab")
 # Those that the kernel keeps in 32 bits; a greater rise than half of that is none.
-WRAPPING: tuple[Kind, ...] = ("interrupt", "softirq", "softnet")
+WRAPPING: tuple[Kind, ...] = ("interrupt", "softirq", "softnet", "slab")
+# And of qdiscs these (struct gnet_stats_queue).
+WRAPPING_QDISC = (" drops", " overlimits", " requeues")
 WRAPPED = 1 << 32
 MOST_UNSIGNED = (1 << 64) - 1
 MOST_CPUS = 1 << 16
 # Rows of /proc/interrupts (arch_show_interrupts).
 OF_NONE = frozenset({"ERR", "Err", "MIS"})
+# Of /proc/net/snmp and netstat what is a state, and counts nothing (snmp_seq_show, MPTCP's mib.c).
+STATES = frozenset(
+    (
+        *("IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax"),
+        *("TcpMaxConn", "TcpCurrEstab", "MPTcpExtMPCurrEstab"),
+    )
+)
+OF_DRIVER = re.compile(r" *([^:]*): *([0-9]+)")
+QDISC = re.compile(r"qdisc (\S+) (\S+) dev (\S+) (?:(root)|parent (\S+))?")
+QDISC_SENT = re.compile(
+    r" Sent ([0-9]+) bytes ([0-9]+) pkt \(dropped ([0-9]+), overlimits ([0-9]+) requeues ([0-9]+)\)"
+)
+QDISC_NAMES = ("bytes", "packets", "drops", "overlimits", "requeues")
 
 
 def read(transport: Transport, machine: Machine) -> Values:
@@ -59,7 +79,7 @@ def parse(printed: str, devices: Sequence[str]) -> Values:
 
 
 def _parse(printed: str, devices: Sequence[str]) -> Values:
-    values: dict[tuple[Kind, str, int | None], int] = {}
+    values: dict[Key, int] = {}
     sections: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in printed.rstrip("\n").split("\n"):
@@ -67,10 +87,11 @@ def _parse(printed: str, devices: Sequence[str]) -> Values:
             lines = sections.setdefault(line.removeprefix("== "), [])
         else:
             lines.append(line)
-    for name in ("interrupts", "softirqs", "softnet", *(f"device {device}" for device in devices)):
+    of_devices = [f"device {device}" for device in devices]
+    for name in ("interrupts", "softirqs", "softnet", "snmp", "netstat", *of_devices):
         if not sections.get(name):
             raise SkblabError(f"the kernel's counters have no {name}")
-    owners = {irq: device for device, irq in map(str.split, sections.pop("owners", []))}
+    owners = {irq: device for device, irq in map(_pair, sections.pop("owners", []))}
     for (_, irq, cpu), count in _by_cpu("interrupt", sections.pop("interrupts")):
         owner = owners.get(irq.partition(" ")[0])
         values["interrupt", f"{owner} {irq}" if owner else irq, cpu] = count
@@ -79,18 +100,78 @@ def _parse(printed: str, devices: Sequence[str]) -> Values:
     for line in sections.pop("threads", []):
         name, _, nanoseconds = line.rpartition(" ")
         values["thread", name, None] = whole(nanoseconds)
+    values.update(_qdiscs(sections.pop("qdiscs", []), devices))
     for section, rest in sections.items():
-        word, device = section.split()
-        kind: Kind = "driver" if word == "driver" else "device"
-        for line in rest:
-            name, _, value = line.rpartition(" ")
-            # A driver's author may name a counter with anything in it.
-            name = "".join(
-                letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}"
-                for letter in f"{device} {name}"
-            )
-            values[kind, name, None] = whole(value, MOST_UNSIGNED)
+        values.update(_section(section.split(), rest))
     return values
+
+
+def _section(words: list[str], lines: list[str]) -> Iterator[tuple[Key, int]]:
+    """Yield the values of a section whose name says of what it is."""
+    match words:
+        case ["snmp" | "netstat"]:
+            for name, value in _protocols(lines):
+                if name not in STATES:
+                    yield ("protocol", name, None), whole(value, MOST_UNSIGNED)
+        case ["snmp6"]:
+            for name, value in map(str.split, lines):
+                yield ("protocol", name, None), whole(value, MOST_UNSIGNED)
+        case ["device", device]:
+            for name, value in map(_pair, lines):
+                yield ("device", f"{device} {name}", None), whole(value, MOST_UNSIGNED)
+        case ["driver", device]:
+            for found in filter(None, map(OF_DRIVER.fullmatch, lines)):
+                # A driver's author may name a counter with anything in it.
+                name = "".join(
+                    letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}"
+                    for letter in f"{device} {found[1].strip()}"
+                )
+                yield ("driver", name, None), whole(found[2], MOST_UNSIGNED)
+        case ["numa", node]:
+            for name, value in map(str.split, lines):
+                yield ("numa", f"{node} {name}", None), whole(value, MOST_UNSIGNED)
+        case ["slab", cache, way]:
+            # Of CPUs that have none it says nothing; of one that has no others only the sum.
+            [line] = lines
+            total, *by_cpu = line.split()
+            for word in by_cpu or [f"C0={total}"]:
+                cpu, _, value = word.removeprefix("C").partition("=")
+                yield ("slab", f"{cache} {way}", whole(cpu, MOST_CPUS)), whole(value, WRAPPED)
+        case _:
+            raise ValueError(f"there is a section {one_line(' '.join(words), 40)!r}")
+
+
+def _pair(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(": ")
+    if not colon:
+        raise ValueError(f"{one_line(line, 40)!r}: expected a name and a value")
+    return name, value
+
+
+def _protocols(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and values of lines in pairs, as of /proc/net/snmp: `Udp: InErrors`, `Udp: 5`."""
+    for names, values in zip(lines[::2], lines[1::2], strict=True):
+        protocol, found = _pair(names)
+        if (of_values := _pair(values))[0] != protocol:
+            raise ValueError(f"{protocol} is followed by {of_values[0]}")
+        for name, value in zip(found.split(), of_values[1].split(), strict=True):
+            yield f"{protocol}{name}", value
+
+
+def _qdiscs(lines: list[str], devices: Sequence[str]) -> Iterator[tuple[Key, int]]:
+    """Yield what qdiscs of these devices count, in what `tc -s qdisc show` prints for people.
+
+    Its JSON has what each kind of qdisc says of itself, and one that says it badly would spoil all.
+    """
+    device = qdisc = ""
+    for line in lines:
+        if head := QDISC.match(line):
+            kind, handle, device, root, parent = head.groups()
+            # Those of a device's queues have the same kind and no handle.
+            qdisc = f"{device} {kind} {root or parent or handle}"
+        elif device in devices and (sent := QDISC_SENT.match(line)):
+            for name, value in zip(QDISC_NAMES, sent.groups(), strict=True):
+                yield ("qdisc", f"{qdisc} {name}", None), whole(value, MOST_UNSIGNED)
 
 
 def difference(before: Values, after: Values) -> list[Counter]:
@@ -113,10 +194,11 @@ def _rise(kind: Kind, name: str, since: int, now: int) -> int:
         # Another one of that name, whose time began anew.
         return now
     rise = now - since
-    if rise < 0 and kind in WRAPPING:
+    wraps = kind in WRAPPING or (kind == "qdisc" and name.endswith(WRAPPING_QDISC))
+    if rise < 0 and wraps:
         rise += WRAPPED
     # A driver has what it likes among its own, a queue's length, too.
-    if kind != "driver" and not 0 <= rise < (WRAPPED // 2 if kind in WRAPPING else MOST):
+    if kind != "driver" and not 0 <= rise < (WRAPPED // 2 if wraps else MOST):
         raise SkblabError(
             f"the kernel's counter of {kind} {name} fell from {since} to {now} in the trial: what "
             "it counted is not known"
@@ -124,7 +206,7 @@ def _rise(kind: Kind, name: str, since: int, now: int) -> int:
     return max(min(rise, MOST), -MOST)
 
 
-def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:
+def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[Key, int]]:
     """Yield the values of a table whose head names CPUs and whose rows begin with a name."""
     cpus = [whole(word.removeprefix("CPU"), MOST_CPUS) for word in lines[0].split()]
     if not cpus:
@@ -143,7 +225,7 @@ def _by_cpu(kind: Kind, lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int
             yield (kind, f"{name}{handler}", cpu), whole(value)
 
 
-def _softnet(lines: list[str]) -> Iterator[tuple[tuple[Kind, str, int], int]]:
+def _softnet(lines: list[str]) -> Iterator[tuple[Key, int]]:
     for number, line in enumerate(lines):
         words = [_hexadecimal(word) for word in line.split()]
         if len(words) <= max(SOFTNET):

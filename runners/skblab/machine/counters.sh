@@ -3,14 +3,17 @@
 # The kernel's own counters as counters.py reads them: sections, each under a line `== name`. Few
 # processes: they run on CPUs that are slow, around every trial.
 
+SLAB=/sys/kernel/slab
+
 count() { # namespace|"" device...
-	awk 'FNR == 1 { name = FILENAME; sub(/.*\//, "", name); sub(/_stat$/, "", name); print "== " name }
-		{ print }' /proc/interrupts /proc/softirqs /proc/net/softnet_stat
+	of_all_namespaces
 	netns=$1
 	shift
 	echo '== threads'
 	# Of NAPI those of these devices.
-	devices=$(IFS='|' && echo "$*")
+	IFS='|'
+	devices="$*"
+	unset IFS
 	# shellcheck disable=SC2013  # no such path has a space
 	for comm in $(grep -lE "^(napi/($devices)-|ksoftirqd/|irq/)" /proc/[0-9]*/comm 2>/dev/null); do
 		# One that has ended meanwhile has no file any more.
@@ -23,7 +26,8 @@ count() { # namespace|"" device...
 	${netns:+ip netns exec "$netns"} sh -ec '
 		echo "== owners"
 		for device; do
-			function=$(cd -P "/sys/class/net/$device/device" 2>/dev/null && pwd -P) || function=
+			function=
+			! cd -P "/sys/class/net/$device/device" 2>/dev/null || function=$PWD
 			case ${function##*/} in virtio*) function=${function%/*} ;; esac
 			for irq in "$function"/msi_irqs/*; do
 				[ ! -e "$irq" ] || echo "$device: ${irq##*/}"
@@ -33,12 +37,56 @@ count() { # namespace|"" device...
 			}
 		done
 		for device; do
-			echo "== device $device"
-			for file in "/sys/class/net/$device/statistics/"*; do
-				read -r value <"$file" && echo "${file##*/}: $value"
-			done
 			echo "== driver $device"
 			ethtool -S "$device" 2>/dev/null || :
 		done
-	' sh "$@" | sed -n 's/^== .*/&/p; s/^ *\([^:]*\): *\([0-9][0-9]*\)$/\1 \2/p'
+		echo "== qdiscs"
+		tc -s qdisc show
+		for device; do
+			set -- "$@" "/sys/class/net/$device/statistics/"*
+			shift
+		done
+		# A kernel without IPv6 has none of its counters.
+		[ ! -e /proc/net/snmp6 ] || set -- /proc/net/snmp6 "$@"
+		awk "FNR == 1 {
+				split(FILENAME, part, \"/\")
+				of_device = part[4] == \"net\"
+				section = of_device ? \"device \" part[5] : part[4]
+				if (section != last) print \"== \" section
+				last = section
+			}
+			{ print of_device ? part[7] \": \" \$0 : \$0 }" /proc/net/snmp /proc/net/netstat "$@"
+	' sh "$@"
+}
+
+of_all_namespaces() {
+	set -- /proc/interrupts /proc/softirqs /proc/net/softnet_stat
+	for file in /sys/devices/system/node/node*/numastat; do
+		# Without NUMA nothing matches.
+		[ ! -e "$file" ] || set -- "$@" "$file"
+	done
+	if slab_counted; then
+		for cache in "$SLAB"/skbuff_* "$SLAB"/kmalloc-* "$SLAB"/nf_conntrack "$SLAB"/rtable \
+			"$SLAB"/ip_dst_cache "$SLAB"/ip6_dst_cache; do
+			for file in "$cache"/alloc_*path "$cache"/free_*path "$cache"/*_cpu_sheaf \
+				"$cache"/free_rcu_sheaf; do
+				# Caches, and ways to allocate, are not the same in all kernels.
+				[ ! -e "$file" ] || set -- "$@" "$file"
+			done
+		done
+	fi
+	awk 'FNR == 1 {
+			parts = split(FILENAME, part, "/")
+			name = part[parts]
+			sub(/_stat$/, "", name)
+			if (name == "numastat") name = "numa " part[parts - 1]
+			if (part[4] == "slab") name = "slab " part[5] " " name
+			print "== " name
+		}
+		{ print }' "$@"
+}
+
+# Whether the kernel counts allocations of slab caches: a cache that every kernel has tells.
+slab_counted() {
+	[ -e "$SLAB/kmalloc-1k/alloc_fastpath" ]
 }
