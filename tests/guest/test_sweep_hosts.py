@@ -13,6 +13,7 @@ from delivered import delivered
 from retries import no_retries
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import load
+from skblab_analysis.report import findings
 from skblab_analysis.work import summary as work_summary
 from two_hosts import Hosts
 
@@ -46,3 +47,6 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert environment.more["tester CPUs"] == "2"
     # As it was laid out, not as it was found.
     assert environment.more["router net.ipv6"] == "conf/all/forwarding 1;"
+    assert environment.more["router NUMA allocations"] == "counted"
+    # Our kernels have no CONFIG_SLUB_STATS, and what is not counted is said.
+    assert any("did not count slab allocations" in sentence for sentence in findings.unseen(run))

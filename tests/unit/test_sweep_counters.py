@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from searches import search
 
-from skblab.machine.counters import Values, difference, parse
+from skblab.machine.counters import Values, difference, functions, parse
+from skblab.machine.transport import LocalTransport
 from skblab_analysis.base.certainty import AGAIN
 from skblab_analysis.base.errors import SkblabError
 from skblab_analysis.formats.run import Plan
@@ -17,6 +18,7 @@ from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.work import summary as work_summary
 from skblab_analysis.work.rows import Counter, CounterRow
 from skblab_analysis.work.summary import works
+from skblab_analysis.work.view import NOT
 
 PRINTED = """\
 == interrupts
@@ -266,6 +268,17 @@ def test_a_kind_that_is_missing_is_an_error(name: str) -> None:
     text = f"{head}== {rest.partition('== ')[2]}"
     with pytest.raises(SkblabError, match=f"have no {name}"):
         parse(text, ["r0"])
+
+
+def test_a_kernel_says_whether_it_counts_allocations() -> None:
+    script = f"{functions()}\ncountable\n"
+    printed = LocalTransport().script(script).check("asking what is counted").stdout
+    said = dict(line.split("\t") for line in printed.splitlines())
+    assert said.keys() == {"slab allocations", "NUMA allocations"}
+    assert all(value == "counted" or value.startswith(NOT) for value in said.values())
+    # What is said fits what is there.
+    there = Path("/sys/kernel/slab/kmalloc-1k/alloc_fastpath").exists()
+    assert (said["slab allocations"] == "counted") is there
 
 
 def counter(kind: str, name: str, cpu: int | None, value: int) -> Counter:

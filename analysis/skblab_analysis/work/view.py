@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from skblab_analysis.base.words import FIXED_SPACE, quantity, spaced
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View
 from skblab_analysis.work.summary import ByCpu, of
+
+# What the environment says of counters that not every kernel has, and of which boot (counters.sh).
+COUNTABLE = re.compile("router (slab allocations|NUMA allocations)(, with .+)?")
+NOT = "not counted: "
 
 
 @dataclass(frozen=True)
@@ -59,4 +64,14 @@ def _by_cpu(counts: ByCpu) -> str:
     return f"{spaced(whole)} (CPU {parts}{FIXED_SPACE}%)"
 
 
-VIEW = View(sections=_sections)
+def _unseen(run: Run) -> list[str]:
+    """Return what the router's kernel does not count at all: that it has no row is no zero."""
+    environment = run.document.environment
+    return [
+        f"The router’s kernel did not count {found[1]}{found[2] or ''}: {value.removeprefix(NOT)}."
+        for name, value in (environment.more if environment else {}).items()
+        if (found := COUNTABLE.fullmatch(name)) and value.startswith(NOT)
+    ]
+
+
+VIEW = View(sections=_sections, unseen=_unseen)

@@ -60,11 +60,15 @@ QDISC_SENT = re.compile(
 QDISC_NAMES = ("bytes", "packets", "drops", "overlimits", "requeues")
 
 
+def functions() -> str:
+    """Return the shell functions of counters.sh."""
+    return (resources.files(__package__) / "counters.sh").read_text()
+
+
 def read(transport: Transport, machine: Machine) -> Values:
     """Return all counters as they are now."""
-    text = (resources.files(__package__) / "counters.sh").read_text()
     call = ["count", machine.netns or "", *(device.name for device in machine.devices)]
-    done = transport.script(f"set -eu\n{text}\n{shlex.join(call)}\n")
+    done = transport.script(f"set -eu\n{functions()}\n{shlex.join(call)}\n")
     printed = done.check("reading the kernel's counters").stdout
     return parse(printed, [device.name for device in machine.devices])
 

@@ -90,3 +90,21 @@ of_all_namespaces() {
 slab_counted() {
 	[ -e "$SLAB/kmalloc-1k/alloc_fastpath" ]
 }
+
+# Whether it counts what not every kernel does, a line each: its name, a tab, and `counted` or why not.
+countable() {
+	if slab_counted; then
+		slab=counted
+	elif [ -e "$SLAB" ]; then
+		slab='not counted: CONFIG_SLUB_STATS is off'
+	else
+		slab="not counted: there is no $SLAB"
+	fi
+	numa='not counted: CONFIG_NUMA is off'
+	if [ -e /proc/sys/vm/numa_stat ]; then
+		# Read byte by byte, as some shells do, it has no end of its line.
+		read -r on </proc/sys/vm/numa_stat || :
+		[ "$on" = 1 ] && numa=counted || numa='not counted: vm.numa_stat is 0'
+	fi
+	printf '%s\t%s\n' 'slab allocations' "$slab" 'NUMA allocations' "$numa"
+}
