@@ -8,6 +8,7 @@ the devices under test only: all others are in the run folder's table, and in no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,11 @@ from skblab_analysis.work.rows import TIMED, CounterRow, Kind
 
 ByCpu = Mapping[int, int]
 
+# What names of counters of lost packets have in them, and of errors: drivers choose their own.
+LOST = re.compile(
+    "drop|discard|fail|missed|overflow|overrun|fifo|no_?route|noports|err(or)?s?(?![a-z])", re.I
+)
+LOSING: tuple[Kind, ...] = ("device", "driver", "protocol", "qdisc")
 NAPI_THREAD = "napi/"
 SOFTIRQ_THREAD = "ksoftirqd/"
 
@@ -26,6 +32,7 @@ class Work:
 
     By CPU: interrupts of devices, softirqs of NET_RX, packets that softnet processed. `squeezed`:
     polls that ended for want of budget or time; `dropped`: by the backlog. Threads' time is in ns.
+    `lost`: drops and errors by the counters' names, the most first.
     """
 
     setting: str
@@ -37,6 +44,7 @@ class Work:
     dropped: int
     napi_ns: int
     ksoftirqd_ns: int
+    lost: Mapping[str, int]
 
 
 def of(run: Run) -> list[Work]:
@@ -83,6 +91,11 @@ def _work(setting: str, trials: int, rows: Sequence[CounterRow]) -> Work:
     def threads(prefix: str) -> int:
         return sum(row.value for row in rows if row.kind == TIMED and row.name.startswith(prefix))
 
+    lost: dict[str, int] = {}
+    for row in rows:
+        if row.kind in LOSING and LOST.search(row.name):
+            lost[row.name] = lost.get(row.name, 0) + row.value
+
     return Work(
         setting=setting,
         trials=trials,
@@ -93,4 +106,5 @@ def _work(setting: str, trials: int, rows: Sequence[CounterRow]) -> Work:
         dropped=sum(by_cpu("softnet", "dropped").values()),
         napi_ns=threads(NAPI_THREAD),
         ksoftirqd_ns=threads(SOFTIRQ_THREAD),
+        lost=dict(sorted(lost.items(), key=lambda item: -item[1])),
     )

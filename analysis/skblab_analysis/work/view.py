@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skblab_analysis.base.words import FIXED_SPACE, quantity, spaced
+from skblab_analysis.base.words import FIXED_SPACE, counted, quantity, spaced
 from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View
 from skblab_analysis.work.summary import ByCpu, of
@@ -14,17 +15,20 @@ from skblab_analysis.work.summary import ByCpu, of
 # What the environment says of counters that not every kernel has, and of which boot (counters.sh).
 COUNTABLE = re.compile("router (slab allocations|NUMA allocations)(, with .+)?")
 NOT = "not counted: "
+# Counters of drops and errors of one setting.
+MOST_SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What the section has: which CPUs had the work, and what was too much for them.
+    """What the section has: which CPUs had the work, what was too much for them, what was lost.
 
-    Two tables: one would be wider than a page.
+    Several tables: one would be wider than a page. `lost` has settings that lost anything.
     """
 
     cpus: list[Cells]
     rest: list[Cells]
+    lost: list[Cells]
 
 
 def _sections(run: Run) -> list[Section]:
@@ -49,8 +53,17 @@ def _sections(run: Run) -> list[Section]:
             )
             for work in works
         ],
+        lost=[Cells(name=work.setting, figures=(_most(work.lost),)) for work in works if work.lost],
     )
     return [Section("work/section.html.j2", shown)] if works else []
+
+
+def _most(lost: Mapping[str, int]) -> str:
+    """Return the counters that rose most, as a list: a driver may have hundreds."""
+    said = [f"{name}: {spaced(value)}" for name, value in list(lost.items())[:MOST_SHOWN]]
+    if more := len(lost) - len(said):
+        said.append(f"and {counted(more, 'other counter')}")
+    return "; ".join(said)
 
 
 def _by_cpu(counts: ByCpu) -> str:
