@@ -213,6 +213,31 @@ def test_a_slab_cache_counts_by_cpu(before: str, after: str, rises: dict[int, in
     }
 
 
+def test_slab_caches_are_read_where_the_kernel_counts(tmp_path: Path) -> None:
+    """No kernel of ours does: files as they are there, by name, and others that are no counts."""
+    slab = tmp_path / "slab"
+    for cache in ("kmalloc-1k", "skbuff_head_cache", "ip6_dst_cache", "dentry"):
+        (slab / cache).mkdir(parents=True)
+        for name in ("alloc_fastpath", "free_slowpath", "alloc_slab", "alloc_from_partial"):
+            (slab / cache / name).write_text("3 C0=1 C2=2\n")
+    (slab / "skbuff_head_cache" / "free_cpu_sheaf").write_text("0\n")
+    # A cache of the same size, with which the kernel has merged it.
+    (slab / "skbuff_fclone_cache").symlink_to("kmalloc-1k")
+    script = f"{functions()}\nSLAB={slab}\nof_all_namespaces\ncountable\n"
+    printed = LocalTransport().script(script).check("reading").stdout
+    assert "slab allocations\tcounted\n" in printed
+    found, _, _ = printed[printed.index("== slab") :].partition("slab allocations")
+    values = parse(PRINTED.format(**BEFORE) + found, ["r0"])
+    counted = {(name, cpu): value for (kind, name, cpu), value in values.items() if kind == "slab"}
+    caches = ("kmalloc-1k", "skbuff_head_cache", "skbuff_fclone_cache", "ip6_dst_cache")
+    assert counted == {
+        (f"{cache} {way}", cpu): value
+        for cache in caches
+        for way in ("alloc_fastpath", "free_slowpath")
+        for cpu, value in ((0, 1), (2, 2))
+    } | {("skbuff_head_cache free_cpu_sheaf", 0): 0}
+
+
 @pytest.mark.parametrize(
     ("good", "bad"),
     [

@@ -80,7 +80,7 @@ of_all_namespaces() {
 			name = part[parts]
 			sub(/_stat$/, "", name)
 			if (name == "numastat") name = "numa " part[parts - 1]
-			if (part[4] == "slab") name = "slab " part[5] " " name
+			if (part[parts - 2] == "slab") name = "slab " part[parts - 1] " " name
 			print "== " name
 		}
 		{ print }' "$@"
