@@ -6,6 +6,7 @@ from __future__ import annotations
 import skblab_analysis.bisect.view
 import skblab_analysis.cost.view
 import skblab_analysis.cpu.view
+import skblab_analysis.events.view
 import skblab_analysis.exact.view
 import skblab_analysis.functions.view
 import skblab_analysis.latency.view
@@ -28,6 +29,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,
     skblab_analysis.cpu.view.VIEW,
+    skblab_analysis.events.view.VIEW,
     skblab_analysis.layers.view.VIEW,
     skblab_analysis.work.view.VIEW,
     skblab_analysis.settings.view.VIEW,

@@ -11,6 +11,7 @@ import schema_checks
 from conftest import Skblab
 from delivered import delivered
 from retries import no_retries
+from skblab_analysis.events import summary as events_summary
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import load
 from skblab_analysis.report import findings
@@ -19,10 +20,33 @@ from two_hosts import Hosts
 
 pytestmark = pytest.mark.guest
 
+EVENTS = """
+[measure.events]
+rates = [200]
+seconds = 1
+perf = ["cycles", "software"]
+pcm = ["pcm"]
+"""
+# Counts for as long as its command runs, and prints what is recorded of a machine with two sockets.
+PCM = """cat >/usr/local/sbin/pcm <<'END'
+#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+"$@"
+cat /usr/local/sbin/pcm.csv
+END
+chmod +x /usr/local/sbin/pcm
+cat >/usr/local/sbin/pcm.csv <<'END'
+"""
+RECORDED = Path(__file__).resolve().parents[1] / "analysis" / "pcm" / "pcm-202604.csv"
+
 
 def test_a_sweep_on_hosts_leaves_them_as_they_were(
     skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path
 ) -> None:
+    # No guest has such counters: that a real pcm runs is not what this shows.
+    hosts.sh(f"{PCM}{RECORDED.read_text()}END")
+    experiment.write_text(experiment.read_text().replace("[repeats]", f"{EVENTS}[repeats]"))
     before = hosts.state()
     results = tmp_path / "results"
     done = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(results)}, timeout=1800)
@@ -39,6 +63,20 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert len(latency.delays) == 3
     for delay in (*latency.delays, latency.testers[0]):
         delivered(delay, 200)
+    [events] = events_summary.of(run)
+    assert [counts.setting for counts in events.settings] == [
+        *("baseline", "baseline again", "NAPI threads")
+    ]
+    for counts in events.settings:
+        switches = counts.of("perf: software", "context-switches")
+        misses = counts.of("pcm", "L3MISS")
+        assert switches is not None and switches.value is not None and switches.value > 0
+        # As recorded, of each packet.
+        assert misses is not None and misses.value == pytest.approx(39.77e6 / 200, rel=0.05)
+    for title in ("perf, software", "pcm, what waits", "pcm, links between sockets"):
+        assert title in done.stdout
+    unseen = findings.unseen(run)
+    assert any(sentence.startswith("perf: cycles: cycles, ") for sentence in unseen)
     environment = run.document.environment
     assert environment is not None
     assert environment.kernel.release == hosts.router.kernel.release
@@ -49,4 +87,4 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     assert environment.more["router net.ipv6"] == "conf/all/forwarding 1;"
     assert environment.more["router NUMA allocations"] == "counted"
     # Our kernels have no CONFIG_SLUB_STATS, and what is not counted is said.
-    assert any("did not count slab allocations" in sentence for sentence in findings.unseen(run))
+    assert any("did not count slab allocations" in sentence for sentence in unseen)

@@ -35,7 +35,8 @@ NEEDS = """
 
 You log in to both machines as root without a password. Both have `ip`, `tc`, `ethtool`,
 `nsenter`, `flock` and `sysctl`. The tester's kernel has pktgen, and BTF if you measure latency.
-skblab installs nothing.
+skblab installs nothing. For `[measure.events]` the router needs `perf`, or the tools of Intel's
+PCM that the experiment names. skblab looks for them before the run, and says what is missing.
 
 Take ports that nothing else uses. skblab refuses a port that has an address, a route, a qdisc of
 its own, or a device on top of it such as a VLAN, or that is part of a bridge: a port loses these

@@ -17,7 +17,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from skblab.knobs.applying import Undo
 from skblab.lab import paths, store
 from skblab.lab.guest.errors import GuestError
 from skblab.lab.reporter import Reporter
+from skblab.machine.collectors import Tool
 from skblab.machine.device import Machine
 from skblab.machine.environment import describe_host
 from skblab.machine.transport import SshTransport, Transport, TransportError
@@ -35,6 +36,7 @@ from skblab.machine.transport.host import brought, connected
 from skblab.machine.watch import HostLog
 from skblab.sweep.experiment import Experiment
 from skblab.sweep.measure.base import Program
+from skblab.sweep.measures import required
 from skblab.sweep.planned import Boot
 from skblab.testbeds import Testbed, base, inventory
 from skblab.testbeds.asked import Traffic
@@ -49,6 +51,16 @@ from skblab_analysis.formats.run import Environment, Kernel
 RETURN_SECONDS = 600
 AGAIN_SECONDS = 5
 WAY, UNDO, ID, TAKEN, BOOT = "hosts.json", "undo.jsonl", "id", "taken", "boot"
+
+
+def require(tools: Sequence[Tool], router: Transport, host: str) -> None:
+    """Raise UsageError for a command that an experiment needs and the router lacks."""
+    for tool in tools:
+        if router.run(["sh", "-c", f"command -v {tool.command}"]).status:
+            raise UsageError(
+                f"{host} has no {tool.command}, which [measure.events] needs: install it there "
+                f"({tool.install}), or leave it out of the experiment"
+            )
 
 
 class NoWayError(UsageError):
@@ -267,6 +279,7 @@ class HostMachines:
                 self._put_back_others(booted := _boot_of(router))
                 _replay(self.place, self.file, router, self.reporter)
                 disk.write_whole(self.place / BOOT, booted)
+                require(required(self.experiment.measure), router, self.file.router.ssh)
                 folders = {
                     program.name: stack.enter_context(
                         brought(router if program.where == "router" else tester, bundle)

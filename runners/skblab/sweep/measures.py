@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from skblab.machine.collectors import Tool
 from skblab.sweep.measure.base import Measure, Part, Program, Sections
 from skblab.sweep.measure.cpu import CPU
+from skblab.sweep.measure.events import EVENTS
 from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measure.latency import LATENCY
 from skblab.sweep.measure.layers import LAYERS
@@ -12,7 +14,7 @@ from skblab.sweep.measure.rfc2544.part import RFC2544
 from skblab.sweep.measure.throughput.measure import THROUGHPUT
 
 # In the order that plans begin with, before they are put in a random one.
-MEASURES: tuple[Measure, ...] = (THROUGHPUT, LATENCY, LAYERS, CPU)
+MEASURES: tuple[Measure, ...] = (THROUGHPUT, LATENCY, LAYERS, CPU, EVENTS)
 # RFC 2544's other tests have no measurements of their own: they follow a search.
 PARTS: tuple[Part, ...] = (*MEASURES, RFC2544)
 
@@ -29,6 +31,12 @@ def parts(asked: Sections, exact: Exact | None = None) -> list[Part]:
     if exact is not None:
         return [exact]
     return [part for part in PARTS if asked.get(part.section)]
+
+
+def required(asked: Sections, exact: Exact | None = None) -> list[Tool]:
+    """Return the commands that have to be on the router already."""
+    wanted = (tool for part in parts(asked, exact) for tool in part.tools(asked))
+    return list(dict.fromkeys(wanted))
 
 
 def programs(asked: Sections, exact: Exact | None = None) -> list[Program]:

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal, Protocol, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from skblab.lab.reporter import Reporter
+from skblab.machine.collectors import Tool
 from skblab.sweep.best import BestSoFar
 from skblab.sweep.planned import Measurement
 from skblab.sweep.progress import Key
@@ -96,6 +97,10 @@ class Part(Protocol):
 
     def programs(self, asked: Sections) -> Sequence[Program]:
         """Return the programs that it needs in a testbed."""
+        return ()
+
+    def tools(self, asked: Sections) -> Sequence[Tool]:
+        """Return commands that have to be on the router, which nobody puts there."""
         return ()
 
     def joins(self, measurement: Measurement) -> bool:

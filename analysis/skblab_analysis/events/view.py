@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Events per packet by setting: a table for each collector, the page's section, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from skblab_analysis.base.offered import KEPT, behind
+from skblab_analysis.base.tables import named, titled
+from skblab_analysis.base.words import (
+    ABSENT,
+    NARROW_SPACE,
+    at_rate,
+    joined,
+    number,
+    quantity,
+    share,
+)
+from skblab_analysis.events.summary import PERF, Counts, EventsSummary, Figure, of
+from skblab_analysis.formats import summary as scripts
+from skblab_analysis.view import Cells, Section, View, suffix
+
+ESTIMATED = "~"
+# Quotients of what was counted together: name, group of perf, of which event, to which.
+RATIOS = (
+    ("instructions per cycle", "cycles", "instructions", "cycles"),
+    ("branches mispredicted", "cycles", "branch-misses", "branches"),
+    ("L1d loads missed", "l1", "L1-dcache-load-misses", "L1-dcache-loads"),
+    ("LLC loads missed", "llc", "LLC-load-misses", "LLC-loads"),
+    ("dTLB loads missed", "tlb", "dTLB-load-misses", "dTLB-loads"),
+)
+PER_CYCLE = RATIOS[0][0]
+# Of the tools of PCM, what tables show of the whole system; the rest is in events.parquet.
+SHOWN = {
+    "pcm": ("INST", "IPC", "L2MISS", "L3MISS", "L2HIT", "L3HIT", "READ", "WRITE", "LOCAL"),
+    "pcm-memory": ("Read", "Write", "Memory"),
+    "pcm-numa": (
+        *("Instructions", "Cycles", "IPC", "Local DRAM accesses", "Remote DRAM accesses"),
+    ),
+}
+# Where a processor's slots go, top-down, level 1.
+TOP_DOWN = ("Frontend_bound(%)", "Bad_Speculation(%)", "Backend_Bound(%)", "Retiring(%)")
+# Of links between sockets: the traffic of all, and how busy the busiest is.
+LINKS = (("in", "dataIn"), ("out", "trafficOut"))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its name, and what a setting has in it, by the space in numbers."""
+
+    name: str
+    cell: Callable[[Counts, str], str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A table: a collector, or a part of what it counts."""
+
+    title: str
+    columns: tuple[Column, ...]
+    estimated: bool = False
+
+
+def panels(summary: EventsSummary) -> Iterator[Panel]:
+    """Yield the tables of all collectors."""
+    for collector in summary.collectors:
+        if collector.startswith(PERF):
+            yield from _perf(summary, collector)
+        else:
+            yield from _pcm(summary, collector)
+
+
+def _perf(summary: EventsSummary, collector: str) -> Iterator[Panel]:
+    names = [name for name in summary.names(collector) if _known(summary, collector, name)]
+    if not names:
+        return
+    columns = [_column(collector, name) for name in names]
+    group = collector.removeprefix(PERF)
+    columns += [
+        _ratio(title, collector, above, below)
+        for title, of_group, above, below in RATIOS
+        if of_group == group and {above, below} <= {*names}
+    ]
+    figures = [counts.of(collector, name) for counts in summary.settings for name in names]
+    estimated = any(figure.estimated for figure in figures if figure)
+    yield Panel(f"perf, {group}, per packet", tuple(columns), estimated)
+
+
+def _pcm(summary: EventsSummary, collector: str) -> Iterator[Panel]:
+    parts = [("per packet, or a mean", SHOWN.get(collector, ()))]
+    parts += [("what waits: top-down, level 1, of all slots", TOP_DOWN)]
+    for title, names in parts:
+        known = [name for name in names if _known(summary, collector, name)]
+        if known:
+            columns = tuple(_column(collector, name) for name in known)
+            yield Panel(f"{collector}, {title}", columns)
+    if any(place.scope == "link" for counts in summary.settings for place in counts.figures):
+        columns = tuple(
+            column
+            for title, name in LINKS
+            for column in (
+                Column(f"{title}, bytes a packet", _links(collector, name)),
+                Column(f"{title}, busiest", _busiest(collector, f"{name} (percent)")),
+            )
+        )
+        yield Panel(f"{collector}, links between sockets", columns)
+
+
+def _known(summary: EventsSummary, collector: str, name: str) -> bool:
+    figures = (counts.of(collector, name) for counts in summary.settings)
+    return any(figure is not None and figure.value is not None for figure in figures)
+
+
+def _column(collector: str, name: str) -> Column:
+    def cell(counts: Counts, space: str) -> str:
+        return _text(counts.of(collector, name), space)
+
+    return Column(name, cell)
+
+
+def _ratio(title: str, collector: str, above: str, below: str) -> Column:
+    def cell(counts: Counts, space: str) -> str:
+        found = counts.ratio(collector, above, below)
+        return number(found, 2, space) if title == PER_CYCLE else share(found)
+
+    return Column(title, cell)
+
+
+def _links(collector: str, name: str) -> Callable[[Counts, str], str]:
+    def cell(counts: Counts, space: str) -> str:
+        values = _of_links(counts, collector, name)
+        return number(sum(values), 1, space) if values else ABSENT
+
+    return cell
+
+
+def _busiest(collector: str, name: str) -> Callable[[Counts, str], str]:
+    def cell(counts: Counts, space: str) -> str:
+        return share(max(_of_links(counts, collector, name), default=None))
+
+    return cell
+
+
+def _of_links(counts: Counts, collector: str, name: str) -> list[float]:
+    return [
+        figure.value
+        for place, figure in counts.figures.items()
+        if (place.collector, place.scope, place.name) == (collector, "link", name)
+        and figure.value is not None
+    ]
+
+
+def _text(figure: Figure | None, space: str) -> str:
+    """Return a figure: per packet, or a mean in its unit."""
+    if figure is None or figure.value is None:
+        return ABSENT
+    mark = ESTIMATED if figure.estimated else ""
+    if figure.unit == "share":
+        return mark + share(figure.value)
+    if figure.unit == "ns":
+        return mark + quantity(figure.value, "ns", space)
+    if figure.unit.endswith("/s"):
+        return mark + f"{number(figure.value / 1e6, 1, space)}{space}M{figure.unit}"
+    return mark + number(figure.value, _digits(figure.value), space)
+
+
+def _digits(value: float) -> int:
+    """Return decimals enough to tell one count in ten thousand packets."""
+    return 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 4
+
+
+def tables(summary: EventsSummary, identical: Collection[str] = ()) -> list[Table]:
+    """Return a table for each collector, a row for each setting."""
+    found = []
+    for panel in panels(summary):
+        table = titled(f"{panel.title} ({at_rate(summary)})")
+        table.add_column("setting", overflow="fold")
+        for column in panel.columns:
+            table.add_column(column.name, justify="right")
+        for counts in summary.settings:
+            cells = (column.cell(counts, " ") for column in panel.columns)
+            table.add_row(named(counts.setting, identical), *cells)
+        if panel.estimated:
+            table.caption = MULTIPLEXED
+        found.append(table)
+    return found
+
+
+MULTIPLEXED = (
+    f"{ESTIMATED}: the processor had too few counters and counted it for a part of the time, which "
+    "perf scales up; no ratio is made of it"
+)
+
+
+@dataclass(frozen=True)
+class ShownPanel:
+    """A table of the page."""
+
+    anchor: str
+    title: str
+    columns: list[str]
+    rows: tuple[Cells, ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the section has of one traffic at one rate."""
+
+    suffix: str
+    title: str
+    panels: tuple[ShownPanel, ...]
+
+
+def _section(summary: EventsSummary, place: int) -> Section:
+    found = tuple(
+        ShownPanel(
+            anchor=f"events-{number_}{suffix(place)}",
+            title=panel.title,
+            columns=["setting", *(column.name for column in panel.columns)],
+            rows=tuple(
+                Cells(
+                    name=counts.setting,
+                    figures=tuple(column.cell(counts, NARROW_SPACE) for column in panel.columns),
+                    strong=counts.setting == summary.baseline,
+                )
+                for counts in summary.settings
+            ),
+            note=f"{MULTIPLEXED}." if panel.estimated else "",
+        )
+        for number_, panel in enumerate(panels(summary))
+    )
+    return Section("events/section.html.j2", Shown(suffix(place), at_rate(summary), found))
+
+
+def sentences(found: Sequence[EventsSummary]) -> list[str]:
+    """Return what a packet takes with the first setting, of events that most ask for."""
+    return [f"{said}." for summary in found for said in _told(summary)]
+
+
+def _told(summary: EventsSummary) -> Iterator[str]:
+    first = summary.settings[0]
+    cycles, misses = first.of("perf: cycles", "cycles"), first.of("perf: llc", "LLC-load-misses")
+    per_cycle = first.ratio("perf: cycles", "instructions", "cycles")
+    parts = []
+    if cycles is not None and cycles.value is not None:
+        parts.append(f"{number(cycles.value, 0, NARROW_SPACE)} cycles")
+    if per_cycle is not None:
+        parts.append(f"{number(per_cycle, 2)} instructions per cycle")
+    if misses is not None and misses.value is not None:
+        parts.append(f"{number(misses.value, 2)} loads that the last level of cache missed")
+    if parts:
+        yield f"{at_rate(summary)}: with {first.setting} a packet takes {joined(parts)}"
+
+
+def unseen(found: Sequence[EventsSummary]) -> list[str]:
+    """Return what could not be counted, and why; what was estimated; which rate was not kept."""
+    said: list[str] = []
+    for summary in found:
+        said += [sentence for sentence in _gaps(summary) if sentence not in said]
+        slow = [counts.setting for counts in summary.settings if behind(counts.trials)]
+        if slow:
+            said.append(
+                f"{at_rate(summary)}: while events were counted the generator sent over "
+                f"{share(KEPT, 0)} less than that in some block of {joined(slow)}."
+            )
+    if found:
+        said.append(
+            "Events are of all CPUs of the device under test and of all that ran there, in one "
+            "guest also of the generator; a moment before the first packet and one behind the last "
+            "are among it."
+        )
+    return said
+
+
+def _gaps(summary: EventsSummary) -> Iterator[str]:
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for counts in summary.settings:
+        for place, figure in counts.figures.items():
+            if figure.why and place.scope in ("system", "other"):
+                names = by_reason.setdefault((place.collector, figure.why), [])
+                if place.name not in names:
+                    names.append(place.name)
+    for (collector, why), names in by_reason.items():
+        yield f"{collector}: {joined(names)} could not be counted ({why})."
+
+
+def _figures(summary: EventsSummary) -> Iterator[scripts.Figure]:
+    """Yield what is counted of the whole system."""
+    for counts in summary.settings:
+        for place, figure in counts.figures.items():
+            if place.scope == "system" and figure.value is not None:
+                unit = figure.unit or "count"
+                yield scripts.Figure(
+                    measure="events",
+                    figure=f"{place.collector}: {place.name}",
+                    unit=f"{unit}/packet" if figure.each else unit,
+                    setting=counts.setting,
+                    traffic=summary.traffic,
+                    rate=summary.rate,
+                    value=figure.value,
+                    blocks=len(counts.trials),
+                )
+
+
+VIEW = View(
+    figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
+    tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
+    sections=lambda run: [
+        _section(found, place) for place, found in enumerate(of(run)) if any(panels(found))
+    ],
+    sentences=lambda run: sentences(of(run)),
+    unseen=lambda run: unseen(of(run)),
+)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""perf stat: events that are counted together, on all CPUs of a machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from skblab.machine.collectors.base import Tool
+from skblab.machine.transport import Transport
+from skblab_analysis.base.errors import SkblabError, one_line
+from skblab_analysis.events.rows import Event, Scope
+from skblab_analysis.formats import perfstat
+
+# What a processor counts together has to fit its counters: four or more beside its cycles.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "cycles": ("cycles", "instructions", "branches", "branch-misses"),
+    "stalls": ("cycles", "stalled-cycles-frontend", "stalled-cycles-backend"),
+    "l1": ("cycles", "L1-dcache-loads", "L1-dcache-load-misses", "L1-icache-load-misses"),
+    "llc": ("cycles", "LLC-loads", "LLC-load-misses", "LLC-stores"),
+    "tlb": ("cycles", "dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
+    "software": ("context-switches", "cpu-migrations", "page-faults"),
+}
+TOOL = Tool("perf", "linux-perf on Debian, linux-tools-generic on Ubuntu")
+STAT = ("perf", "stat", "-j", "-a", "-A", "--log-fd", "1")
+# Each event alone: one that perf does not know would spoil all others.
+ASKING = """
+for event; do
+	echo "== $event"
+	LC_ALL=C perf stat -j -a --log-fd 1 -e "$event" -- true 2>&1 || echo '== failed'
+done
+"""
+FAILED = "== failed"
+# Where perf counts, and in whose number that is: S0-D0-C1 is core 1.
+_PLACES: Mapping[str, Scope] = {"cpu": "core", "socket": "socket", "node": "socket"}
+_LAST = re.compile(r"(\d+)$")
+
+
+@dataclass(frozen=True)
+class Perf:
+    """The Collector: a group's name, one of GROUPS or the user's, and its events."""
+
+    group: str
+    events: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What its events are listed by."""
+        return f"perf: {self.group}"
+
+    @property
+    def tool(self) -> Tool:
+        """What it needs on the machine."""
+        return TOOL
+
+    def able(self, transport: Transport) -> tuple[Perf | None, tuple[Event, ...]]:
+        """Return a group of the events that the machine counts, and those that it does not."""
+        asked = transport.run(["sh", "-c", ASKING, "sh", *self.events])
+        printed = asked.check("asking perf for its events").stdout
+        why = dict(refusals(printed))
+        there = tuple(event for event in self.events if not why.get(event))
+        gaps = tuple(
+            Event(collector=self.name, name=event, why=why[event])
+            for event in self.events
+            if why.get(event)
+        )
+        return (replace(self, events=there) if there else None), gaps
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """Return the command line that counts while a command runs."""
+        return [*STAT, "-e", f"{{{','.join(self.events)}}}", "--", *command]
+
+    def read(self, printed: str) -> tuple[Event, ...]:
+        """Return what each CPU counted of each event, by the name that it was asked for by.
+
+        perf may name it otherwise, such as `page-faults [software]`, and keeps their order.
+        """
+        counts = [count for count in perfstat.parse(printed) if count.event]
+        printed_names = list(dict.fromkeys(count.event for count in counts))
+        named = dict(zip(printed_names, printed_names, strict=True))
+        if len(printed_names) == len(self.events):
+            named = dict(zip(printed_names, self.events, strict=True))
+        return tuple(
+            Event(
+                collector=self.name,
+                scope=scope,
+                number=number,
+                name=named[count.event],
+                unit=count.unit,
+                value=count.value,
+                running=count.running,
+                why=count.why,
+            )
+            for count in counts
+            for scope, number in [_place(count)]
+        )
+
+
+def _place(count: perfstat.Count) -> tuple[Scope, int | None]:
+    for place, scope in _PLACES.items():
+        if place in count.where and (found := _LAST.search(count.where[place])):
+            return scope, int(found[1])
+    return "system", None
+
+
+def refusals(printed: str) -> Iterator[tuple[str, str]]:
+    """Yield each event that was asked for, and why it cannot be counted; nothing if it can be."""
+    event, lines = "", list[str]()
+    for line in [*printed.splitlines(), "== "]:
+        if line == FAILED or not line.startswith("== "):
+            lines.append(line)
+            continue
+        if event:
+            yield event, _refusal(lines)
+        event, lines = line.removeprefix("== "), []
+
+
+def _refusal(lines: Sequence[str]) -> str:
+    if FAILED in lines:
+        said = [line.strip() for line in lines if line.strip() and line != FAILED]
+        return one_line(said[0], 120) if said else "perf failed"
+    try:
+        counts = [count for count in perfstat.parse("\n".join(lines)) if count.event]
+    except SkblabError as error:
+        return one_line(str(error), 200)
+    if not counts:
+        return "perf says nothing of it"
+    return next((count.why for count in counts if count.value is None), "")
