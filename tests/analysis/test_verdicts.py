@@ -7,6 +7,7 @@ import csv
 import io
 import math
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,10 @@ from skblab_analysis.formats.compare import (
     status,
     threshold,
 )
+from skblab_analysis.formats.memory import Cache, Misses, Simulated
+from skblab_analysis.formats.run import Plan
+from skblab_analysis.report.page import build_report
+from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.verdicts import view
 
 
@@ -330,3 +335,44 @@ def test_a_tree_with_changes_is_told_as_such() -> None:
 def test_a_document_is_read_as_it_was_written() -> None:
     found = document(*MORE, configurations={"1": ("CONFIG_X: n -> y",)})
     assert CompareDocument.model_validate_json(found.model_dump_json(by_alias=True)) == found
+
+
+def missed(*lines: float) -> list[Measured]:
+    """Return A, B and A again, which miss so many lines of data."""
+    found = measured(1000.0, 1000.0, 1000.0)
+    return [
+        one.model_copy(
+            update={
+                "figure": one.figure and one.figure.model_copy(update={"missed": Misses(data=data)})
+            }
+        )
+        for one, data in zip(found, lines, strict=True)
+    ]
+
+
+CACHES = Simulated(
+    title="a box",
+    source="its manual",
+    line=64,
+    code=Cache(bytes=1024, ways=2),
+    data=Cache(bytes=1024, ways=2),
+)
+
+
+def test_what_is_missed_stands_beside_the_verdict_and_changes_none(tmp_path: Path) -> None:
+    found = document(*missed(10.0, 14.0, 11.0), caches=CACHES)
+    assert [one.judged for one in found.verdicts] == ["same"]
+    [_, misses] = view.tables(found)
+    file = io.StringIO()
+    Console(file=file, width=120, color_system=None).print(misses)
+    # Beside the mean of both boots of A, and what these differ by.
+    assert ["forward4", "0.0", "(0.0)", "0.0", "(0.0)", "+3.5", "(1.0)", "0.0", "(0.0)"] in [
+        line.split() for line in file.getvalue().splitlines()
+    ]
+    assert "Simulated: ideal LRU" in file.getvalue()
+    folder = RunFolder.create(tmp_path, "compare", Plan(experiment="c", seed=1, again="c"))
+    (folder.path / compare.FILE).write_text(found.model_dump_json(by_alias=True))
+    page = build_report(folder.path, None).read_text()
+    assert "No verdict goes by it" in page
+    assert len(view.tables(document(*measured(1.0, 1.0, 1.0)))) == 1
+    assert len(view.tables(document(*measured(1.0, 1.0, 1.0), caches=CACHES))) == 1

@@ -111,7 +111,13 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
         # What a guest writes it writes where its results are looked for.
         yield [logs for logs in given if isinstance(logs, Path)]
 
-    def counting(_: object, seen: list[object], logs: Path, notes: dict[str, None]) -> object:
+    def counting(
+        _: object,
+        seen: list[object],
+        logs: Path,
+        notes: dict[str, None],
+        caches: object = None,
+    ) -> object:
         assert logs in seen and logs.is_dir()
         notes |= dict.fromkeys(found.notes)
         return SimpleNamespace(count=found.count)

@@ -32,6 +32,7 @@ from skblab.lab.reporter import Reporter
 from skblab_analysis.base.errors import SkblabError, Stopped, UsageError
 from skblab_analysis.formats import compare as records
 from skblab_analysis.formats.compare import CompareDocument, Figure
+from skblab_analysis.formats.memory import KINDS, Misses
 from skblab_analysis.formats.run import Environment
 from skblab_analysis.load import load
 
@@ -232,6 +233,17 @@ def test_a_figure_is_what_one_packet_more_takes_without_the_tester() -> None:
     assert found.units == 1000
 
 
+def test_what_is_missed_is_without_the_tester_too() -> None:
+    sections = []
+    for of, lines in zip(SECTIONS, (200, 800, 1200, 6800), strict=True):
+        missed = {kind: Counter({(0, IP_RCV): number * lines}) for number, kind in enumerate(KINDS)}
+        sections.append(replace(of, missed=missed))
+    found = figure("\n".join(PRINTED), sections, SYMBOLS)
+    # Of 1000 packets more 6000 lines, of which the tester misses 1000, times the kind's number.
+    assert found.missed == Misses(**{kind: 5.0 * number for number, kind in enumerate(KINDS)})
+    assert figure("\n".join(PRINTED), SECTIONS, SYMBOLS).missed is None
+
+
 def test_of_each_function_the_middle_of_the_turns_counts() -> None:
     """What the kernel does beside the packets in one of the turns is in no figure."""
     printed, sections = [], []
@@ -404,7 +416,8 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Counted], 
         made = Lab(count)
 
         def counting(*words: object) -> SimpleNamespace:
-            *_, notes = words
+            *_, notes, caches = words
+            assert caches is None
             assert isinstance(notes, dict)
             made.notes = notes
             return SimpleNamespace(count=made.counted)

@@ -41,7 +41,9 @@ class Changed(Closed):
 class BisectDocument(Closed):
     """The whole of `bisect.json`, while the search goes on, too."""
 
-    schema_: Literal["skblab.bisect/1"] = Field(default="skblab.bisect/1", alias="schema")
+    schema_: Literal["skblab.bisect/1", "skblab.bisect/2"] = Field(
+        default="skblab.bisect/2", alias="schema"
+    )
     again: str = Field(description="the command that runs it again")
     repository: str
     good: str = Field(description="commit of the good end")

@@ -20,6 +20,7 @@ from skblab_analysis.base.checked import Closed
 from skblab_analysis.base.errors import EXIT_NO, EXIT_NO_VERDICT
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.formats.functions import Identity
+from skblab_analysis.formats.memory import Misses, Simulated
 from skblab_analysis.formats.run import Environment, Timing
 
 FILE = "compare.json"
@@ -56,6 +57,10 @@ class Figure(Closed):
     units: Positive = Field(description="units by which the run with many is longer than the other")
     functions: Mapping[str, float] = Field(
         description="instructions per unit by kernel function, those of 0.05 and more"
+    )
+    missed: Misses | None = Field(
+        default=None,
+        description="lines that were missed in simulated caches, per unit, if that was asked for",
     )
 
 
@@ -152,7 +157,9 @@ class Budget(Closed):
 class CompareDocument(Closed):
     """The whole of `compare.json`."""
 
-    schema_: Literal["skblab.compare/1"] = Field(default="skblab.compare/1", alias="schema")
+    schema_: Literal["skblab.compare/1", "skblab.compare/2"] = Field(
+        default="skblab.compare/2", alias="schema"
+    )
     again: str = Field(description="the command that runs it again")
     packets: Positive = Field(
         description="units of each longer run; there are several, and shorter ones of a fifth of it"
@@ -164,6 +171,10 @@ class CompareDocument(Closed):
     workloads: tuple[Workload, ...]
     measured: tuple[Measured, ...]
     budget: Budget = Budget()
+    caches: Simulated | None = Field(
+        default=None,
+        description="what `missed` of figures is of; no verdict goes by it; not before compare/2",
+    )
     verdicts: tuple[Verdict, ...]
     configurations: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,

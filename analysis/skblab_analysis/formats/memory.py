@@ -24,6 +24,16 @@ LABEL = (
     "simulated: ideal LRU, physical addresses, fixed geometry; no prefetch, speculation, DMA or "
     "page walks; for comparing A with B only"
 )
+SAID = LABEL[0].upper() + LABEL[1:]
+# Columns of tables.
+NAMES = {
+    "accesses": "accesses",
+    "code": "L1 code",
+    "data": "L1 data",
+    "second": "L2",
+    "third": "L3",
+    "written": "written back",
+}
 # Digits of what is not zero.
 LEAST = 0.005
 
@@ -51,6 +61,11 @@ class Simulated(Closed):
         """The caches that there are, by name, outwards."""
         found = {name: getattr(self, name) for name in CACHES}
         return {name: cache for name, cache in found.items() if cache}
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What is counted, in the order of a table's columns."""
+        return ("accesses", *self.levels, "written")
 
 
 class Misses(Closed):

@@ -18,15 +18,6 @@ from skblab_analysis.view import Cells
 
 # Functions that a table names.
 TOP = 15
-NAMES = {
-    "accesses": "accesses",
-    "code": "L1 code",
-    "data": "L1 data",
-    "second": "L2",
-    "third": "L3",
-    "written": "written back",
-}
-LABEL = memory.LABEL[0].upper() + memory.LABEL[1:]
 # What two boots differ by.
 PLACES = "Where a boot puts its objects moves the misses of data by some lines"
 
@@ -38,7 +29,7 @@ def by_row(documents: Sequence[FunctionsDocument]) -> Table:
     rows = list(_rows(documents, " "))
     for place, row in enumerate(rows):
         table.add_row(escape(row.name), *row.figures, end_section=not place and len(rows) > 1)
-    table.caption = f"{LABEL}.\n{PLACES}."
+    table.caption = f"{memory.SAID}.\n{PLACES}."
     return table
 
 
@@ -58,14 +49,9 @@ def by_function(found: Memory, compared: bool) -> Table:
 def _table(title: str, found: Memory, first: str) -> Table:
     table = titled(escape(title))
     table.add_column(first, overflow="fold")
-    for kind in kinds(found.processor):
-        table.add_column(NAMES[kind], justify="right", no_wrap=True)
+    for kind in found.processor.kinds:
+        table.add_column(memory.NAMES[kind], justify="right", no_wrap=True)
     return table
-
-
-def kinds(processor: Simulated) -> tuple[str, ...]:
-    """Return what is counted of a processor's caches, in the order of a table's columns."""
-    return ("accesses", *processor.levels, "written")
 
 
 def _known(document: FunctionsDocument) -> Memory:
@@ -105,9 +91,7 @@ def _figures(
 ) -> tuple[str, ...]:
     style = signed if more else number
     # A rounded nothing has no sign.
-    return tuple(
-        style(round(getattr(misses, kind), 1) + 0.0, 1, space) for kind in kinds(processor)
-    )
+    return tuple(style(round(getattr(misses, kind), 1) + 0.0, 1, space) for kind in processor.kinds)
 
 
 @dataclass(frozen=True)
@@ -133,9 +117,9 @@ def shown(documents: Sequence[FunctionsDocument]) -> Shown | None:
     compared = head.a is not None
     return Shown(
         processor=found.processor.title,
-        label=LABEL,
+        label=memory.SAID,
         places=PLACES,
-        columns=tuple(NAMES[kind] for kind in kinds(found.processor)),
+        columns=tuple(memory.NAMES[kind] for kind in found.processor.kinds),
         rows=tuple(_rows(documents, NARROW_SPACE)),
         functions=tuple(_functions(found, compared, NARROW_SPACE)),
         layers=tuple(

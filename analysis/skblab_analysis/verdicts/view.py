@@ -25,7 +25,7 @@ from skblab_analysis.base.words import (
 from skblab_analysis.formats import compare
 from skblab_analysis.formats.compare import CompareDocument, Verdict
 from skblab_analysis.load import Run
-from skblab_analysis.verdicts import beside
+from skblab_analysis.verdicts import beside, misses
 from skblab_analysis.verdicts.all_sides import LEAST_SIDES, LEAST_TOLD, has_steps, label
 from skblab_analysis.view import Cells, Section, View, suffix
 
@@ -155,7 +155,9 @@ def tables(document: CompareDocument) -> list[Table]:
     """Return a table for each side beside A; of one side alone, its figures."""
     if len(document.sides) == 1:
         return [alone(document)]
-    pairs = [table(document, side) for side in range(1, len(document.sides))]
+    sides = range(1, len(document.sides))
+    pairs = [table(document, side) for side in sides]
+    pairs += filter(None, (misses.table(document, side) for side in sides))
     return [*pairs, *beside.tables(document)] if len(document.sides) >= LEAST_SIDES else pairs
 
 
@@ -288,6 +290,10 @@ class Shown:
     b: str
     differ: tuple[str, ...]
     file: str
+    missed: tuple[Cells, ...]
+    missed_title: str
+    missed_columns: list[str]
+    missed_caption: str
 
 
 def _sections(run: Run) -> list[Section]:
@@ -321,6 +327,10 @@ def _shown(document: CompareDocument, side: int) -> Shown:
         b=_identity(document, side),
         differ=document.configurations.get(str(side), ()),
         file=compare.FILE,
+        missed=tuple(misses.rows(document, side, NARROW_SPACE)),
+        missed_title=misses.title(document, side) if document.caches else "",
+        missed_columns=misses.columns(document.caches) if document.caches else [],
+        missed_caption=misses.CAPTION,
     )
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 
 from skblab.bench import given
+from skblab.bench.functions import named as named_caches
 from skblab.commands.options import KERNEL, AsJson, FlavourName, complete_kernel, echo
 from skblab.compare import git_bisect, sides, workload
 from skblab.compare.asked import PACKETS, Asked, fitting, require_thousands
@@ -127,6 +128,14 @@ def compare(
             help="Send so many packets, whole thousands, in each long load; a boot has three.",
         ),
     ] = PACKETS,
+    caches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROCESSOR",
+            help="Simulate the caches of a processor, too, and show which lines are missed; no "
+            "verdict goes by that. One of probes/functions/caches.toml, or FILE:NAME.",
+        ),
+    ] = None,
     bisects: Annotated[
         bool,
         typer.Option(
@@ -187,6 +196,7 @@ def compare(
         options = [word for one in workloads or [] for word in ("--workload", one)]
         options += ["--quick"] if quick else []
         options += [word for one in set_ or [] for word in ("--set", one)]
+        options += ["--caches", caches] if caches is not None else []
         for option, text, default in (
             ("--kernel", kernel, UNPATCHED),
             ("--flavour", flavour, "stock"),
@@ -202,7 +212,8 @@ def compare(
             Budget(share=budget / 100, instructions=budget_instructions),
             flavour,
             common,
-            tuple(options),
+            caches=None if caches is None else named_caches(caches),
+            options=tuple(options),
         )
         reporter = Reporter()
         reporter.say(

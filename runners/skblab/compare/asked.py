@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from skblab.bench.asked import unable
+from skblab.bench.functions import Chosen
 from skblab.compare.sides import OPTION, Side
 from skblab.compare.workload import Workload
 from skblab.knobs.values import Knobs
@@ -30,6 +31,8 @@ class Asked:
     flavour: str = "stock"
     # What is set on every side.
     common: Knobs = field(default_factory=dict)
+    # What is simulated beside it.
+    caches: Chosen | None = None
     # The options of the command line that made it, behind the sides.
     options: tuple[str, ...] = ()
 

@@ -37,6 +37,7 @@ from skblab_analysis.base.whole import MOST_COUNTED, whole
 from skblab_analysis.formats import compare as records
 from skblab_analysis.formats.compare import Cause, Figure
 from skblab_analysis.formats.heard import reason
+from skblab_analysis.formats.memory import KINDS, Misses
 from skblab_analysis.formats.run import Environment
 
 # Rounds with few packets and with many; few are such a part of many.
@@ -122,11 +123,13 @@ class _Round:
     line: Line
     by_name: Counter[str]
     again: int
+    missed: Counter[str]
 
     @classmethod
     def of(cls, line: Line, sections: Iterator[Section], symbols: Symbols) -> _Round:
         """Take the sections of a line, the next ones."""
         by_name: Counter[str] = Counter()
+        missed: Counter[str] = Counter()
         again = 0
         for _ in range(line.sections):
             section = next(sections, None)
@@ -134,7 +137,8 @@ class _Round:
                 raise SkblabError("fewer sections were counted than the workload says it ran")
             by_name.update(section.by_function(symbols))
             again += section.again_by_function(symbols).total()
-        return cls(line, by_name, again)
+            missed.update({kind: lines.total() for kind, lines in section.missed.items()})
+        return cls(line, by_name, again, missed)
 
 
 def figure(printed: str, sections: Sequence[Section], symbols: Symbols) -> Figure:
@@ -196,6 +200,16 @@ def _median(turns: Sequence[Figure]) -> Figure:
         clock=statistics.median(one.clock for one in turns),
         units=turns[0].units,
         functions={name: round(of, 4) for name, of in by_name.items() if abs(of) >= LEAST},
+        missed=_median_missed([one.missed for one in turns if one.missed is not None]),
+    )
+
+
+def _median_missed(turns: Sequence[Misses]) -> Misses | None:
+    """Return the median of each kind; None where no caches were simulated."""
+    if not turns:
+        return None
+    return Misses(
+        **{kind: statistics.median(getattr(one, kind) for one in turns) for kind in KINDS}
     )
 
 
@@ -216,7 +230,14 @@ def _slope(few: _Round, many: _Round) -> Figure:
             "idle meanwhile, or others had its CPU"
         )
     return Figure(
-        instructions=counts - again, iterations=again, clock=clock, units=more, functions=by_name
+        instructions=counts - again,
+        iterations=again,
+        clock=clock,
+        units=more,
+        functions=by_name,
+        missed=Misses(**{kind: (many.missed[kind] - few.missed[kind]) / more for kind in KINDS})
+        if many.missed.total()
+        else None,
     )
 
 
@@ -231,6 +252,7 @@ def _without(whole_: Figure, tester: Figure) -> Figure:
             name: whole_.functions.get(name, 0.0) - tester.functions.get(name, 0.0)
             for name in names
         },
+        missed=whole_.missed - tester.missed if whole_.missed and tester.missed else None,
     )
 
 
@@ -245,6 +267,7 @@ class Counting:
     shares: Sequence[Bind]
     logs: Path
     notes: dict[str, None] = field(default_factory=dict)
+    caches: counting.Chosen | None = None
 
     def count(self, shot: Shot) -> tuple[Figure, Environment]:
         """Return what a packet takes, and where that was counted.
@@ -253,7 +276,9 @@ class Counting:
         something, and another SkblabError where it is not.
         """
         counts = self.logs / f"counts-{shot.name}.txt"
-        plugin = counting.argument(f"{PROGRAMS}/{counting.NAME}", f"{OUT}/{counts.name}")
+        plugin = counting.argument(
+            f"{PROGRAMS}/{counting.NAME}", f"{OUT}/{counts.name}", self.caches
+        )
         spec = make_spec(exact=True).model_copy(update={"plugin": plugin, "sample": shot.boot})
         watch, up = Watch(), False
         try:

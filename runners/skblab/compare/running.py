@@ -38,10 +38,14 @@ from skblab_analysis.formats.run import Environment, Plan, timings_of
 from skblab_analysis.runfolder import RunFolder
 
 NAME = "compare"
+MISSES = "Instructions say nothing of cache misses and mispredicted branches."
+SIMULATED = (
+    "Instructions say nothing of mispredicted branches; simulated caches are no processor's."
+)
 GAPS = (
     "One flow, one frame size, one CPU, and veth or dummy devices: no hardware, no interrupts of a "
     "device, no other CPU.",
-    "Instructions say nothing of cache misses and mispredicted branches.",
+    MISSES,
     "What sends the packets is among the figures of what is received or sent.",
     "Work that the kernel does seldom, such as once in ten thousand packets, is in no figure: a "
     "function's is the median of three turns.",
@@ -110,7 +114,7 @@ class Comparing:
                 reason = next((one.why for one in self.measured if one.why), "nothing was measured")
                 raise SkblabError(f"no workload could be measured: {reason}")
             timings, versions = self.reporter.timings, document.versions
-            folder.finish(environment, timings, versions=versions, commands=[], gaps=GAPS)
+            folder.finish(environment, timings, versions=versions, commands=[], gaps=self._gaps())
         return folder, document
 
     def boots(self, side: int) -> bool:
@@ -126,6 +130,11 @@ class Comparing:
         """Return by how much two boots of a kernel differed before."""
         [own] = [one for one in self.asked.workloads if one.name == workload]
         return self.past.of(own, self.asked.packets)
+
+    def _gaps(self) -> tuple[str, ...]:
+        if self.asked.caches is None:
+            return GAPS
+        return tuple(SIMULATED if gap == MISSES else gap for gap in GAPS)
 
     def _environment(self) -> Environment | None:
         return self.environments[min(self.environments)] if self.environments else None
@@ -188,7 +197,7 @@ class Comparing:
             self.reporter.bar("counting", total) as bar,
             self.reporter.step("counting"),
         ):
-            guests = Counting(self.root, shares, folder.logs, self.notes)
+            guests = Counting(self.root, shares, folder.logs, self.notes, self.asked.caches)
             jobs = [
                 self._job(folder, guests, workload, number, boot, bar)
                 for workload in self.asked.workloads
@@ -282,6 +291,7 @@ class Comparing:
                 sorted(self.measured, key=lambda one: (self._place(one.workload), one.boot))
             ),
             budget=self.asked.budget,
+            caches=self.asked.caches.described if self.asked.caches else None,
             verdicts=tuple(verdicts),
             configurations=self._configurations(),
             notes=tuple(notes),
