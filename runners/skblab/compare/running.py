@@ -336,6 +336,7 @@ def _plan(asked: Asked) -> Plan:
         parameters={
             "workloads": ", ".join(one.name for one in asked.workloads),
             "flavour": asked.flavour,
+            **({"caches": asked.caches.word} if asked.caches else {}),
             **{f"side_{number}": side.word for number, side in enumerate(asked.sides)},
         },
     )
