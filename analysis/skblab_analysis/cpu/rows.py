@@ -58,17 +58,7 @@ class Worked(OfTrial):
 
     def row(self, trial: int) -> TrialRow:
         """Return the trial's row."""
-        return TrialRow(
-            **self.head(trial),
-            clock="wall",
-            measure="cpu",
-            rate=self.rate,
-            tried=self.tried,
-            forwarded=self.forwarded,
-            lost=max(self.tried - self.forwarded, 0),
-            send_rate=self.offered_rate,
-            packets=self.forwarded,
-        )
+        return self.offered(trial, "cpu", self.rate, self.tried, self.forwarded, self.offered_rate)
 
     def rows(self, trial: int) -> Iterator[Numbered]:
         """Yield a row for each CPU; RefusedError if there is no packet to divide by."""

@@ -90,16 +90,8 @@ class Collected(OfTrial):
 
     def row(self, trial: int) -> TrialRow:
         """Return the trial's row."""
-        return TrialRow(
-            **self.head(trial),
-            clock="wall",
-            measure="events",
-            rate=self.rate,
-            tried=self.tried,
-            forwarded=self.forwarded,
-            lost=max(self.tried - self.forwarded, 0),
-            send_rate=self.offered_rate,
-            packets=self.forwarded,
+        return self.offered(
+            trial, "events", self.rate, self.tried, self.forwarded, self.offered_rate
         )
 
     def rows(self, trial: int) -> Iterator[Numbered]:

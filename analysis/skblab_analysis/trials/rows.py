@@ -56,6 +56,22 @@ class OfTrial(Row):
         """Return what each row of the trial begins with."""
         return {"trial": trial} | {name: getattr(self, name) for name in OfTrial.model_fields}
 
+    def offered(
+        self, trial: int, measure: str, rate: int, tried: int, forwarded: int, send_rate: float
+    ) -> TrialRow:
+        """Return the row of a trial on the wall clock to which packets were offered at a rate."""
+        return TrialRow(
+            **self.head(trial),
+            clock="wall",
+            measure=measure,
+            rate=rate,
+            tried=tried,
+            forwarded=forwarded,
+            lost=max(tried - forwarded, 0),
+            send_rate=send_rate,
+            packets=forwarded,
+        )
+
 
 class OfRow(OfTrial, Numbered):
     """A row that repeats what its trial is of."""
