@@ -258,6 +258,11 @@ static __noinline int leave(struct flight *flight, const struct sk_buff *skb, __
 {
 	if (!flight)
 		return 0;
+	/* It went through another namespace, which nobody asked about. */
+	if (only_received() && flight->path == NET_PATH_FORWARDING) {
+		add(filtered_late, 1);
+		return 0;
+	}
 	if (flight->seen & 1 << NET_PATH_XMIT) {
 		finish(flight, skb, NET_PATH_TRANSMITTED, 0, now);
 		return 1;

@@ -264,7 +264,7 @@ static bool is_of_sends(const struct hook *hook)
 {
 	static const char *const names[] = {
 		"udp_sendmsg",	"udpv6_sendmsg",   "tcp_sendmsg_locked", "do_tcp_sendpages",
-		"udp_send_skb", "udp_v6_send_skb", "tcp_skb_entail",
+		"udp_send_skb", "udp_v6_send_skb", "tcp_skb_entail",	 "__tcp_transmit_skb",
 	};
 
 	return IS_AMONG(hook->target, names);
@@ -274,6 +274,18 @@ static bool is_of_sends(const struct hook *hook)
 static bool is_of_reads(const struct hook *hook)
 {
 	static const char *const names[] = { "skb_consume_udp", "skb_copy_datagram_iter" };
+
+	return IS_AMONG(hook->target, names);
+}
+
+/* What only packets for this machine come to, before that. */
+static bool is_of_receives(const struct hook *hook)
+{
+	static const char *const names[] = {
+		"ip_local_deliver", "ip6_input",  "ip_local_deliver_finish",
+		"ip6_input_finish", "udp_rcv",	  "udpv6_rcv",
+		"tcp_v4_rcv",	    "tcp_v6_rcv", "sctp_rcv",
+	};
 
 	return IS_AMONG(hook->target, names);
 }
@@ -324,12 +336,15 @@ static bool is_asked_for(const struct hook *hook, const struct config *config, b
 	bool receive = paths & 1 << NET_PATH_RECEIVE, forward = paths & 1 << NET_PATH_FORWARDING;
 	int point = point_of(hook);
 
+	/* A packet's context is that of the poll that it came by. */
 	if (is_of_polls(hook))
-		return !config->points || config->points & POLLS;
+		return !config->points || config->points & POLLS || config->by == BY_CONTEXT;
 	if (is_of_sends(hook))
 		return paths & 1 << NET_PATH_SENDING;
 	if (is_of_reads(hook))
 		return receive;
+	if (is_of_receives(hook) && !receive)
+		return false;
 	if (point < 0 || is_telling(hook, point, receive, forward, kprobes))
 		return true;
 	if (config->points && !(config->points & 1u << point))
@@ -508,6 +523,9 @@ static int try(struct state *state, const struct settings *settings, const struc
 	types_load(&types, btf, probe->obj);
 	*(struct config *)&probe->rodata->config = settings->config;
 	probe->rodata->config.kprobes = kprobes;
+	/* Without returns these two tell what was merged, and what was read. */
+	if (kprobes && settings->config.points)
+		probe->rodata->config.points |= 1u << NET_PATH_STACK | 1u << NET_PATH_WAKE;
 	probe->rodata->config.flight_sets = sets;
 	probe->rodata->config.recv_udp_arguments = function_arguments(&types, "__skb_recv_udp");
 	probe->rodata->config.drop_reasons = tracepoint_arguments(btf, "kfree_skb") > 2;

@@ -216,7 +216,8 @@ static bool task_leaves;
 #define MOST_INSNS 512
 #define INSN_BYTES 15
 #define TEXT	   0xffffffff80000000ULL
-#define TEXT_END   0xffffffffc0000000ULL
+#define TEXT_END   0xffffffffa0000000ULL /* 512 MiB, the most that an image may have */
+#define PAGE	   4096
 
 static struct memory memory;
 static bool caches;
@@ -494,7 +495,7 @@ static void begin(int section, const uint64_t *now)
 		memset(&counts[at].missed, 0, sizeof(counts[at].missed));
 	}
 	/* The rest of this block. */
-	current = counts;
+	current = piece_before ? count_of(piece_before->first, innermost()) : counts;
 	open_section = section;
 }
 
@@ -639,8 +640,14 @@ static unsigned int code_lines(const struct insn *insn, uint64_t *lines, unsigne
 		return 0;
 	if (!text_at && address >= TEXT && address < TEXT_END)
 		text_at = at - (address - TEXT);
+	/* A program's, before any of the kernel: nobody knows where it is. */
+	if (!text_at)
+		return 0;
 	at -= text_at;
 	end = at + qemu_plugin_insn_size(insn);
+	/* Where the rest of it is, on another page, the next instruction says. */
+	if (end > (at | (PAGE - 1)) + 1)
+		end = (at | (PAGE - 1)) + 1;
 	for (; at < end; at = (at | (line - 1)) + 1)
 		if (!(found + added) || lines[found + added - 1] != at >> memory.line_bits)
 			lines[found + added++] = at >> memory.line_bits;

@@ -28,9 +28,6 @@ are invented, or from the commit messages named.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import itertools
 import json
 import math
 from pathlib import Path
@@ -40,9 +37,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutated import examples, json_texts, texts, value_or_line
-from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.formats.perfstat import PLACES, Count, multiplexed, parse, ratio
+from skblab_analysis.formats.perfstat import PLACES, Count, parse
 
 FOLDER = Path(__file__).parent / "perf_stat"
 TEXTS = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.jsonl"))}
@@ -259,56 +255,9 @@ def test_the_line_is_named() -> None:
         parse(f"{line()}\n\nx\n")
 
 
-WHOLE = Count("cycles", value=200.0, running=1.0, where={"cpu": "0"})
-MORE = dataclasses.replace(WHOLE, event="instructions", value=300.0)
-
-
-def test_a_ratio() -> None:
-    assert ratio(MORE, WHOLE) == 1.5
-    assert ratio(dataclasses.replace(MORE, value=0.0), WHOLE) == 0
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"running": 0.9996}, "no ratio of instructions to cycles: cycles was counting 99.96% of"),
-        ({"running": 0.0}, "cycles was counting 0.00%"),
-        ({"running": None}, "how long cycles was counting is not known"),
-        ({"value": None, "why": "not supported"}, r"cycles has no value \(not supported\)"),
-        ({"where": {"cpu": "1"}}, "not of the same place"),
-        ({"interval": 1.0}, "not of the same place and interval"),
-    ],
-)
-def test_a_ratio_is_refused(changed: dict[str, object], said: str) -> None:
-    other = dataclasses.replace(WHOLE, **changed)  # type: ignore[arg-type]
-    with pytest.raises(RefusedError, match=said):
-        ratio(MORE, other)
-    with pytest.raises(RefusedError):
-        ratio(other, MORE)
-
-
-def test_a_ratio_to_nothing_is_refused() -> None:
-    with pytest.raises(RefusedError, match=r"cycles counted 0$"):
-        ratio(MORE, dataclasses.replace(WHOLE, value=0.0))
-    with pytest.raises(RefusedError, match="cycles counted"):
-        ratio(dataclasses.replace(MORE, value=1e308), dataclasses.replace(WHOLE, value=1e-300))
-    with pytest.raises(RefusedError, match=r"metrics has no value \(metrics\)"):
-        ratio(parse(TEXTS["made-2026"])[2], WHOLE)
-
-
-def test_what_was_multiplexed() -> None:
-    counts = parse(TEXTS["made-6.12.118-caches"])
-    assert multiplexed(counts) == counts[1:]
-    assert multiplexed(parse(TEXTS["recorded-6.1.187-cpus"])) == []
-    assert multiplexed([dataclasses.replace(WHOLE, running=None)]) == []
-
-
 def read(printed: str) -> None:
     counts = parse(printed)
     check(counts)
-    multiplexed(counts)
-    for pair in itertools.pairwise(counts):
-        value_or_line(functools.partial(ratio, *pair))
 
 
 @examples

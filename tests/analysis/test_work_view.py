@@ -51,6 +51,8 @@ def test_drops_and_errors_are_told_from_all_else(tmp_path: Path) -> None:
         ("numa", "node0 numa_miss", 9),
         ("protocol", "IpExtInOctets", 9),
         ("qdisc", "r0 fq_codel root requeues", 9),
+        # Its kind has a word in it that a drop's name may have.
+        ("qdisc", "r1 pfifo_fast root packets", 900),
     ]
     [work] = summary.of(load(recorded(tmp_path, *others, *lost)))
     assert list(work.lost.items()) == [(name, 2 * value) for _, name, value in lost]

@@ -101,18 +101,22 @@ class Asked:
     path: str
     points: str
     more: tuple[str, ...] = ()
+    beside: str = ""
 
     @property
     def seen(self) -> set[str]:
         """The points, and those that are always among them."""
         known = {"receive": "driver,user", "forward": "driver,xmit,done", "send": "send,xmit,done"}
-        return {*self.points.split(","), *known[self.path].split(",")}
+        all_ = f"{self.points},{known[self.path]},{self.beside}"
+        return {*all_.split(",")} - {""}
 
 
 ASKED = {
     "received": Asked("udp", "receive", "ip,socket"),
-    "received by kprobes": Asked("udp6", "receive", "transport,wake,stack", ("--kprobes",)),
+    # Two points tell there what was merged, and what was read.
+    "received by kprobes": Asked("udp6", "receive", "transport", ("--kprobes",), "stack,wake"),
     "received by TCP": Asked("tcp", "receive", "socket"),
+    "received by TCP and kprobes": Asked("tcp", "receive", "ip", ("--kprobes",), "stack,wake"),
     "forwarded": Asked("udp-forward", "forward", "route"),
     "sent": Asked("udp", "send", "queue"),
 }

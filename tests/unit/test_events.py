@@ -30,7 +30,7 @@ from skblab.sweep.progress import Key
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.events.rows import Collected, Event, EventRow, Window
 from skblab_analysis.events.summary import of
-from skblab_analysis.events.view import tables
+from skblab_analysis.events.view import VIEW, tables
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
@@ -51,8 +51,9 @@ for event in $(echo "$events" | tr -d '{}' | tr , ' '); do
 	for cpu in 0 1; do
 		value=1000.000000
 		[ "$event" != LLC-loads ] || value='<not supported>'
-		printf '{"cpu" : "%s", "counter-value" : "%s", "unit" : "", "event" : "%s", ' \
-			"$cpu" "$value" "$event$SUFFIX"
+		case $events$event in {*,big*big) value='<not counted>' ;; esac
+		printf '{"cpu" : "%s", "counter-value" : "%s", "unit" : "%s", "event" : "%s", ' \
+			"$cpu" "$value" "$UNIT" "$event$SUFFIX"
 		printf '"event-runtime" : 5, "pcnt-running" : %s}\n' "${RUNNING:-100.00}"
 	done
 done
@@ -133,6 +134,10 @@ def test_what_a_machine_counts_is_asked_before(there: Path) -> None:
         ("odd", "event syntax error: 'odd'"),
     ]
     assert Perf("none", ("LLC-loads",)).able(LocalTransport())[0] is None
+    # One that counts alone, and has no counter beside the others.
+    able, [gap] = Perf("full", ("cycles", "big")).able(LocalTransport())
+    assert able == Perf("full", ("cycles",))
+    assert gap.name == "big" and "the counters are too few" in gap.why
     assert Pcm("pcm").able(LocalTransport()) == (Pcm("pcm"), ())
     (there / "broken").touch()
     able_pcm, [gap] = Pcm("pcm").able(LocalTransport())
@@ -162,7 +167,7 @@ def test_a_host_without_a_tool_is_refused(there: Path) -> None:
 def test_a_section_says_what_counts() -> None:
     asked = Section(rates=(10,), perf=("l1", ("a", "b", "pmu/c=1,d=2/")), pcm=("pcm-memory",))
     assert [collector.name for collector in asked.collectors] == [
-        *("perf: l1", "perf: a +2", "pcm-memory")
+        *("perf: l1", "perf: a, b, pmu/c=1,d=2/", "pcm-memory")
     ]
     assert [collector.name for collector in Section(rates=(10,)).collectors] == [
         f"perf: {name}" for name in GROUPS
@@ -174,6 +179,8 @@ def test_a_section_says_what_counts() -> None:
     [
         ({"perf": ("cache",)}, "perf: there is no group 'cache'; expected cycles, "),
         ({"perf": ("l1", "l1")}, "one is there twice"),
+        ({"perf": ("cycles", ("cycles",))}, "one is there twice"),
+        ({"perf": (("a", "a"),)}, "an event is twice in a group"),
         ({"perf": ()}, "nothing counts"),
         ({"perf": ((),)}, "at least 1 item"),
         ({"perf": (("cycles; reboot",),)}, "should match pattern"),
@@ -243,6 +250,58 @@ def test_a_trial_has_a_window_for_each_collector(there: Path, folder: RunFolder)
     assert "perf: odd: odd could not be counted (event syntax error: 'odd')." in unseen
 
 
+def test_scripts_are_given_what_is_counted(
+    there: Path, folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial(folder, Section(rates=(500,), perf=("cycles",), pcm=("pcm",)))()
+    figures = {
+        (figure.part, figure.figure): (figure.value, figure.unit)
+        for figure in VIEW.figures(load(folder.path))
+    }
+    assert figures["perf: cycles", "cycles"] == (4.0, "count/packet")
+    assert figures["pcm", "L3MISS"] == (39.77e6 / 500, "count/packet")
+    assert figures["pcm", "L3HIT"][1] == "1"
+
+
+def test_units_of_perf_are_made_ours(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIT", "MiB")
+    with collecting(Perf("it", ("uncore_imc/cas_count_read/",)), LocalTransport()) as counted:
+        pass
+    assert {(one.unit, one.value) for one in counted.events} == {("bytes", 1000 * 2**20)}
+
+
+def test_a_link_that_says_nothing_makes_no_sum(folder: RunFolder) -> None:
+    def link(number: int, value: float | None) -> Event:
+        why = "" if value is not None else "N/A"
+        return Event(
+            collector="pcm",
+            scope="link",
+            number=number,
+            name="dataIn",
+            unit="bytes",
+            value=value,
+            why=why,
+        )
+
+    other = Event(collector="pcm-memory", name="Read", unit="bytes/s", value=1.0)
+    folder.record(collected(0, link(0, 10.0), link(1, None), other))
+    text = shown(load(folder.path))
+    assert ["baseline", "–", "–", "–", "–"] in [line_.split() for line_ in text.splitlines()]
+    assert "pcm-memory, links" not in text
+    assert "pcm: dataIn could not be counted (N/A)." in findings.unseen(load(folder.path))
+
+
+def test_what_counted_in_some_blocks_is_told(folder: RunFolder) -> None:
+    counts = Event(collector="pcm", name="L3MISS", unit="count", value=20.0)
+    refused = Event(collector="pcm", name="pcm", why="PMU is busy")
+    folder.record(collected(0, counts))
+    folder.record(collected(1, refused, packets=0))
+    unseen = findings.unseen(load(folder.path))
+    assert "pcm: with baseline it counted in 1 of 2 blocks only." in unseen
+    # Nothing was sent for it.
+    assert not any("generator" in sentence and "less" in sentence for sentence in unseen)
+
+
 def test_a_trial_in_which_nothing_was_forwarded_is_invalid(there: Path, folder: RunFolder) -> None:
     with pytest.raises(SkblabError, match="of 500 packets none was forwarded"):
         trial(folder, Section(rates=(500,), perf=("cycles",)), forwarded=0)()
@@ -289,14 +348,14 @@ def test_what_was_counted_for_a_part_of_the_time_is_an_estimate(
     assert "ratio is made of it" in text
 
 
-def collected(block: int, *events: Event) -> Collected:
-    windows = (Window(10, 10, events),)
+def collected(block: int, *events: Event, packets: int = 10) -> Collected:
+    windows = (Window(packets, packets, events),)
     return Collected(
         setting="baseline",
         block=block,
         traffic="IPv4",
         rate=500,
-        offered_rate=500.0,
+        offered_rate=500.0 if packets else 0.0,
         windows=windows,
     )
 

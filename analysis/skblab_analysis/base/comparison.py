@@ -14,9 +14,21 @@ from skblab_analysis.base.certainty import AGAIN, Change, Difference
 from skblab_analysis.base.differences import difference_text, half_text
 from skblab_analysis.base.words import NARROW_SPACE, number, share, signed
 
-Measure = Literal["instructions", "throughput", "rfc2544", "latency", "cpu", "layers"]
+Measure = Literal["instructions", "throughput", "rfc2544", "latency", "cpu", "layers", "events"]
 Unit = Literal[
-    "instructions/packet", "instructions", "ns/packet", "ns", "s", "packets/s", "packets", "1"
+    "instructions/packet",
+    "instructions",
+    "ns/packet",
+    "ns",
+    "s",
+    "packets/s",
+    "packets",
+    "1",
+    "count/packet",
+    "bytes/packet",
+    "J/packet",
+    "bytes/s",
+    "count/s",
 ]
 
 

@@ -19,8 +19,7 @@ from skblab_analysis.trials.rows import TrialRow
 
 PERF = "perf: "
 # Units of what is counted, and so divided by packets; ns are of perf's clocks.
-COUNTED = ("", "bytes", "count", "msec", "ns", "J")
-MSEC_NS = 1e6
+COUNTED = ("", "bytes", "count", "ns", "J")
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,15 @@ class Trial(AtRate):
     block: int
     traffic: str
     rows: tuple[EventRow, ...]
+
+    @property
+    def sent(self) -> bool:
+        """Whether packets were sent: nothing is where no collector can count."""
+        return any(row.counted for row in self.rows)
+
+    def has(self, collector: str) -> bool:
+        """Whether a collector counted in it."""
+        return any(row.counted for row in self.rows if row.collector == collector)
 
 
 @dataclass(frozen=True)
@@ -170,22 +178,20 @@ class _Sum:
         if row.value is None:
             self.why = row.why
             return
-        value = row.value * MSEC_NS if row.unit == "msec" else row.value
-        self.values[row.trial] = self.values.get(row.trial, 0.0) + value
+        self.values[row.trial] = self.values.get(row.trial, 0.0) + row.value
         self.running = min(self.running, 1.0 if row.running is None else row.running)
 
     def figure(self) -> Figure:
         each = self.unit in COUNTED
-        unit = "ns" if self.unit == "msec" else self.unit
         # A part of the places says nothing of the whole.
         if self.why or not self.values:
-            return Figure(None, unit, each, why=self.why)
+            return Figure(None, self.unit, each, why=self.why)
         if not each:
-            return Figure(mean(self.values.values()), unit, each, self.running)
+            return Figure(mean(self.values.values()), self.unit, each, self.running)
         packets = sum(self.packets[trial] for trial in self.values)
         if not packets:
-            return Figure(None, unit, each, why="no packet was forwarded")
-        return Figure(sum(self.values.values()) / packets, unit, each, self.running)
+            return Figure(None, self.unit, each, why="no packet was forwarded")
+        return Figure(sum(self.values.values()) / packets, self.unit, each, self.running)
 
 
 def _figures(trials: Iterable[Trial]) -> dict[Place, Figure]:

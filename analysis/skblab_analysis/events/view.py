@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
 
+from skblab_analysis.base.comparison import Unit
 from skblab_analysis.base.offered import KEPT, behind
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import (
@@ -24,6 +25,18 @@ from skblab_analysis.formats import summary as scripts
 from skblab_analysis.view import Cells, Section, View, suffix
 
 ESTIMATED = "~"
+# Those that a script is given, by the unit in which a figure is recorded.
+UNITS: Mapping[str, Unit] = {
+    "": "count/packet",
+    "count": "count/packet",
+    "bytes": "bytes/packet",
+    "ns": "ns/packet",
+    "J": "J/packet",
+    "bytes/s": "bytes/s",
+    "count/s": "count/s",
+    "share": "1",
+    "ratio": "1",
+}
 # Quotients of what was counted together: name, group of perf, of which event, to which.
 RATIOS = (
     ("instructions per cycle", "cycles", "instructions", "cycles"),
@@ -86,7 +99,10 @@ def _perf(summary: EventsSummary, collector: str) -> Iterator[Panel]:
     ]
     figures = [counts.of(collector, name) for counts in summary.settings for name in names]
     estimated = any(figure.estimated for figure in figures if figure)
-    yield Panel(f"perf, {group}, per packet", tuple(columns), estimated)
+    each = all(figure.each for figure in figures if figure)
+    yield Panel(
+        f"perf, {group}, per packet{'' if each else ', or a mean'}", tuple(columns), estimated
+    )
 
 
 def _pcm(summary: EventsSummary, collector: str) -> Iterator[Panel]:
@@ -97,7 +113,7 @@ def _pcm(summary: EventsSummary, collector: str) -> Iterator[Panel]:
         if known:
             columns = tuple(_column(collector, name) for name in known)
             yield Panel(f"{collector}, {title}", columns)
-    if any(place.scope == "link" for counts in summary.settings for place in counts.figures):
+    if summary.names(collector, "link"):
         columns = tuple(
             column
             for title, name in LINKS
@@ -132,24 +148,26 @@ def _ratio(title: str, collector: str, above: str, below: str) -> Column:
 def _links(collector: str, name: str) -> Callable[[Counts, str], str]:
     def cell(counts: Counts, space: str) -> str:
         values = _of_links(counts, collector, name)
-        return number(sum(values), 1, space) if values else ABSENT
+        # What one of them does not tell is in no sum.
+        whole = None if None in values else sum(filter(None, values))
+        return number(whole, 1, space) if values else ABSENT
 
     return cell
 
 
 def _busiest(collector: str, name: str) -> Callable[[Counts, str], str]:
     def cell(counts: Counts, space: str) -> str:
-        return share(max(_of_links(counts, collector, name), default=None))
+        known = [value for value in _of_links(counts, collector, name) if value is not None]
+        return share(max(known, default=None))
 
     return cell
 
 
-def _of_links(counts: Counts, collector: str, name: str) -> list[float]:
+def _of_links(counts: Counts, collector: str, name: str) -> list[float | None]:
     return [
         figure.value
         for place, figure in counts.figures.items()
         if (place.collector, place.scope, place.name) == (collector, "link", name)
-        and figure.value is not None
     ]
 
 
@@ -246,11 +264,11 @@ def _told(summary: EventsSummary) -> Iterator[str]:
     cycles, misses = first.of("perf: cycles", "cycles"), first.of("perf: llc", "LLC-load-misses")
     per_cycle = first.ratio("perf: cycles", "instructions", "cycles")
     parts = []
-    if cycles is not None and cycles.value is not None:
+    if cycles is not None and cycles.value is not None and not cycles.estimated:
         parts.append(f"{number(cycles.value, 0, NARROW_SPACE)} cycles")
     if per_cycle is not None:
         parts.append(f"{number(per_cycle, 2)} instructions per cycle")
-    if misses is not None and misses.value is not None:
+    if misses is not None and misses.value is not None and not misses.estimated:
         parts.append(f"{number(misses.value, 2)} loads that the last level of cache missed")
     if parts:
         yield f"{at_rate(summary)}: with {first.setting} a packet takes {joined(parts)}"
@@ -261,7 +279,12 @@ def unseen(found: Sequence[EventsSummary]) -> list[str]:
     said: list[str] = []
     for summary in found:
         said += [sentence for sentence in _gaps(summary) if sentence not in said]
-        slow = [counts.setting for counts in summary.settings if behind(counts.trials)]
+        said += _partly(summary)
+        slow = [
+            counts.setting
+            for counts in summary.settings
+            if behind(trial for trial in counts.trials if trial.sent)
+        ]
         if slow:
             said.append(
                 f"{at_rate(summary)}: while events were counted the generator sent over "
@@ -276,11 +299,23 @@ def unseen(found: Sequence[EventsSummary]) -> list[str]:
     return said
 
 
+def _partly(summary: EventsSummary) -> Iterator[str]:
+    """Yield what counted in some blocks of a setting only: its figures are of these."""
+    for counts in summary.settings:
+        for collector in summary.collectors:
+            blocks = sum(trial.has(collector) for trial in counts.trials)
+            if 0 < blocks < len(counts.trials):
+                yield (
+                    f"{collector}: with {counts.setting} it counted in {blocks} of "
+                    f"{len(counts.trials)} blocks only."
+                )
+
+
 def _gaps(summary: EventsSummary) -> Iterator[str]:
     by_reason: dict[tuple[str, str], list[str]] = {}
     for counts in summary.settings:
         for place, figure in counts.figures.items():
-            if figure.why and place.scope in ("system", "other"):
+            if figure.why and place.scope in ("system", "other", "link"):
                 names = by_reason.setdefault((place.collector, figure.why), [])
                 if place.name not in names:
                     names.append(place.name)
@@ -293,11 +328,13 @@ def _figures(summary: EventsSummary) -> Iterator[scripts.Figure]:
     for counts in summary.settings:
         for place, figure in counts.figures.items():
             if place.scope == "system" and figure.value is not None:
-                unit = figure.unit or "count"
+                if (unit := UNITS.get(figure.unit)) is None:
+                    continue
                 yield scripts.Figure(
                     measure="events",
-                    figure=f"{place.collector}: {place.name}",
-                    unit=f"{unit}/packet" if figure.each else unit,
+                    figure=place.name,
+                    part=place.collector,
+                    unit=unit,
                     setting=counts.setting,
                     traffic=summary.traffic,
                     rate=summary.rate,

@@ -25,10 +25,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.base.whole import whole
 
@@ -107,41 +106,6 @@ def parse(text: str) -> list[Count]:
                 f"expected ({one_line(str(error), 120)}): expected {_EXPECTED}"
             ) from error
     return counts
-
-
-def multiplexed(counts: Iterable[Count]) -> list[Count]:
-    """Return those that did not count all the time: there were more events than counters."""
-    return [count for count in counts if count.running is not None and count.running < 1]
-
-
-def ratio(of: Count, to: Count) -> float:
-    """Return how many of one there are to one of the other, such as instructions to cycles.
-
-    RefusedError if one has no value or was multiplexed (what it counted and what the other did are
-    not of the same time), or if they are not of the same place and interval.
-    """
-    pair = f"no ratio of {_name(of)} to {_name(to)}"
-    for count in (of, to):
-        if count.value is None:
-            raise RefusedError(f"{pair}: {_name(count)} has no value ({count.why or 'metrics'})")
-        if count.running is None:
-            raise RefusedError(f"{pair}: how long {_name(count)} was counting is not known")
-        if multiplexed([count]):
-            raise RefusedError(
-                f"{pair}: {_name(count)} was counting {count.running:.2%} of the time, expected "
-                "100 %; count fewer events at once"
-            )
-    if dict(of.where) != dict(to.where) or of.interval != to.interval:
-        raise RefusedError(f"{pair}: they are not of the same place and interval")
-    assert of.value is not None and to.value is not None
-    result = of.value / to.value if to.value else math.inf
-    if not math.isfinite(result):
-        raise RefusedError(f"{pair}: {_name(to)} counted {to.value:g}")
-    return result
-
-
-def _name(count: Count) -> str:
-    return one_line(count.event, 80) or "metrics"
 
 
 def _objects(line: str) -> list[_Pairs]:

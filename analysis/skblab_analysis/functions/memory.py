@@ -108,9 +108,8 @@ class Shown:
     compared: bool
 
 
-def shown(documents: Sequence[FunctionsDocument]) -> Shown | None:
-    """Return what the page shows of the first document, and of the others' totals."""
-    head = documents[0]
+def shown(head: FunctionsDocument, all_rows: Sequence[FunctionsDocument]) -> Shown | None:
+    """Return what the page shows of a document, and a row for each of others, if any."""
     found = head.memory
     if found is None:
         return None
@@ -120,7 +119,7 @@ def shown(documents: Sequence[FunctionsDocument]) -> Shown | None:
         label=memory.SAID,
         places=PLACES,
         columns=tuple(memory.NAMES[kind] for kind in found.processor.kinds),
-        rows=tuple(_rows(documents, NARROW_SPACE)),
+        rows=tuple(_rows(all_rows, NARROW_SPACE)) if all_rows else (),
         functions=tuple(_functions(found, compared, NARROW_SPACE)),
         layers=tuple(
             Cells(

@@ -113,7 +113,11 @@ def of_memory(documents: Sequence[FunctionsDocument]) -> list[Table]:
     head = documents[0]
     if head.memory is None:
         return []
-    return [memory.by_row(documents), memory.by_function(head.memory, head.a is not None)]
+    found = [memory.by_row(documents)]
+    # Of several settings the page has each one's functions.
+    if len(documents) == 1:
+        found.append(memory.by_function(head.memory, head.a is not None))
+    return found
 
 
 def _sides(document: FunctionsDocument) -> tuple[str, ...]:
@@ -312,9 +316,9 @@ class Shown:
 def _sections(run: Run) -> list[Section]:
     documents = load(run)
     overview = tuple(_overview(documents, NARROW_SPACE)) if len(documents) > 1 else ()
-    misses = memory.shown(documents) if documents else None
+    # What is of all stands in the first section alone.
     return [
-        _section(run, document, place, *(((), None) if place else (overview, misses)))
+        _section(run, document, place, *(((), ()) if place else (overview, documents)))
         for place, document in enumerate(documents)
     ]
 
@@ -324,7 +328,7 @@ def _section(
     document: FunctionsDocument,
     place: int,
     overview: tuple[Cells, ...],
-    misses: memory.Shown | None,
+    rows_of: Sequence[FunctionsDocument],
 ) -> Section:
     alone = document if document.a is None else first(document)
     whole = functions.total(alone.functions, "total")
@@ -356,7 +360,7 @@ def _section(
         ),
         changed=() if document.a is None else tuple(_changed(document)),
         layers=tuple(_layers(document, NARROW_SPACE)),
-        memory=misses,
+        memory=memory.shown(document, rows_of),
         flames=tuple(_flames(run, document)),
     )
     return Section("functions/section.html.j2", shown)

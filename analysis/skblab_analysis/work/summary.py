@@ -93,7 +93,9 @@ def _work(setting: str, trials: int, rows: Sequence[CounterRow]) -> Work:
 
     lost: dict[str, int] = {}
     for row in rows:
-        if row.kind in LOSING and LOST.search(row.name):
+        # The kind of a qdisc, such as pfifo_fast, says nothing of what it lost.
+        name = row.name.rpartition(" ")[2] if row.kind == "qdisc" else row.name
+        if row.kind in LOSING and LOST.search(name):
             lost[row.name] = lost.get(row.name, 0) + row.value
 
     return Work(

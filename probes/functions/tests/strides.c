@@ -5,8 +5,8 @@
  * Section 0 reads, section 1 writes and section 2 crosses lines: each one 8 bytes at
  * every 64th byte of 64 KiB, ROUNDS times, from first to last. A cache of data of 32 KiB
  * that forgets the least recently used line then misses all 1024 lines in every round.
- * What the kernel does in between is not among it: section 3 does the same work in
- * 4 KiB, which stay in the cache.
+ * Section 3 does the same work in 4 KiB, which stay in the cache. Section 4 jumps
+ * through 64 KiB of code, from line to line: a cache of code of 32 KiB misses them all.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -33,9 +33,21 @@ static void walk(unsigned int rounds, size_t size, size_t from, int store)
 				(void)*(volatile uint64_t *)(room + at);
 }
 
+/* 1024 lines of code, each a jump to the next one. */
+asm(".text\n"
+    ".balign 4096\n"
+    "lines_of_code:\n"
+    ".rept 1023\n"
+    ".byte 0xeb, 62\n"
+    ".skip 62, 0x90\n"
+    ".endr\n"
+    "ret\n"
+    ".balign 64\n");
+void lines_of_code(void);
+
 int main(int argc, char **argv)
 {
-	unsigned int rounds = argc == 2 ? strtoul(argv[1], NULL, 10) : 0;
+	unsigned int rounds = argc == 2 ? strtoul(argv[1], NULL, 10) : 0, round;
 
 	if (!rounds) {
 		fputs("usage: strides ROUNDS\n", stderr);
@@ -57,6 +69,11 @@ int main(int argc, char **argv)
 	MARK_BEGIN(3);
 	walk(rounds, SMALL, 0, 0);
 	MARK_END(3);
+	lines_of_code();
+	MARK_BEGIN(4);
+	for (round = 0; round < rounds; round++)
+		lines_of_code();
+	MARK_END(4);
 	mark_off();
 	return 0;
 }

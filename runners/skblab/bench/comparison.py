@@ -84,6 +84,8 @@ ONE_DESTINATION = (
     "--destinations random sends each to another one."
 )
 
+# The repeat that fills simulated caches, and is not counted.
+COLD = 0
 # A run with few packets and one with many have the same number of batches (bench.sh), so that
 # what begins and ends a batch cancels.
 FEWER = 5
@@ -100,6 +102,10 @@ def script(
     more |= {"napi": "yes"} if asked.settings else {}
     more |= {"destinations": asked.destinations} if asked.destinations != "fixed" else {}
     lines = measure.head(boot, asked.packets, families=str(asked.family), symbols=symbols, **more)
+    if asked.caches:
+        # Caches that nothing is in would be part of what the first run takes.
+        lines.append(f"repeat={COLD} packets={BATCH} batch={BATCH}")
+        lines += [f"run {' '.join(row.words())}" for row in rows]
     sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
     for round_ in range(asked.repeats):
         for size, (packets, batch) in enumerate(sizes):
@@ -600,6 +606,8 @@ class Comparison:
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in ran.printed.splitlines()]
         for line, of in attribute(lines, sections, whole=ran.whole):
+            if line.repeat == COLD:
+                continue
             stem = f"{line.row}-{boot}-{line.repeat}"
             if stem not in maps:
                 more = (folder.logs / f"symbols-{stem}.txt").read_text()

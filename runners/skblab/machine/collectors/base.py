@@ -51,6 +51,10 @@ class Collector(Protocol):
         """Return what of it can count on a machine, None for nothing, and events that cannot be."""
 
     @abstractmethod
+    def asks(self) -> Iterator[str]:
+        """Yield the commands by which `able` finds out."""
+
+    @abstractmethod
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return its command line that counts while another command runs."""
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -49,6 +50,10 @@ class Pcm:
                 why = one_line(str(error), 200)
         gaps = (Event(collector=self.name, name=self.name, why=why),) if why else ()
         return (None if why else self), gaps
+
+    def asks(self) -> Iterator[str]:
+        """Yield what is run before the first trial of a boot, to know whether it counts."""
+        yield shlex.join(self.argv(["true"]))
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the command line that counts while a command runs."""

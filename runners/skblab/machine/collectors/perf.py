@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "cycles": ("cycles", "instructions", "branches", "branch-misses"),
     "stalls": ("cycles", "stalled-cycles-frontend", "stalled-cycles-backend"),
     "l1": ("cycles", "L1-dcache-loads", "L1-dcache-load-misses", "L1-icache-load-misses"),
-    "llc": ("cycles", "LLC-loads", "LLC-load-misses", "LLC-stores"),
+    "llc": ("cycles", "LLC-loads", "LLC-load-misses"),
     "tlb": ("cycles", "dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
     "software": ("context-switches", "cpu-migrations", "page-faults"),
 }
@@ -32,6 +33,16 @@ for event; do
 done
 """
 FAILED = "== failed"
+# Units that perf gives events of some PMUs, as ours, and by what a figure is multiplied.
+UNITS: Mapping[str, tuple[str, float]] = {
+    "msec": ("ns", 1e6),
+    "KiB": ("bytes", 2.0**10),
+    "MiB": ("bytes", 2.0**20),
+    "GiB": ("bytes", 2.0**30),
+    "Bytes": ("bytes", 1.0),
+    "Joules": ("J", 1.0),
+}
+TOGETHER = "not counted together with the others of its group: the counters are too few"
 # Where perf counts, and in whose number that is: S0-D0-C1 is core 1.
 _PLACES: Mapping[str, Scope] = {"cpu": "core", "socket": "socket", "node": "socket"}
 _LAST = re.compile(r"(\d+)$")
@@ -60,6 +71,16 @@ class Perf:
         printed = asked.check("asking perf for its events").stdout
         why = dict(refusals(printed))
         there = tuple(event for event in self.events if not why.get(event))
+        if len(there) > 1:
+            # The kernel refuses an event that has no place beside those before it.
+            together = transport.run([*STAT, "-e", self._group(there), "--", "true"])
+            known = {
+                event.name
+                for event in replace(self, events=there).read(together.stdout)
+                if event.value is None
+            }
+            why |= dict.fromkeys(there if together.status else known, TOGETHER)
+            there = tuple(event for event in there if not why.get(event))
         gaps = tuple(
             Event(collector=self.name, name=event, why=why[event])
             for event in self.events
@@ -69,7 +90,16 @@ class Perf:
 
     def argv(self, command: Sequence[str]) -> list[str]:
         """Return the command line that counts while a command runs."""
-        return [*STAT, "-e", f"{{{','.join(self.events)}}}", "--", *command]
+        return [*STAT, "-e", self._group(self.events), "--", *command]
+
+    def asks(self) -> Iterator[str]:
+        """Yield what is run before the first trial of a boot, to know what can be counted."""
+        for events in (*self.events, self._group(self.events)):
+            yield shlex.join([*STAT, "-e", events, "--", "true"])
+
+    @staticmethod
+    def _group(events: Sequence[str]) -> str:
+        return f"{{{','.join(events)}}}"
 
     def read(self, printed: str) -> tuple[Event, ...]:
         """Return what each CPU counted of each event, by the name that it was asked for by.
@@ -87,14 +117,18 @@ class Perf:
                 scope=scope,
                 number=number,
                 name=named[count.event],
-                unit=count.unit,
-                value=count.value,
+                unit=UNITS.get(count.unit, (count.unit, 1.0))[0],
+                value=_scaled(count),
                 running=count.running,
                 why=count.why,
             )
             for count in counts
             for scope, number in [_place(count)]
         )
+
+
+def _scaled(count: perfstat.Count) -> float | None:
+    return None if count.value is None else count.value * UNITS.get(count.unit, ("", 1.0))[1]
 
 
 def _place(count: perfstat.Count) -> tuple[Scope, int | None]:

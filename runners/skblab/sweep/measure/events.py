@@ -60,8 +60,12 @@ class Events(AtRates):
                     f"perf: there is no group {group!r}; expected {', '.join(GROUPS)}, or a list "
                     "of events in brackets"
                 )
-        if len(set(self.perf)) < len(self.perf) or len(set(self.pcm)) < len(self.pcm):
+        names = [collector.name for collector in self.collectors]
+        if len(set(names)) < len(names):
             raise ValueError("perf or pcm: one is there twice")
+        for group in self.perf:
+            if not isinstance(group, str) and len(set(group)) < len(group):
+                raise ValueError("perf: an event is twice in a group")
         if not (self.perf or self.pcm):
             raise ValueError("nothing counts: write groups of perf or tools of pcm")
         return self
@@ -79,8 +83,8 @@ class Events(AtRates):
 
 
 def _named(events: Sequence[str]) -> str:
-    """Return what a group of the user's own is called: its first event, and how many follow."""
-    return events[0] + (f" +{len(events) - 1}" if len(events) > 1 else "")
+    """Return what a group of the user's own is called."""
+    return ", ".join(events)
 
 
 @dataclass
@@ -111,8 +115,9 @@ class EventsMeasure(Measure):
     def commands(
         self, asked: Sections, measurement: Measurement, kind: Kind, cpus: int
     ) -> Iterator[str]:
-        """Yield each collector, and what is sent meanwhile."""
+        """Yield what is asked of each collector, then it, and what is sent meanwhile."""
         for collector in asked[Events].collectors:
+            yield from (f"{ask}  # on the router, once a boot" for ask in collector.asks())
             yield f"{line(collector)}  # on the router"
             yield kind.offering(_sending(asked[Events], measurement), cpus)
 
