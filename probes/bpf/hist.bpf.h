@@ -45,4 +45,12 @@ static __always_inline void place_long(struct hist *hist, __u64 value)
 		place(hist, value);
 }
 
+static __always_inline void place_signed(struct hist *hist, __s64 value)
+{
+	if (unlikely(value < 0))
+		hist->negative++;
+	else
+		place_long(hist, value);
+}
+
 #endif /* SKBLAB_HIST_BPF_H */

@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +11,9 @@
 
 #include "hooks.h"
 #include "source.h"
+#include "tracing.h"
 
 #include "hooks.skel.h"
-
-#define FTRACE_SYSCTL "/proc/sys/kernel/ftrace_enabled"
 
 struct attachment {
 	struct bpf_link *link;
@@ -550,22 +548,6 @@ static int try(struct state *state, const struct settings *settings, const struc
 	err = attach_all(state, false);
 	state->begins = state->attached;
 	return err ?: attach_all(state, true);
-}
-
-/* Without ftrace all hooks on functions attach, and none is called; 0 or EXIT_BAD. */
-static int check_ftrace(void)
-{
-	char text = 0;
-	int fd = open(FTRACE_SYSCTL, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return 0;
-	if (read(fd, &text, 1) != 1)
-		text = 0;
-	close(fd);
-	return text != '0' ? 0
-			   : fail("kernel.ftrace_enabled is 0: no hook on a function is called; "
-				  "switch it on (sysctl -w kernel.ftrace_enabled=1)");
 }
 
 static void *start(const struct settings *settings, const struct btf *btf, struct report *report)

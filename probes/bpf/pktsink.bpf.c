@@ -49,14 +49,6 @@ static __always_inline int load_header(struct __sk_buff *skb, struct pktgen_head
 	return offset;
 }
 
-static __always_inline void place_signed(struct hist *hist, __s64 value)
-{
-	if (unlikely(value < 0))
-		hist->negative++;
-	else
-		place_long(hist, value);
-}
-
 SEC("tcx/ingress")
 int on_arrival(struct __sk_buff *skb)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What hooks.c does with the maps of place.bpf.h. */
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,15 +87,4 @@ int placing_read(const struct placing *placing, struct report *report)
 			     placing->cpus)
 		       ?: read_counters(placing->late_map, &report->late, sizeof(report->late),
 					placing->cpus);
-}
-
-int read_missed(const struct bpf_program *program, __u64 *missed)
-{
-	struct bpf_prog_info info = {};
-	__u32 size = sizeof(info);
-
-	if (bpf_prog_get_info_by_fd(bpf_program__fd(program), &info, &size))
-		return fail("cannot read how often a program was missed: %s", strerror(errno));
-	*missed += info.recursion_misses;
-	return 0;
 }

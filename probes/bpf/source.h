@@ -60,7 +60,4 @@ void placing_init(const struct placing *placing);
 /* Join those of all CPUs; 0 or EXIT_BAD. */
 int placing_read(const struct placing *placing, struct report *report);
 
-/* How often a program was not run because it was running; 0 or EXIT_BAD. */
-int read_missed(const struct bpf_program *program, __u64 *missed);
-
 #endif /* SKBLAB_SOURCE_H */

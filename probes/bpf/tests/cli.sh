@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Bad input of pathlat and pktsink: exit code 2, and one line that says what is wrong. Loads no program.
+# Bad input of pathlat, pktsink and funclat: exit code 2, and one line that says what is wrong. Loads no program.
 #   usage: cli.sh FOLDER-OF-THE-BUILD
 set -eu
 out=${1:?usage: cli.sh FOLDER-OF-THE-BUILD}
@@ -100,4 +100,19 @@ refuses '--last: expected no less than --first' --device lo --first 2 --last 1
 refuses 'expected a number from 1 to 4294967295' --device lo --first 0
 "$out/pktsink" --version | grep -q '^pktsink [0-9]'
 "$out/pktsink" --help | grep -q -- '--stamp-netns'
+
+program=funclat
+refuses 'which functions?'
+refuses 'which functions?' --seconds 1
+refuses 'unrecognized option' udp_rcv --frobnicate
+refuses 'requires an argument' udp_rcv --optional
+refuses 'expected a number above 0' udp_rcv --seconds 0
+refuses 'up to 1000000000' udp_rcv --interval 2e9
+refuses 'not an empty one' udp_rcv ''
+refuses 'udp_rcv: given twice' udp_rcv ip_rcv udp_rcv
+refuses 'udp_rcv: given twice' --optional udp_rcv udp_rcv
+# shellcheck disable=SC2046  # as many words as functions
+refuses 'f65: expected no more than 64 functions' $(seq -f f%g 65)
+"$out/funclat" --version | grep -q '^funclat [0-9]'
+"$out/funclat" --help | grep -q -- '--optional'
 echo "ok cli"

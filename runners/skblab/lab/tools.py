@@ -16,7 +16,7 @@ from skblab.lab.reporter import Reporter
 RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
 RUST_PROGRAMS = ("skblab-traffic",)
 BPF = ("probes/bpf",)
-BPF_PROGRAMS = ("pathlat", "pktsink")
+BPF_PROGRAMS = ("pathlat", "pktsink", "funclat")
 
 
 def ensure(labroot: LabRoot, built: kernel.Kernel, reporter: Reporter) -> Path:

@@ -19,7 +19,7 @@ ATTACH_SECONDS = 300
 END_SECONDS = 180
 EXIT_USAGE = 2
 # What a loader says, behind its name.
-OWN_LINE = re.compile(r"(?:pathlat|pktsink): (.+)")
+OWN_LINE = re.compile(r"(?:pathlat|pktsink|funclat): (.+)")
 
 
 class Reading:
