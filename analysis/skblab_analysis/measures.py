@@ -8,6 +8,7 @@ import skblab_analysis.cost.view
 import skblab_analysis.cpu.view
 import skblab_analysis.events.view
 import skblab_analysis.exact.view
+import skblab_analysis.functimes.view
 import skblab_analysis.functions.view
 import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
@@ -25,6 +26,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.bisect.view.VIEW,
     skblab_analysis.exact.view.VIEW,
     skblab_analysis.functions.view.VIEW,
+    skblab_analysis.functimes.view.VIEW,
     skblab_analysis.throughput.view.VIEW,
     skblab_analysis.rfc2544.view.VIEW,
     skblab_analysis.latency.view.VIEW,

@@ -23,6 +23,7 @@ from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.catalogue import Catalogue
 from skblab_analysis.formats.compare import CompareDocument
 from skblab_analysis.formats.cost import CostDocument
+from skblab_analysis.formats.functimes import FunctimesDocument
 from skblab_analysis.formats.functions import FunctionsDocument
 from skblab_analysis.formats.journal import Event
 from skblab_analysis.formats.pathlat import PathlatDocument, ReceiverDocument, SenderDocument
@@ -44,6 +45,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "bisect": BisectDocument,
     "cost": CostDocument,
     "compare": CompareDocument,
+    "functimes": FunctimesDocument,
     "functions": FunctionsDocument,
     "journal-event": Event,
     "part": Part,

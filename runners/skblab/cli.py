@@ -47,7 +47,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMMANDS = {
     "doctor": "skblab.commands.doctor:doctor",
     "demo": "skblab.commands.demo:demo",
-    "probe": "skblab.commands.probe:probe",
+    "probe": "skblab.commands.probe_functions:probe",
     "sweep": "skblab.commands.sweep:sweep",
     "resume": "skblab.commands.sweep:resume",
     "report": "skblab.commands.report:report",

@@ -32,6 +32,7 @@ from skblab.probe.request import BPF, SOURCES
 from skblab.probe.verify.plan import BACKENDS
 from skblab.sweep.request import SHIPPED
 from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.bylayer import BEGIN
 
 TREE = paths.tree()
 MAKEFILE = (TREE / "Makefile").read_text()
@@ -81,6 +82,8 @@ VALUES: Mapping[tuple[str, str], Callable[[str], object]] = {
     ("probe layers", "load"): Load.parse,
     ("probe layers", "source"): _one_of(*SOURCES),
     ("probe layers", "backend"): _one_of(BPF, *scripts.BACKENDS),
+    ("probe functions", "load"): Load.parse,
+    ("probe functions", "layer"): _one_of(*BEGIN),
     ("bisect", "wanted"): _workload,
     ("compare", "workloads"): _workload,
     ("probe verify", "backend"): _one_of(*(backend.name for backend in BACKENDS)),

@@ -20,6 +20,7 @@ from skblab.soak.verdict import SoakResult
 from skblab_analysis.formats.bench import BenchDocument
 from skblab_analysis.formats.bisect import BisectDocument
 from skblab_analysis.formats.compare import CompareDocument
+from skblab_analysis.formats.functimes import FunctimesDocument
 from skblab_analysis.formats.functions import FunctionsDocument
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.scripts import ScriptsDocument
@@ -283,11 +284,14 @@ PRINTED: dict[str, dict[str, type[BaseModel]]] = {
     "compare": {"compare": CompareDocument},
     "bisect": {"bisect": BisectDocument},
     "probe layers": {"pathlat": PathlatDocument, "scripts": ScriptsDocument},
+    "probe functions": {"functimes": FunctimesDocument},
     "probe study": {"study": Study},
     "probe verify": {"verify": Verified},
 }
 # Schemas that skblab_analysis.schemas writes, since their documents are stored as well.
-STORED = frozenset(("summary", "bench", "bisect", "compare", "functions", "pathlat", "scripts"))
+STORED = frozenset(
+    ("summary", "bench", "bisect", "compare", "functimes", "functions", "pathlat", "scripts")
+)
 # Commands that print no figures, and what they print.
 WITHOUT = {
     "lab-root": "a path",

@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
+from typer.core import TyperArgument
 
 from skblab.commands.documents import (
     CountedCase,
@@ -311,7 +312,7 @@ def layers(
     if hist and as_json:
         raise UsageError("--hist with --json: the document has the histograms; leave one out")
     if on != targets.GUEST:
-        _refuse(context, OF_A_GUEST, f"is of a guest's own traffic; with --on {on} leave it out")
+        refuse(context, OF_A_GUEST, f"is of a guest's own traffic; with --on {on} leave it out")
     request = Request(
         source=source,
         seconds=seconds,
@@ -354,7 +355,7 @@ def layers(
         sending=sending,
         chosen=chosen,
         max_unaccounted=max_unaccounted,
-        again=_again(context),
+        again=again(context, "layers"),
         exact=exact,
     )
     # Scripts write no document while they count.
@@ -549,32 +550,33 @@ def _medians(release: str, measured: Sequence[Measured]) -> KernelMedians:
     )
 
 
-def _refuse(context: typer.Context, names: Sequence[str], why: str) -> None:
+def refuse(context: typer.Context, names: Sequence[str], why: str) -> None:
     """Raise UsageError if one of these options was given: it would do nothing."""
-    for name, option, _ in _given(context):
+    for name, option, _ in given(context):
         if name in names:
             raise UsageError(f"{option} {why}")
 
 
-def _given(context: typer.Context) -> Iterator[tuple[str, str, Any]]:
+def given(context: typer.Context) -> Iterator[tuple[str, str, Any]]:
     """Yield the options that were given: parameter, option as it was meant, value."""
     for param in context.command.params:
         name = param.name or ""
         source = context.get_parameter_source(name)
-        if source is None or source.name == "DEFAULT":
+        if source is None or source.name == "DEFAULT" or isinstance(param, TyperArgument):
             continue
         value = context.params[name]
         yield name, (param.secondary_opts if value is False else param.opts)[0], value
 
 
-def _again(context: typer.Context) -> str:
-    """Return the command with all that was given, but for what only shows the result."""
-    words = ["./skblab", "probe", "layers"]
-    for name, option, value in _given(context):
+def again(context: typer.Context, *command: str) -> str:
+    """Return the command with all options that were given, but for what only shows the result."""
+    words = ["./skblab", "probe", *command]
+    for name, option, value in given(context):
         if name not in OF_SHOWING:
-            # A branch moves; what was built is a commit.
-            said = str(names.parse(value)) if name == "name" else str(value)
-            words += [option] if isinstance(value, bool) else [option, said]
+            for one in value if isinstance(value, list | tuple) else (value,):
+                # A branch moves; what was built is a commit.
+                said = str(names.parse(one)) if name == "name" else str(one)
+                words += [option] if isinstance(one, bool) else [option, said]
     return shlex.join(words)
 
 

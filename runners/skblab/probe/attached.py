@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from skblab.machine.reading import Reading, started
-from skblab.probe.request import Request
 from skblab.probe.targets import Target
 
 # The kernel verifies some fifty programs first (bpf_check()), then each kprobe waits until every
@@ -15,10 +15,21 @@ from skblab.probe.targets import Target
 EMULATED_PATIENCE = 5
 
 
+class Wanted(Protocol):
+    """What is asked of a probe."""
+
+    @property
+    def verbose(self) -> bool | None:
+        """Whether all is wanted that is said of a refusal."""
+
+    def options(self) -> Sequence[str]:
+        """Return it as the probe's command line."""
+
+
 @contextlib.contextmanager
 def attached(
     target: Target,
-    request: Request,
+    request: Wanted,
     lines: Callable[[str], None],
     heard: Callable[[str], None] | None = None,
 ) -> Iterator[Reading]:

@@ -18,6 +18,8 @@ from skblab.probe.targets import Target
 from skblab.testbeds import traffic
 from skblab_analysis.formats.heard import reason
 
+PATHLAT = "pathlat"
+
 
 @contextlib.contextmanager
 def guest_of_ours(
@@ -29,6 +31,7 @@ def guest_of_ours(
     arguments: Sequence[str] = (),
     *,
     exact: bool = False,
+    program: str = PATHLAT,
 ) -> Iterator[Target]:
     """Boot a guest with the probe in it, and `prepare` it; `log` keeps its console.
 
@@ -41,9 +44,9 @@ def guest_of_ours(
     mode = ("in exact mode",) if exact else ()
     reporter.say(f"booting {' '.join((built.record.release, *arguments, *mode))}")
     with Guest.boot(spec, built, root, shares=shares, log=log) as guest:
-        program = f"{traffic.PROGRAMS}/pathlat"
+        there = f"{traffic.PROGRAMS}/{program}"
         release = built.record.release
-        target = Target(targets.GUEST, guest.transport, program, release, built, guest)
+        target = Target(targets.GUEST, guest.transport, there, release, built, guest)
         prepare(target)
         if said := Watch({targets.GUEST: guest.console}).look():
             reporter.say(f"before anything was measured: {reason(said)}")

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from skblab.machine.reading import Reading, until_asked
 from skblab.machine.recording import begins, recording, watched
 from skblab.machine.watch import Watch
 from skblab.probe import environment, loads, targets
+from skblab.probe.attending import attend, saying
 from skblab.probe.backends import Probing, attached
 from skblab.probe.guests import guest_of_ours
 from skblab.probe.loads import Sent, Traffic
@@ -27,7 +26,6 @@ from skblab.probe.targets import Target
 from skblab_analysis.base import disk
 from skblab_analysis.base.checked import parse
 from skblab_analysis.base.errors import SkblabError
-from skblab_analysis.base.words import number
 from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.pathlat import PathlatDocument
 from skblab_analysis.formats.run import Environment, Plan
@@ -35,15 +33,9 @@ from skblab_analysis.formats.scripts import ScriptsDocument
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.trials.rows import Clock
 
-LOOK_SECONDS = 0.1
-
 Document = PathlatDocument | ScriptsDocument
 # Has what shows a document of the probe, and the request with as many as are shown.
 Showing = Callable[[Request], AbstractContextManager[tuple[Callable[[str], None], Request]]]
-
-
-class _Enough(Exception):
-    """There is nothing more to wait for."""
 
 
 @dataclass(frozen=True)
@@ -177,33 +169,12 @@ class Asked:
     def _attend(
         self, probing: Probing, target: Target, reporter: Reporter, asked: Callable[[], bool]
     ) -> tuple[str, Sent | None]:
-        """Return the last document, once the probe or the load is over, or the user asks for it.
-
-        And what was sent, if all of it was.
-        """
-        sending, seconds = self.sending, self.request.seconds
-        deadline = time.monotonic() + (math.inf if seconds is None else seconds)
-
-        def look() -> None:
-            # pathlat ends by itself, and knows better when its time began.
-            late = not isinstance(probing, Reading) and time.monotonic() >= deadline
-            if late or not probing.look() or asked():
-                raise _Enough
-
-        limit = "until Ctrl-C" if seconds is None else f"for {seconds:g} s"
-        reporter.say(
-            f"timing packets on {target.name}, kernel {target.release}, "
-            + (limit if sending is None else str(sending))
-        )
-        sent = None
-        with contextlib.suppress(_Enough):
-            if sending is not None:
-                sent = sending.run(target.transport, look)
-                reporter.say(f"sent {number(sent.sent)}, received {number(sent.received)}")
-            while sending is None:
-                look()
-                time.sleep(LOOK_SECONDS)
-        return probing.end(), sent
+        """Return the last document, and what was sent, if all of it was."""
+        # pathlat ends by itself, and knows better when its time began.
+        seconds = self.request.seconds
+        ends = isinstance(probing, Reading)
+        reporter.say(saying("timing packets", target, self.sending, seconds))
+        return attend(probing, target, self.sending, reporter, asked, None if ends else seconds)
 
     def _record(self, folder: RunFolder, document: str) -> Document:
         if self.backend != BPF:

@@ -102,10 +102,7 @@ def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
         raise UsageError(f"--backend {backend}: expected {', '.join([BPF, *scripts])}")
     _one_of("--source", request.source, SOURCES)
     _one_of("--path", request.path, get_args(PathName))
-    if request.seconds is not None and not 0 < request.seconds <= MOST_SECONDS:
-        raise UsageError(
-            f"--seconds {request.seconds:g}: expected a number above 0, at most {MOST_SECONDS}"
-        )
+    check_seconds(request.seconds)
     if backend == BPF:
         if request.source == HISTOGRAMS:
             _refuse(
@@ -123,6 +120,14 @@ def check(request: Request, backend: str, scripts: Sequence[str]) -> None:
         raise UsageError(
             f"--path send: there is no script of {backend} for it; expected receive or forward, or "
             f"use --backend {BPF}"
+        )
+
+
+def check_seconds(seconds: float | None) -> None:
+    """Raise UsageError unless a probe can be asked to run so long."""
+    if seconds is not None and not 0 < seconds <= MOST_SECONDS:
+        raise UsageError(
+            f"--seconds {seconds:g}: expected a number above 0, at most {MOST_SECONDS}"
         )
 
 

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`skblab probe functions`: how long calls of kernel functions take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.live import Live
+from rich.markup import escape
+
+from skblab.commands.options import (
+    KERNEL_DEFAULT,
+    KERNEL_HELP,
+    AsJson,
+    complete_kernel,
+    echo,
+)
+from skblab.commands.probe import OF_A_GUEST, OURS, again, probe, refuse
+from skblab.lab import kernel, labroot
+from skblab.lab.drawing import gnuplot
+from skblab.lab.kernel import names
+from skblab.lab.reporter import Reporter, printer
+from skblab.probe import targets
+from skblab.probe.functions import Asked, Tracing
+from skblab.probe.loads import Load, Traffic
+from skblab_analysis.base.errors import UsageError
+from skblab_analysis.formats.bylayer import BEGIN
+from skblab_analysis.formats.functimes import FunctimesDocument
+from skblab_analysis.functimes.view import notes, of_functions
+from skblab_analysis.report.page import build_report
+
+
+@probe.command("functions")
+def functions(
+    context: typer.Context,
+    functions: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Kernel functions, such as udp_rcv."),
+    ] = None,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The functions that begin this layer of the path, as far as the kernel has them; "
+            "may be repeated.",
+            autocompletion=lambda: list(BEGIN),
+        ),
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="Measure here, in a guest (with a kernel and traffic of ours), or on [USER@]HOST.",
+            autocompletion=lambda: [targets.HERE, targets.GUEST],
+        ),
+    ] = targets.HERE,
+    ssh_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="For a host: SSH's configuration file, as for ssh -F."),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="How long. Default: until Ctrl-C; a guest until its load is over."),
+    ] = None,
+    as_json: AsJson = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            help="If the probe does not attach: print all that libbpf and the kernel say of it.",
+        ),
+    ] = False,
+    load: Annotated[
+        str,
+        typer.Option(
+            help="udp, tcp or sctp; 6 after it for IPv6; then -forward: udp, tcp6-forward.",
+            rich_help_panel=OURS,
+        ),
+    ] = "udp",
+    packets: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            help="Send so many packets or messages.",
+            rich_help_panel=OURS,
+        ),
+    ] = 100_000,
+    rate: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Send so many a second; 0: as fast as the sender can.",
+            rich_help_panel=OURS,
+        ),
+    ] = 10_000,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Count instructions instead of nanoseconds, on one CPU: they repeat.",
+            rich_help_panel=OURS,
+        ),
+    ] = False,
+    flavour: Annotated[
+        str,
+        typer.Option(
+            help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.",
+            autocompletion=lambda: list(kernel.FLAVOURS),
+            rich_help_panel=OURS,
+        ),
+    ] = "stock",
+    name: Annotated[
+        str,
+        typer.Option(
+            "--kernel",
+            metavar="NAME",
+            help=KERNEL_HELP,
+            autocompletion=complete_kernel,
+            rich_help_panel=OURS,
+        ),
+    ] = KERNEL_DEFAULT,
+) -> None:
+    """Show how long calls of kernel functions take, with and without what they call.
+
+    It times every call of each named function from entry to return, by BPF programs (fentry and
+    fexit). Self time is without the other functions that are traced. First it measures what the
+    probe itself takes for a call. It writes `results/functions-<time>/`.
+
+    Example: `skblab probe functions udp_rcv __udp_enqueue_schedule_skb --on guest`
+    """
+    targets.check(on, ssh_config)
+    if on != targets.GUEST:
+        refuse(context, OF_A_GUEST, f"is of a guest's own traffic; with --on {on} leave it out")
+    tracing = Tracing.of(functions or [], layer or [], seconds, verbose=verbose)
+    if exact and seconds is not None:
+        raise UsageError("--seconds: with --exact a clock counts instructions; leave one out")
+    sending = Traffic(Load.parse(load), packets, rate) if on == targets.GUEST else None
+    chosen = names.parse(name).request(flavour)
+    # What it says goes to standard error, and leaves the document alone.
+    reporter = Reporter(quiet=as_json and not verbose)
+    root = labroot.ensure(reporter)
+    asked = Asked(
+        on=on,
+        ssh_config=ssh_config,
+        tracing=tracing,
+        sending=sending,
+        chosen=chosen,
+        again=again(context, "functions", *tracing.names),
+        exact=exact,
+    )
+    with _shown(reporter, live=not as_json) as show:
+        traced = asked.run(root, reporter, show)
+    page = build_report(traced.folder.path, gnuplot(root))
+    if as_json:
+        echo(traced.document)
+        return
+    console = printer()
+    console.print(of_functions(traced.document))
+    for note in notes(traced.document):
+        console.print(f"\n{escape(note)}")
+    console.print(f"\nReport: {page}", soft_wrap=True)
+
+
+@contextmanager
+def _shown(reporter: Reporter, *, live: bool) -> Iterator[Callable[[FunctimesDocument], None]]:
+    """Give what shows a document while it is counted: on a terminal."""
+    console = reporter.console
+    if not (live and console.is_terminal):
+        yield lambda document: None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as shown:
+        yield lambda document: shown.update(of_functions(document), refresh=True)
