@@ -118,6 +118,13 @@ def test_the_report_has_a_section(tmp_path: Path) -> None:
     page = build_report(folder, None)
     page_checks.check(page)
     assert "How long calls of kernel functions take" in page.read_text()
+    [section] = VIEW.sections(run)
+    [picture] = section.pictures
+    # A function that was not called has no curve.
+    assert picture.variables["series"] == 2
+    uncalled = made_up_functimes.document(functions=[function("f", [], [])])
+    (folder / FILE).write_text(json.dumps(uncalled))
+    assert VIEW.sections(run)[0].pictures == ()
     (folder / FILE).write_text("{}")
     with pytest.raises(RecordError, match=FILE):
         VIEW.tables(run)

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skblab_analysis.base.checked import read
+from skblab_analysis.base.pictures import COLOURS, Curve, Picture, distribution
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import (
     NARROW_SPACE,
@@ -27,6 +28,7 @@ from skblab_analysis.load import Run
 from skblab_analysis.view import Cells, Section, View
 
 COLUMNS = ("calls", "mean", "p50", "p99", "max", "self mean", "self share")
+PICTURE = "functimes"
 # Functions that a headline names.
 TOLD = 3
 # What 32 bits hold.
@@ -139,12 +141,14 @@ class Shown:
     notes: tuple[str, ...]
     file: str
     seconds: float
+    picture: str | None
 
 
 def _sections(run: Run) -> list[Section]:
     document = load(run)
     if document is None:
         return []
+    pictures = tuple(_pictures(document))
     rows = tuple(
         Cells(name=name, figures=tuple(figures)) for name, figures in _rows(document, NARROW_SPACE)
     )
@@ -155,8 +159,21 @@ def _sections(run: Run) -> list[Section]:
         notes=tuple(notes(document)),
         file=FILE,
         seconds=document.seconds,
+        picture=PICTURE if pictures else None,
     )
-    return [Section("functimes/section.html.j2", shown)]
+    return [Section("functimes/section.html.j2", shown, pictures)]
+
+
+def _pictures(document: FunctimesDocument) -> Iterator[Picture]:
+    """Yield how the times of those are distributed that take most; nothing without a time."""
+    curves = [
+        Curve(one.name, one.inclusive.histogram())
+        for one in document.largest_first
+        if one.inclusive.count
+    ]
+    if curves:
+        title = "Calls of kernel functions by what they take with all that they call"
+        yield distribution(PICTURE, "Calls", title, document.unit, curves[: len(COLOURS)])
 
 
 def _tables(run: Run) -> list[Table]:
