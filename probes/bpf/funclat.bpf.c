@@ -74,7 +74,8 @@ int on_entry(void *ctx)
 
 	if (!of || !counting)
 		return 0;
-	of->calls++;
+	/* An interrupt in the middle of it would lose one. */
+	__sync_fetch_and_add(&of->calls, 1);
 	calls = bpf_task_storage_get(&stacks, bpf_get_current_task_btf(), NULL,
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!calls) {

@@ -71,6 +71,7 @@ def test_every_call_is_counted(run_skblab: Skblab, tmp_path: Path) -> None:
 
 
 @pytest.mark.guest
+@pytest.mark.slow
 def test_by_hand_in_a_guest(lab: LabRoot) -> None:
     """In instructions, which repeat: what the probe takes; what it refuses; how it ends."""
     chosen = names.parse("6.12").request("stock")
