@@ -51,9 +51,14 @@ def test_a_setting_costs_what_it_costs(skblab: Skblab, tmp_path: Path) -> None:
     [verdict] = document["verdicts"]
     assert verdict["judged"] == "more" and verdict["over"]
     assert abs(verdict["again"] - verdict["a"]) < verdict["threshold"]
-    assert verdict["b"] - verdict["a"] == pytest.approx(447, abs=10)
     by_boot = {one["boot"]: one["figure"]["functions"] for one in document["measured"]}
-    assert by_boot[1]["fib_table_lookup"] - by_boot[0]["fib_table_lookup"] == pytest.approx(219)
+    before, after = by_boot[0], by_boot[1]
+    added = {name: after.get(name, 0) - before.get(name, 0) for name in before | after}
+    assert added["fib_table_lookup"] == pytest.approx(219)
+    # What each packet executes, to the instruction. The scheduler's own work beside packets may
+    # fall into two of the three turns: less than one instruction a packet in each function.
+    assert sum(one for one in added.values() if abs(one) >= 1) == pytest.approx(449, abs=2)
+    assert verdict["b"] - verdict["a"] == pytest.approx(449, abs=20)
     (folder,) = tmp_path.iterdir()
     assert json.loads((folder / "compare.json").read_text()) == document
     assert load(folder).document.state == "finished"

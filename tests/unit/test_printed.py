@@ -47,6 +47,7 @@ from skblab.selftests.ktap import Case, Result
 from skblab.soak import verdict
 from skblab_analysis.base.errors import EXIT_GUEST
 from skblab_analysis.comparison.rows import COMPARISON
+from skblab_analysis.events.rows import Collected, Event, Window
 from skblab_analysis.exact.summary import of as exact_of
 from skblab_analysis.formats.bench import BenchDocument, Row
 from skblab_analysis.formats.functions import Function, FunctionsDocument
@@ -305,6 +306,18 @@ def timed(results: Path) -> Path:
     return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
 
 
+def counted(results: Path) -> Path:
+    """A run of events."""
+    folder = RunFolder.create(results, "counted", searches.plan(), synthetic=True)
+    event = Event(collector="pcm", name="READ", unit="bytes", value=6.4e6)
+    for block in range(2):
+        windows = (Window(100, 100, (event,)),)
+        folder.record(
+            Collected(setting="baseline", block=block, rate=50, offered_rate=50.0, windows=windows)
+        )
+    return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
+
+
 def runs(folder: Path) -> dict[str, Path]:
     """Runs of all kinds: a real demo's, and made-up ones."""
     example = folder / "example"
@@ -321,7 +334,9 @@ def runs(folder: Path) -> dict[str, Path]:
 
 def test_figures_of_runs(tmp_path: Path) -> None:
     measures = set()
-    for name, folder in runs(tmp_path).items():
+    # Of events nothing is compared.
+    all_runs = runs(tmp_path) | {"counted": counted(tmp_path / "counted")}
+    for name, folder in all_runs.items():
         found = json.loads(summary.of_run(folder).model_dump_json(by_alias=True))
         schema_checks.schema("summary").validate(found)
         assert found["figures"] and found["headline"], name
