@@ -132,8 +132,8 @@ def compare(
         str | None,
         typer.Option(
             metavar="PROCESSOR",
-            help="Simulate the caches of a processor, too, and show which lines are missed; no "
-            "verdict goes by that. One of probes/functions/caches.toml, or FILE:NAME.",
+            help="Simulate the caches of a processor, too, and count misses, which do not change "
+            "the verdict. One of probes/functions/caches.toml, or FILE:NAME.",
         ),
     ] = None,
     bisects: Annotated[

@@ -124,7 +124,7 @@ def functions(
         ),
     ] = KERNEL_DEFAULT,
 ) -> None:
-    """Show how long calls of kernel functions take, with and without what they call.
+    """Show how long calls of kernel functions take, with and without others that you name.
 
     It times every call of each named function from entry to return, by BPF programs (fentry and
     fexit). Self time is without the other functions that are traced. First it measures what the

@@ -76,7 +76,9 @@ def profile(
     repeats: Annotated[
         int,
         typer.Option(
-            min=1, max=100, help="Count each kernel so often; the run with the fewest counts."
+            min=1,
+            max=100,
+            help="Count each kernel N times, and use the run with the fewest instructions.",
         ),
     ] = 1,
     least: Annotated[
@@ -93,9 +95,9 @@ def profile(
         str | None,
         typer.Option(
             metavar="PROCESSOR",
-            help="Simulate the caches of a processor, too, and show which lines a packet misses in "
-            "them: one of probes/functions/caches.toml, such as xeon-8380, or FILE:NAME of a file "
-            "of yours.",
+            help="Simulate the caches of a processor, too, and count misses per packet by "
+            "function: one of probes/functions/caches.toml, such as xeon-8380, or FILE:NAME of a "
+            "file of yours.",
         ),
     ] = None,
     destinations: Annotated[
@@ -116,7 +118,9 @@ def profile(
     the exit status is 1. A second table has the same by layer of the path, with no probe in it. It
     writes `results/profile-<time>/`, with stacks for flame graphs.
 
-    With --caches it simulates the caches of a processor, too, and counts which lines are missed.
+    With --caches it simulates the caches of a processor, too, and counts misses; those of
+    generator and receiver are among them.
+
     With --set it counts what a setting of the router adds: `--set rp_filter=1`; with --case receive
     what one of the receiver adds. With --experiment it does so for each setting of an experiment.
 
