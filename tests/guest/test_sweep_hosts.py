@@ -13,7 +13,7 @@ from delivered import delivered
 from retries import no_retries
 from skblab_analysis.events import summary as events_summary
 from skblab_analysis.latency import summary as latency_summary
-from skblab_analysis.load import load
+from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
 from skblab_analysis.work import summary as work_summary
 from two_hosts import Hosts
@@ -41,9 +41,8 @@ cat >/usr/local/sbin/pcm.csv <<'END'
 RECORDED = Path(__file__).resolve().parents[1] / "analysis" / "pcm" / "pcm-202604.csv"
 
 
-def test_a_sweep_on_hosts_leaves_them_as_they_were(
-    skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path
-) -> None:
+def swept(skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path) -> tuple[Run, str]:
+    """Return the run of a sweep that left its hosts as they were, and what it printed."""
     before = hosts.state()
     results = tmp_path / "results"
     done = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(results)}, timeout=1800)
@@ -52,8 +51,15 @@ def test_a_sweep_on_hosts_leaves_them_as_they_were(
     [folder] = results.iterdir()
     run = load(folder)
     assert {row.state for row in run.trials} == {"good"}
-    no_retries(run)
     schema_checks.folder_fits(folder)
+    return run, done.stdout
+
+
+def test_a_sweep_on_hosts_leaves_them_as_they_were(
+    skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path
+) -> None:
+    run, _ = swept(skblab, hosts, experiment, tmp_path)
+    no_retries(run)
     works = {work.setting: work for work in work_summary.of(run)}
     assert works["NAPI threads"].napi_ns > 0 == works["baseline"].napi_ns
     [latency] = latency_summary.of(run)
@@ -82,15 +88,7 @@ def test_perf_and_pcm_count_on_a_host(
     text = experiment.read_text()
     head, tail = text.index("[measure.latency]"), text.index("[repeats]")
     experiment.write_text(f"{text[:head]}{EVENTS}{text[tail:]}")
-    before = hosts.state()
-    results = tmp_path / "results"
-    done = skblab(*hosts.options(experiment), env={"SKBLAB_RESULTS": str(results)}, timeout=1800)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert hosts.state() == before
-    [folder] = results.iterdir()
-    run = load(folder)
-    assert {row.state for row in run.trials} == {"good"}
-    schema_checks.folder_fits(folder)
+    run, printed = swept(skblab, hosts, experiment, tmp_path)
     [events] = events_summary.of(run)
     assert [counts.setting for counts in events.settings] == [
         *("baseline", "baseline again", "NAPI threads")
@@ -102,6 +100,6 @@ def test_perf_and_pcm_count_on_a_host(
         # As recorded, of each packet.
         assert misses is not None and misses.value == pytest.approx(39.77e6 / 200, rel=0.05)
     for title in ("perf, software", "pcm, what waits", "pcm, links between sockets"):
-        assert title in done.stdout
+        assert title in printed
     unseen = findings.unseen(run)
     assert any(sentence.startswith("perf: cycles: cycles, ") for sentence in unseen)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import pyarrow as pa
 from pydantic import (
@@ -89,6 +89,17 @@ class Numbered(Row):
     """A row that is of a trial."""
 
     trial: Annotated[Whole, Column(NO_UNIT, "Number of the trial in the run, from 0.")]
+
+
+NumberedT = TypeVar("NumberedT", bound=Numbered)
+
+
+def by_trial(rows: Iterable[NumberedT]) -> dict[int, list[NumberedT]]:
+    """Return the rows of each trial, by its number."""
+    found: dict[int, list[NumberedT]] = {}
+    for row in rows:
+        found.setdefault(row.trial, []).append(row)
+    return found
 
 
 Plain = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Annotated
 from skblab_analysis.base.checked import RefusedError
 from skblab_analysis.base.offered import AtRate
 from skblab_analysis.base.real import Real
-from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Row, Table
+from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Row, Table, by_trial
 from skblab_analysis.base.whole import Positive, Whole
 from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
 
@@ -91,9 +91,7 @@ class Trial(AtRate):
 
 def trials(rows: Iterable[TimesRow], of: Iterable[TrialRow]) -> list[Trial]:
     """Return the good trials of CPU time, from rows of both tables."""
-    times: dict[int, list[Times]] = {}
-    for row in rows:
-        times.setdefault(row.trial, []).append(row)
+    times = by_trial(rows)
     return [
         Trial(
             rate=row.rate,

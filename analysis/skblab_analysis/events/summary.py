@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 
 from skblab_analysis.base.offered import AtRate
+from skblab_analysis.base.rows import by_trial
 from skblab_analysis.events.rows import EventRow, Scope
 from skblab_analysis.latency.summary import in_order
 from skblab_analysis.load import Run
@@ -136,9 +137,7 @@ def of(run: Run) -> list[EventsSummary]:
 
 
 def _trials(rows: Iterable[EventRow], of: Iterable[TrialRow]) -> list[Trial]:
-    by_trial: dict[int, list[EventRow]] = {}
-    for row in rows:
-        by_trial.setdefault(row.trial, []).append(row)
+    events = by_trial(rows)
     return [
         Trial(
             rate=row.rate,
@@ -146,10 +145,10 @@ def _trials(rows: Iterable[EventRow], of: Iterable[TrialRow]) -> list[Trial]:
             setting=row.setting,
             block=row.block,
             traffic=row.traffic,
-            rows=tuple(by_trial[row.trial]),
+            rows=tuple(events[row.trial]),
         )
         for row in of
-        if row.state == "good" and row.trial in by_trial and row.rate
+        if row.state == "good" and row.trial in events and row.rate
     ]
 
 

@@ -26,12 +26,21 @@ from skblab.commands.documents import (
 )
 from skblab.commands.options import (
     KERNEL_DEFAULT,
-    KERNEL_HELP,
     AsJson,
     FlavourName,
     KernelName,
-    complete_kernel,
     echo,
+)
+from skblab.commands.probing import (
+    OURS,
+    Exact,
+    GuestFlavour,
+    GuestKernel,
+    LoadName,
+    Packets,
+    Rate,
+    SshConfig,
+    Where,
 )
 from skblab.lab import kernel, labroot
 from skblab.lab.kernel import lines, names
@@ -78,24 +87,14 @@ OF_ALL_COST = (
     "docs/explain/cost-of-tools.md."
 )
 # Groups of options in the help of `layers`.
-SOURCE, ONLY, LATE, OURS = "Source", "Only these packets", "Late packets", "With --on guest"
+SOURCE, ONLY, LATE = "Source", "Only these packets", "Late packets"
 
 
 @probe.command("layers")
 def layers(
     context: typer.Context,
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="WHERE",
-            help="Measure here, in a guest (with a kernel and traffic of ours), or on [USER@]HOST.",
-            autocompletion=lambda: [targets.HERE, targets.GUEST],
-        ),
-    ] = targets.HERE,
-    ssh_config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="For a host: SSH's configuration file, as for ssh -F."),
-    ] = None,
+    on: Where = targets.HERE,
+    ssh_config: SshConfig = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="How long. Default: until Ctrl-C; a guest until its load is over."),
@@ -237,30 +236,9 @@ def layers(
             rich_help_panel=LATE,
         ),
     ] = False,
-    load: Annotated[
-        str,
-        typer.Option(
-            help="udp, tcp or sctp; 6 after it for IPv6; then -forward: udp, tcp6-forward.",
-            rich_help_panel=OURS,
-        ),
-    ] = "udp",
-    packets: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=10_000_000,
-            help="Send so many packets or messages.",
-            rich_help_panel=OURS,
-        ),
-    ] = 100_000,
-    rate: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Send so many a second; 0: as fast as the sender can.",
-            rich_help_panel=OURS,
-        ),
-    ] = 10_000,
+    load: LoadName = "udp",
+    packets: Packets = 100_000,
+    rate: Rate = 10_000,
     flows: Annotated[
         int,
         typer.Option(
@@ -270,32 +248,9 @@ def layers(
             rich_help_panel=OURS,
         ),
     ] = 1,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Count instructions instead of nanoseconds, on one CPU: they repeat.",
-            rich_help_panel=OURS,
-        ),
-    ] = False,
-    flavour: Annotated[
-        str,
-        typer.Option(
-            help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.",
-            autocompletion=lambda: list(kernel.FLAVOURS),
-            rich_help_panel=OURS,
-        ),
-    ] = "stock",
-    name: Annotated[
-        str,
-        typer.Option(
-            "--kernel",
-            metavar="NAME",
-            help=KERNEL_HELP,
-            autocompletion=complete_kernel,
-            rich_help_panel=OURS,
-        ),
-    ] = KERNEL_DEFAULT,
+    exact: Exact = False,
+    flavour: GuestFlavour = "stock",
+    name: GuestKernel = KERNEL_DEFAULT,
 ) -> None:
     """Show where the time of packets goes, layer by layer.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,13 +13,21 @@ from rich.markup import escape
 
 from skblab.commands.options import (
     KERNEL_DEFAULT,
-    KERNEL_HELP,
     AsJson,
-    complete_kernel,
     echo,
 )
-from skblab.commands.probe import OF_A_GUEST, OURS, again, probe, refuse
-from skblab.lab import kernel, labroot
+from skblab.commands.probe import OF_A_GUEST, again, probe, refuse
+from skblab.commands.probing import (
+    Exact,
+    GuestFlavour,
+    GuestKernel,
+    LoadName,
+    Packets,
+    Rate,
+    SshConfig,
+    Where,
+)
+from skblab.lab import labroot
 from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
@@ -49,18 +56,8 @@ def functions(
             autocompletion=lambda: list(BEGIN),
         ),
     ] = None,
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="WHERE",
-            help="Measure here, in a guest (with a kernel and traffic of ours), or on [USER@]HOST.",
-            autocompletion=lambda: [targets.HERE, targets.GUEST],
-        ),
-    ] = targets.HERE,
-    ssh_config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="For a host: SSH's configuration file, as for ssh -F."),
-    ] = None,
+    on: Where = targets.HERE,
+    ssh_config: SshConfig = None,
     seconds: Annotated[
         float | None,
         typer.Option(help="How long. Default: until Ctrl-C; a guest until its load is over."),
@@ -73,56 +70,12 @@ def functions(
             help="If the probe does not attach: print all that libbpf and the kernel say of it.",
         ),
     ] = False,
-    load: Annotated[
-        str,
-        typer.Option(
-            help="udp, tcp or sctp; 6 after it for IPv6; then -forward: udp, tcp6-forward.",
-            rich_help_panel=OURS,
-        ),
-    ] = "udp",
-    packets: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=10_000_000,
-            help="Send so many packets or messages.",
-            rich_help_panel=OURS,
-        ),
-    ] = 100_000,
-    rate: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Send so many a second; 0: as fast as the sender can.",
-            rich_help_panel=OURS,
-        ),
-    ] = 10_000,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Count instructions instead of nanoseconds, on one CPU: they repeat.",
-            rich_help_panel=OURS,
-        ),
-    ] = False,
-    flavour: Annotated[
-        str,
-        typer.Option(
-            help=f"Kernel flavour: {', '.join(kernel.FLAVOURS)}.",
-            autocompletion=lambda: list(kernel.FLAVOURS),
-            rich_help_panel=OURS,
-        ),
-    ] = "stock",
-    name: Annotated[
-        str,
-        typer.Option(
-            "--kernel",
-            metavar="NAME",
-            help=KERNEL_HELP,
-            autocompletion=complete_kernel,
-            rich_help_panel=OURS,
-        ),
-    ] = KERNEL_DEFAULT,
+    load: LoadName = "udp",
+    packets: Packets = 100_000,
+    rate: Rate = 10_000,
+    exact: Exact = False,
+    flavour: GuestFlavour = "stock",
+    name: GuestKernel = KERNEL_DEFAULT,
 ) -> None:
     """Show how long calls of kernel functions take, with and without others that you name.
 
