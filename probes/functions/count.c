@@ -632,16 +632,11 @@ static bool takes_stack(const struct insn *insn)
 static unsigned int code_lines(const struct insn *insn, uint64_t *lines, unsigned int found)
 {
 	uint64_t at = (uintptr_t)qemu_plugin_insn_haddr(insn), line = 1ULL << memory.line_bits;
-	uint64_t address = qemu_plugin_insn_vaddr(insn), end;
 	unsigned int added = 0;
+	uint64_t end;
 
 	/* Not in memory, but in a device. */
 	if (!at)
-		return 0;
-	if (!text_at && address >= TEXT && address < TEXT_END)
-		text_at = at - (address - TEXT);
-	/* A program's, before any of the kernel: nobody knows where it is. */
-	if (!text_at)
 		return 0;
 	at -= text_at;
 	end = at + qemu_plugin_insn_size(insn);
@@ -732,6 +727,16 @@ static void on_switch(struct insn *insn, unsigned int mark)
 					       (void *)(uintptr_t)mark);
 }
 
+/* The kernel runs long before a program that can ask for anything to be counted. */
+static void find_text(const struct insn *insn)
+{
+	uint64_t at = (uintptr_t)qemu_plugin_insn_haddr(insn);
+	uint64_t address = qemu_plugin_insn_vaddr(insn);
+
+	if (at && !text_at && address >= TEXT && address < TEXT_END)
+		text_at = at - (address - TEXT);
+}
+
 /* While nothing is counted: look for who wants that. */
 static void watch_block(uint64_t id, struct block *block)
 {
@@ -740,8 +745,10 @@ static void watch_block(uint64_t id, struct block *block)
 
 	(void)id;
 	/* Blocks are of a page or two, in one half of all addresses. */
-	if (qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) >= KERNEL)
+	if (qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) >= KERNEL) {
+		find_text(qemu_plugin_tb_get_insn(block, 0));
 		return;
+	}
 	for (i = 0; i < length; i++) {
 		struct insn *insn = qemu_plugin_tb_get_insn(block, i);
 
