@@ -14,6 +14,7 @@ import skblab_analysis.latency.view
 import skblab_analysis.layers.trial_view
 import skblab_analysis.layers.view
 import skblab_analysis.rfc2544.view
+import skblab_analysis.samples.view
 import skblab_analysis.settings.view
 import skblab_analysis.throughput.view
 import skblab_analysis.verdicts.view
@@ -32,6 +33,7 @@ VIEWS: tuple[View, ...] = (
     skblab_analysis.latency.view.VIEW,
     skblab_analysis.cpu.view.VIEW,
     skblab_analysis.events.view.VIEW,
+    skblab_analysis.samples.view.VIEW,
     skblab_analysis.layers.view.VIEW,
     skblab_analysis.work.view.VIEW,
     skblab_analysis.settings.view.VIEW,

@@ -65,6 +65,7 @@ class View:
     best       settings to advise, the best of each traffic
     figures    of the tables, for scripts; their differences are those of `compared`
     derived    tables for other programs, and their rows, which are written beside the others
+    texts      files for other programs, by their names, which are written beside the page
     """
 
     tables: Callable[[Run], Sequence[Table]] = _none
@@ -77,6 +78,7 @@ class View:
     best: Callable[[Run], Sequence[str]] = _none
     figures: Callable[[Run], Sequence[Figure]] = _none
     derived: Callable[[Run], Sequence[tuple[Stored, Sequence[Row]]]] = _none
+    texts: Callable[[Run], Sequence[tuple[str, str]]] = _none
 
 
 def suffix(place: int) -> str:

@@ -30,6 +30,7 @@ from skblab_analysis.latency.rows import Arrivals
 from skblab_analysis.report.page import build_report
 from skblab_analysis.rfc2544.rows import Benchmarked
 from skblab_analysis.runfolder import RunFolder
+from skblab_analysis.samples.rows import Sampled, Stack
 from skblab_analysis.settings.rows import ReadBack
 from skblab_analysis.tables import TABLES
 from skblab_analysis.work.rows import Counter
@@ -123,6 +124,17 @@ def fill(folder: RunFolder) -> None:
     gap = Event(collector="perf: llc", name="LLC-loads", why="not supported")
     windows = (Window(100, 100, (event,)), Window(0, 0, (gap,)))
     folder.record(Collected(rate=50, offered_rate=50.0, windows=windows))
+    stack = Stack(cpu=0, stack="do_softirq;ip_rcv", samples=2, weight=2_006_018)
+    folder.record(
+        Sampled(
+            rate=50,
+            tried=100,
+            forwarded=100,
+            offered_rate=50.0,
+            event="cpu-clock",
+            stacks=(stack,),
+        )
+    )
     folder.record(searches.search("other", 0, 81_000.0))
 
 

@@ -83,14 +83,14 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_perf_counts_while_something_goes_on(there: Path) -> None:
     perf = Perf("mine", ("cycles", "instructions"))
     with collecting(perf, LocalTransport()) as counted:
-        assert not counted.events
-    assert [(event.name, event.scope, event.number, event.value) for event in counted.events] == [
+        assert counted.found is None
+    assert [(event.name, event.scope, event.number, event.value) for event in counted.result] == [
         ("cycles", "core", 0, 1000),
         ("cycles", "core", 1, 1000),
         ("instructions", "core", 0, 1000),
         ("instructions", "core", 1, 1000),
     ]
-    assert {event.running for event in counted.events} == {1.0}
+    assert {event.running for event in counted.result} == {1.0}
     [called] = (there / "called").read_text().splitlines()
     assert called.startswith("stat -j -a -A --log-fd 1 -e {cycles,instructions} -- sh -c ")
 
@@ -101,16 +101,16 @@ def test_an_event_has_the_name_that_it_was_asked_for_by(
     monkeypatch.setenv("SUFFIX", " [software]")
     with collecting(Perf("it", ("page-faults", "cpu-migrations")), LocalTransport()) as counted:
         pass
-    names = [event.name for event in counted.events]
+    names = [event.name for event in counted.result]
     assert names == ["page-faults"] * 2 + ["cpu-migrations"] * 2
 
 
 def test_pcm_counts_while_something_goes_on(there: Path) -> None:
     with collecting(Pcm("pcm"), LocalTransport()) as counted:
         pass
-    [misses] = [one for one in counted.events if (one.name, one.scope) == ("L3MISS", "system")]
+    [misses] = [one for one in counted.result if (one.name, one.scope) == ("L3MISS", "system")]
     assert (misses.unit, misses.value) == ("count", 39.77e6)
-    links = [one for one in counted.events if one.scope == "link" and one.name == "dataIn"]
+    links = [one for one in counted.result if one.scope == "link" and one.name == "dataIn"]
     assert {one.socket for one in links} == {0, 1}
 
 
@@ -159,8 +159,8 @@ def test_a_host_without_a_tool_is_refused(there: Path) -> None:
     with pytest.raises(UsageError) as refused:
         require([Tool("pcm-numa", "pcm on Debian")], LocalTransport(), "root@box")
     assert str(refused.value) == (
-        "root@box has no pcm-numa, which [measure.events] needs: install it there (pcm on "
-        "Debian), or leave it out of the experiment"
+        "root@box has no pcm-numa, which a measure of the experiment needs: install it there (pcm "
+        "on Debian), or leave it out of the experiment"
     )
 
 
@@ -267,7 +267,7 @@ def test_units_of_perf_are_made_ours(there: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("UNIT", "MiB")
     with collecting(Perf("it", ("uncore_imc/cas_count_read/",)), LocalTransport()) as counted:
         pass
-    assert {(one.unit, one.value) for one in counted.events} == {("bytes", 1000 * 2**20)}
+    assert {(one.unit, one.value) for one in counted.result} == {("bytes", 1000 * 2**20)}
 
 
 def test_a_link_that_says_nothing_makes_no_sum(folder: RunFolder) -> None:

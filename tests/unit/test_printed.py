@@ -19,6 +19,7 @@ import synthetic_run
 import test_cpu
 import test_latency
 import test_layering
+import test_samples
 from test_probe_medians import measured
 from test_report import fake_gnuplot
 from test_soak import _report
@@ -307,7 +308,7 @@ def timed(results: Path) -> Path:
 
 
 def counted(results: Path) -> Path:
-    """A run of events."""
+    """A run of events and of samples."""
     folder = RunFolder.create(results, "counted", searches.plan(), synthetic=True)
     event = Event(collector="pcm", name="READ", unit="bytes", value=6.4e6)
     for block in range(2):
@@ -315,6 +316,7 @@ def counted(results: Path) -> Path:
         folder.record(
             Collected(setting="baseline", block=block, rate=50, offered_rate=50.0, windows=windows)
         )
+        folder.record(test_samples.sampled("baseline", block, "cycles", ip_rcv=30))
     return folder.finish(synthetic_run.environment(), {"measuring": 1.0})
 
 
@@ -339,7 +341,8 @@ def test_figures_of_runs(tmp_path: Path) -> None:
     for name, folder in all_runs.items():
         found = json.loads(summary.of_run(folder).model_dump_json(by_alias=True))
         schema_checks.schema("summary").validate(found)
-        assert found["figures"] and found["headline"], name
+        assert found["figures"], name
+        assert found["headline"] != "This run holds no result", name
         assert terminal.of_run(folder)
         measures |= {figure["measure"] for figure in found["figures"]}
     assert measures == set(get_args(Figure.model_fields["measure"].annotation))

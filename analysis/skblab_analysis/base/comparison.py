@@ -14,7 +14,16 @@ from skblab_analysis.base.certainty import AGAIN, Change, Difference
 from skblab_analysis.base.differences import difference_text, half_text
 from skblab_analysis.base.words import NARROW_SPACE, number, share, signed
 
-Measure = Literal["instructions", "throughput", "rfc2544", "latency", "cpu", "layers", "events"]
+Measure = Literal[
+    "instructions",
+    "throughput",
+    "rfc2544",
+    "latency",
+    "cpu",
+    "layers",
+    "events",
+    "samples",
+]
 Unit = Literal[
     "instructions/packet",
     "instructions",

@@ -15,6 +15,7 @@ from skblab_analysis.base.words import (
     ABSENT,
     NARROW_SPACE,
     at_rate,
+    counted,
     joined,
     number,
     quantity,
@@ -343,12 +344,31 @@ def _figures(summary: EventsSummary) -> Iterator[scripts.Figure]:
                 )
 
 
+def headline(found: Sequence[EventsSummary]) -> str | None:
+    """Return what a packet takes, or how many events have a figure; None where none has."""
+    said = (sentence for summary in found for sentence in (*_told(summary), *_number(summary)))
+    return next(said, None)
+
+
+def _number(summary: EventsSummary) -> Iterator[str]:
+    """Yield how many events were counted, of which most people know no figure."""
+    figures = summary.settings[0].figures
+    names = {
+        (place.collector, place.name)
+        for place, figure in figures.items()
+        if figure.value is not None
+    }
+    if names:
+        yield f"{at_rate(summary)}: {counted(len(names), 'event')} were counted per packet"
+
+
 VIEW = View(
     figures=lambda run: [figure for found in of(run) for figure in _figures(found)],
     tables=lambda run: [table for found in of(run) for table in tables(found, run.identical)],
     sections=lambda run: [
         _section(found, place) for place, found in enumerate(of(run)) if any(panels(found))
     ],
+    headline=lambda run: headline(of(run)),
     sentences=lambda run: sentences(of(run)),
     unseen=lambda run: unseen(of(run)),
 )

@@ -57,7 +57,7 @@ class SummaryDocument(_Part):
     `ns/packet` was `ns`, and `figure` had the goals and layers that are in `part` now.
     """
 
-    schema_: Literal["skblab.summary/3"] = Field(default="skblab.summary/3", alias="schema")
+    schema_: Literal["skblab.summary/4"] = Field(default="skblab.summary/4", alias="schema")
     folder: str = Field(description="the run folder")
     report: str | None = Field(description="the report's page; null if none was made")
     name: str

@@ -67,8 +67,9 @@ def flame(
     other: Mapping[str, float] | None = None,
     *,
     before: bool = False,
+    unit: str = "instructions",
 ) -> Flame:
-    """Return the graph of stacks with instructions per packet, `whole` of which are its width.
+    """Return the graph of stacks with so many of `unit` per packet, `whole` being its width.
 
     `other` is what to compare with: boxes that take more or less are marked. `before`: these are
     those before, and a box is marked by what becomes of it.
@@ -90,7 +91,7 @@ def flame(
             differs = -differs if before else differs
             stack = BETWEEN.join(path)
             own = 0.0 if other is None else stacks.get(stack, 0.0) - other.get(stack, 0.0)
-            told = f"{number(value, 1, NARROW_SPACE)} instructions a packet"
+            told = f"{number(value, 1, NARROW_SPACE)} {unit} a packet"
             if abs(differs) >= SAME:
                 told += f", {signed(differs, 1, NARROW_SPACE)}"
             yield Box(

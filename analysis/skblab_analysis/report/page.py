@@ -52,6 +52,8 @@ def build_report(run_dir: Path, gnuplot: GnuplotRunner | None) -> Path:
     except OSError as error:
         raise RecordError(f"cannot make {folder}: {error.strerror}") from error
     _write_derived(run)
+    for name, text in (made for view in VIEWS for made in view.texts(run)):
+        disk.write(folder / name, text)
     sections = [section for view in VIEWS for section in view.sections(run)]
     page = (
         _environment()

@@ -58,8 +58,8 @@ def require(tools: Sequence[Tool], router: Transport, host: str) -> None:
     for tool in tools:
         if router.run(["sh", "-c", f"command -v {tool.command}"]).status:
             raise UsageError(
-                f"{host} has no {tool.command}, which [measure.events] needs: install it there "
-                f"({tool.install}), or leave it out of the experiment"
+                f"{host} has no {tool.command}, which a measure of the experiment needs: install "
+                f"it there ({tool.install}), or leave it out of the experiment"
             )
 
 

@@ -11,10 +11,11 @@ from skblab.sweep.measure.exact import Exact
 from skblab.sweep.measure.latency import LATENCY
 from skblab.sweep.measure.layers import LAYERS
 from skblab.sweep.measure.rfc2544.part import RFC2544
+from skblab.sweep.measure.samples import SAMPLES
 from skblab.sweep.measure.throughput.measure import THROUGHPUT
 
 # In the order that plans begin with, before they are put in a random one.
-MEASURES: tuple[Measure, ...] = (THROUGHPUT, LATENCY, LAYERS, CPU, EVENTS)
+MEASURES: tuple[Measure, ...] = (THROUGHPUT, LATENCY, LAYERS, CPU, EVENTS, SAMPLES)
 # RFC 2544's other tests have no measurements of their own: they follow a search.
 PARTS: tuple[Part, ...] = (*MEASURES, RFC2544)
 

@@ -9,5 +9,16 @@ from skblab.machine.collectors.base import Collector, Tool, collecting
 from skblab.machine.collectors.pcm import TOOLS as PCM_TOOLS
 from skblab.machine.collectors.pcm import Pcm
 from skblab.machine.collectors.perf import GROUPS, Perf
+from skblab.machine.collectors.samples import Sampler, chosen
 
-__all__ = ["GROUPS", "PCM_TOOLS", "Collector", "Pcm", "Perf", "Tool", "collecting"]
+__all__ = [
+    "GROUPS",
+    "PCM_TOOLS",
+    "Collector",
+    "Pcm",
+    "Perf",
+    "Sampler",
+    "Tool",
+    "chosen",
+    "collecting",
+]

@@ -3,7 +3,7 @@
 
 with collecting(perf, transport) as counted:
     ...                             # send packets
-counted.events                      # what it counted meanwhile
+counted.result                      # what it counted meanwhile
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import contextlib
 import shlex
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from skblab.machine.transport import Transport
 from skblab_analysis.events.rows import Event
 
 # Said once the collector counts.
 BEGUN = "skblab: counting"
-# Until it does, and until it has ended: processors of some machines are slow.
-SECONDS = 120.0
+# Until it does, and until it has ended: some machines are slow, and samples have to be read.
+SECONDS = 600.0
 # What a collector runs, as it would any command: it ends when its input does. That is not the
 # collector's own, which some read keys from.
 COMMAND = f"echo '{BEGUN}' >&2; read -r _ <&3 || :"
@@ -35,12 +35,28 @@ class Tool:
     install: str
 
 
-class Collector(Protocol):
-    """Something that counts; `name` is that of its rows, and of its table."""
+Result = TypeVar("Result")
+Given_co = TypeVar("Given_co", covariant=True)
+
+
+class Recorder(Protocol[Given_co]):
+    """Something that looks on while a command runs, and tells what it has seen."""
 
     @property
     def name(self) -> str:
-        """What its events are listed by."""
+        """What it is called in messages."""
+
+    @abstractmethod
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """Return its command line that looks on while another command runs."""
+
+    @abstractmethod
+    def read(self, printed: str) -> Given_co:
+        """Return what its standard output says; SkblabError if it is none of its own."""
+
+
+class Collector(Recorder[tuple[Event, ...]], Protocol):
+    """Something that counts events; `name` is that of its rows, and of its table."""
 
     @property
     def tool(self) -> Tool:
@@ -54,32 +70,30 @@ class Collector(Protocol):
     def asks(self) -> Iterator[str]:
         """Yield the commands by which `able` finds out."""
 
-    @abstractmethod
-    def argv(self, command: Sequence[str]) -> list[str]:
-        """Return its command line that counts while another command runs."""
-
-    @abstractmethod
-    def read(self, printed: str) -> tuple[Event, ...]:
-        """Return the events of its standard output; SkblabError if it is none."""
-
 
 @dataclass
-class Counted:
-    """What a collector counted; none until it has ended."""
+class Counted(Generic[Result]):
+    """What a collector counted; nothing until it has ended."""
 
-    events: tuple[Event, ...] = field(default_factory=tuple)
+    found: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        """What was counted, once the collector has ended."""
+        assert self.found is not None
+        return self.found
 
 
-def line(collector: Collector) -> str:
+def line(collector: Recorder[Result]) -> str:
     """Return the script that runs a collector until its standard input ends."""
     argv = ["env", "LC_ALL=C", *collector.argv(["sh", "-c", COMMAND])]
     return f"exec 3<&0; exec {shlex.join(argv)} </dev/null"
 
 
 @contextlib.contextmanager
-def collecting(collector: Collector, transport: Transport) -> Iterator[Counted]:
+def collecting(collector: Recorder[Result], transport: Transport) -> Iterator[Counted[Result]]:
     """Have a collector count on a machine; SkblabError if it does not begin, or fails."""
-    counted = Counted()
+    counted = Counted[Result]()
     running = transport.start(["sh", "-c", line(collector)])
     try:
         running.wait_for(BEGUN, SECONDS)
@@ -92,4 +106,4 @@ def collecting(collector: Collector, transport: Transport) -> Iterator[Counted]:
         raise
     running.end_input()
     done = running.wait(SECONDS).check(collector.name)
-    counted.events = collector.read(done.stdout)
+    counted.found = collector.read(done.stdout)

@@ -67,9 +67,7 @@ class Perf:
 
     def able(self, transport: Transport) -> tuple[Perf | None, tuple[Event, ...]]:
         """Return a group of the events that the machine counts, and those that it does not."""
-        asked = transport.run(["sh", "-c", ASKING, "sh", *self.events])
-        printed = asked.check("asking perf for its events").stdout
-        why = dict(refusals(printed))
+        why = refused(self.events, transport)
         there = tuple(event for event in self.events if not why.get(event))
         if len(there) > 1:
             # The kernel refuses an event that has no place beside those before it.
@@ -136,6 +134,12 @@ def _place(count: perfstat.Count) -> tuple[Scope, int | None]:
         if place in count.where and (found := _LAST.search(count.where[place])):
             return scope, int(found[1])
     return "system", None
+
+
+def refused(events: Sequence[str], transport: Transport) -> dict[str, str]:
+    """Return why a machine cannot count each of these events; nothing for one that it can."""
+    asked = transport.run(["sh", "-c", ASKING, "sh", *events])
+    return dict(refusals(asked.check("asking perf for its events").stdout))
 
 
 def refusals(printed: str) -> Iterator[tuple[str, str]]:

@@ -135,7 +135,7 @@ class EventsMeasure(Measure):
                 continue
             with collecting(able.collector, testbed.transport) as counts:
                 offered = testbed.offer(_sending(asked, attempt.measurement))
-            windows.append(Window(offered.tried, offered.forwarded, (*counts.events, *able.gaps)))
+            windows.append(Window(offered.tried, offered.forwarded, (*counts.result, *able.gaps)))
             took = offered.microseconds / 1e6
             rates.append(offered_rate(offered.tried, asked.seconds, took))
         with measured_well("what was counted"):

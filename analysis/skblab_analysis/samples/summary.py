@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What each function of the kernel takes of a packet, by samples: by setting over all blocks.
+
+A sample stands for as many of its event as came since the one before; a function's are added up
+over all CPUs and divided by the packets that were forwarded meanwhile. What an idle CPU does is
+apart. Settings are compared function by function, block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from skblab_analysis.base import certainty
+from skblab_analysis.base.certainty import Difference, Sample
+from skblab_analysis.formats import stacks
+from skblab_analysis.formats.stacks import BETWEEN
+from skblab_analysis.latency.summary import in_order
+from skblab_analysis.load import Run
+from skblab_analysis.samples.rows import StackRow, Trial, trials
+
+# The loop of a CPU that has nothing to do (kernel/sched/idle.c), and the functions in it that wait.
+IDLE_LOOP = "do_idle"
+WAITING = ("idle", "halt")
+# Standard deviations of a normal distribution to either end of an interval of 95 %.
+NORMAL = 1.96
+
+
+def idle(stack: str) -> bool:
+    """Return whether a stack is that of a CPU that waits for something to do."""
+    names = stack.split(BETWEEN)
+    return IDLE_LOOP in names and any(word in names[-1] for word in WAITING)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One trial, added up: what CPUs did that were not idle, by stack, and how many samples."""
+
+    number: int
+    packets: int
+    kept: bool
+    weights: Mapping[str, int]
+    samples: Mapping[str, int]
+    idle: int
+
+    @cached_property
+    def own(self) -> Counter[str]:
+        """The weight of each function, without those that it calls."""
+        return _by_function(self.weights)
+
+    @cached_property
+    def found(self) -> Counter[str]:
+        """How often each function was found running."""
+        return _by_function(self.samples)
+
+    @cached_property
+    def inclusive(self) -> Counter[str]:
+        """The weight of each function and of all that it calls."""
+        return stacks.inclusive(self.weights)
+
+
+def _by_function(by_stack: Mapping[str, int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for stack, count in by_stack.items():
+        found[stack.rpartition(BETWEEN)[2]] += count
+    return found
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A setting at a rate: its blocks."""
+
+    setting: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def packets(self) -> int:
+        """Packets that were forwarded."""
+        return sum(block.packets for block in self.blocks)
+
+    @cached_property
+    def own(self) -> Mapping[str, float]:
+        """What each function takes of a packet itself, the most first."""
+        return self._each(block.own for block in self.blocks)
+
+    @cached_property
+    def inclusive(self) -> Mapping[str, float]:
+        """What each function and all that it calls take of a packet."""
+        return self._each(block.inclusive for block in self.blocks)
+
+    @cached_property
+    def stacks(self) -> Mapping[str, float]:
+        """What a packet takes by stack."""
+        return self._each(block.weights for block in self.blocks)
+
+    @cached_property
+    def found(self) -> Counter[str]:
+        """How often each function was found running."""
+        return sum((block.found for block in self.blocks), Counter[str]())
+
+    @property
+    def whole(self) -> float:
+        """What a packet takes of CPUs that are not idle."""
+        return sum(self.own.values())
+
+    @property
+    def idle(self) -> float:
+        """The part of all that was sampled in which a CPU was idle."""
+        waited = sum(block.idle for block in self.blocks)
+        whole = waited + sum(sum(block.weights.values()) for block in self.blocks)
+        return waited / whole if whole else 0.0
+
+    def sample(self, function: str) -> Sample:
+        """What a function takes of a packet by block, of blocks that kept the rate."""
+        return {
+            block.number: block.own[function] / block.packets for block in self.blocks if block.kept
+        }
+
+    def chance(self, function: str) -> float:
+        """Return the standard deviation that chance alone leaves what a function takes.
+
+        It was found `found` times, and might as well have been found once more.
+        """
+        found, weight = self.found[function], self.own.get(function, 0.0)
+        each = weight / found if found else self.whole / (self.found.total() or 1)
+        return each * math.sqrt(found + 1)
+
+    def _each(self, blocks: Iterable[Mapping[str, int]]) -> dict[str, float]:
+        found: Counter[str] = Counter()
+        for block in blocks:
+            found.update(block)
+        return {name: weight / self.packets for name, weight in found.most_common()}
+
+
+@dataclass(frozen=True)
+class Differs:
+    """What a function takes more or less with a setting than with the baseline."""
+
+    setting: str
+    function: str
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class SamplesSummary:
+    """All settings at one rate of one traffic, the baseline first, then in the order given.
+
+    `event` is what was sampled.
+    """
+
+    traffic: str
+    rate: int
+    event: str
+    baseline: str | None
+    settings: tuple[Sampling, ...]
+
+    @property
+    def unit(self) -> str:
+        """What a figure is in, per packet: that of the clocks of perf, or events."""
+        return "ns" if self.event.endswith("-clock") else self.event
+
+    @property
+    def others(self) -> tuple[Sampling, ...]:
+        """The settings that are compared with the baseline."""
+        return self.settings[1:] if self.baseline is not None else ()
+
+    def differences(self, setting: Sampling, most: int) -> list[Differs]:
+        """Return the functions that a setting and the baseline differ by most."""
+        first = self.settings[0]
+        by = {
+            function: setting.own.get(function, 0.0) - first.own.get(function, 0.0)
+            for function in {**first.own, **setting.own}
+        }
+        largest = sorted(by, key=lambda function: (-abs(by[function]), function))[:most]
+        compared = ((function, _difference(first, setting, function)) for function in largest)
+        return [
+            Differs(setting.setting, function, found)
+            for function, found in compared
+            if found is not None
+        ]
+
+
+def _difference(first: Sampling, other: Sampling, function: str) -> Difference | None:
+    chance = NORMAL * math.hypot(first.chance(function), other.chance(function))
+    return certainty.difference(first.sample(function), other.sample(function), resolution=chance)
+
+
+def of(run: Run) -> list[SamplesSummary]:
+    """Return the samples of a run, of each traffic, rate and event."""
+    found = run.in_order(trials(run.rows(StackRow), run.trials))
+    events = {(trial.traffic, trial.rate, trial.event): None for trial in found}
+    kinds = in_order([(trial.traffic, trial.rate) for trial in found])
+    baseline = run.document.plan.baseline
+    return [
+        _summary(found, kind, event, baseline)
+        for kind in kinds
+        for traffic, rate, event in events
+        if (traffic, rate) == kind
+    ]
+
+
+def _summary(
+    found: Sequence[Trial], kind: tuple[str, int], event: str, baseline: str | None
+) -> SamplesSummary:
+    of_it = [trial for trial in found if (trial.traffic, trial.rate, trial.event) == (*kind, event)]
+    names = list(dict.fromkeys(trial.setting for trial in of_it))
+    names.sort(key=lambda name: name != baseline)
+    return SamplesSummary(
+        *kind,
+        event=event,
+        baseline=baseline if names[0] == baseline else None,
+        settings=tuple(
+            Sampling(name, tuple(_block(trial) for trial in of_it if trial.setting == name))
+            for name in names
+        ),
+    )
+
+
+def _block(trial: Trial) -> Block:
+    weights: Counter[str] = Counter()
+    samples: Counter[str] = Counter()
+    waited = 0
+    for stack in trial.stacks:
+        if idle(stack.stack):
+            waited += stack.weight
+        else:
+            weights[stack.stack] += stack.weight
+            samples[stack.stack] += stack.samples
+    return Block(trial.block, trial.forwarded, trial.kept, weights, samples, waited)
