@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
+from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.comparison import Unit
 from skblab_analysis.base.offered import KEPT, behind
+from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.tables import named, titled
 from skblab_analysis.base.words import (
     ABSENT,
@@ -232,6 +234,7 @@ class Shown:
     suffix: str
     title: str
     panels: tuple[ShownPanel, ...]
+    pictures: tuple[tuple[str, str], ...]
 
 
 def _section(summary: EventsSummary, place: int) -> Section:
@@ -252,7 +255,50 @@ def _section(summary: EventsSummary, place: int) -> Section:
         )
         for number_, panel in enumerate(panels(summary))
     )
-    return Section("events/section.html.j2", Shown(suffix(place), at_rate(summary), found))
+    pictures = tuple(_pictures(summary, suffix(place)))
+    named_ = tuple((picture.name, picture.title) for picture in pictures)
+    shown = Shown(suffix(place), at_rate(summary), found, named_)
+    return Section("events/section.html.j2", shown, pictures)
+
+
+# Pictures: name, title, what they are of, collector, event.
+_DRAWN = (
+    ("cycles", "Cycles of a packet", "Cycles per packet", "perf: cycles", "cycles"),
+    (
+        "llc",
+        "Loads that the last level of cache missed",
+        "Misses per packet",
+        "perf: llc",
+        "LLC-load-misses",
+    ),
+    ("l3", "Misses of the third level", "Misses per packet", "pcm", "L3MISS"),
+)
+
+
+def _pictures(summary: EventsSummary, of_it: str) -> Iterator[Picture]:
+    """Yield cycles and misses of a packet by setting, and what goes between sockets."""
+    for name, title, axis, collector, event in _DRAWN:
+        figures = [(counts, counts.of(collector, event)) for counts in summary.settings]
+        found = [
+            Bar(counts.setting, figure.value, _text(figure, " "))
+            for counts, figure in figures
+            if figure is not None and figure.value is not None
+        ]
+        if found:
+            yield bars(f"events-{name}{of_it}", title, axis, found, compared=False)
+    for title, name in LINKS:
+        sums = [
+            (counts.setting, values)
+            for counts in summary.settings
+            if (values := _of_links(counts, "pcm", name)) and None not in values
+        ]
+        found = [
+            Bar(setting, whole := sum(filter(None, values)), number(whole, 1))
+            for setting, values in sums
+        ]
+        if found:
+            what = f"Links between sockets, {title}"
+            yield bars(f"events-{name}{of_it}", what, "Bytes per packet", found, compared=False)
 
 
 def sentences(found: Sequence[EventsSummary]) -> list[str]:

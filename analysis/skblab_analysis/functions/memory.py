@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base.bars import Bar, bars
+from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, number, signed
 from skblab_analysis.formats import memory
@@ -135,6 +137,30 @@ def shown(head: FunctionsDocument, all_rows: Sequence[FunctionsDocument]) -> Sho
         ),
         compared=compared,
     )
+
+
+def pictures(document: FunctionsDocument, suffix: str) -> Iterator[Picture]:
+    """Yield the functions that miss most in the first level, or differ most; none if none does."""
+    found = _known(document)
+    compared = document.a is not None
+    style = signed if compared else number
+    missed = [
+        (one.name, one.difference.first if compared else one.b.first) for one in found.functions
+    ]
+    missed.sort(key=lambda of: -abs(of[1]))
+    rows = [
+        Bar(name, lines, style(lines, 1))
+        for name, lines in missed[:TOP]
+        if abs(lines) >= memory.LEAST
+    ]
+    if rows:
+        yield bars(
+            f"misses{suffix}",
+            f"Cache lines that functions {'miss more or less' if compared else 'miss'}",
+            "Lines per packet that the first level missed, simulated",
+            rows,
+            compared=compared,
+        )
 
 
 def sentence(document: FunctionsDocument) -> str | None:

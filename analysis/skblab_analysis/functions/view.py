@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
+from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.checked import read
+from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.rows import Stored
 from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import NARROW_SPACE, joined, number, share, signed
@@ -310,6 +312,7 @@ class Shown:
     changed: tuple[Cells, ...]
     layers: tuple[Cells, ...]
     memory: memory.Shown | None
+    pictures: tuple[tuple[str, str], ...]
     flames: tuple[tuple[str, Flame], ...]
 
 
@@ -338,6 +341,7 @@ def _section(
         (_others(ordered[TOP:]), False),
         (whole, True),
     ]
+    pictures = tuple(_pictures(document, alone, suffix(place)))
     shown = Shown(
         suffix=suffix(place),
         overview=overview,
@@ -361,9 +365,32 @@ def _section(
         changed=() if document.a is None else tuple(_changed(document)),
         layers=tuple(_layers(document, NARROW_SPACE)),
         memory=memory.shown(document, rows_of),
+        pictures=tuple((picture.name, picture.title) for picture in pictures),
         flames=tuple(_flames(run, document)),
     )
-    return Section("functions/section.html.j2", shown)
+    return Section("functions/section.html.j2", shown, pictures)
+
+
+def _pictures(document: FunctionsDocument, alone: FunctionsDocument, of: str) -> Iterator[Picture]:
+    """Yield what functions take of the first row, or differ by, and what they miss."""
+    compared = document.a is not None
+    if compared:
+        named, _ = functions.cut(document.functions, least(document))
+        title = f"What differs with {_compared(document)}"
+        found = [Bar(one.name, one.difference, signed(one.difference, 1)) for one in named[:TOP]]
+    else:
+        whole = functions.total(alone.functions, "total").b
+        ordered = sorted(alone.functions, key=lambda one: -one.b)
+        title = f"The functions that take most on {alone.b.title}"
+        found = [
+            Bar(one.name, one.b, f"{number(one.b, 1)} ({share(one.b / whole)})")
+            for one in ordered[:TOP]
+            if one.b
+        ]
+    if found:
+        yield bars(f"functions{of}", title, "Instructions per packet", found, compared=compared)
+    if document.memory is not None:
+        yield from memory.pictures(document, of)
 
 
 def _flames(run: Run, document: FunctionsDocument) -> Iterator[tuple[str, Flame]]:
