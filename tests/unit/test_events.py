@@ -45,6 +45,7 @@ echo "$*" >>"$(dirname "$0")/called"
 while [ "$1" != -e ]; do shift; done
 events=$2
 shift 3
+case $events in topdown-*) echo 'slots has to be there' >&2; exit 129 ;; esac
 case $events in *odd*) echo "event syntax error: 'odd'" >&2; exit 129 ;; esac
 "$@" || exit
 for event in $(echo "$events" | tr -d '{}' | tr , ' '); do
@@ -261,6 +262,16 @@ def test_scripts_are_given_what_is_counted(
     assert figures["perf: cycles", "cycles"] == (4.0, "count/packet")
     assert figures["pcm", "L3MISS"] == (39.77e6 / 500, "count/packet")
     assert figures["pcm", "L3HIT"][1] == "1"
+
+
+def test_what_waits_is_asked_for_beside_the_slots(there: Path, folder: RunFolder) -> None:
+    trial(folder, Section(rates=(500,), perf=("topdown",)))()
+    run = load(folder.path)
+    [summary] = of(run)
+    [counts] = summary.settings
+    assert {figure.why for figure in counts.figures.values()} == {""}
+    assert counts.ratio("perf: topdown", "topdown-be-bound", "slots") == 1.0
+    assert "waits for data or units" in " ".join(shown(run).split())
 
 
 def test_units_of_perf_are_made_ours(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:

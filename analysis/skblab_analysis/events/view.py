@@ -47,6 +47,11 @@ RATIOS = (
     ("L1d loads missed", "l1", "L1-dcache-load-misses", "L1-dcache-loads"),
     ("LLC loads missed", "llc", "LLC-load-misses", "LLC-loads"),
     ("dTLB loads missed", "tlb", "dTLB-load-misses", "dTLB-loads"),
+    # Top-down, level 1: what a processor's slots were for.
+    ("retiring", "topdown", "topdown-retiring", "slots"),
+    ("bad speculation", "topdown", "topdown-bad-spec", "slots"),
+    ("waits for code", "topdown", "topdown-fe-bound", "slots"),
+    ("waits for data or units", "topdown", "topdown-be-bound", "slots"),
 )
 PER_CYCLE = RATIOS[0][0]
 # Of the tools of PCM, what tables show of the whole system; the rest is in events.parquet.

@@ -14,18 +14,22 @@ from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.events.rows import Event, Scope
 from skblab_analysis.formats import perfstat
 
+# Where a processor's slots go, level 1. Only beside `slots`, as its group's first, are they counted
+# (arch/x86/events/intel/core.c: is_metric_event).
+TOP_DOWN = ("topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound")
 # What a processor counts together has to fit its counters: four or more beside its cycles.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "cycles": ("cycles", "instructions", "branches", "branch-misses"),
     "stalls": ("cycles", "stalled-cycles-frontend", "stalled-cycles-backend"),
     "l1": ("cycles", "L1-dcache-loads", "L1-dcache-load-misses", "L1-icache-load-misses"),
     "llc": ("cycles", "LLC-loads", "LLC-load-misses"),
+    "topdown": ("slots", *TOP_DOWN),
     "tlb": ("cycles", "dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
     "software": ("context-switches", "cpu-migrations", "page-faults"),
 }
 TOOL = Tool("perf", "linux-perf on Debian, linux-tools-generic on Ubuntu")
 STAT = ("perf", "stat", "-j", "-a", "-A", "--log-fd", "1")
-# Each event alone: one that perf does not know would spoil all others.
+# Each event alone, or with the one that it needs: one that perf does not know would spoil others.
 ASKING = """
 for event; do
 	echo "== $event"
@@ -138,8 +142,10 @@ def _place(count: perfstat.Count) -> tuple[Scope, int | None]:
 
 def refused(events: Sequence[str], transport: Transport) -> dict[str, str]:
     """Return why a machine cannot count each of these events; nothing for one that it can."""
-    asked = transport.run(["sh", "-c", ASKING, "sh", *events])
-    return dict(refusals(asked.check("asking perf for its events").stdout))
+    asked = {f"{{slots,{event}}}" if event in TOP_DOWN else event: event for event in events}
+    done = transport.run(["sh", "-c", ASKING, "sh", *asked])
+    found = refusals(done.check("asking perf for its events").stdout)
+    return {asked[event]: why for event, why in found if event in asked}
 
 
 def refusals(printed: str) -> Iterator[tuple[str, str]]:
