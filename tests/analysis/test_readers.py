@@ -124,7 +124,7 @@ def fill(folder: RunFolder) -> None:
     gap = Event(collector="perf: llc", name="LLC-loads", why="not supported")
     windows = (Window(100, 100, (event,)), Window(0, 0, (gap,)))
     folder.record(Collected(rate=50, offered_rate=50.0, windows=windows))
-    stack = Stack(cpu=0, stack="do_softirq;ip_rcv", samples=2, weight=2_006_018)
+    stack = Stack(cpu=0, stack="do_softirq;ip_rcv", samples=2, weight=2_006_018, spread=1_418_469)
     folder.record(
         Sampled(
             rate=50,

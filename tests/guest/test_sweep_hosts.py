@@ -15,6 +15,7 @@ from skblab_analysis.events import summary as events_summary
 from skblab_analysis.latency import summary as latency_summary
 from skblab_analysis.load import Run, load
 from skblab_analysis.report import findings
+from skblab_analysis.samples import summary as samples_summary
 from skblab_analysis.work import summary as work_summary
 from two_hosts import Hosts
 
@@ -26,6 +27,10 @@ rates = [200]
 seconds = 1
 perf = ["cycles", "software"]
 pcm = ["pcm"]
+
+[measure.samples]
+rates = [200]
+seconds = 1
 """
 # Counts for as long as its command runs, and prints what is recorded of a machine with two sockets.
 PCM = """cat >/usr/local/sbin/pcm <<'END'
@@ -101,5 +106,12 @@ def test_perf_and_pcm_count_on_a_host(
         assert misses is not None and misses.value == pytest.approx(39.77e6 / 200, rel=0.05)
     for title in ("perf, software", "pcm, what waits", "pcm, links between sockets"):
         assert title in printed
+    [samples] = samples_summary.of(run)
+    assert samples.unit == "ns" and "Functions that run with baseline" in printed
+    for sampling in samples.settings:
+        # The router forwards, and its interrupts are not waited for.
+        assert any(name.startswith("ip_forward") for name in sampling.inclusive)
+        assert 0 < sampling.idle < 1
+        assert not any("idle" in name for name in list(sampling.own)[:3])
     unseen = findings.unseen(run)
     assert any(sentence.startswith("perf: cycles: cycles, ") for sentence in unseen)

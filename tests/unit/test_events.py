@@ -182,6 +182,7 @@ def test_a_section_says_what_counts() -> None:
         ({"perf": ("l1", "l1")}, "one is there twice"),
         ({"perf": ("cycles", ("cycles",))}, "one is there twice"),
         ({"perf": (("a", "a"),)}, "an event is twice in a group"),
+        ({"perf": (("topdown-retiring",),)}, "has to begin with slots"),
         ({"perf": ()}, "nothing counts"),
         ({"perf": ((),)}, "at least 1 item"),
         ({"perf": (("cycles; reboot",),)}, "should match pattern"),

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import io
+import math
+import random
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 import searches
 import synthetic_run
 from hypothesis import given
+from pydantic import ValidationError
 from rich.console import Console
 
 from mutated import examples, texts, value_or_line
@@ -30,7 +34,7 @@ from skblab_analysis.report import findings
 from skblab_analysis.report.page import build_report
 from skblab_analysis.runfolder import RunFolder
 from skblab_analysis.samples.rows import Sampled, Stack, StackRow
-from skblab_analysis.samples.summary import of
+from skblab_analysis.samples.summary import idle, of
 from skblab_analysis.samples.view import VIEW, tables
 
 # As perf 6.12 prints it in a guest (perf script -F cpu,period,ip,sym), and a frame of a program, a
@@ -55,7 +59,8 @@ PRINTED = """\
 \t    7f2a8579d875 main
 
 """
-LOST = "            perf    74 [001]  5.0: PERF_RECORD_LOST lost 3\n"
+# As its statistics say it (perf report --stats), where samples were lost.
+LOST = "    LOST_SAMPLES events:          2  ( 0.1%)\n"
 # Says what it is asked for, counts cycles unless there is no processor's counter, and has PRINTED.
 PERF = r"""#!/bin/sh
 here=$(dirname "$0")
@@ -67,9 +72,13 @@ stat)
 	printf '"event-runtime" : 5, "pcnt-running" : 100.00}\n' ;;
 record)
 	[ ! -e "$here/broken" ] || { echo 'no permission' >&2; exit 255; }
+	case $* in *'-o /dev/null'*)
+		[ ! -e "$here/silent" ] || { echo 'no interrupt' >&2; exit 1; } ;;
+	esac
 	while [ "$1" != -- ]; do shift; done
 	shift
 	"$@" ;;
+report) cat "$here/lost" ;;
 script)
 	[ ! -e "$here/unread" ] || { echo 'data is damaged' >&2; exit 255; }
 	cat "$here/printed" ;;
@@ -84,6 +93,13 @@ def folded(printed: str) -> str:
 
 
 SAMPLER = Sampler("cycles", 997)
+
+
+def counting() -> AbstractContextManager[Any]:
+    """Have this machine's perf sample."""
+    return collecting(SAMPLER, LocalTransport())
+
+
 IDLE = "common_startup_64;do_idle;default_idle;pv_native_safe_halt"
 PATH = "__netif_receive_skb;ip_rcv"
 
@@ -96,6 +112,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "perf").write_text(PERF)
     (folder / "perf").chmod(0o755)
     (folder / "printed").write_text(PRINTED)
+    (folder / "lost").write_text("       LOST events:          0  ( 0.0%)\n")
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     return folder
@@ -103,21 +120,33 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_stacks_are_added_up() -> None:
     assert sorted(SAMPLER.read(folded(PRINTED)), key=lambda stack: stack.stack) == [
-        Stack(cpu=1, stack="[user]", samples=1, weight=2_000_000),
-        Stack(cpu=1, stack=PATH, samples=2, weight=2_006_018),
-        Stack(cpu=0, stack=IDLE, samples=1, weight=1_003_009),
+        Stack(cpu=1, stack="[user]", samples=1, weight=2_000_000, spread=2_000_000),
+        Stack(cpu=1, stack=PATH, samples=2, weight=2_006_018, spread=1_418_469),
+        Stack(cpu=0, stack=IDLE, samples=1, weight=1_003_009, spread=1_003_009),
     ]
 
 
-def test_lost_samples_are_no_result() -> None:
-    with pytest.raises(SkblabError, match="perf lost 3 samples"):
-        SAMPLER.read(folded(PRINTED + LOST))
+def test_lost_samples_are_no_result(there: Path) -> None:
+    (there / "lost").write_text(LOST)
+    with pytest.raises(SkblabError, match="perf lost samples"), counting():
+        pass
     with pytest.raises(SkblabError, match="took no sample of cycles"):
         SAMPLER.read(folded(""))
 
 
+def test_a_kernel_at_other_addresses_is_refused() -> None:
+    with pytest.raises(SkblabError, match="saw no function of the kernel"):
+        SAMPLER.read(folded(PRINTED.replace("\tffffffff", "\tc0000000")))
+
+
+def test_deep_stacks_keep_what_is_innermost() -> None:
+    frames = "".join(f"\tffffffff8579d875 f{number}\n" for number in range(300))
+    [stack] = SAMPLER.read(folded(f" [000]    1003009\n{frames}\n"))
+    assert stack.stack.split(";") == [f"f{number}" for number in reversed(range(100))]
+
+
 @examples
-@given(texts(f"lost\t0\n1\t{PATH}\t2\t2006018\n0\t{IDLE}\t1\t1003009\n"))
+@given(texts(f"lost\t0\n1\t{PATH}\t2\t2006018\t1418469\n0\t{IDLE}\t1\t1003009\t1003009\n"))
 def test_any_output_gives_stacks_or_a_line(printed: str) -> None:
     value_or_line(lambda: SAMPLER.read(printed))
 
@@ -127,7 +156,10 @@ def test_perf_samples_while_something_goes_on(there: Path) -> None:
         assert found.found is None
     assert {stack.stack for stack in found.result} == {PATH, IDLE, "[user]"}
     called = (there / "called").read_text()
-    assert "record -q -a -g -B -N -e cycles -F 499 -o /dev/fd/4 -- sh" in called
+    options = "--call-graph fp --kernel-callchains -N -e cycles -F 499 -o /dev/fd/4 -- sh"
+    assert f"record -q -a {options}" in called
+    # Not of a vmlinux that lies about.
+    assert "--kallsyms=/proc/kallsyms" in called
     # The file of samples has no name.
     assert [path.name for path in there.parent.iterdir()] == ["bin"]
 
@@ -137,6 +169,26 @@ def test_the_clock_is_sampled_where_no_cycles_are_counted(there: Path) -> None:
     assert chosen(None, 997, LocalTransport()) == Sampler("cpu-clock", 997)
     with pytest.raises(SkblabError, match="perf cannot sample cycles here: not supported"):
         chosen("cycles", 997, LocalTransport())
+
+
+def test_a_counter_without_interrupts_is_not_sampled(there: Path) -> None:
+    (there / "silent").touch()
+    assert chosen(None, 997, LocalTransport()) == Sampler("cpu-clock", 997)
+    with pytest.raises(SkblabError, match="perf cannot sample cycles here: no interrupt"):
+        chosen("cycles", 997, LocalTransport())
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"event": "cycles,instructions"}, "are several; expected one"),
+        ({"seconds": 600, "frequency": 1000}, "more than can be read, 250000 of each CPU"),
+    ],
+)
+def test_a_section_that_is_none(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        Samples(rates=(10,), **more)
+    assert Samples(rates=(10,), event="cpu/event=0x3c,umask=0/").event
 
 
 @pytest.mark.parametrize(("fault", "said"), [("broken", "no permission"), ("unread", "damaged")])
@@ -200,10 +252,16 @@ def test_a_trial_in_which_nothing_was_forwarded_is_invalid(there: Path, folder: 
 def sampled(setting: str, block: int, event: str, **functions: int) -> Sampled:
     """Return a trial of functions that were found so often, each sample a million of the event."""
     stacks = [
-        Stack(cpu=0, stack=f"do_softirq;{name}", samples=count, weight=1_000_000 * count)
+        Stack(
+            cpu=0,
+            stack=f"do_softirq;{name}",
+            samples=count,
+            weight=1_000_000 * count,
+            spread=round(1_000_000 * math.sqrt(count)),
+        )
         for name, count in functions.items()
     ]
-    stacks.append(Stack(cpu=1, stack=IDLE, samples=900, weight=900_000_000))
+    stacks.append(Stack(cpu=1, stack=IDLE, samples=900, weight=900_000_000, spread=30_000_000))
     return Sampled(
         setting=setting,
         block=block,
@@ -262,6 +320,65 @@ def test_functions_that_differ_are_told(folder: RunFolder) -> None:
     assert not changes["ip_rcv", "strict"]
 
 
+def test_chance_alone_is_significant_as_seldom_as_promised(tmp_path: Path) -> None:
+    """Those are shown that differ most, of a hundred functions that no setting changes."""
+    draw = random.Random(4)
+    found = 0
+    for number in range(20):
+        folder = RunFolder.create(
+            tmp_path / str(number), "samples", searches.plan(), synthetic=True
+        )
+        for block in range(3):
+            for setting in ("baseline", "strict"):
+                counts = {f"f{name}": round(draw.gauss(100, 10)) for name in range(100)}
+                folder.record(sampled(setting, block, "cycles", **counts))
+        found += any(
+            change.difference.significant
+            for compared in VIEW.compared(load(folder.path))
+            for change in compared.changes
+        )
+    # Each with 5 %.
+    assert found <= 4
+
+
+@pytest.mark.parametrize(
+    ("stack", "waits"),
+    [
+        (IDLE, True),
+        ("common_startup_64;do_idle;cpuidle_idle_call;cpuidle_enter_state;intel_idle", True),
+        ("do_idle;default_idle_call;arch_cpu_idle;xen_safe_halt;xen_hypercall_sched_op", True),
+        ("do_idle;cpuidle_enter;psci_cpu_suspend_enter;__arm_smccc_smc", True),
+        ("pv_native_safe_halt", True),
+        ("do_idle;default_idle;pv_native_safe_halt;asm_sysvec_call;handle_softirqs;ip_rcv", False),
+        ("do_idle;default_idle;default_idle;asm_common_interrupt;x;idle_cpu", False),
+        ("do_idle;tick_nohz_idle_stop_tick", False),
+        ("do_idle;schedule_idle", False),
+        ("ret_from_fork;kthread;ip_rcv", False),
+    ],
+)
+def test_what_waits_is_no_work(stack: str, waits: bool) -> None:
+    assert idle(stack) is waits
+
+
+def test_dropped_packets_and_idle_time_are_told(folder: RunFolder) -> None:
+    for block in range(2):
+        lossy = sampled("baseline", block, "cycles", ip_rcv=100)
+        folder.record(lossy.model_copy(update={"forwarded": 3000}))
+    unseen = [" ".join(said.split()) for said in VIEW.unseen(load(folder.path))]
+    assert any("were dropped" in said and "70.0 % with baseline" in said for said in unseen)
+    assert any("90 % with baseline" in said for said in unseen)
+
+
+def test_rare_events_have_digits(folder: RunFolder) -> None:
+    rare = sampled("baseline", 0, "cache-misses", ip_rcv=100)
+    stack = rare.stacks[0].model_copy(update={"weight": 200, "spread": 20})
+    folder.record(rare.model_copy(update={"stacks": (stack,)}))
+    run = load(folder.path)
+    assert "ip_rcv 0.0200 100.0 % 0.0200 100" in shown(run)
+    [picture] = VIEW.sections(run)[0].pictures
+    assert '"0.005" 0.005' in str(picture.variables["bar_ticks"])
+
+
 def test_one_block_tells_no_significance(folder: RunFolder) -> None:
     run = load(recorded(folder, blocks=1).path)
     [strict] = [line for line in shown(run) if line.startswith("fib_validate_source strict")]
@@ -286,10 +403,10 @@ def test_page_and_files_of_stacks(folder: RunFolder) -> None:
     assert "with baseline a packet takes 90\u202f000 ns of CPUs that are not idle" in page
     # The setting stands below the function's name; chance has no picture.
     assert "<small>with strict</small>" in page
-    assert not (folder.path / "report" / "samples-differ.gp").exists()
     report = folder.path / "report"
     # By setting, in thousandths.
     lines = (report / "samples-3.folded").read_text().splitlines()
     assert "do_softirq;fib_validate_source 40000000" in lines
     assert (report / "samples.gp").exists() and (report / "samples-differ-2.dat").exists()
+    assert not (report / "samples-differ-1.dat").exists()
     assert "fib_validate_source" in (report / "samples-differ-2.dat").read_text()

@@ -198,6 +198,7 @@ def difference(
     resolution: float = 0.0,
     relative: bool = False,
     paired: bool = True,
+    chosen_of: int = 1,
 ) -> Difference | None:
     """Return what the other differs from the baseline; None if there is nothing to compare.
 
@@ -207,7 +208,11 @@ def difference(
     `relative` is of figures above 0, by their quotient; blocks with others are left out. If
     `paired`, blocks that both have are compared one by one, and else all that either has.
     `resolution` is in the figures' unit, or a part of the baseline if `relative`.
+
+    `chosen_of`: so many were compared, of which this is one that was chosen for its difference. Its
+    interval is Bonferroni's: wider, so that all of them together hold with 95 %.
     """
+    confidence = 1 - (1 - CONFIDENCE) / chosen_of
     if relative:
         baseline, other = _logarithms(baseline), _logarithms(other)
         resolution = math.log1p(resolution)
@@ -225,10 +230,11 @@ def difference(
         if paired:
             samples = [[other[block] - baseline[block] for block in baseline]]
         error, freedom = _standard_error(samples)
-        noise = _student(freedom) * error
+        noise = _student(freedom, confidence) * error
         # Either hurdle is cleared in 80 % of all runs.
         detectable = max(
-            _noncentrality(freedom) * error, resolution + _student(freedom, 2 * POWER - 1) * error
+            _noncentrality(freedom, confidence) * error,
+            resolution + _student(freedom, 2 * POWER - 1) * error,
         )
     try:
         if relative:
@@ -241,6 +247,14 @@ def difference(
     # As they are, in the figure's unit and in per cent.
     largest = max(abs(figure) for figure in figures if figure is not None)
     return found if math.isfinite(largest * max(found.scale, 100)) else None
+
+
+def chance(chosen_of: int = 1) -> float:
+    """Return how many standard deviations of what is normally distributed an interval has.
+
+    To each side; `chosen_of` as in difference().
+    """
+    return _student(math.inf, 1 - (1 - CONFIDENCE) / chosen_of)
 
 
 def difference_of_shares(baseline: Counts, other: Counts) -> Difference | None:
@@ -307,8 +321,8 @@ def _student(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 
 @cache
-def _noncentrality(freedom: float) -> float:
+def _noncentrality(freedom: float, confidence: float = CONFIDENCE) -> float:
     """Return of how many standard errors a difference is significant in 80 % of all runs."""
     from scipy.special import nctdtrinc
 
-    return float(nctdtrinc(freedom, 1 - POWER, _student(freedom)))
+    return float(nctdtrinc(freedom, 1 - POWER, _student(freedom, confidence)))

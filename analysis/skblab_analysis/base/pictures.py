@@ -167,16 +167,20 @@ def linear(low: float, high: float) -> list[float]:
 
 def ticks(values: Sequence[float], unit: str) -> str:
     """Return gnuplot's list of ticks: "10 µs" 10000, …"""
-    return ", ".join(f"{quoted(_tick(value, unit))} {value:g}" for value in values)
+    digits = next((few for few in range(6) if all(_round(value, few) for value in values)), 6)
+    return ", ".join(f"{quoted(_tick(value, unit, digits))} {value:g}" for value in values)
 
 
-def _tick(value: float, unit: str) -> str:
+def _round(value: float, digits: int) -> bool:
+    return math.isclose(value, round(value, digits), rel_tol=1e-6, abs_tol=1e-12)
+
+
+def _tick(value: float, unit: str, digits: int) -> str:
     if unit == "%":
         # Labels of ticks are formats.
         return f"{value:g} %%".replace("-", "−")
     if unit != "ns" or value == 0:
-        digits = 0 if float(value).is_integer() else 1
-        return number(value, digits)
+        return number(value, digits if value else 0)
     for step, name in TIME_UNITS:
         if value >= step:
             return f"{value / step:g} {name}"

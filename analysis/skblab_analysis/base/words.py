@@ -120,6 +120,11 @@ def decimals(value: float) -> int:
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
 
 
+def count_decimals(value: float) -> int:
+    """Return decimals enough to tell one count in ten thousand packets."""
+    return 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 4
+
+
 def seconds(value: float) -> str:
     """Return a wall time in words a person reads at once: 3.1 s, 4 min 12 s."""
     if value < 60:

@@ -17,6 +17,7 @@ from skblab_analysis.base.words import (
     ABSENT,
     NARROW_SPACE,
     at_rate,
+    count_decimals,
     counted,
     joined,
     number,
@@ -190,12 +191,7 @@ def _text(figure: Figure | None, space: str) -> str:
         return mark + quantity(figure.value, "ns", space)
     if figure.unit.endswith("/s"):
         return mark + f"{number(figure.value / 1e6, 1, space)}{space}M{figure.unit}"
-    return mark + number(figure.value, _digits(figure.value), space)
-
-
-def _digits(value: float) -> int:
-    """Return decimals enough to tell one count in ten thousand packets."""
-    return 1 if abs(value) >= 100 else 2 if abs(value) >= 1 else 4
+    return mark + number(figure.value, count_decimals(figure.value), space)
 
 
 def tables(summary: EventsSummary, identical: Collection[str] = ()) -> list[Table]:

@@ -16,6 +16,8 @@ from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
 
 # The event of a machine that counts no cycles: its timer.
 CLOCK = "cpu-clock"
+# The stack of a program, of which no function is known.
+USER = "[user]"
 
 
 class Stack(Row):
@@ -36,6 +38,14 @@ class Stack(Row):
         Column(
             BY_ROW,
             "How many of `event` the samples stand for: of a clock nanoseconds, else a count.",
+        ),
+    ]
+    spread: Annotated[
+        Whole,
+        Column(
+            BY_ROW,
+            "By how much chance alone may change `weight`, one standard deviation: the root of the "
+            "sum of squares of what each sample stands for.",
         ),
     ]
 
@@ -78,6 +88,7 @@ class Trial(AtRate):
     setting: str
     block: int
     traffic: str
+    tried: int
     forwarded: int
     event: str
     stacks: tuple[Stack, ...]
@@ -93,6 +104,7 @@ def trials(rows: Iterable[StackRow], of: Iterable[TrialRow]) -> list[Trial]:
             setting=row.setting,
             block=row.block,
             traffic=row.traffic,
+            tried=row.tried or 0,
             forwarded=row.forwarded,
             event=stacks[row.trial][0].event,
             stacks=tuple(stacks[row.trial]),

@@ -9,6 +9,7 @@ apart. Settings are compared function by function, block by block.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,28 +23,41 @@ from skblab_analysis.latency.summary import in_order
 from skblab_analysis.load import Run
 from skblab_analysis.samples.rows import StackRow, Trial, trials
 
-# The loop of a CPU that has nothing to do (kernel/sched/idle.c), and the functions in it that wait.
+# The loop of a CPU that has nothing to do (kernel/sched/idle.c), functions in it that wait, and
+# what an interrupt begins with (arch/*/kernel/entry*).
 IDLE_LOOP = "do_idle"
-WAITING = ("idle", "halt")
-# Standard deviations of a normal distribution to either end of an interval of 95 %.
-NORMAL = 1.96
+_WAITS = re.compile(
+    r"(cpuidle|default|mwait|intel|acpi|poll|psci|arch_cpu|cpu)_?(idle|enter)|_halt$|cpu_suspend"
+)
+_INTERRUPT = re.compile(r"asm_|el[01].*_(irq|fiq)|irq_entries|ret_from_exception")
+# A function that takes less of all there is, with both settings, is not looked at for differences.
+NOTABLE = 0.005
 
 
 def idle(stack: str) -> bool:
     """Return whether a stack is that of a CPU that waits for something to do."""
     names = stack.split(BETWEEN)
-    return IDLE_LOOP in names and any(word in names[-1] for word in WAITING)
+    if IDLE_LOOP not in names:
+        # Where the stack could not be followed.
+        return len(names) == 1 and bool(_WAITS.search(names[0]))
+    within = names[names.index(IDLE_LOOP) + 1 :]
+    return any(map(_WAITS.search, within)) and not any(map(_INTERRUPT.match, within))
 
 
 @dataclass(frozen=True)
 class Block:
-    """One trial, added up: what CPUs did that were not idle, by stack, and how many samples."""
+    """One trial, added up: what CPUs did that were not idle, by stack.
+
+    `squares` are variances of `weights`, by chance.
+    """
 
     number: int
     packets: int
+    tried: int
     kept: bool
     weights: Mapping[str, int]
     samples: Mapping[str, int]
+    squares: Mapping[str, int]
     idle: int
 
     @cached_property
@@ -55,6 +69,11 @@ class Block:
     def found(self) -> Counter[str]:
         """How often each function was found running."""
         return _by_function(self.samples)
+
+    @cached_property
+    def squares_of(self) -> Counter[str]:
+        """The variance of each function's weight, by chance."""
+        return _by_function(self.squares)
 
     @cached_property
     def inclusive(self) -> Counter[str]:
@@ -113,20 +132,30 @@ class Sampling:
         whole = waited + sum(sum(block.weights.values()) for block in self.blocks)
         return waited / whole if whole else 0.0
 
+    @property
+    def kept(self) -> Sampling:
+        """The same of the blocks that kept the rate: what is compared."""
+        return Sampling(self.setting, tuple(block for block in self.blocks if block.kept))
+
+    @property
+    def dropped(self) -> float:
+        """The part of the packets that was not forwarded."""
+        tried = sum(block.tried for block in self.blocks)
+        return max(1 - self.packets / tried, 0.0) if tried else 0.0
+
     def sample(self, function: str) -> Sample:
-        """What a function takes of a packet by block, of blocks that kept the rate."""
-        return {
-            block.number: block.own[function] / block.packets for block in self.blocks if block.kept
-        }
+        """What a function takes of a packet by block."""
+        return {block.number: block.own[function] / block.packets for block in self.blocks}
 
     def chance(self, function: str) -> float:
         """Return the standard deviation that chance alone leaves what a function takes.
 
-        It was found `found` times, and might as well have been found once more.
+        It might as well have been found once more.
         """
-        found, weight = self.found[function], self.own.get(function, 0.0)
-        each = weight / found if found else self.whole / (self.found.total() or 1)
-        return each * math.sqrt(found + 1)
+        squares = sum(block.squares_of[function] for block in self.blocks)
+        weight = sum(sum(block.weights.values()) for block in self.blocks)
+        each = weight / (self.found.total() or 1)
+        return math.sqrt(squares + each * each) / self.packets
 
     def _each(self, blocks: Iterable[Mapping[str, int]]) -> dict[str, float]:
         found: Counter[str] = Counter()
@@ -160,7 +189,12 @@ class SamplesSummary:
     @property
     def unit(self) -> str:
         """What a figure is in, per packet: that of the clocks of perf, or events."""
-        return "ns" if self.event.endswith("-clock") else self.event
+        return "ns" if self.clock else self.event
+
+    @property
+    def clock(self) -> bool:
+        """Whether time was sampled by a timer of the kernel; modifiers say where."""
+        return self.event.partition(":")[0].endswith("-clock")
 
     @property
     def others(self) -> tuple[Sampling, ...]:
@@ -169,13 +203,17 @@ class SamplesSummary:
 
     def differences(self, setting: Sampling, most: int) -> list[Differs]:
         """Return the functions that a setting and the baseline differ by most."""
-        first = self.settings[0]
+        first, other = self.settings[0].kept, setting.kept
+        if not (first.blocks and other.blocks):
+            return []
+        least = NOTABLE * max(first.whole, other.whole)
         by = {
-            function: setting.own.get(function, 0.0) - first.own.get(function, 0.0)
-            for function in {**first.own, **setting.own}
+            function: other.own.get(function, 0.0) - first.own.get(function, 0.0)
+            for function in {**first.own, **other.own}
+            if max(first.own.get(function, 0.0), other.own.get(function, 0.0)) >= least
         }
         largest = sorted(by, key=lambda function: (-abs(by[function]), function))[:most]
-        compared = ((function, _difference(first, setting, function)) for function in largest)
+        compared = ((name, _difference(first, other, name, len(by))) for name in largest)
         return [
             Differs(setting.setting, function, found)
             for function, found in compared
@@ -183,9 +221,12 @@ class SamplesSummary:
         ]
 
 
-def _difference(first: Sampling, other: Sampling, function: str) -> Difference | None:
-    chance = NORMAL * math.hypot(first.chance(function), other.chance(function))
-    return certainty.difference(first.sample(function), other.sample(function), resolution=chance)
+def _difference(first: Sampling, other: Sampling, function: str, among: int) -> Difference | None:
+    """Return what a function differs by, which was chosen among so many."""
+    chance = certainty.chance(among) * math.hypot(first.chance(function), other.chance(function))
+    return certainty.difference(
+        first.sample(function), other.sample(function), resolution=chance, chosen_of=among
+    )
 
 
 def of(run: Run) -> list[SamplesSummary]:
@@ -222,6 +263,7 @@ def _summary(
 def _block(trial: Trial) -> Block:
     weights: Counter[str] = Counter()
     samples: Counter[str] = Counter()
+    squares: Counter[str] = Counter()
     waited = 0
     for stack in trial.stacks:
         if idle(stack.stack):
@@ -229,4 +271,14 @@ def _block(trial: Trial) -> Block:
         else:
             weights[stack.stack] += stack.weight
             samples[stack.stack] += stack.samples
-    return Block(trial.block, trial.forwarded, trial.kept, weights, samples, waited)
+            squares[stack.stack] += stack.spread**2
+    return Block(
+        trial.block,
+        trial.forwarded,
+        trial.tried,
+        trial.kept,
+        weights,
+        samples,
+        squares,
+        waited,
+    )

@@ -22,6 +22,7 @@ from skblab_analysis.base.tables import INTERVAL, known_columns, titled
 from skblab_analysis.base.words import (
     NARROW_SPACE,
     at_rate,
+    count_decimals,
     joined,
     number,
     share,
@@ -32,19 +33,20 @@ from skblab_analysis.formats.summary import Figure
 from skblab_analysis.functions import flame
 from skblab_analysis.functions.flame import Flame
 from skblab_analysis.load import Run
-from skblab_analysis.samples.rows import CLOCK
-from skblab_analysis.samples.summary import Differs, SamplesSummary, Sampling, of
+from skblab_analysis.samples.rows import USER
+from skblab_analysis.samples.summary import NOTABLE, Differs, SamplesSummary, Sampling, of
 from skblab_analysis.view import Cells, Section, View, suffix
 
 # Functions that a table names: those that take most, and those that a setting differs by most.
 TOP, DIFFER = 12, 5
 # Functions that a sentence names.
 TOLD = 3
-OWN = "own"
 COLUMNS = ("own", "share", "inclusive", "samples")
 COMPARED = ("setting", "before", "after", "differs", INTERVAL)
 PER_FUNCTION = (
-    "Of twenty functions that a setting leaves alone, one comes out significant by chance"
+    f"Of the functions that take {share(NOTABLE)} or more, those that differ most; as these are "
+    "chosen for that, their intervals are wider: of twenty settings that change nothing one has a "
+    "significant function here (Bonferroni)"
 )
 
 
@@ -80,7 +82,9 @@ def _figure(value: float, space: str) -> str:
 
 
 def _digits(value: float) -> int:
-    return 1 if abs(value) < 1000 else 0
+    if not value:
+        return 1
+    return 0 if abs(value) >= 1000 else count_decimals(value)
 
 
 def _differing(summary: SamplesSummary) -> list[Differs]:
@@ -122,7 +126,7 @@ def tables(summary: SamplesSummary) -> list[Table]:
     for name in COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in _top(first, " "):
-        last = row.name.startswith("others")
+        last = row.name.startswith("others (")
         table.add_row(escape(row.name), *row.figures, end_section=last)
     rows = list(_compared(summary, " "))
     if not rows:
@@ -200,7 +204,7 @@ def _pictures(summary: SamplesSummary, of: str) -> Iterator[Picture]:
     if top:
         title = f"Functions that run with {first.setting}"
         yield bars(f"samples{of}", title, f"Itself, {per_packet(summary)}", top, compared=False)
-    for place, setting in enumerate(summary.others):
+    for place, setting in enumerate(summary.others, 1):
         # Chance has a table, and no picture.
         if setting.setting == AGAIN:
             continue
@@ -215,7 +219,7 @@ def _pictures(summary: SamplesSummary, of: str) -> Iterator[Picture]:
         ]
         if differing:
             yield bars(
-                f"samples-differ{of}{suffix(place)}",
+                f"samples-differ{of}-{place}",
                 f"What {setting.setting} differs by from {first.setting}",
                 f"More or less than with {first.setting}, {per_packet(summary)}",
                 differing,
@@ -252,12 +256,20 @@ def sentences(found: Sequence[SamplesSummary]) -> list[str]:
     return [f"{said[0].upper()}{said[1:]}." for summary in found for said in _told(summary)]
 
 
+def _called(function: str) -> str:
+    """Return how a sentence names a function: [user] and [unknown] are none."""
+    if function == USER:
+        return "programs"
+    return function if function.startswith("[") else f"{function}()"
+
+
 def _most(summary: SamplesSummary) -> Iterator[str]:
     """Yield which functions take most of a packet with the first setting."""
     first = summary.settings[0]
     if first.whole:
         names = [
-            f"{name}() {share(own / first.whole)}" for name, own in list(first.own.items())[:TOLD]
+            f"{_called(name)} {share(own / first.whole)}"
+            for name, own in list(first.own.items())[:TOLD]
         ]
         yield (
             f"with {first.setting} a packet takes {_figure(first.whole, NARROW_SPACE)} "
@@ -273,7 +285,7 @@ def _told(summary: SamplesSummary) -> Iterator[str]:
         if setting.setting == AGAIN:
             continue
         changed = [
-            f"{one.function}() {_difference(one, NARROW_SPACE)}"
+            f"{_called(one.function)} {_difference(one, NARROW_SPACE)}"
             for one in summary.differences(setting, DIFFER)
             if one.difference.significant
         ]
@@ -295,10 +307,33 @@ def unseen(found: Sequence[SamplesSummary]) -> list[str]:
                 f"{share(KEPT, 0)} less than that in some block of {joined(slow)}. Such a block "
                 "is in no comparison."
             )
-    if any(summary.event == CLOCK for summary in found):
+        lossy = [
+            f"{share(setting.dropped)} with {setting.setting}"
+            for setting in summary.settings
+            if setting.dropped > KEPT
+        ]
+        if lossy:
+            said.append(
+                f"{at_rate(summary)}: packets were dropped while functions were sampled: "
+                f"{joined(lossy)}. What these cost is in the figures of those that were forwarded."
+            )
+        waited = [
+            f"{share(setting.idle, 0)} with {setting.setting}" for setting in summary.settings
+        ]
         said.append(
-            f"The processor counts no cycles here, so its timer was sampled ({CLOCK}): code that "
-            "runs with interrupts off is counted for the function that lets them in again."
+            f"{at_rate(summary)}: of all that was sampled this was of idle CPUs, and is left out: "
+            f"{joined(waited)}."
+        )
+    if any(summary.clock for summary in found):
+        said.append(
+            "A timer was sampled, not the processor's cycles: code that runs with interrupts off "
+            "is counted for the function that lets them in again."
+        )
+    elif found:
+        said.append(
+            "Where a processor's counters raise ordinary interrupts, as on Arm without "
+            "pseudo-NMIs, code that runs with interrupts off is counted for the function that lets "
+            "them in again."
         )
     if found:
         said.append(
@@ -327,7 +362,7 @@ def compared(found: Sequence[SamplesSummary]) -> list[Comparison]:
         made += [
             Comparison(
                 measure="samples",
-                figure=OWN,
+                figure=summary.event,
                 part=function,
                 unit=_unit(summary),
                 baseline=summary.baseline or "",
@@ -348,7 +383,7 @@ def _figures(summary: SamplesSummary) -> Iterator[Figure]:
         for name in named:
             yield Figure(
                 measure="samples",
-                figure=OWN,
+                figure=summary.event,
                 part=name,
                 unit=_unit(summary),
                 setting=setting.setting,

@@ -20,8 +20,8 @@ from skblab_analysis.events.rows import Event
 
 # Said once the collector counts.
 BEGUN = "skblab: counting"
-# Until it does, and until it has ended: some machines are slow, and samples have to be read.
-SECONDS = 600.0
+# Until it does, and until it has ended: processors of some machines are slow.
+SECONDS = 120.0
 # What a collector runs, as it would any command: it ends when its input does. That is not the
 # collector's own, which some read keys from.
 COMMAND = f"echo '{BEGUN}' >&2; read -r _ <&3 || :"
@@ -91,8 +91,13 @@ def line(collector: Recorder[Result]) -> str:
 
 
 @contextlib.contextmanager
-def collecting(collector: Recorder[Result], transport: Transport) -> Iterator[Counted[Result]]:
-    """Have a collector count on a machine; SkblabError if it does not begin, or fails."""
+def collecting(
+    collector: Recorder[Result], transport: Transport, *, ending: float = SECONDS
+) -> Iterator[Counted[Result]]:
+    """Have a collector count on a machine; SkblabError if it does not begin, or fails.
+
+    `ending`: seconds until it has to have ended once nothing goes on any more.
+    """
     counted = Counted[Result]()
     running = transport.start(["sh", "-c", line(collector)])
     try:
@@ -105,5 +110,5 @@ def collecting(collector: Recorder[Result], transport: Transport) -> Iterator[Co
             running.wait(SECONDS)
         raise
     running.end_input()
-    done = running.wait(SECONDS).check(collector.name)
+    done = running.wait(ending).check(collector.name)
     counted.found = collector.read(done.stdout)

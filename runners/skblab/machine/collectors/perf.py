@@ -16,6 +16,7 @@ from skblab_analysis.formats import perfstat
 
 # Where a processor's slots go, level 1. Only beside `slots`, as its group's first, are they counted
 # (arch/x86/events/intel/core.c: is_metric_event).
+SLOTS = "slots"
 TOP_DOWN = ("topdown-retiring", "topdown-bad-spec", "topdown-fe-bound", "topdown-be-bound")
 # What a processor counts together has to fit its counters: four or more beside its cycles.
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -23,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "stalls": ("cycles", "stalled-cycles-frontend", "stalled-cycles-backend"),
     "l1": ("cycles", "L1-dcache-loads", "L1-dcache-load-misses", "L1-icache-load-misses"),
     "llc": ("cycles", "LLC-loads", "LLC-load-misses"),
-    "topdown": ("slots", *TOP_DOWN),
+    "topdown": (SLOTS, *TOP_DOWN),
     "tlb": ("cycles", "dTLB-loads", "dTLB-load-misses", "iTLB-load-misses"),
     "software": ("context-switches", "cpu-migrations", "page-faults"),
 }
@@ -142,7 +143,7 @@ def _place(count: perfstat.Count) -> tuple[Scope, int | None]:
 
 def refused(events: Sequence[str], transport: Transport) -> dict[str, str]:
     """Return why a machine cannot count each of these events; nothing for one that it can."""
-    asked = {f"{{slots,{event}}}" if event in TOP_DOWN else event: event for event in events}
+    asked = {f"{{{SLOTS},{event}}}" if event in TOP_DOWN else event: event for event in events}
     done = transport.run(["sh", "-c", ASKING, "sh", *asked])
     found = refusals(done.check("asking perf for its events").stdout)
     return {asked[event]: why for event, why in found if event in asked}

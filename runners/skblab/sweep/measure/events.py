@@ -16,6 +16,7 @@ from pydantic import Field, StringConstraints, model_validator
 from skblab.machine.collectors import GROUPS, PCM_TOOLS, Collector, Pcm, Perf, Tool, collecting
 from skblab.machine.collectors.base import line
 from skblab.machine.collectors.pcm import Name as PcmName
+from skblab.machine.collectors.perf import SLOTS, TOP_DOWN
 from skblab.machine.transport import Transport
 from skblab.sweep.measure.base import TRIAL_SECONDS, AtRates, Attempt, Measure, Sections
 from skblab.sweep.planned import Measurement
@@ -66,6 +67,8 @@ class Events(AtRates):
         for group in self.perf:
             if not isinstance(group, str) and len(set(group)) < len(group):
                 raise ValueError("perf: an event is twice in a group")
+            if not isinstance(group, str) and {*TOP_DOWN} & {*group} and group[0] != SLOTS:
+                raise ValueError(f"perf: a group with {TOP_DOWN[0]} has to begin with {SLOTS}")
         if not (self.perf or self.pcm):
             raise ValueError("nothing counts: write groups of perf or tools of pcm")
         return self

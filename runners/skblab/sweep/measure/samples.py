@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from skblab.machine.collectors import Sampler, Tool, chosen, collecting
 from skblab.machine.collectors.base import line
@@ -21,6 +21,9 @@ from skblab_analysis.samples.rows import CLOCK, Sampled
 
 # Beside the packets: perf begins, and what it has written is read.
 PERF_SECONDS = 5.0
+# Of many CPUs, and on a slow one.
+READING = 600.0
+MOST_SAMPLES = 250_000
 
 
 class Samples(AtRates):
@@ -36,6 +39,18 @@ class Samples(AtRates):
         description="event of perf that is sampled; by default `cycles`, and where the processor "
         f"does not count them `{CLOCK}`",
     )
+
+    @model_validator(mode="after")
+    def _one_and_readable(self) -> Self:
+        # A comma inside slashes is between the terms of one.
+        if self.event and "," in "".join(self.event.split("/")[::2]):
+            raise ValueError(f"event: {self.event!r} are several; expected one")
+        if self.seconds * self.frequency > MOST_SAMPLES:
+            raise ValueError(
+                f"{self.frequency} samples a second for {self.seconds:g} s are more than can be "
+                f"read, {MOST_SAMPLES} of each CPU; expected fewer of either"
+            )
+        return self
 
 
 @dataclass
@@ -76,7 +91,7 @@ class SamplesMeasure(Measure):
         if there not in self._chosen:
             self._chosen[there] = chosen(asked.event, asked.frequency, testbed.transport)
         sampler = self._chosen[there]
-        with collecting(sampler, testbed.transport) as found:
+        with collecting(sampler, testbed.transport, ending=READING) as found:
             offered = testbed.offer(_sending(asked, attempt.measurement))
         with measured_well("what was sampled"):
             sampled = Sampled(
