@@ -2,7 +2,7 @@
 /*
  * count: a QEMU plugin that counts how often each instruction of the guest's
  * kernel is executed, between marks: what `skblab profile` reads.
- *   usage: -plugin count.so,out=FILE[,caches=GEOMETRY]
+ *   usage: -plugin count.so,out=FILE[,caches=GEOMETRY[,layout=FILE]]
  * A program in the guest says when there is something to count, marks where a section
  * begins and where it ends, or tells where in the kernel it does (mark.h). Marks of
  * another section than the one that is counted are none, and so are those made while
@@ -21,6 +21,12 @@
  *                               when the innermost call was ID; without iterations.
  *                               With caches: its accesses to data, and what they and
  *                               its fetches missed in these (caches.h)
+ *   type SIZE ACCESSES DATA SECOND THIRD WRITTEN WORDS NAME
+ *                               with caches and a layout: accesses to objects of SIZE
+ *                               bytes of a slab cache, or to what NAME says in brackets,
+ *                               and what they missed; WORDS has ,NUMBER:COUNT for each
+ *                               8 bytes of an object, from its begin, that are accessed
+ *                               (objects.h)
  *
  * Each instruction has a counter of its own, added to by the code that QEMU makes
  * for it, so that a block that is left half way (a fault, or an access to a device,
@@ -50,6 +56,7 @@
 
 #include "caches.h"
 #include "mark.h"
+#include "objects.h"
 
 /*
  * Debian packages no header for plugins. This is what we need of version 3 of the
@@ -221,7 +228,8 @@ static bool task_leaves;
 
 static struct memory memory;
 static bool caches;
-static uint64_t text_at; /* where QEMU has what the guest has at address 0 */
+static const char *layout; /* file of the guest's */
+static uint64_t text_at;   /* where QEMU has what the guest has at address 0 */
 
 static uint32_t hash_of(uint64_t address, uint32_t frame)
 {
@@ -347,28 +355,37 @@ static void switch_task(void)
 	task->kept = task->depth;
 }
 
-/* One line is read or written to. */
-static void access_line(enum level first, uint64_t line, bool store)
+static void fetch_line(uint64_t line)
 {
 	static struct missed nobodys;
 
-	memory_access(&memory, first, line, store, current ? &current->missed : &nobodys);
+	memory_access(&memory, CODE, line, false, current ? &current->missed : &nobodys);
 }
 
 static void at_access(unsigned int cpu, uint32_t info, uint64_t address, void *data)
 {
 	uint64_t size = 1ULL << qemu_plugin_mem_size_shift(info);
-	uint64_t line = 1ULL << memory.line_bits, at, end = address + size;
+	uint64_t line = 1ULL << memory.line_bits, at, next, end = address + size;
 
 	(void)cpu;
 	(void)data;
-	for (at = address; at < end; at = (at | (line - 1)) + 1) {
+	for (at = address; at < end; at = next) {
 		const struct place *place = qemu_plugin_get_hwaddr(info, at);
+		struct missed missed = { 0 };
+		uint64_t physical_at;
 
+		next = (at | (line - 1)) + 1;
 		/* What a device answers is in no cache. */
-		if (place && !qemu_plugin_hwaddr_is_io(place))
-			access_line(DATA, qemu_plugin_hwaddr_phys_addr(place) >> memory.line_bits,
-				    qemu_plugin_mem_is_store(info));
+		if (!place || qemu_plugin_hwaddr_is_io(place))
+			continue;
+		physical_at = qemu_plugin_hwaddr_phys_addr(place);
+		memory_access(&memory, DATA, physical_at >> memory.line_bits,
+			      qemu_plugin_mem_is_store(info), &missed);
+		if (!current)
+			continue;
+		missed_add(&current->missed, &missed);
+		if (objects.known)
+			objects_touch(at, physical_at, (next < end ? next : end) - at, &missed);
 	}
 }
 
@@ -397,7 +414,7 @@ static void at_piece(unsigned int cpu, void *data)
 		current = piece->count;
 	}
 	for (line = 0; line < piece->lines; line++)
-		access_line(CODE, piece->line[line], false);
+		fetch_line(piece->line[line]);
 }
 
 static void write_frame(uint32_t frame)
@@ -477,6 +494,7 @@ static void write_section(const uint64_t *now)
 		fputc('\n', out);
 	}
 	write_counts();
+	objects_write(out);
 	/* A guest may be killed: what is counted is kept. */
 	if (fflush(out)) {
 		perror("count: cannot write");
@@ -494,6 +512,9 @@ static void begin(int section, const uint64_t *now)
 		counts[at].instructions = 0;
 		memset(&counts[at].missed, 0, sizeof(counts[at].missed));
 	}
+	if (layout && !objects.known && text_at)
+		objects_open(layout, text_at, TEXT);
+	objects_begin();
 	/* The rest of this block. */
 	current = piece_before ? count_of(piece_before->first, innermost()) : counts;
 	open_section = section;
@@ -829,6 +850,10 @@ int qemu_plugin_install(uint64_t id, const struct info *info, int argc, char **a
 			if (!caches)
 				return complain(": expected caches=LINE:SIZE.WAYS:… of four caches",
 						argv[i]);
+			continue;
+		}
+		if (!strncmp(argv[i], "layout=", 7) && !layout) {
+			layout = strdup(argv[i] + 7);
 			continue;
 		}
 		if (strncmp(argv[i], "out=", 4) || out)

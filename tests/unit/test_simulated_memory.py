@@ -54,7 +54,9 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     chosen = caches.named(f"{tmp_path}/my.toml:box")
     assert chosen.words == "32:16384.2:8192.4:0.0:0.0"
     assert list(chosen.described.levels) == ["code", "data"]
-    assert counting.argument("/p.so", "/out", chosen) == f"/p.so,out=/out,caches={chosen.words}"
+    told = f"/p.so,out=/out,caches={chosen.words}"
+    assert counting.argument("/p.so", "/out", chosen) == told
+    assert counting.argument("/p.so", "/out", chosen, "/layout") == f"{told},layout=/layout"
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,60 @@ def test_lines_of_counts_that_are_none(numbers: str) -> None:
         counting.parse(COUNTS.format(1, 20, numbers))
 
 
+TYPES = """\
+type 0 30 9 8 7 6 - (stacks and vmalloc)
+type 240 20 5 4 3 2 -,0:12,7:2,8:1,29:5 skbuff_head_cache
+"""
+
+
+def test_lines_of_types() -> None:
+    (one,) = counting.parse(f"{COUNTS.format(1, 20, '10 6 5 4 3 2')}{TYPES}")
+    stacks, buffers = one.types["(stacks and vmalloc)"], one.types["skbuff_head_cache"]
+    assert (stacks.size, stacks.words, stacks.missed["accesses"]) == (0, {}, 30)
+    assert (buffers.size, buffers.words) == (240, {0: 12, 7: 2, 8: 1, 29: 5})
+    assert buffers.missed == {"accesses": 20, "data": 5, "second": 4, "third": 3, "written": 2}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "type 240 20 5 4 3 -,0:1 skb",
+        "type 240 20 5 4 3 2 -,0:1",
+        "type 240 20 5 4 3 2 -,0 skb",
+        "type 240 20 5 4 3 2 -,x:1 skb",
+        "type 240 20 5 4 3 2 -,0:-1 skb",
+        "type 240 20 5 4 3 -2 - skb",
+        "type -1 20 5 4 3 2 - skb",
+        "type 240 20 5 4 3 2 - (stacks and vmalloc)",
+    ],
+)
+def test_lines_of_types_that_are_none(line: str) -> None:
+    with pytest.raises(SkblabError, match="the counts have"):
+        counting.parse(f"{COUNTS.format(1, 20, '10 6 5 4 3 2')}{TYPES}{line}\n")
+
+
+def test_what_a_packet_accesses_by_type() -> None:
+    """What begins a run cancels; a line that fewer than every second packet touches is none."""
+    found = missing.Missing()
+    symbols = Symbols.parse(SYSTEM_MAP)
+    parts: dict[bench.Part, int] = {"tester": 1, "forward": 3}
+    for part, each in parts.items():
+        for packets in (100, 500):
+            count = each * packets
+            words = f"-,0:{count},8:{count // 5},9:{7 + count // 2},29:{50 + packets // 10}"
+            (section,) = counting.parse(
+                "section 0 30\nffffffff81000110 30\n"
+                f"type 240 {50 + count} {2 * count} 0 0 0 {words} skb\n"
+            )
+            found.add(run(part, packets), [section], symbols)
+    [(name, skb)] = found.types("forward").items()
+    assert (name, skb.size, skb.missed) == ("skb", 240, Misses(accesses=2, data=4))
+    assert skb.words[0] == 2 and skb.words[9] == pytest.approx(1)
+    # Words 0 to 7 are its first line, 8 to 15 the second, 29 is of the last.
+    assert skb.lines(64) == 2
+    assert skb.lines(128) == 1
+
+
 def run(part: bench.Part, packets: int) -> Run:
     return Run(
         **{"row": "b", "repeat": 1, "part": part, "packets": packets, "delivered": packets},
@@ -156,16 +212,23 @@ def test_what_a_packet_misses_by_function_and_by_layer() -> None:
     expected = Misses(accesses=2, code=4, data=6, second=8, third=10, written=12)
     assert missed == {"ip_rcv_core": expected}
     chosen = caches.named("epyc-7763")
-    document = missing.compared(chosen, {}, missed, whole=True)
+    document = missing.compared(chosen, missing.Of(), missing.Of(missed), whole=True)
     assert document is not None
     assert document.total.b == expected
     assert document.total.difference == expected
     assert [(one.name, one.b) for one in document.layers] == [("route", expected)]
-    broken = missing.compared(chosen, missed, missed, whole=False)
+    broken = missing.compared(chosen, missing.Of(missed), missing.Of(missed), whole=False)
     assert broken is not None
     assert broken.layers == ()
     assert broken.total.difference == Misses()
-    assert missing.compared(None, {}, {}, whole=True) is None
+    assert missing.compared(None, missing.Of(), missing.Of(), whole=True) is None
+
+
+def types(*, accesses: float, words: dict[int, float]) -> dict[str, missing.Object]:
+    return {
+        "(stacks and vmalloc)": missing.Object(0, {}, Misses(accesses=7)),
+        "skbuff_head_cache": missing.Object(240, words, Misses(accesses=accesses, data=1)),
+    }
 
 
 def a_document(*, alone: bool) -> FunctionsDocument:
@@ -184,7 +247,12 @@ def a_document(*, alone: bool) -> FunctionsDocument:
         b=rows["b"],
         clock={"b": 3.0} if alone else {"a": 1.0, "b": 3.0},
         functions=(Function(name="f", a=0.0 if alone else 1.0, b=3.0),),
-        memory=missing.compared(chosen, {} if alone else before, after, whole=True),
+        memory=missing.compared(
+            chosen,
+            missing.Of() if alone else missing.Of(before, types(accesses=3, words={0: 3})),
+            missing.Of(after, types(accesses=5, words={0: 4, 8: 1})),
+            whole=True,
+        ),
         runs=(),
     )
 
@@ -207,6 +275,9 @@ def test_one_kernel_is_shown_by_what_it_misses(tmp_path: Path) -> None:
     assert ["7.3", "9.0", "1.5", "192.0", "3.0", "0.2", "0.0"] in lines
     assert ["fib", "9.0", "1.5", "2.0", "3.0", "0.2", "0.0"] in lines
     assert ["total", "9.0", "1.5", "192.0", "3.0", "0.2", "0.0"] in lines
+    # By type: no code, and lines of an object.
+    assert ["skbuff_head_cache", "5.0", "1.0", "0.0", "0.0", "0.0", "2", "of", "4"] in lines
+    assert ["(stacks", "and", "vmalloc)", "7.0", "0.0", "0.0", "0.0", "0.0", "–"] in lines
     said = "Simulated caches of AMD EPYC 7763 (Zen 3, 2021), one core complex: 7.3 misses"
     (found,) = [
         one for one in findings.sentences(load(report(tmp_path, document).path)) if "caches" in one
@@ -223,9 +294,14 @@ def test_of_two_what_differs_is_shown(tmp_path: Path) -> None:
     assert ["f7", "0.0", "0.0", "0.0", "0.0", "0.0", "0.0"] in lines or any(
         line[:1] == ["others"] for line in lines
     )
+    added = ["skbuff_head_cache", "+2.0", "0.0", "0.0", "0.0", "0.0", "2", "of", "4", "(+1)"]
+    assert added in lines
+    # It does not differ.
+    assert not any(line[:1] == ["(stacks"] for line in lines)
     folder = report(tmp_path, document)
     page = build_report(folder.path, None).read_text()
     assert LABEL[1:] in page
+    assert "What differs by type of object" in page
     assert "What differs by function, in lines per packet, simulated" in page
     assert json.loads((folder.path / functions.FILE).read_text())["memory"]["named"] == "epyc-7763"
 

@@ -165,7 +165,8 @@ class FunctionsDocument(Closed):
         "skblab.functions/5",
         "skblab.functions/6",
         "skblab.functions/7",
-    ] = Field(default="skblab.functions/7", alias="schema")
+        "skblab.functions/8",
+    ] = Field(default="skblab.functions/8", alias="schema")
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import Field
 
 from skblab_analysis.base.checked import Closed
-from skblab_analysis.base.whole import Positive
+from skblab_analysis.base.whole import Positive, Whole
 
 # In the order of caches.h.
 CACHES = ("code", "data", "second", "third")
@@ -110,6 +110,29 @@ class Missed(Closed):
         return self.b - self.a
 
 
+class Touched(Closed):
+    """What a packet accesses of the objects of one type, in either row.
+
+    `a_lines` and `b_lines` are the lines of an object that at least every second packet touches: of
+    each of its objects a packet touches the same ones.
+    """
+
+    name: str = Field(
+        description="the slab cache, by the name of the first one where the kernel merged several; "
+        "in brackets what is in none"
+    )
+    size: Whole = Field(description="bytes of an object; 0: there are no objects")
+    a: Misses = Field(default=Misses(), description="in row a; nothing where there is none")
+    b: Misses = Field(description="in row b")
+    a_lines: Whole = Field(default=0, description="lines of an object that row a touches")
+    b_lines: Whole = Field(description="lines of an object that row b touches")
+
+    @property
+    def difference(self) -> Misses:
+        """What row b adds."""
+        return self.b - self.a
+
+
 class Memory(Closed):
     """What a packet misses in the caches of one processor."""
 
@@ -118,6 +141,11 @@ class Memory(Closed):
     functions: tuple[Missed, ...] = Field(description="the largest difference first")
     layers: tuple[Missed, ...] = Field(
         default=(), description="in the order of the path; none where stacks are not whole"
+    )
+    types: tuple[Touched, ...] = Field(
+        default=(),
+        description="by type, the most accesses first; none where it is not known, and before "
+        "functions/8",
     )
 
     @property

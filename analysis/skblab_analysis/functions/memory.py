@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,10 @@ from rich.table import Table
 from skblab_analysis.base.bars import Bar, bars
 from skblab_analysis.base.pictures import Picture
 from skblab_analysis.base.tables import titled
-from skblab_analysis.base.words import NARROW_SPACE, number, signed
+from skblab_analysis.base.words import ABSENT, NARROW_SPACE, number, signed
 from skblab_analysis.formats import memory
 from skblab_analysis.formats.functions import FunctionsDocument
-from skblab_analysis.formats.memory import Memory, Missed, Misses, Simulated
+from skblab_analysis.formats.memory import Memory, Missed, Misses, Simulated, Touched
 from skblab_analysis.view import Cells
 
 # Functions that a table names.
@@ -48,10 +49,65 @@ def by_function(found: Memory, compared: bool) -> Table:
     return table
 
 
-def _table(title: str, found: Memory, first: str) -> Table:
+def by_type(found: Memory, compared: bool) -> Table:
+    """Return what a packet accesses by type of object; of two rows, what the second one adds."""
+    what = "What differs by type" if compared else "By type of object"
+    table = _table(
+        f"{what} (lines per packet, {memory.LABEL.partition(':')[0]})",
+        found,
+        "slab cache",
+        kinds=_kinds_of_data(found),
+    )
+    table.add_column("lines", justify="right", no_wrap=True)
+    for row in _types(found, compared, " "):
+        table.add_row(escape(row.name), *row.figures)
+    table.caption = f"{TOUCHED}."
+    return table
+
+
+TOUCHED = (
+    "lines: of an object, those that at least every second packet touches. Caches that the kernel "
+    "merged have the name of one of them"
+)
+
+
+def _kinds_of_data(found: Memory) -> tuple[str, ...]:
+    return tuple(kind for kind in found.processor.kinds if kind != "code")
+
+
+def _types(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
+    """Yield the types that are accessed or differ most."""
+    style = signed if compared else number
+    differing = (
+        one
+        for one in found.types
+        if not compared or one.difference.seen or one.a_lines != one.b_lines
+    )
+    for one in itertools.islice(differing, TOP):
+        of = one.difference if compared else one.b
+        figures = (round(getattr(of, kind), 1) + 0.0 for kind in _kinds_of_data(found))
+        yield Cells(
+            one.name,
+            (
+                *(style(figure, 1, space) for figure in figures),
+                _lines(one, found.processor.line, compared),
+            ),
+        )
+
+
+def _lines(one: Touched, line: int, compared: bool) -> str:
+    """Return how many lines of an object are touched: "3 of 4", with what the second row adds."""
+    if not one.size:
+        return ABSENT
+    more = one.b_lines - one.a_lines
+    added = f" ({signed(more)})" if compared and more else ""
+    return f"{one.b_lines} of {-(-one.size // line)}{added}"
+
+
+def _table(title: str, found: Memory, first: str, *, kinds: tuple[str, ...] | None = None) -> Table:
     table = titled(escape(title))
     table.add_column(first, overflow="fold")
-    for kind in found.processor.kinds:
+    for kind in kinds or found.processor.kinds:
         table.add_column(memory.NAMES[kind], justify="right", no_wrap=True)
     return table
 
@@ -107,6 +163,9 @@ class Shown:
     rows: tuple[Cells, ...]
     functions: tuple[Cells, ...]
     layers: tuple[Cells, ...]
+    types: tuple[Cells, ...]
+    type_columns: tuple[str, ...]
+    touched: str
     compared: bool
 
 
@@ -135,6 +194,9 @@ def shown(head: FunctionsDocument, all_rows: Sequence[FunctionsDocument]) -> Sho
             )
             for one in found.layers
         ),
+        types=tuple(_types(found, compared, NARROW_SPACE)),
+        type_columns=(*(memory.NAMES[kind] for kind in _kinds_of_data(found)), "lines"),
+        touched=TOUCHED[0].upper() + TOUCHED[1:],
         compared=compared,
     )
 

@@ -119,6 +119,8 @@ def of_memory(documents: Sequence[FunctionsDocument]) -> list[Table]:
     # Of several settings the page has each one's functions.
     if len(documents) == 1:
         found.append(memory.by_function(head.memory, head.a is not None))
+        if head.memory.types:
+            found.append(memory.by_type(head.memory, head.a is not None))
     return found
 
 

@@ -7,11 +7,14 @@
  * that forgets the least recently used line then misses all 1024 lines in every round.
  * Section 3 does the same work in 4 KiB, which stay in the cache. Section 4 jumps
  * through 64 KiB of code, from line to line: a cache of code of 32 KiB misses them all.
+ * Section 5 opens and closes a file, ROUNDS times: the kernel has an object for it.
  */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../mark.h"
 
@@ -76,6 +79,10 @@ int main(int argc, char **argv)
 	for (round = 0; round < rounds; round++)
 		lines_of_code();
 	MARK_END(4);
+	MARK_BEGIN(5);
+	for (round = 0; round < rounds; round++)
+		close(open("/dev/null", O_RDONLY));
+	MARK_END(5);
 	mark_off();
 	return 0;
 }

@@ -16,7 +16,7 @@ from skblab.bench.asked import BATCH, SIDES, A, Asked, B, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
 from skblab.bench.kernels import Others, ensure_kernel, identity
 from skblab.bench.measure import Line
-from skblab.bench.missing import Missing, compared
+from skblab.bench.missing import Missing, Of, compared
 from skblab.bench.plan import Row
 from skblab.bench.run import GAPS
 from skblab.knobs.applying import Applied, NotPutBackError, applying, require_set
@@ -43,7 +43,6 @@ from skblab_analysis.formats import pprof, stacks
 from skblab_analysis.formats.bylayer import by_layer
 from skblab_analysis.formats.functions import Side
 from skblab_analysis.formats.heard import reason
-from skblab_analysis.formats.memory import Misses
 from skblab_analysis.formats.run import Environment, timings_of
 from skblab_analysis.runfolder import RunFolder
 
@@ -223,7 +222,7 @@ class _Counted:
     inclusive: Mapping[str, float] | None = None
     layers: Mapping[str, float] | None = None
     refused: str = ""
-    missed: Mapping[str, Misses] = field(default_factory=dict)
+    missed: Of = field(default_factory=Of)
 
     @classmethod
     def of(cls, row: Row, release: str, case: figures.Case, found: _Found) -> _Counted:
@@ -232,7 +231,7 @@ class _Counted:
             name=row.name, title=row.title, group=row.group, kernel=release, tool=row.tool
         )
         cost = figures.cost(found.by_function, case)
-        missed = found.missed.of(case)
+        missed = Of(found.missed.of(case), found.missed.types(case))
         try:
             # As flame graphs have them: with who sends the packets and takes them.
             whole = figures.cost(found.by_stack, case, tester=True)
@@ -400,7 +399,7 @@ class Comparison:
             ),
             layers=_layers(None if a is None else a.layers, b.layers) if whole else (),
             memory=compared(
-                *(self.asked.caches, {} if a is None else a.missed, b.missed), whole=whole
+                *(self.asked.caches, Of() if a is None else a.missed, b.missed), whole=whole
             ),
             notes=tuple(self.notes),
             runs=tuple(
@@ -441,10 +440,11 @@ class Comparison:
         """Run the rows of one kernel in a guest whose instructions are counted."""
         kinds = {row.tool for row in rows}
         plugins = [counting.ensure(self.root, self.reporter)]
-        counts = folder.logs / f"counts-{name}.txt"
+        counts, layout = (folder.logs / f"{what}-{name}.txt" for what in ("counts", "layout"))
         plugin = counting.argument(
             *(f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}"),
             self.asked.caches,
+            f"{measure.OUT}/{layout.name}",
         )
         with programs.shares(
             kinds, built, self.root, self.reporter, folder.logs, plugins
@@ -467,6 +467,8 @@ class Comparison:
                     begins(folder, watch, guest=guest.console)
                     self.last = describe(built, {"exact": describe_guest(guest)})
                     self.environments[name if self.asked.kernels else built.release] = self.last
+                    if self.asked.caches:
+                        self._tell_layout(guest, layout)
                     symbols = "loaded" if built.symbols else "all"
                     self._count(folder, guest, name, boot, rows, symbols, watch, ran)
             except GuestError as death:
@@ -483,6 +485,15 @@ class Comparison:
             ) from error
         if (folder.logs / shared(boot)).exists():
             self.notes.append(SHARED.format(built.release))
+
+    def _tell_layout(self, guest: Guest, layout: Path) -> None:
+        """Have the plugin know where the kernel has what tells an object's type, if it can be."""
+        done = guest.transport.run([f"/skblab/build/{counting.LAYOUT}"])
+        if done.status:
+            said = one_line(done.stderr.strip() or f"exit {done.status}")
+            self.notes.append(f"Objects have no types: {said}")
+            return
+        layout.write_text(done.stdout)
 
     def _count(
         self,

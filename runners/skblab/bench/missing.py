@@ -12,7 +12,7 @@ from skblab.bench.functions import Chosen, Section, Symbols
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats import memory, stacks
 from skblab_analysis.formats.bylayer import AROUND, BEGIN, by_layer
-from skblab_analysis.formats.memory import Misses
+from skblab_analysis.formats.memory import Misses, Touched
 
 
 @dataclass
@@ -20,6 +20,10 @@ class Missing:
     """What the runs of one row missed: of each kind, by stack."""
 
     runs: dict[str, list[figures.Counted]] = field(default_factory=dict)
+    # The same by type, accesses to an object's words, by `WORD TYPE`, and an object's bytes.
+    by_type: dict[str, list[figures.Counted]] = field(default_factory=dict)
+    by_word: list[figures.Counted] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def add(self, run: figures.Run, sections: Sequence[Section], symbols: Symbols) -> None:
         """Add a run of the row."""
@@ -30,34 +34,111 @@ class Missing:
                     found[kind][stacks.joined(stack)] += lines
         for kind, by_stack in found.items():
             self.runs.setdefault(kind, []).append(figures.Counted(run, by_stack))
+        for kind in memory.KINDS:
+            of_type: Counter[str] = Counter()
+            for section in sections:
+                of_type.update({name: of.missed.get(kind, 0) for name, of in section.types.items()})
+            self.by_type.setdefault(kind, []).append(figures.Counted(run, of_type))
+        words: Counter[str] = Counter()
+        for section in sections:
+            for name, of in section.types.items():
+                self.sizes[name] = of.size
+                words.update({f"{word} {name}": count for word, count in of.words.items()})
+        self.by_word.append(figures.Counted(run, words))
 
     def of(self, case: figures.Case) -> dict[str, Misses]:
         """Return what a packet misses, by stack."""
-        # The clock counts instructions: nothing has to add up to it.
-        return memory.by_name(
-            {
-                kind: figures.cost(runs, case, agreement=math.inf).by_name
-                for kind, runs in self.runs.items()
-            }
-        )
+        return _each(self.runs, case)
+
+    def types(self, case: figures.Case) -> dict[str, Object]:
+        """Return what a packet touches, by type."""
+        missed = _each(self.by_type, case)
+        words: dict[str, dict[int, float]] = {}
+        for key, accesses in figures.cost(self.by_word, case, agreement=math.inf).by_name.items():
+            word, _, name = key.partition(" ")
+            words.setdefault(name, {})[int(word)] = accesses
+        return {
+            name: Object(size, words.get(name, {}), missed[name])
+            for name, size in self.sizes.items()
+            if name in missed
+        }
 
 
-def compared(
-    chosen: Chosen | None, a: Mapping[str, Misses], b: Mapping[str, Misses], *, whole: bool
-) -> memory.Memory | None:
-    """Return what two rows miss, by stack, as the document has it; None of no caches.
+@dataclass(frozen=True)
+class Object:
+    """What a packet touches of the objects of a type: bytes of one, accesses to 8-byte words."""
+
+    size: int
+    words: Mapping[int, float]
+    missed: Misses
+
+    def lines(self, length: int) -> int:
+        """Return how many lines of an object, of so many bytes, every second packet touches."""
+        by_line: dict[int, float] = {}
+        for word, accesses in self.words.items():
+            line = word * WORD // length
+            by_line[line] = by_line.get(line, 0.0) + accesses
+        return sum(accesses >= _TOUCHED for accesses in by_line.values())
+
+
+WORD = 8
+# Accesses a packet: what a tick of the timer touches is no packet's.
+_TOUCHED = 0.5
+_NOTHING = Object(0, {}, Misses())
+
+
+def _each(runs: Mapping[str, list[figures.Counted]], case: figures.Case) -> dict[str, Misses]:
+    # The clock counts instructions: nothing has to add up to it.
+    return memory.by_name(
+        {
+            kind: figures.cost(counted, case, agreement=math.inf).by_name
+            for kind, counted in runs.items()
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Of:
+    """What a packet of a row misses by stack, and what it touches by type."""
+
+    by_stack: Mapping[str, Misses] = field(default_factory=dict)
+    types: Mapping[str, Object] = field(default_factory=dict)
+
+
+def compared(chosen: Chosen | None, a: Of, b: Of, *, whole: bool) -> memory.Memory | None:
+    """Return what two rows miss as the document has it; None of no caches.
 
     Without `whole` stacks nothing is said by layer.
     """
     if chosen is None:
         return None
     order = (*BEGIN, AROUND)
+    before, after = a.by_stack, b.by_stack
     return memory.Memory(
         named=chosen.word,
         processor=chosen.described,
-        functions=memory.compare(_by_function(a), _by_function(b)),
-        layers=memory.compare(_by_layer(a), _by_layer(b), order) if whole else (),
+        functions=memory.compare(_by_function(before), _by_function(after)),
+        layers=memory.compare(_by_layer(before), _by_layer(after), order) if whole else (),
+        types=_types(a.types, b.types, chosen.described.line),
     )
+
+
+def _types(a: Mapping[str, Object], b: Mapping[str, Object], line: int) -> tuple[Touched, ...]:
+    """Return what either row touches, what differs most first, or of one row the most."""
+    found = []
+    for name in {**a, **b}:
+        before, after = a.get(name, _NOTHING), b.get(name, _NOTHING)
+        one = Touched(
+            name=name,
+            size=max(before.size, after.size),
+            a=before.missed,
+            b=after.missed,
+            a_lines=before.lines(line),
+            b_lines=after.lines(line),
+        )
+        if one.a.seen or one.b.seen:
+            found.append(one)
+    return tuple(sorted(found, key=lambda one: (-abs(one.difference.accesses), one.name)))
 
 
 def _by_function(by_stack: Mapping[str, Misses]) -> dict[str, Misses]:

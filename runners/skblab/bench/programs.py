@@ -21,6 +21,7 @@ cd /skblab/tree/probes/bench
 for program in drain exchange marked; do
 	gcc -O2 -Wall -Wextra -Werror -o "/skblab/out/$program" "$program.c"
 done
+gcc -O2 -Wall -Wextra -Werror -o /skblab/out/layout ../functions/layout.c -lbpf
 for source in *.bpf.c; do
 	clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -Wno-unused-parameter \\
 		-idirafter "/usr/include/$(gcc -print-multiarch)" -c "$source" \\

@@ -11,17 +11,19 @@
 """
 
 from skblab.bench.functions.caches import Chosen, named
-from skblab.bench.functions.counts import UNKNOWN, USER, Section, parse
-from skblab.bench.functions.plugin import NAME, argument, ensure
+from skblab.bench.functions.counts import UNKNOWN, USER, Section, Touched, parse
+from skblab.bench.functions.plugin import LAYOUT, NAME, argument, ensure
 from skblab.bench.functions.symbols import Symbols, require_same
 
 __all__ = [
+    "LAYOUT",
     "NAME",
     "UNKNOWN",
     "USER",
     "Chosen",
     "Section",
     "Symbols",
+    "Touched",
     "argument",
     "ensure",
     "named",

@@ -19,6 +19,8 @@ from skblab_analysis.formats.memory import KINDS
 USER = "(user space)"
 UNKNOWN = "(unknown)"
 _WORDS = {"user": USER, "elsewhere": UNKNOWN}
+# Of what is counted of data, in the order of a line of types.
+KINDS_OF_DATA = tuple(kind for kind in KINDS if kind != "code")
 # No caller of it is known.
 BOTTOM = 0
 # Of what found no place in the plugin's table of stacks.
@@ -34,6 +36,18 @@ class Frame:
     back: int
 
 
+@dataclass(frozen=True)
+class Touched:
+    """Objects of one type: bytes of each, accesses to its 8-byte words, what was missed.
+
+    `missed` is as formats.memory.KINDS, but for fetches of code.
+    """
+
+    size: int
+    words: Mapping[int, int]
+    missed: Mapping[str, int]
+
+
 @dataclass
 class Section:
     """What was counted from one mark to the next; `number` says which marks.
@@ -43,7 +57,8 @@ class Section:
     `by_frame` has instructions by frame and by where their block begins, without iterations; a
     block that was left half way is in it as a whole. `frames` are all that the file told of.
     `missed` has, of each of formats.memory.KINDS, lines by the same keys; they are empty where no
-    caches were simulated.
+    caches were simulated. `types` has what was touched by type: slab caches, and in brackets what
+    is in none; it is empty where the kernel's layout is not known.
     """
 
     number: int
@@ -56,6 +71,7 @@ class Section:
     missed: Mapping[str, Counter[tuple[int, int]]] = field(
         default_factory=lambda: {kind: Counter() for kind in KINDS}
     )
+    types: dict[str, Touched] = field(default_factory=dict)
 
     def by_function(self, symbols: Symbols) -> Counter[str]:
         """Return the instructions executed in each function, without further iterations."""
@@ -124,6 +140,20 @@ def _follow(
             sections[-1].missed[kind][frame, address] += number
 
 
+def _touched(line: str, sections: list[Section]) -> None:
+    """Take in a line of a type; ValueError or IndexError if it is none."""
+    _, size, *missed, words, name = line.split(maxsplit=len(KINDS_OF_DATA) + 3)
+    lines = [int(number) for number in missed]
+    if int(size) < 0 or min(lines) < 0 or len(lines) != len(KINDS_OF_DATA):
+        raise ValueError
+    types = sections[-1].types
+    pairs = (pair.split(":") for pair in words.split(",")[1:])
+    counts = {int(word): int(count) for word, count in pairs}
+    if name in types or min((*counts, *counts.values()), default=0) < 0:
+        raise ValueError
+    types[name] = Touched(int(size), counts, dict(zip(KINDS_OF_DATA, lines, strict=True)))
+
+
 def parse(text: str) -> list[Section]:
     """Parse a file of counts; SkblabError for a line that is none or a sum that is wrong."""
     sections: list[Section] = []
@@ -133,6 +163,9 @@ def parse(text: str) -> list[Section]:
             word, *numbers = line.split()
             if word in ("frame", "at"):
                 _follow(word, numbers, frames, sections)
+                continue
+            if word == "type":
+                _touched(line, sections)
                 continue
             first, *rest = (int(number) for number in numbers)
             if word == "section":

@@ -13,6 +13,8 @@ from skblab_analysis.base.errors import SkblabError, one_line
 
 FOLDER = "probes/functions"
 NAME = "count.so"
+# Of the guest's programs, the one that prints where its kernel has what.
+LAYOUT = "layout"
 COMPILE = (
     *("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden"),
     *("-o", f"/skblab/out/{NAME}", f"/skblab/tree/{FOLDER}/count.c"),
@@ -59,9 +61,11 @@ def _check(folder: Path, labroot: LabRoot) -> None:
         )
 
 
-def argument(plugin: str, counts: str, caches: Chosen | None = None) -> str:
+def argument(plugin: str, counts: str, caches: Chosen | None = None, layout: str = "") -> str:
     """Return QEMU's -plugin that writes to the file `counts`; paths are the sandbox's.
 
-    With `caches` it simulates these, too.
+    With `caches` it simulates these, too; with a file for the kernel's `layout`, which LAYOUT
+    prints in the guest, it tells of which types what it accesses is.
     """
-    return f"{plugin},out={counts}{f',caches={caches.words}' if caches else ''}"
+    more = [f"caches={caches.words}", *([f"layout={layout}"] if layout else [])] if caches else []
+    return ",".join([plugin, f"out={counts}", *more])
