@@ -6,7 +6,8 @@
  *
  * What is touched is kept by page. When a section ends, a page's struct page says which slab it is
  * of, and that which cache. Accesses are counted by the 8-byte words of an object, in all objects of
- * a type: a packet touches the same ones of each skb. Caches that the kernel merged have one name.
+ * a type: a packet touches the same ones of each skb. Caches that the kernel merges have one name
+ * (slab_nomerge).
  */
 #include <inttypes.h>
 #include <stdbool.h>

@@ -118,8 +118,8 @@ class Touched(Closed):
     """
 
     name: str = Field(
-        description="the slab cache, by the name of the first one where the kernel merged several; "
-        "in brackets what is in none"
+        description="the slab cache; the kernel was told not to merge any. In brackets what is "
+        "in none"
     )
     size: Whole = Field(description="bytes of an object; 0: there are no objects")
     a: Misses = Field(default=Misses(), description="in row a; nothing where there is none")

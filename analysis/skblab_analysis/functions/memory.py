@@ -66,8 +66,8 @@ def by_type(found: Memory, compared: bool) -> Table:
 
 
 TOUCHED = (
-    "lines: of an object, those that at least every second packet touches. Caches that the kernel "
-    "merged have the name of one of them"
+    "lines: of an object, those that at least every second packet touches. The kernel was told not "
+    "to merge caches (slab_nomerge)"
 )
 
 

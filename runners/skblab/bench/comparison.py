@@ -120,6 +120,10 @@ def shared(boot: int) -> str:
     return f"shared-{boot}"
 
 
+# Of objects of one size the kernel would put those of several types into one cache.
+UNMERGED = "slab_nomerge"
+
+
 class SectionsError(SkblabError):
     """What the plugin counted is not what the script ran."""
 
@@ -446,6 +450,9 @@ class Comparison:
             self.asked.caches,
             f"{measure.OUT}/{layout.name}",
         )
+        spec = make_spec(exact=True)
+        if self.asked.caches:
+            spec = spec.model_copy(update={"arguments": (*spec.arguments, UNMERGED)})
         with programs.shares(
             kinds, built, self.root, self.reporter, folder.logs, plugins
         ) as shares:
@@ -457,7 +464,7 @@ class Comparison:
                 with (
                     self.reporter.step(f"functions: {name}"),
                     Guest.boot(
-                        make_spec(exact=True).model_copy(update={"plugin": plugin, "sample": boot}),
+                        spec.model_copy(update={"plugin": plugin, "sample": boot}),
                         built,
                         self.root,
                         shares=shares,

@@ -51,7 +51,9 @@ class Missing:
         return _each(self.runs, case)
 
     def types(self, case: figures.Case) -> dict[str, Object]:
-        """Return what a packet touches, by type."""
+        """Return what a packet touches, by type; nothing where that was not told."""
+        if not self.sizes:
+            return {}
         missed = _each(self.by_type, case)
         words: dict[str, dict[int, float]] = {}
         for key, accesses in figures.cost(self.by_word, case, agreement=math.inf).by_name.items():
