@@ -90,7 +90,9 @@ def test_two_boots_differ_by_a_thousandth_at_most(outcome: Outcome) -> None:
         assert cost.spread <= 0.001 * cost.mean, cost
     found = {difference.setting: difference.difference for difference in exact.differences}
     assert found["rp_filter=1"].significant
-    assert not found["baseline again"].significant
+    # Of twenty demos one may call it significant: that is what an interval of 95 % promises.
+    again = found["baseline again"]
+    assert abs(again.effect) <= 0.001 * again.of
 
 
 def test_instructions_per_packet_are_those_of_this_kernel(
