@@ -2,8 +2,11 @@
 /*
  * Print where the running kernel has what tells of which type an object is, for
  * objects.h: addresses of variables, by /proc/kallsyms, and places in structures,
- * by BTF. A line each: NAME HEX. It ends with 1 where the kernel lacks one of them.
- *   usage: layout
+ * by BTF. A line each: NAME HEX. It ends with 1 where the kernel lacks one of
+ * them. Of structures that are named, and that the kernel has, these lines follow:
+ *   struct NAME SIZE
+ *   field NAME FIRST END      its first byte, and the one behind it
+ *   usage: layout [STRUCTURE...]
  */
 #include <bpf/btf.h>
 #include <inttypes.h>
@@ -15,6 +18,8 @@ static const char *const variables[] = {
 	"init_top_pgt", "page_offset_base", "vmemmap_base",
 	"slab_caches",	"pcpu_base_addr",   "pcpu_unit_size",
 };
+/* Structures inside of structures are told by their fields so deep, if they are larger than a word. */
+enum { DEPTH = 2, WORD = 8 };
 enum { VARIABLES = sizeof(variables) / sizeof(*variables) };
 
 /* Return whether a member is in a structure, also in one without a name; its place in bytes. */
@@ -73,6 +78,69 @@ static bool print_variables(void)
 	return found == VARIABLES;
 }
 
+/* Whether a member is the name that struct_group() gives to those of the one before it. */
+static bool is_group(const struct btf *btf, const struct btf_type *type, unsigned int i)
+{
+	const struct btf_member *members = btf_members(type);
+	const char *before;
+
+	if (!i || !btf_is_union(type) || btf_vlen(type) != 2)
+		return false;
+	before = btf__name_by_offset(btf, members[i - 1].name_off);
+	return !*before && btf__resolve_size(btf, members[i].type) ==
+				   btf__resolve_size(btf, members[i - 1].type);
+}
+
+/*
+ * Print the fields of a structure that is at `bits`, and has `inside` before their names. What has
+ * no name is what it has, and so is a structure in it, down to some depth.
+ */
+static void print_fields(const struct btf *btf, unsigned int id, unsigned int bits,
+			 const char *inside, int depth)
+{
+	const struct btf_type *type = btf__type_by_id(btf, btf__resolve_type(btf, id));
+	unsigned int i;
+	char path[256];
+
+	if (!type || !btf_is_composite(type))
+		return;
+	for (i = 0; i < btf_vlen(type); i++) {
+		const struct btf_member *member = btf_members(type) + i;
+		const char *called = btf__name_by_offset(btf, member->name_off);
+		unsigned int first = bits + btf_member_bit_offset(type, i);
+		unsigned int length = btf_member_bitfield_size(type, i);
+
+		const struct btf_type *own =
+			btf__type_by_id(btf, btf__resolve_type(btf, member->type));
+
+		if (!*called) {
+			print_fields(btf, member->type, first, inside, depth);
+			continue;
+		}
+		if (!length)
+			length = 8 * btf__resolve_size(btf, member->type);
+		/* Marks of groups, and arrays at an end, have none. */
+		if (!length || is_group(btf, type, i))
+			continue;
+		if (depth < DEPTH && own && btf_is_struct(own) && own->size > WORD) {
+			snprintf(path, sizeof(path), "%s%s.", inside, called);
+			print_fields(btf, member->type, first, path, depth + 1);
+			continue;
+		}
+		printf("field %s%s %u %u\n", inside, called, first / 8, (first + length + 7) / 8);
+	}
+}
+
+static void print_structure(const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
+
+	if (id < 0)
+		return;
+	printf("struct %s %u\n", name, btf__type_by_id(btf, id)->size);
+	print_fields(btf, id, 0, "", 0);
+}
+
 /* The end of memory below 4 GiB: what is above is somewhere else for QEMU. */
 static bool print_memory(void)
 {
@@ -90,11 +158,11 @@ static bool print_memory(void)
 	return end;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 	const struct btf_type *page;
-	int id;
+	int id, i;
 
 	if (!btf) {
 		fputs("layout: the kernel does not tell its types\n", stderr);
@@ -114,5 +182,7 @@ int main(void)
 		      stderr);
 		return 1;
 	}
+	for (i = 1; i < argc; i++)
+		print_structure(btf, argv[i]);
 	return 0;
 }

@@ -14,6 +14,7 @@ import cache_model
 from conftest import TREE
 from skblab.bench import functions as counting
 from skblab.bench.functions import caches
+from skblab.bench.functions import layout as layouts
 from skblab.bench.programs import ensure, gather
 from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
@@ -122,7 +123,8 @@ def test_a_program_misses_what_it_must(lab: LabRoot, stock: Kernel, tmp_path: Pa
     shares = [Bind(folder, "build"), Bind(programs, "out", writable=True)]
     spec = make_spec(exact=True).model_copy(update={"plugin": plugin})
     with Guest.boot(spec, stock, lab, shares=shares) as guest:
-        layout = guest.transport.run([f"/skblab/build/{counting.LAYOUT}"]).check("layout").stdout
+        asking = [f"/skblab/build/{counting.LAYOUT}", "file", "no_such_structure"]
+        layout = guest.transport.run(asking).check("layout").stdout
         (programs / "layout").write_text(layout)
         guest.transport.run(["/skblab/out/strides", str(rounds)]).check("strides")
         slabs = guest.transport.run(["cat", "/proc/slabinfo"]).check("slabinfo").stdout
@@ -169,5 +171,10 @@ def test_a_program_misses_what_it_must(lab: LabRoot, stock: Kernel, tmp_path: Pa
     assert file.missed["accesses"] >= 10 * rounds
     assert max(file.words) * 8 < file.size
     assert sum(count >= rounds for count in file.words.values()) >= 5
+    [known] = layouts.parse(layout).values()
+    assert (known.name, known.size) == ("file", file.size)
+    often = [word * 8 for word, count in file.words.items() if count >= rounds]
+    fields = {name for place in often for name in known.at(place, place + 8)}
+    assert {"f_op", "f_mode", "f_path.mnt", "f_path.dentry"} <= fields
     # Nothing else is done in it.
     assert reads["accesses"] == pytest.approx(lines, abs=64)

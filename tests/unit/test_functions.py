@@ -688,11 +688,11 @@ def test_who_only_calls_is_told_and_who_has_no_stacks_is_not() -> None:
         for packets in (100, 500)
     ]
     double = [Counted(one.run, {"rx;ip": 2 * one.run.instructions}) for one in whole]
-    made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, double))
+    made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, double), {})
     assert (made.stacks, made.inclusive) == ({}, None)
     assert "the functions add up to" in made.refused
     stacked = [Counted(one.run, {"rx;ip": one.run.instructions}) for one in whole]
-    made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, stacked))
+    made = comparison._Counted.of(row, "k", "forward", comparison._Found(whole, whole, stacked), {})
     assert (made.stacks, made.inclusive) == ({"rx;ip": 10.0}, {"rx": 6.0, "ip": 6.0})
 
 
@@ -940,7 +940,7 @@ def _counted_comparison(
     """Return one whose guests have run: in rows of `lost` a packet did not arrive."""
     wanted = asked.experiment(names.parse("6.12"), settings, 4, 1000, 1)
     made = object.__new__(comparison.Comparison)
-    made.asked, made.notes, made.refused, made.found = wanted, [], set(), {}
+    made.asked, made.notes, made.refused, made.found, made.layouts = wanted, [], set(), {}, {}
     made.death = None
     made.kernels, made.environments = {}, {}
     made.reporter = SimpleNamespace(timings={})  # type: ignore[assignment]

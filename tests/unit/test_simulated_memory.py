@@ -15,7 +15,7 @@ from test_functions import SYSTEM_MAP
 from conftest import TREE, Skblab
 from skblab.bench import asked, missing
 from skblab.bench import functions as counting
-from skblab.bench.functions import Symbols, caches
+from skblab.bench.functions import Symbols, caches, layout
 from skblab.lab.kernel import names
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats import bench, functions, memory
@@ -189,6 +189,56 @@ def test_what_a_packet_accesses_by_type() -> None:
     assert skb.lines(128) == 1
 
 
+LAYOUT = """\
+page 40
+memory_end 7ffe0000
+struct skb 240
+field next 0 8
+field list 0 16
+field len 64 68
+field data_len 68 72
+field hash 72 76
+field users 232 236
+struct box 8
+field lid 0 8
+"""
+
+
+def test_fields_of_a_structure() -> None:
+    found = layout.parse(LAYOUT)
+    assert {name: one.size for name, one in found.items()} == {"skb": 240, "box": 8}
+    assert found["skb"].at(0, 8) == ["next", "list"]
+    assert found["skb"].at(8, 16) == ["list"]
+    assert found["skb"].at(64, 72) == ["len", "data_len"]
+    assert found["skb"].at(120, 128) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["struct a", "struct a -1", "field a 0 9", "field a 3 3", "field a", "struct", "field a x 4"],
+)
+def test_a_layout_that_is_none(line: str) -> None:
+    with pytest.raises(SkblabError, match="the layout of the kernel's structures"):
+        layout.parse(f"struct box 8\n{line}\n")
+
+
+def test_lines_of_a_structure_have_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing, "STRUCTURES", {"skbuff_head_cache": "skb"})
+    known = layout.parse(LAYOUT)
+    # Of word 9 every fourth packet accesses something.
+    before, after = types(accesses=3, words={0: 3}), types(accesses=5, words={0: 4, 8: 1, 9: 0.25})
+    document = missing.compared(
+        caches.named("epyc-7763"), missing.Of({}, before), missing.Of({}, after, known), whole=True
+    )
+    assert document is not None
+    [skb] = document.structures
+    assert (skb.name, skb.cache, skb.size) == ("skb", "skbuff_head_cache", 240)
+    assert [(one.number, one.a, one.b, one.fields) for one in skb.lines] == [
+        (0, 3, 4, ("next", "list")),
+        (1, 0, 1.25, ("len", "data_len")),
+    ]
+
+
 def run(part: bench.Part, packets: int) -> Run:
     return Run(
         **{"row": "b", "repeat": 1, "part": part, "packets": packets, "delivered": packets},
@@ -231,6 +281,9 @@ def types(*, accesses: float, words: dict[int, float]) -> dict[str, missing.Obje
     }
 
 
+SK_BUFF = layout.parse("struct sk_buff 240\nfield next 0 8\nfield len 64 68\n")
+
+
 def a_document(*, alone: bool) -> FunctionsDocument:
     rows = {
         name: bench.Row(name=name, title=title, group="patch", kernel="k", tool="")
@@ -250,7 +303,7 @@ def a_document(*, alone: bool) -> FunctionsDocument:
         memory=missing.compared(
             chosen,
             missing.Of() if alone else missing.Of(before, types(accesses=3, words={0: 3})),
-            missing.Of(after, types(accesses=5, words={0: 4, 8: 1})),
+            missing.Of(after, types(accesses=5, words={0: 4, 8: 1}), SK_BUFF),
             whole=True,
         ),
         runs=(),
@@ -278,6 +331,7 @@ def test_one_kernel_is_shown_by_what_it_misses(tmp_path: Path) -> None:
     # By type: no code, and lines of an object.
     assert ["skbuff_head_cache", "5.0", "1.0", "0.0", "0.0", "0.0", "2", "of", "4"] in lines
     assert ["(stacks", "and", "vmalloc)", "7.0", "0.0", "0.0", "0.0", "0.0", "–"] in lines
+    assert ["64–127", "1.0", "len"] in lines
     said = "Simulated caches of AMD EPYC 7763 (Zen 3, 2021), one core complex: 7.3 misses"
     (found,) = [
         one for one in findings.sentences(load(report(tmp_path, document).path)) if "caches" in one
@@ -302,6 +356,8 @@ def test_of_two_what_differs_is_shown(tmp_path: Path) -> None:
     page = build_report(folder.path, None).read_text()
     assert LABEL[1:] in page
     assert "What differs by type of object" in page
+    assert "Lines of sk_buff: accesses per packet, and fields" in page
+    assert ["64–127", "0.0", "1.0", "len"] in lines
     assert "What differs by function, in lines per packet, simulated" in page
     assert json.loads((folder.path / functions.FILE).read_text())["memory"]["named"] == "epyc-7763"
 

@@ -133,6 +133,27 @@ class Touched(Closed):
         return self.b - self.a
 
 
+class Line(Closed):
+    """A line of a structure, and what a packet accesses of it in either row."""
+
+    number: Whole = Field(description="from 0")
+    a: float = Field(default=0.0, description="accesses in row a; 0 where there is none")
+    b: float = Field(description="accesses in row b")
+    fields: tuple[str, ...] = Field(
+        description="fields of which at least every second packet accesses something, by steps of "
+        "8 bytes: those that share such a step, or lie over each other, are told together"
+    )
+
+
+class Structure(Closed):
+    """A structure of which a slab cache has nothing else, line by line."""
+
+    name: str = Field(description="as in C, such as sk_buff")
+    cache: str = Field(description="the slab cache")
+    size: Positive = Field(description="bytes of the structure")
+    lines: tuple[Line, ...] = Field(description="those that at least every second packet accesses")
+
+
 class Memory(Closed):
     """What a packet misses in the caches of one processor."""
 
@@ -146,6 +167,9 @@ class Memory(Closed):
         default=(),
         description="by type, the most accesses first; none where it is not known, and before "
         "functions/8",
+    )
+    structures: tuple[Structure, ...] = Field(
+        default=(), description="of some of these types, by line; none before functions/8"
     )
 
     @property

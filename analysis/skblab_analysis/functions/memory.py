@@ -16,7 +16,7 @@ from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import ABSENT, NARROW_SPACE, number, signed
 from skblab_analysis.formats import memory
 from skblab_analysis.formats.functions import FunctionsDocument
-from skblab_analysis.formats.memory import Memory, Missed, Misses, Simulated, Touched
+from skblab_analysis.formats.memory import Memory, Missed, Misses, Simulated, Structure, Touched
 from skblab_analysis.view import Cells
 
 # Functions that a table names.
@@ -69,6 +69,34 @@ TOUCHED = (
     "lines: of an object, those that at least every second packet touches. The kernel was told not "
     "to merge caches (slab_nomerge)"
 )
+
+
+def by_line(structure: Structure, found: Memory, compared: bool) -> Table:
+    """Return a structure's lines, what a packet accesses of them, and the fields."""
+    table = titled(f"Lines of {structure.name} (accesses per packet)")
+    table.add_column("bytes", no_wrap=True)
+    for name in _line_columns(compared):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("fields", overflow="fold")
+    for row in _of_lines(structure, found.processor.line, compared, " "):
+        table.add_row(row.name, *row.figures, escape(row.about))
+    return table
+
+
+def _line_columns(compared: bool) -> tuple[str, ...]:
+    return ("before", "after") if compared else ("accesses",)
+
+
+def _of_lines(structure: Structure, length: int, compared: bool, space: str) -> Iterator[Cells]:
+    for line in structure.lines:
+        first = line.number * length
+        end = min(first + length, structure.size)
+        values = (line.a, line.b) if compared else (line.b,)
+        yield Cells(
+            f"{first}–{end - 1}",
+            tuple(number(value, 1, space) for value in values),
+            about=", ".join(line.fields),
+        )
 
 
 def _kinds_of_data(found: Memory) -> tuple[str, ...]:
@@ -166,6 +194,8 @@ class Shown:
     types: tuple[Cells, ...]
     type_columns: tuple[str, ...]
     touched: str
+    line_columns: tuple[str, ...]
+    structures: tuple[tuple[str, tuple[Cells, ...]], ...]
     compared: bool
 
 
@@ -197,6 +227,11 @@ def shown(head: FunctionsDocument, all_rows: Sequence[FunctionsDocument]) -> Sho
         types=tuple(_types(found, compared, NARROW_SPACE)),
         type_columns=(*(memory.NAMES[kind] for kind in _kinds_of_data(found)), "lines"),
         touched=TOUCHED[0].upper() + TOUCHED[1:],
+        line_columns=_line_columns(compared),
+        structures=tuple(
+            (one.name, tuple(_of_lines(one, found.processor.line, compared, NARROW_SPACE)))
+            for one in found.structures
+        ),
         compared=compared,
     )
 

@@ -27,6 +27,7 @@ from skblab_analysis.view import Cells, Section, View, suffix
 TOP = 10
 # Functions that a table of settings names for each.
 TOLD = 3
+BUFFER = "sk_buff"
 # What every packet executes once more.
 ONE = 1.0
 NAMED = (
@@ -121,6 +122,12 @@ def of_memory(documents: Sequence[FunctionsDocument]) -> list[Table]:
         found.append(memory.by_function(head.memory, head.a is not None))
         if head.memory.types:
             found.append(memory.by_type(head.memory, head.a is not None))
+        # The page has the others.
+        found += [
+            memory.by_line(one, head.memory, head.a is not None)
+            for one in head.memory.structures
+            if one.name == BUFFER
+        ]
     return found
 
 

@@ -14,6 +14,8 @@ from skblab.bench import functions as counting
 from skblab.bench import measure, plan, programs
 from skblab.bench.asked import BATCH, SIDES, A, Asked, B, plan_of, request_of
 from skblab.bench.functions import Section, Symbols
+from skblab.bench.functions.layout import STRUCTURES, Structure
+from skblab.bench.functions.layout import parse as structures
 from skblab.bench.kernels import Others, ensure_kernel, identity
 from skblab.bench.measure import Line
 from skblab.bench.missing import Missing, Of, compared
@@ -229,13 +231,20 @@ class _Counted:
     missed: Of = field(default_factory=Of)
 
     @classmethod
-    def of(cls, row: Row, release: str, case: figures.Case, found: _Found) -> _Counted:
+    def of(
+        cls,
+        row: Row,
+        release: str,
+        case: figures.Case,
+        found: _Found,
+        layout: Mapping[str, Structure],
+    ) -> _Counted:
         """Return it by the runs of the row, on the kernel of that release."""
         described = records.Row(
             name=row.name, title=row.title, group=row.group, kernel=release, tool=row.tool
         )
         cost = figures.cost(found.by_function, case)
-        missed = Of(found.missed.of(case), found.missed.types(case))
+        missed = Of(found.missed.of(case), found.missed.types(case), layout)
         try:
             # As flame graphs have them: with who sends the packets and takes them.
             whole = figures.cost(found.by_stack, case, tester=True)
@@ -301,6 +310,8 @@ class Comparison:
         self.last: Environment | None = None
         self.found: dict[str, _Found] = {}
         self.kernels: dict[Side, figures.Identity] = {}
+        # Structures of each kernel, by its name in the plan.
+        self.layouts: dict[str, dict[str, Structure]] = {}
         self.refused: set[str] = set()
         # Of a guest that did not come to all of its rows.
         self.death: GuestError | None = None
@@ -349,7 +360,11 @@ class Comparison:
                     continue
                 with self._refusal(row):
                     counted[row.name] = _Counted.of(
-                        row, built.release, self.asked.case, self.found[row.name]
+                        row,
+                        built.release,
+                        self.asked.case,
+                        self.found[row.name],
+                        self.layouts.get(name, {}),
                     )
                     self._note_unnamed(counted[row.name])
                     self._write_stacks(folder, counted[row.name])
@@ -475,7 +490,7 @@ class Comparison:
                     self.last = describe(built, {"exact": describe_guest(guest)})
                     self.environments[name if self.asked.kernels else built.release] = self.last
                     if self.asked.caches:
-                        self._tell_layout(guest, layout)
+                        self._tell_layout(guest, name, layout)
                     symbols = "loaded" if built.symbols else "all"
                     self._count(folder, guest, name, boot, rows, symbols, watch, ran)
             except GuestError as death:
@@ -493,14 +508,15 @@ class Comparison:
         if (folder.logs / shared(boot)).exists():
             self.notes.append(SHARED.format(built.release))
 
-    def _tell_layout(self, guest: Guest, layout: Path) -> None:
+    def _tell_layout(self, guest: Guest, name: str, layout: Path) -> None:
         """Have the plugin know where the kernel has what tells an object's type, if it can be."""
-        done = guest.transport.run([f"/skblab/build/{counting.LAYOUT}"])
+        done = guest.transport.run([f"/skblab/build/{counting.LAYOUT}", *STRUCTURES.values()])
         if done.status:
             said = one_line(done.stderr.strip() or f"exit {done.status}")
             self.notes.append(f"Objects have no types: {said}")
             return
         layout.write_text(done.stdout)
+        self.layouts[name] = structures(done.stdout)
 
     def _count(
         self,

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skblab.bench.functions import Chosen, Section, Symbols
+from skblab.bench.functions.layout import STRUCTURES, Structure
 from skblab_analysis.formats import functions as figures
 from skblab_analysis.formats import memory, stacks
 from skblab_analysis.formats.bylayer import AROUND, BEGIN, by_layer
@@ -76,11 +77,15 @@ class Object:
 
     def lines(self, length: int) -> int:
         """Return how many lines of an object, of so many bytes, every second packet touches."""
+        return sum(accesses >= _TOUCHED for accesses in self.by_line(length).values())
+
+    def by_line(self, length: int) -> dict[int, float]:
+        """Return a packet's accesses to each line of an object, of so many bytes."""
         by_line: dict[int, float] = {}
         for word, accesses in self.words.items():
             line = word * WORD // length
             by_line[line] = by_line.get(line, 0.0) + accesses
-        return sum(accesses >= _TOUCHED for accesses in by_line.values())
+        return by_line
 
 
 WORD = 8
@@ -101,10 +106,14 @@ def _each(runs: Mapping[str, list[figures.Counted]], case: figures.Case) -> dict
 
 @dataclass(frozen=True)
 class Of:
-    """What a packet of a row misses by stack, and what it touches by type."""
+    """What a packet of a row misses by stack, and what it touches by type.
+
+    `layout` has the structures of its kernel.
+    """
 
     by_stack: Mapping[str, Misses] = field(default_factory=dict)
     types: Mapping[str, Object] = field(default_factory=dict)
+    layout: Mapping[str, Structure] = field(default_factory=dict)
 
 
 def compared(chosen: Chosen | None, a: Of, b: Of, *, whole: bool) -> memory.Memory | None:
@@ -122,7 +131,40 @@ def compared(chosen: Chosen | None, a: Of, b: Of, *, whole: bool) -> memory.Memo
         functions=memory.compare(_by_function(before), _by_function(after)),
         layers=memory.compare(_by_layer(before), _by_layer(after), order) if whole else (),
         types=_types(a.types, b.types, chosen.described.line),
+        structures=tuple(_structures(a.types, b, chosen.described.line)),
     )
+
+
+def _structures(a: Mapping[str, Object], b: Of, length: int) -> Iterator[memory.Structure]:
+    """Yield the structures that a packet touches in row b, line by line."""
+    for cache, name in STRUCTURES.items():
+        if cache not in b.types or (known := b.layout.get(name)) is None:
+            continue
+        after, before = b.types[cache], a.get(cache, _NOTHING)
+        old = before.by_line(length)
+        lines = [
+            memory.Line(
+                number=number,
+                a=old.get(number, 0.0),
+                b=accesses,
+                fields=_fields(known, after, range(number * length, (number + 1) * length, WORD)),
+            )
+            for number, accesses in sorted(after.by_line(length).items())
+            if accesses >= _TOUCHED
+        ]
+        if lines:
+            yield memory.Structure(name=name, cache=cache, size=known.size, lines=tuple(lines))
+
+
+def _fields(structure: Structure, of: Object, places: Iterable[int]) -> tuple[str, ...]:
+    """Return the fields at the first bytes of words that at least every second packet accesses."""
+    names = (
+        name
+        for place in places
+        if of.words.get(place // WORD, 0.0) >= _TOUCHED
+        for name in structure.at(place, place + WORD)
+    )
+    return tuple(dict.fromkeys(names))
 
 
 def _types(a: Mapping[str, Object], b: Mapping[str, Object], line: int) -> tuple[Touched, ...]:
