@@ -109,7 +109,9 @@ def _types(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
     differing = (
         one
         for one in found.types
-        if not compared or one.difference.seen or one.a_lines != one.b_lines
+        if not compared
+        or any(round(getattr(one.difference, kind), 1) for kind in _kinds_of_data(found))
+        or one.a_lines != one.b_lines
     )
     for one in itertools.islice(differing, TOP):
         of = one.difference if compared else one.b
