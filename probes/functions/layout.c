@@ -61,15 +61,20 @@ static bool print_variables(void)
 {
 	char line[512], name[256], kind;
 	unsigned int i, found = 0;
+	bool known[VARIABLES] = { false };
 	uint64_t address;
 	FILE *file = fopen("/proc/kallsyms", "r");
 
 	while (file && found < VARIABLES && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "%" SCNx64 " %c %255s", &address, &kind, name) != 3 || !address)
 			continue;
+		/* A module may have one of that name. */
+		if (strchr(line, '['))
+			continue;
 		for (i = 0; i < VARIABLES; i++)
-			if (!strcmp(name, variables[i])) {
+			if (!known[i] && !strcmp(name, variables[i])) {
 				printf("%s %" PRIx64 "\n", name, address);
+				known[i] = true;
 				found++;
 			}
 	}
@@ -81,14 +86,17 @@ static bool print_variables(void)
 /* Whether a member is the name that struct_group() gives to those of the one before it. */
 static bool is_group(const struct btf *btf, const struct btf_type *type, unsigned int i)
 {
+	const struct btf_type *one, *other;
 	const struct btf_member *members = btf_members(type);
-	const char *before;
 
-	if (!i || !btf_is_union(type) || btf_vlen(type) != 2)
+	if (!i || !btf_is_union(type) || btf_vlen(type) != 2 ||
+	    *btf__name_by_offset(btf, members[i - 1].name_off))
 		return false;
-	before = btf__name_by_offset(btf, members[i - 1].name_off);
-	return !*before && btf__resolve_size(btf, members[i].type) ==
-				   btf__resolve_size(btf, members[i - 1].type);
+	one = btf__type_by_id(btf, members[i - 1].type);
+	other = btf__type_by_id(btf, members[i].type);
+	return one && other && btf_is_struct(one) && btf_is_struct(other) && btf_vlen(one) &&
+	       btf_vlen(one) == btf_vlen(other) &&
+	       btf_members(one)->name_off == btf_members(other)->name_off;
 }
 
 /*
@@ -108,7 +116,7 @@ static void print_fields(const struct btf *btf, unsigned int id, unsigned int bi
 		const struct btf_member *member = btf_members(type) + i;
 		const char *called = btf__name_by_offset(btf, member->name_off);
 		unsigned int first = bits + btf_member_bit_offset(type, i);
-		unsigned int length = btf_member_bitfield_size(type, i);
+		long length = btf_member_bitfield_size(type, i);
 
 		const struct btf_type *own =
 			btf__type_by_id(btf, btf__resolve_type(btf, member->type));
@@ -118,16 +126,16 @@ static void print_fields(const struct btf *btf, unsigned int id, unsigned int bi
 			continue;
 		}
 		if (!length)
-			length = 8 * btf__resolve_size(btf, member->type);
+			length = 8 * (long)btf__resolve_size(btf, member->type);
 		/* Marks of groups, and arrays at an end, have none. */
-		if (!length || is_group(btf, type, i))
+		if (length <= 0 || is_group(btf, type, i))
 			continue;
 		if (depth < DEPTH && own && btf_is_struct(own) && own->size > WORD) {
 			snprintf(path, sizeof(path), "%s%s.", inside, called);
 			print_fields(btf, member->type, first, path, depth + 1);
 			continue;
 		}
-		printf("field %s%s %u %u\n", inside, called, first / 8, (first + length + 7) / 8);
+		printf("field %s%s %u %lu\n", inside, called, first / 8, (first + length + 7) / 8);
 	}
 }
 

@@ -19,8 +19,8 @@ enum {
 	WORD = 8,
 	PAGE_BITS = 12,
 	PAGE_WORDS = 1 << PAGE_BITS >> 3,
-	/* No slab has larger objects (KMALLOC_MAX_CACHE_SIZE). */
-	OBJECT_WORDS = 2 * PAGE_WORDS,
+	/* The largest, a task with all registers of its vectors, has some 12 KiB. */
+	OBJECT_WORDS = 4 * PAGE_WORDS,
 	PAGES = 1 << 18,
 	CACHES = 2048,
 	NAME = 64,
@@ -51,7 +51,7 @@ struct type {
 };
 
 static struct objects {
-	bool known;
+	bool known, tried;
 	/* Addresses in the guest. */
 	uint64_t init_top_pgt, page_offset_base, vmemmap_base, slab_caches;
 	uint64_t pcpu_base_addr, pcpu_unit_size, memory_end;
@@ -63,6 +63,7 @@ static struct objects {
 	unsigned int used, types_used;
 	struct touched *pages; /* a hash table */
 	struct type *types;    /* REGIONS, then caches */
+	struct touched rest;   /* what found no place */
 } objects;
 
 static void missed_add(struct missed *to, const struct missed *more)
@@ -164,10 +165,11 @@ static bool objects_line(const char *line)
 /* Read what layout.c has printed, if it has; `text`: the kernel's image is that far from `memory`. */
 static void objects_open(const char *file, uint64_t memory, uint64_t text)
 {
-	FILE *from = fopen(file, "r");
+	FILE *from = objects.tried ? NULL : fopen(file, "r");
 	unsigned int lines = 0;
 	char line[256];
 
+	objects.tried = true;
 	if (!from)
 		return;
 	while (fgets(line, sizeof(line), from) && objects_line(line))
@@ -207,9 +209,8 @@ static enum region region_of(uint64_t address)
 	return STACKS;
 }
 
-static struct touched *touched_at(uint64_t number, uint64_t address)
+static struct touched *touched_at(uint64_t number)
 {
-	static struct touched rest;
 	unsigned int slot = number * 0x9e3779b97f4a7c15ULL >> 46;
 	struct touched *page;
 
@@ -222,10 +223,9 @@ static struct touched *touched_at(uint64_t number, uint64_t address)
 	}
 	/* A table that is fuller is slow, and full it has no end. */
 	if (objects.used >= PAGES / 4 * 3)
-		return &rest;
+		return &objects.rest;
 	objects.used++;
 	page->number = number + 1;
-	page->region = region_of(address);
 	return page;
 }
 
@@ -233,29 +233,35 @@ static struct touched *touched_at(uint64_t number, uint64_t address)
 static void objects_touch(uint64_t address, uint64_t at, uint64_t length,
 			  const struct missed *missed)
 {
-	struct touched *page = touched_at(at >> PAGE_BITS, address);
+	enum region region = region_of(address);
+	struct touched *page = touched_at(at >> PAGE_BITS);
 	uint64_t word = at % (1 << PAGE_BITS) / WORD, last = (at + length - 1) % (1 << PAGE_BITS);
 
+	/* It may have been something else before; where it has two addresses, slabs have this one. */
+	if (!page->any || region == OTHERS)
+		page->region = region;
 	page->any = true;
 	missed_add(&page->missed, missed);
 	for (last /= WORD; word <= last; word++)
 		page->words[word]++;
 }
 
+static void forget(struct touched *page)
+{
+	if (!page->any)
+		return;
+	memset(&page->missed, 0, sizeof(page->missed));
+	memset(page->words, 0, sizeof(page->words));
+	page->any = false;
+}
+
 static void objects_begin(void)
 {
 	unsigned int slot;
 
-	for (slot = 0; objects.known && slot < PAGES; slot++) {
-		struct touched *page = &objects.pages[slot];
-
-		if (!page->any)
-			continue;
-		/* What it is of now may be something else. */
-		memset(&page->missed, 0, sizeof(page->missed));
-		memset(page->words, 0, sizeof(page->words));
-		page->any = false;
-	}
+	for (slot = 0; objects.known && slot < PAGES; slot++)
+		forget(&objects.pages[slot]);
+	forget(&objects.rest);
 }
 
 /* Take in all slab caches that there are now. */
@@ -280,6 +286,8 @@ static void read_caches(void)
 			if (!type->name[i])
 				break;
 		type->name[i] = 0;
+		if (!i)
+			snprintf(type->name, NAME, "(unnamed)");
 		node = word_at(node);
 	}
 }
@@ -304,9 +312,16 @@ static struct type *type_of(uint64_t number, uint64_t *into)
 	*into = 0;
 	if (type)
 		return type;
-	/* compound_head, behind the flags: bit 0 says that it is one. */
+	/*
+	 * Behind the flags bit 0 says that a page is the tail of another one: which, or, in newer
+	 * kernels, by which mask of its own address that is found (compound_head).
+	 */
 	head = word_at(page + sizeof(uint64_t));
-	if (!(head & 1) || --head < objects.page_structs || head >= page)
+	if (!(head & 1))
+		return NULL;
+	if (--head < objects.page_structs || head >= page)
+		head &= page;
+	if (head < objects.page_structs || head >= page)
 		return NULL;
 	*into = (page - head) / objects.page << PAGE_BITS;
 	return cache_at(head);
@@ -324,7 +339,8 @@ static void count_page(const struct touched *page)
 	missed_add(&type->missed, &page->missed);
 	for (word = 0; type->size >= WORD && word < PAGE_WORDS; word++) {
 		at = (into + word * WORD) % type->size / WORD;
-		if (at < OBJECT_WORDS)
+		/* Behind an object the allocator may have something of its own. */
+		if (at < OBJECT_WORDS && at * WORD < type->object_size)
 			type->words[at] += page->words[word];
 	}
 }
@@ -340,6 +356,7 @@ static void objects_write(FILE *out)
 	for (i = 0; i < PAGES; i++)
 		if (objects.pages[i].any)
 			count_page(&objects.pages[i]);
+	missed_add(&objects.types[OTHERS].missed, &objects.rest.missed);
 	for (i = 0; i < objects.types_used; i++) {
 		const struct type *type = &objects.types[i];
 		const struct missed *missed = &type->missed;

@@ -113,8 +113,8 @@ class Missed(Closed):
 class Touched(Closed):
     """What a packet accesses of the objects of one type, in either row.
 
-    `a_lines` and `b_lines` are the lines of an object that at least every second packet touches: of
-    each of its objects a packet touches the same ones.
+    `a_lines` and `b_lines` are the lines of an object that have one access in two packets, or more:
+    of each of its objects a packet touches the same ones.
     """
 
     name: str = Field(
@@ -140,9 +140,10 @@ class Line(Closed):
     a: float = Field(default=0.0, description="accesses in row a; 0 where there is none")
     b: float = Field(description="accesses in row b")
     fields: tuple[str, ...] = Field(
-        description="fields of which at least every second packet accesses something, by steps of "
-        "8 bytes: those that share such a step, or lie over each other, are told together"
+        description="fields with an access in two packets or more in row b, by steps of 8 bytes: "
+        "those that share such a step, or lie over each other, are told together"
     )
+    before: tuple[str, ...] = Field(default=(), description="the same of row a, in its own kernel")
 
 
 class Structure(Closed):
@@ -151,7 +152,7 @@ class Structure(Closed):
     name: str = Field(description="as in C, such as sk_buff")
     cache: str = Field(description="the slab cache")
     size: Positive = Field(description="bytes of the structure")
-    lines: tuple[Line, ...] = Field(description="those that at least every second packet accesses")
+    lines: tuple[Line, ...] = Field(description="those with an access in two packets, or more")
 
 
 class Memory(Closed):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,15 @@ from skblab_analysis.base.tables import titled
 from skblab_analysis.base.words import ABSENT, NARROW_SPACE, number, signed
 from skblab_analysis.formats import memory
 from skblab_analysis.formats.functions import FunctionsDocument
-from skblab_analysis.formats.memory import Memory, Missed, Misses, Simulated, Structure, Touched
+from skblab_analysis.formats.memory import (
+    Line,
+    Memory,
+    Missed,
+    Misses,
+    Simulated,
+    Structure,
+    Touched,
+)
 from skblab_analysis.view import Cells
 
 # Functions that a table names.
@@ -66,8 +73,8 @@ def by_type(found: Memory, compared: bool) -> Table:
 
 
 TOUCHED = (
-    "lines: of an object, those that at least every second packet touches. The kernel was told not "
-    "to merge caches (slab_nomerge)"
+    "lines: of an object, those with an access in two packets or more. L2 and L3: of data alone. "
+    "The kernel was told not to merge caches (slab_nomerge)"
 )
 
 
@@ -95,25 +102,39 @@ def _of_lines(structure: Structure, length: int, compared: bool, space: str) -> 
         yield Cells(
             f"{first}–{end - 1}",
             tuple(number(value, 1, space) for value in values),
-            about=", ".join(line.fields),
+            about=_fields(line),
         )
 
 
+def _fields(line: Line) -> str:
+    """Return the fields of a line; those before, too, if these are others."""
+    said = ", ".join(line.fields)
+    if not line.before or line.before == line.fields:
+        return said
+    return f"{said or ABSENT}; before: {', '.join(line.before)}"
+
+
 def _kinds_of_data(found: Memory) -> tuple[str, ...]:
-    return tuple(kind for kind in found.processor.kinds if kind != "code")
+    # Lines that are written back are of what was evicted.
+    return tuple(kind for kind in found.processor.kinds if kind not in ("code", "written"))
 
 
 def _types(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
     """Yield the types that are accessed or differ most."""
     style = signed if compared else number
-    differing = (
+    differing = [
         one
         for one in found.types
         if not compared
         or any(round(getattr(one.difference, kind), 1) for kind in _kinds_of_data(found))
         or one.a_lines != one.b_lines
-    )
-    for one in itertools.islice(differing, TOP):
+    ]
+    rest = differing[TOP:]
+    if rest:
+        others = [Missed(name=one.name, a=one.a, b=one.b) for one in rest]
+        whole = memory.total(others, f"others ({len(rest)})")
+        differing[TOP:] = [Touched(name=whole.name, size=0, a=whole.a, b=whole.b, b_lines=0)]
+    for one in differing:
         of = one.difference if compared else one.b
         figures = (round(getattr(of, kind), 1) + 0.0 for kind in _kinds_of_data(found))
         yield Cells(

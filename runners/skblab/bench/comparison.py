@@ -499,6 +499,8 @@ class Comparison:
                 watch.look()
         watch.refuse(f"{', '.join(row.name for row in rows)}, on kernel {name}")
         sections = counting.parse(counts.read_text())
+        if name in self.layouts and not any(section.sized for section in sections):
+            self.notes.append(f"Objects have no types: no slab of {built.release} could be read")
         try:
             self._read(folder, boot, built, rows, ran, sections)
         except SectionsError as error:
@@ -516,7 +518,10 @@ class Comparison:
             self.notes.append(f"Objects have no types: {said}")
             return
         layout.write_text(done.stdout)
-        self.layouts[name] = structures(done.stdout)
+        try:
+            self.layouts[name] = structures(done.stdout)
+        except SkblabError as error:
+            self.notes.append(f"Objects have no fields: {error}")
 
     def _count(
         self,

@@ -125,39 +125,46 @@ def compared(chosen: Chosen | None, a: Of, b: Of, *, whole: bool) -> memory.Memo
         return None
     order = (*BEGIN, AROUND)
     before, after = a.by_stack, b.by_stack
+    # Of one row alone it would be no difference.
+    told = bool(b.types and (a.types or not before))
     return memory.Memory(
         named=chosen.word,
         processor=chosen.described,
         functions=memory.compare(_by_function(before), _by_function(after)),
         layers=memory.compare(_by_layer(before), _by_layer(after), order) if whole else (),
-        types=_types(a.types, b.types, chosen.described.line),
-        structures=tuple(_structures(a.types, b, chosen.described.line)),
+        types=_types(a.types, b.types, chosen.described.line) if told else (),
+        structures=tuple(_structures(a, b, chosen.described.line)) if told else (),
     )
 
 
-def _structures(a: Mapping[str, Object], b: Of, length: int) -> Iterator[memory.Structure]:
-    """Yield the structures that a packet touches in row b, line by line."""
+def _structures(a: Of, b: Of, length: int) -> Iterator[memory.Structure]:
+    """Yield the structures that a packet touches in either row, line by line."""
     for cache, name in STRUCTURES.items():
-        if cache not in b.types or (known := b.layout.get(name)) is None:
+        sides = [(of.types.get(cache, _NOTHING), of.layout.get(name)) for of in (a, b)]
+        sizes = [known.size for touched, known in sides if known and touched is not _NOTHING]
+        if not sizes:
             continue
-        after, before = b.types[cache], a.get(cache, _NOTHING)
-        old = before.by_line(length)
-        lines = [
-            memory.Line(
-                number=number,
-                a=old.get(number, 0.0),
-                b=accesses,
-                fields=_fields(known, after, range(number * length, (number + 1) * length, WORD)),
+        before, after = (touched.by_line(length) for touched, _ in sides)
+        lines = []
+        for number in sorted({*before, *after}):
+            accesses = before.get(number, 0.0), after.get(number, 0.0)
+            if max(accesses) < _TOUCHED or number * length >= max(sizes):
+                continue
+            places = range(number * length, (number + 1) * length, WORD)
+            named = [_fields(known, touched, places) for touched, known in sides]
+            lines.append(
+                memory.Line(
+                    number=number, a=accesses[0], b=accesses[1], fields=named[1], before=named[0]
+                )
             )
-            for number, accesses in sorted(after.by_line(length).items())
-            if accesses >= _TOUCHED
-        ]
         if lines:
-            yield memory.Structure(name=name, cache=cache, size=known.size, lines=tuple(lines))
+            yield memory.Structure(name=name, cache=cache, size=max(sizes), lines=tuple(lines))
 
 
-def _fields(structure: Structure, of: Object, places: Iterable[int]) -> tuple[str, ...]:
-    """Return the fields at the first bytes of words that at least every second packet accesses."""
+def _fields(structure: Structure | None, of: Object, places: Iterable[int]) -> tuple[str, ...]:
+    """Return the fields at the first bytes of words that have an access in two packets or more."""
+    if structure is None:
+        return ()
     names = (
         name
         for place in places
@@ -182,7 +189,18 @@ def _types(a: Mapping[str, Object], b: Mapping[str, Object], line: int) -> tuple
         )
         if one.a.seen or one.b.seen:
             found.append(one)
-    return tuple(sorted(found, key=lambda one: (-abs(one.difference.accesses), one.name)))
+    if not a:
+        return tuple(sorted(found, key=lambda one: (-one.b.accesses, one.name)))
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                -abs(one.b_lines - one.a_lines),
+                -math.fsum(abs(getattr(one.difference, kind)) for kind in memory.KINDS),
+                one.name,
+            ),
+        )
+    )
 
 
 def _by_function(by_stack: Mapping[str, Misses]) -> dict[str, Misses]:

@@ -73,6 +73,11 @@ class Section:
     )
     types: dict[str, Touched] = field(default_factory=dict)
 
+    @property
+    def sized(self) -> bool:
+        """Whether any object's type is known."""
+        return any(of.size for of in self.types.values())
+
     def by_function(self, symbols: Symbols) -> Counter[str]:
         """Return the instructions executed in each function, without further iterations."""
         return Counter(self.others) + _named(self.by_address, symbols)
@@ -149,9 +154,15 @@ def _touched(line: str, sections: list[Section]) -> None:
     types = sections[-1].types
     pairs = (pair.split(":") for pair in words.split(",")[1:])
     counts = {int(word): int(count) for word, count in pairs}
-    if name in types or min((*counts, *counts.values()), default=0) < 0:
+    if min((*counts, *counts.values()), default=0) < 0:
         raise ValueError
-    types[name] = Touched(int(size), counts, dict(zip(KINDS_OF_DATA, lines, strict=True)))
+    kinds = Counter(dict(zip(KINDS_OF_DATA, lines, strict=True)))
+    of_words = Counter(counts)
+    if (before := types.get(name)) is not None:
+        # Until 6.12 several caches could have one name.
+        kinds.update(before.missed)
+        of_words.update(before.words)
+    types[name] = Touched(int(size), of_words, kinds)
 
 
 def parse(text: str) -> list[Section]:
@@ -182,7 +193,7 @@ def parse(text: str) -> list[Section]:
                     sections[-1].again[int(word, 16)] += again
         except (ValueError, IndexError):
             raise SkblabError(
-                f"the counts have {one_line(line, 80)!r}: expected `section NUMBER TOTAL` "
+                f"the counts have {one_line(line, 80)!r}: expected `section NUMBER TOTAL`, a type, "
                 "or an address, its count, and how many of it were further iterations"
             ) from None
     for section in sections:

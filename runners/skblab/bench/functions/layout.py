@@ -13,6 +13,8 @@ from skblab_analysis.base.whole import whole
 STRUCTURES: Mapping[str, str] = {
     "skbuff_head_cache": "sk_buff",
     "rtable": "rtable",
+    "ip_dst_cache": "rtable",
+    "ip6_dst_cache": "rt6_info",
     "net_namespace": "net",
     "ip_fib_alias": "fib_alias",
     "nf_conntrack": "nf_conn",
