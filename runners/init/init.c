@@ -50,6 +50,7 @@
 #define KERNEL_LOG "/dev/kmsg"
 #define PORTS	   "/sys/class/virtio-ports"
 #define DEVICES	   "/dev"
+#define DRIVER	   "/sys/bus/virtio/drivers/virtio_console"
 #define LOOKS	   600
 #define SSHD	   "/usr/sbin/sshd"
 #define SSHD_LOG   "/run/sshd.log"
@@ -182,6 +183,33 @@ static int look(const char *wanted, char *device, int size)
 	return found;
 }
 
+static void told(const char *file, const char *text)
+{
+	int fd = open(file, O_WRONLY);
+
+	/* It is tried, and what comes of it is looked at. */
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		log_line(5, "writing %s to %s: %s", text, file, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Have the driver ask QEMU for its ports again: once, in a thousand boots, it was told of none. */
+static void ask_again(const char *wanted)
+{
+	DIR *devices = opendir(DRIVER);
+	struct dirent *one;
+
+	log_line(5, "no virtio port %s yet: its driver asks again", wanted);
+	while (devices && (one = readdir(devices)))
+		if (!strncmp(one->d_name, "virtio", strlen("virtio"))) {
+			told(DRIVER "/unbind", one->d_name);
+			told(DRIVER "/bind", one->d_name);
+		}
+	if (devices)
+		closedir(devices);
+}
+
 /*
  * The kernel makes the port, its name and its device when QEMU has told it, which
  * may be later than this where the host is busy.
@@ -194,6 +222,8 @@ static void find_port(const char *wanted, char *device, int size)
 			errno = ENODEV;
 			fail("virtio port %s", wanted);
 		}
+		if (looks && looks % (LOOKS / 4) == 0)
+			ask_again(wanted);
 		usleep(100000);
 	}
 }

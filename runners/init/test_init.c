@@ -7,6 +7,7 @@
 #define KERNEL_LOG "log"
 #define PORTS	   "ports"
 #define DEVICES	   "devices"
+#define DRIVER	   "driver"
 #define LOOKS	   20
 #define SSHD	   "./sshd"
 #define SSHD_LOG   "sshd.log"
@@ -70,9 +71,13 @@ static void test_port_that_comes_late(void)
 
 static void test_port_that_never_comes(void)
 {
-	pid_t init = fork();
 	char device[300];
+	pid_t init;
 
+	check(!mkdir(DRIVER, 0755) && !mkdir(DRIVER "/virtio3", 0755));
+	file(DRIVER "/unbind", "", 0644);
+	file(DRIVER "/bind", "", 0644);
+	init = fork();
 	if (!init) {
 		find_port("skblab.none", device, sizeof(device));
 		_exit(0);
@@ -80,6 +85,9 @@ static void test_port_that_never_comes(void)
 	check(ended(init) == 1);
 	check(says(KERNEL_LOG, "<3>skblab-init: there is no virtio port skblab.none\n"));
 	check(says(CONSOLE, "skblab-init: failed: virtio port skblab.none"));
+	check(says(KERNEL_LOG,
+		   "<5>skblab-init: no virtio port skblab.none yet: its driver asks again\n"));
+	check(says(DRIVER "/unbind", "virtio3") && says(DRIVER "/bind", "virtio3"));
 }
 
 /* Have init serve what is behind the port; `host` is our end. */
