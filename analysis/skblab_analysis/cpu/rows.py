@@ -12,7 +12,7 @@ from skblab_analysis.base.offered import AtRate
 from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import NO_UNIT, Column, Numbered, Row, Table, by_trial
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
+from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow, offered_trial
 
 # /proc/stat counts in hundredths of a second (USER_HZ), whatever the kernel's own tick.
 TICK_NS = 10_000_000
@@ -94,11 +94,7 @@ def trials(rows: Iterable[TimesRow], of: Iterable[TrialRow]) -> list[Trial]:
     times = by_trial(rows)
     return [
         Trial(
-            rate=row.rate,
-            offered_rate=row.send_rate or 0.0,
-            setting=row.setting,
-            block=row.block,
-            traffic=row.traffic,
+            **offered_trial(row),
             forwarded=row.forwarded,
             times=tuple(times[row.trial]),
         )

@@ -16,7 +16,7 @@ from skblab_analysis.base.rows import by_trial
 from skblab_analysis.events.rows import EventRow, Scope
 from skblab_analysis.latency.summary import in_order
 from skblab_analysis.load import Run
-from skblab_analysis.trials.rows import TrialRow
+from skblab_analysis.trials.rows import TrialRow, offered_trial
 
 PERF = "perf: "
 # Units of what is counted, and so divided by packets; ns are of perf's clocks.
@@ -140,11 +140,7 @@ def _trials(rows: Iterable[EventRow], of: Iterable[TrialRow]) -> list[Trial]:
     events = by_trial(rows)
     return [
         Trial(
-            rate=row.rate,
-            offered_rate=row.send_rate or 0.0,
-            setting=row.setting,
-            block=row.block,
-            traffic=row.traffic,
+            **offered_trial(row),
             rows=tuple(events[row.trial]),
         )
         for row in of

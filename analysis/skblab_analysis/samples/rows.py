@@ -12,7 +12,7 @@ from skblab_analysis.base.offered import AtRate
 from skblab_analysis.base.real import Real
 from skblab_analysis.base.rows import BY_ROW, NO_UNIT, Column, Numbered, Row, Table, Text, by_trial
 from skblab_analysis.base.whole import Positive, Whole
-from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow
+from skblab_analysis.trials.rows import OfRow, OfTrial, TrialRow, offered_trial
 
 # The event of a machine that counts no cycles: its timer.
 CLOCK = "cpu-clock"
@@ -99,11 +99,7 @@ def trials(rows: Iterable[StackRow], of: Iterable[TrialRow]) -> list[Trial]:
     stacks = by_trial(rows)
     return [
         Trial(
-            rate=row.rate,
-            offered_rate=row.send_rate or 0.0,
-            setting=row.setting,
-            block=row.block,
-            traffic=row.traffic,
+            **offered_trial(row),
             tried=row.tried or 0,
             forwarded=row.forwarded,
             event=stacks[row.trial][0].event,

@@ -177,6 +177,17 @@ class TrialRow(OfRow):
         return self.model_validate(self.model_dump() | {"state": "invalid", "reason": why})
 
 
+def offered_trial(row: TrialRow) -> dict[str, Any]:
+    """Return what a trial at a rate has of its row, whatever it measures: see AtRate."""
+    return {
+        "rate": row.rate,
+        "offered_rate": row.send_rate or 0.0,
+        "setting": row.setting,
+        "block": row.block,
+        "traffic": row.traffic,
+    }
+
+
 class Measured(Protocol):
     """What was measured in one trial, as it is stored."""
 
