@@ -28,9 +28,10 @@ seconds = 1
 perf = ["cycles", "software"]
 pcm = ["pcm"]
 
+# Of 200 packets a function is in a few samples, and now and then in none.
 [measure.samples]
-rates = [200]
-seconds = 1
+rates = [1_000]
+seconds = 3
 """
 # Counts for as long as its command runs, and prints what is recorded of a machine with two sockets.
 PCM = """cat >/usr/local/sbin/pcm <<'END'
@@ -109,8 +110,9 @@ def test_perf_and_pcm_count_on_a_host(
     [samples] = samples_summary.of(run)
     assert samples.unit == "ns" and "Functions that run with baseline" in printed
     for sampling in samples.settings:
-        # The router forwards, and its interrupts are not waited for.
-        assert any(name.startswith("ip_forward") for name in sampling.inclusive)
+        # The router forwards, and its interrupts are not waited for. ip_forward() itself ends in a
+        # jump to ip_output(), so that it is in no stack of what it calls.
+        assert {"ip_sublist_rcv", "ip_output"} <= set(sampling.inclusive)
         assert 0 < sampling.idle < 1
         assert not any("idle" in name for name in list(sampling.own)[:3])
     unseen = findings.unseen(run)
