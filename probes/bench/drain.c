@@ -3,25 +3,29 @@
  * drain: binds a UDP socket, or a packet socket to a device, that can hold many packets,
  * waits until told by a line on standard input, then reads what is queued, and says how
  * long that took. The loop does nothing but recv(), so that the time is the kernel's.
- *   usage: drain ADDRESS PORT [marked]
- *          drain packet DEVICE [marked]
+ *   usage: drain ADDRESS PORT [marked|remote]
+ *          drain packet DEVICE [marked|remote]
  * Prints "ready" when bound; per line read, "PACKETS NANOSECONDS". What is timed is
  * section 1 for who counts instructions from outside (probes/functions/mark.h), if
- * "marked" is said.
+ * "marked" is said. With "remote" it is section MARK_OTHER, and its memory is on node 1.
  */
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <linux/if_packet.h>
+#include <linux/mempolicy.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../functions/mark.h"
 
@@ -83,12 +87,18 @@ static int bind_socket(const char *address, const char *port)
 
 int main(int argc, char **argv)
 {
+	/* A page that nothing else is on, and that nobody has asked for yet. */
+	static char buffer[4096] __attribute__((aligned(4096)));
 	const struct sched_param first = { .sched_priority = 1 };
-	char line[16], buffer[2048];
+	const bool remote = argc == 4 && !strcmp(argv[3], "remote");
+	const unsigned long node = 1UL << 1;
+	char line[16];
 	int fd;
 
-	if (argc != 3 && (argc != 4 || strcmp(argv[3], "marked")))
-		errx(2, "usage: drain ADDRESS PORT [marked] | packet DEVICE [marked]");
+	if (argc != 3 && (argc != 4 || (strcmp(argv[3], "marked") && !remote)))
+		errx(2, "usage: drain ADDRESS PORT|packet DEVICE [marked|remote]");
+	if (remote && syscall(SYS_set_mempolicy, MPOL_BIND, &node, 8 * sizeof(node)))
+		err(1, "there is no memory on NUMA node 1");
 	fd = bind_socket(argv[1], argv[2]);
 	if (argc == 4)
 		mark_on();
@@ -100,10 +110,16 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		long long packets = 0, begin = now(), took;
 
-		MARK_BEGIN(1);
-		while (recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT) >= 0)
+		if (remote)
+			MARK_BEGIN(MARK_OTHER);
+		else
+			MARK_BEGIN(1);
+		while (recv(fd, buffer, 2048, MSG_DONTWAIT) >= 0)
 			packets++;
-		MARK_END(1);
+		if (remote)
+			MARK_END(MARK_OTHER);
+		else
+			MARK_END(1);
 		took = now() - begin;
 		if (errno != EAGAIN)
 			err(1, "cannot receive");

@@ -2,7 +2,7 @@
 /*
  * count: a QEMU plugin that counts how often each instruction of the guest's
  * kernel is executed, between marks: what `skblab profile` reads.
- *   usage: -plugin count.so,out=FILE[,caches=GEOMETRY[,layout=FILE]]
+ *   usage: -plugin count.so,out=FILE[,caches=GEOMETRY[,layout=FILE][,node=BYTES]]
  * A program in the guest says when there is something to count, marks where a section
  * begins and where it ends, or tells where in the kernel it does (mark.h). Marks of
  * another section than the one that is counted are none, and so are those made while
@@ -16,12 +16,14 @@
  *   elsewhere COUNT             what found no place in the table; 0 is not written
  *   frame ID CALLER RETURN      calls that were not told before: where ID returns to, and
  *                               the frame that it was made from; 0 is where nothing is known
- *   at ID ADDRESS COUNT [ACCESSES CODE DATA SECOND THIRD WRITTEN]
+ *   at ID ADDRESS COUNT [ACCESSES CODE DATA SECOND THIRD WRITTEN AWAY REMOTE PASSED]
  *                               instructions of blocks that begin at ADDRESS, executed
  *                               when the innermost call was ID; without iterations.
  *                               With caches: its accesses to data, and what they and
- *                               its fetches missed in these (caches.h)
- *   type SIZE ACCESSES DATA SECOND THIRD WRITTEN WORDS NAME
+ *                               its fetches missed in these; of two nodes, its accesses
+ *                               to the other one's memory, the lines that came from
+ *                               there, and those that the other CPU passed on (caches.h)
+ *   type SIZE ACCESSES DATA SECOND THIRD WRITTEN AWAY REMOTE PASSED WORDS NAME
  *                               with caches and a layout: accesses to objects of SIZE
  *                               bytes of a slab cache, or to what NAME says in brackets,
  *                               and what they missed; WORDS has ,NUMBER:COUNT for each
@@ -47,6 +49,11 @@
  * fetched line by line when it begins; an access that crosses lines is one for each. QEMU
  * tells where code lies in its own memory only: that of the kernel, which has a fixed
  * distance from its physical address, says where the guest's begins there.
+ *
+ * With node= the guest has a second NUMA node, each with so many bytes of memory in a memfd
+ * of its own. Its CPU is simulated: what is executed in section MARK_OTHER is looked up in
+ * the caches of another one, on that node. QEMU has one CPU as always: of several that take
+ * turns in one thread it does not tell a plugin which one it executes.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -228,8 +235,10 @@ static bool task_leaves;
 
 static struct memory memory;
 static bool caches;
-static const char *layout; /* file of the guest's */
-static uint64_t text_at;   /* where QEMU has what the guest has at address 0 */
+static const char *layout;	     /* file of the guest's */
+static uint64_t text_at;	     /* where QEMU has what the guest has at address 0 */
+static uint64_t node_bytes, node_at; /* of a second node's memory; where QEMU has it */
+static unsigned int simulated;	     /* the CPU whose caches are looked up */
 
 static uint32_t hash_of(uint64_t address, uint32_t frame)
 {
@@ -359,7 +368,7 @@ static void fetch_line(uint64_t line)
 {
 	static struct missed nobodys;
 
-	memory_access(&memory, CODE, line, false, current ? &current->missed : &nobodys);
+	memory_access(&memory, simulated, CODE, line, false, current ? &current->missed : &nobodys);
 }
 
 static void at_access(unsigned int cpu, uint32_t info, uint64_t address, void *data)
@@ -379,7 +388,7 @@ static void at_access(unsigned int cpu, uint32_t info, uint64_t address, void *d
 		if (!place || qemu_plugin_hwaddr_is_io(place))
 			continue;
 		physical_at = qemu_plugin_hwaddr_phys_addr(place);
-		memory_access(&memory, DATA, physical_at >> memory.line_bits,
+		memory_access(&memory, simulated, DATA, physical_at >> memory.line_bits,
 			      qemu_plugin_mem_is_store(info), &missed);
 		if (!current)
 			continue;
@@ -442,9 +451,10 @@ static void write_counts(void)
 		if (caches)
 			fprintf(out,
 				" %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-				" %" PRIu64,
+				" %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
 				missed->accesses, missed->in[CODE], missed->in[DATA],
-				missed->in[SECOND], missed->in[THIRD], missed->written);
+				missed->in[SECOND], missed->in[THIRD], missed->written,
+				missed->remote_accesses, missed->remote, missed->passed);
 		fputc('\n', out);
 	}
 }
@@ -502,6 +512,25 @@ static void write_section(const uint64_t *now)
 	}
 }
 
+/* Find the second node's memory: a memfd of the size of the first one's. */
+static void find_node(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	uint64_t first, end;
+	char line[512];
+
+	while (maps && !node_at && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &first, &end) == 2 &&
+		    end - first == node_bytes && first != text_at && strstr(line, "/memfd:"))
+			node_at = first;
+	if (maps)
+		fclose(maps);
+	if (!node_at) {
+		fputs("count: the second node's memory is not where it was looked for\n", stderr);
+		exit(1);
+	}
+}
+
 static void begin(int section, const uint64_t *now)
 {
 	uint32_t at;
@@ -513,11 +542,12 @@ static void begin(int section, const uint64_t *now)
 		memset(&counts[at].missed, 0, sizeof(counts[at].missed));
 	}
 	if (layout && !objects.known && text_at)
-		objects_open(layout, text_at, TEXT);
+		objects_open(layout, text_at, node_at ? node_bytes : UINT64_MAX, node_at, TEXT);
 	objects_begin();
 	/* The rest of this block. */
 	current = piece_before ? count_of(piece_before->first, innermost()) : counts;
 	open_section = section;
+	simulated = node_bytes && section == MARK_OTHER;
 }
 
 static void end(const uint64_t *now)
@@ -525,6 +555,7 @@ static void end(const uint64_t *now)
 	write_section(now);
 	open_section = -1;
 	current = NULL;
+	simulated = 0;
 }
 
 static void at_mark(unsigned int cpu, void *data)
@@ -659,7 +690,7 @@ static unsigned int code_lines(const struct insn *insn, uint64_t *lines, unsigne
 	/* Not in memory, but in a device. */
 	if (!at)
 		return 0;
-	at -= text_at;
+	at = node_at && at - node_at < node_bytes ? node_bytes + at - node_at : at - text_at;
 	end = at + qemu_plugin_insn_size(insn);
 	/* Where the rest of it is, on another page, the next instruction says. */
 	if (end > (at | (PAGE - 1)) + 1)
@@ -708,8 +739,15 @@ static void after_reset(uint64_t id)
 	switching = false;
 	counting = wanted;
 	/* A section whose end is not reached by then has none. */
-	if (!counting)
+	if (!counting) {
 		open_section = due = -1;
+		simulated = 0;
+		/* What one program has left there is no business of the next one. */
+		if (node_bytes)
+			memory_forget(&memory, 1);
+	}
+	if (node_bytes && text_at && !node_at)
+		find_node();
 	/* What called what while nobody looked is not known. */
 	piece_before = NULL;
 	current = NULL;
@@ -850,6 +888,13 @@ int qemu_plugin_install(uint64_t id, const struct info *info, int argc, char **a
 			if (!caches)
 				return complain(": expected caches=LINE:SIZE.WAYS:… of four caches",
 						argv[i]);
+			continue;
+		}
+		if (!strncmp(argv[i], "node=", 5) && caches && !node_bytes) {
+			node_bytes = strtoull(argv[i] + 5, NULL, 10);
+			if (!node_bytes || node_bytes % PAGE)
+				return complain(": expected bytes of whole pages", argv[i]);
+			memory_split(&memory, node_bytes);
 			continue;
 		}
 		if (!strncmp(argv[i], "layout=", 7) && !layout) {

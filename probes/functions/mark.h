@@ -44,6 +44,9 @@
 /* The counter switches when the processor is next idle. No packet waits long because of it. */
 #define MARK_PAUSE_US 100
 
+/* A section that is another CPU's, where a second one is simulated (count.c). */
+#define MARK_OTHER 2
+
 #define MARK_SECTION(mark) (((mark) & ~MARK_PLACE) / 2)
 #define MARK_ENDS(mark)	   ((mark) % 2)
 

@@ -59,6 +59,8 @@ static struct objects {
 	uint64_t page, slab_cache, name, size, object_size, list;
 	uint64_t direct, page_structs, per_cpu, per_cpu_end; /* what the variables hold */
 	const uint8_t *memory;				     /* the guest's, from its address 0 */
+	const uint8_t *other;				     /* and from its address `first` on */
+	uint64_t first;
 	uint64_t text; /* of which address that is in the image */
 	unsigned int used, types_used;
 	struct touched *pages; /* a hash table */
@@ -74,13 +76,17 @@ static void missed_add(struct missed *to, const struct missed *more)
 	for (level = 0; level < LEVELS; level++)
 		to->in[level] += more->in[level];
 	to->written += more->written;
+	to->remote_accesses += more->remote_accesses;
+	to->remote += more->remote;
+	to->passed += more->passed;
 }
 
 static bool read_physical(uint64_t at, void *into, size_t length)
 {
 	if (at >= objects.memory_end || objects.memory_end - at < length)
 		return false;
-	memcpy(into, objects.memory + at, length);
+	memcpy(into, at < objects.first ? objects.memory + at : objects.other + at - objects.first,
+	       length);
 	return true;
 }
 
@@ -162,8 +168,12 @@ static bool objects_line(const char *line)
 	return false;
 }
 
-/* Read what layout.c has printed, if it has; `text`: the kernel's image is that far from `memory`. */
-static void objects_open(const char *file, uint64_t memory, uint64_t text)
+/*
+ * Read what layout.c has printed, if it has. `memory` is the guest's up to its address `first`, and
+ * `other` from there on; the kernel's image is `text` from its place there.
+ */
+static void objects_open(const char *file, uint64_t memory, uint64_t first, uint64_t other,
+			 uint64_t text)
 {
 	FILE *from = objects.tried ? NULL : fopen(file, "r");
 	unsigned int lines = 0;
@@ -179,6 +189,8 @@ static void objects_open(const char *file, uint64_t memory, uint64_t text)
 	if (lines != 13 || !objects.page)
 		return;
 	objects.memory = (const uint8_t *)(uintptr_t)memory;
+	objects.other = (const uint8_t *)(uintptr_t)other;
+	objects.first = first;
 	objects.text = text;
 	objects.direct = word_at(objects.page_offset_base);
 	objects.page_structs = word_at(objects.vmemmap_base);
@@ -345,7 +357,7 @@ static void count_page(const struct touched *page)
 	}
 }
 
-/* type SIZE ACCESSES DATA SECOND THIRD WRITTEN WORDS NAME: see count.c. */
+/* type SIZE ACCESSES DATA SECOND THIRD WRITTEN AWAY REMOTE PASSED WORDS NAME: see count.c. */
 static void objects_write(FILE *out)
 {
 	unsigned int i;
@@ -366,9 +378,10 @@ static void objects_write(FILE *out)
 			continue;
 		fprintf(out,
 			"type %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
-			" -",
+			" %" PRIu64 " %" PRIu64 " %" PRIu64 " -",
 			type->object_size, missed->accesses, missed->in[DATA], missed->in[SECOND],
-			missed->in[THIRD], missed->written);
+			missed->in[THIRD], missed->written, missed->remote_accesses, missed->remote,
+			missed->passed);
 		for (word = 0; word < OBJECT_WORDS; word++)
 			if (type->words[word])
 				fprintf(out, ",%u:%" PRIu64, word, type->words[word]);

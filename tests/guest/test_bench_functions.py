@@ -139,6 +139,34 @@ def test_a_profile_of_a_setting_of_the_receiver(skblab: Skblab, tmp_path: Path) 
     assert more == pytest.approx(by_name["nft_do_chain"]["b"], rel=0.5)
 
 
+@pytest.mark.parametrize("case", ["forward", "receive"])
+def test_a_profile_of_two_nodes_says_where_lines_come_from(
+    case: str, skblab: Skblab, tmp_path: Path
+) -> None:
+    words = ("--numa", "--caches", "epyc-7763", "--packets", "1000", "--case", case)
+    found = profiled(skblab, tmp_path, *words)["memory"]
+    assert found["processor"]["nodes"] == 2
+    types = {one["name"]: one for one in found["types"]}
+    buffers = types["skbuff_head_cache"]
+    own, other = (
+        {kind: sum(one[side][kind] for one in found["functions"]) for kind in buffers[side]}
+        for side in "ab"
+    )
+    # By what it executes it is the same packet.
+    assert own["accesses"] == pytest.approx(other["accesses"], rel=0.01)
+    assert own["passed"] == pytest.approx(0, abs=0.05)
+    if case == "forward":
+        # All of a packet is on the other node, and nothing else.
+        assert buffers["a"]["remote_accesses"] == pytest.approx(0, abs=0.5)
+        assert buffers["b"]["remote_accesses"] == pytest.approx(buffers["b"]["accesses"], abs=0.5)
+        assert buffers["b"]["accesses"] > 100
+        assert other["passed"] == 0
+    else:
+        # At least an sk_buff's lines, and the packet's head, were written by the other CPU.
+        assert 3 < other["passed"] < 20
+        assert other["third"] - own["third"] == pytest.approx(other["passed"], abs=4)
+
+
 def test_a_profile_says_who_calls_the_expensive_function(skblab: Skblab, tmp_path: Path) -> None:
     """Routing looks a source up where it validates it, below the poll of a device."""
     document = profiled(skblab, tmp_path, "--set", "rp_filter=1", "--packets", "2000")

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
 from skblab.machine.guest import Guest
 
-Replay = Callable[[str, cache_model.Trace], tuple[int, ...]]
+# Of a geometry, a trace, and, of two CPUs, bytes of memory of each one's node.
+Replay = Callable[..., tuple[int, ...]]
 
 # 2 sets of 2 ways, then 4 of 4, then 8 of 8, in lines of 64 bytes.
 SMALL = "64:256.2:256.2:1024.4:4096.8"
@@ -52,10 +54,11 @@ def replay(lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Replay:
     """Replay a trace through the plugin's model."""
     folder = compiled(lab, "replay", tmp_path_factory.mktemp("replay"))
 
-    def run(geometry: str, trace: cache_model.Trace) -> tuple[int, ...]:
-        (folder / "trace").write_text("".join(f"{kind} {line}\n" for kind, line in trace))
+    def run(geometry: str, trace: cache_model.Trace, node: int | str = "") -> tuple[int, ...]:
+        lines = (f"{kind} {line} {cpu}\n" for kind, line, cpu in trace)
+        (folder / "trace").write_text("".join(lines))
         printed = lab.run(
-            ["sh", "-euc", f"/skblab/out/replay {geometry} </skblab/out/trace"],
+            ["sh", "-euc", f"/skblab/out/replay {geometry} {node} </skblab/out/trace"],
             binds=[Bind(folder, "out")],
             what="replaying a trace",
         )
@@ -64,43 +67,85 @@ def replay(lab: LabRoot, tmp_path_factory: pytest.TempPathFactory) -> Replay:
     return run
 
 
+def alone(kinds: str, lines: Iterable[int]) -> cache_model.Trace:
+    """Return a trace of one CPU."""
+    return [(kind, line, 0) for kind, line in zip(itertools.cycle(kinds), lines, strict=False)]
+
+
 @pytest.mark.labroot
 def test_closed_forms(replay: Replay) -> None:
-    """Accesses, code, data, second, third, written."""
+    """Accesses, code, data, second, third, written; no other node, no other CPU."""
+    none = (0, 0, 0)
     # Three lines of one set of two ways, in turn: each is missed; the second level keeps them.
-    assert replay(SMALL, [("R", 0), ("R", 2), ("R", 4)] * 10) == (30, 0, 30, 3, 3, 0)
+    assert replay(SMALL, alone("R", (0, 2, 4) * 10)) == (30, 0, 30, 3, 3, 0, *none)
     # Two of them stay.
-    assert replay(SMALL, [("R", 0), ("R", 2)] * 10) == (20, 0, 2, 2, 2, 0)
+    assert replay(SMALL, alone("R", (0, 2) * 10)) == (20, 0, 2, 2, 2, 0, *none)
     # The one used last is kept.
-    assert replay(SMALL, [("R", line) for line in (0, 2, 0, 4, 0)]) == (5, 0, 3, 3, 3, 0)
+    assert replay(SMALL, alone("R", (0, 2, 0, 4, 0))) == (5, 0, 3, 3, 3, 0, *none)
     # Code and data have a first level each, and share the others.
-    assert replay(SMALL, [("F", 0), ("R", 0)]) == (1, 1, 1, 1, 1, 0)
+    assert replay(SMALL, alone("FR", (0, 0))) == (1, 1, 1, 1, 1, 0, *none)
     # Nine lines written in turn, of which a set of eight of the last level has no room for all: the
     # ninth makes the first one go. In each further round all are missed, and all go to memory.
-    turn = [("W", 8 * line) for line in range(9)]
-    assert replay(SMALL, turn) == (9, 0, 9, 9, 9, 1)
+    turn = alone("W", range(0, 72, 8))
+    assert replay(SMALL, turn) == (9, 0, 9, 9, 9, 1, *none)
     once, twice = replay(SMALL, turn * 11)[5], replay(SMALL, turn * 12)[5]
     assert twice - once == 9
     # What is only read does not go back.
-    assert replay(SMALL, [("R", 8 * line) for line in range(9)] * 10) == (90, 0, 90, 90, 90, 0)
+    assert replay(SMALL, alone("R", range(0, 72, 8)) * 10) == (90, 0, 90, 90, 90, 0, *none)
 
 
 @pytest.mark.labroot
+def test_closed_forms_of_two_cpus(replay: Replay) -> None:
+    """Each with a node of 100 lines: accesses and third, then written, and what is between both."""
+    node = 64 * 100
+
+    def found(trace: cache_model.Trace) -> tuple[int, ...]:
+        accesses, _, _, _, *rest = replay(SMALL, trace, node)
+        return accesses, *rest
+
+    # Ten lines of the first node, read by either: the second one has them from there, and then own.
+    reads: cache_model.Trace = [("R", line, cpu) for cpu in (0, 1, 1) for line in range(10)]
+    # accesses, third, written, remote_accesses, remote, passed
+    assert found(reads) == (30, 20, 0, 20, 10, 0)
+    # The first one of each node, read by the other; and what is behind both is of the second.
+    assert found([("R", 99, 1), ("R", 100, 0), ("R", 250, 1)]) == (3, 3, 0, 2, 2, 0)
+    # Written by one, read by the other: passed on, and written to memory, once.
+    assert found([("W", 0, 0), ("R", 0, 1), ("R", 0, 1), ("R", 0, 0)]) == (4, 2, 1, 2, 0, 1)
+    # Written by either in turn: it never gets to memory; all but the first wait for the other.
+    turns: cache_model.Trace = [("W", 0, turn % 2) for turn in range(10)]
+    assert found(turns) == (10, 10, 0, 5, 0, 9)
+    # What a CPU forgets is in memory, and it is not counted that it went there.
+    assert found([("W", 0, 0), ("X", 0, 0), ("R", 0, 1), ("R", 0, 0)]) == (3, 3, 0, 1, 1, 0)
+    # A reader loses what is written elsewhere, though both are of their own first level.
+    assert found([("R", 0, 1), ("W", 0, 0), ("R", 0, 1)]) == (3, 3, 1, 2, 1, 1)
+
+
+@pytest.mark.labroot
+@pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("name", GEOMETRIES)
-def test_a_second_model_says_the_same(name: str, replay: Replay) -> None:
+def test_a_second_model_says_the_same(name: str, cpus: int, replay: Replay) -> None:
     geometry = GEOMETRIES[name]
+    line_bytes = int(geometry.partition(":")[0])
     for seed in range(8):
         chance = random.Random(seed)
         room = chance.choice((8, 40, 300, 100_000))
         # Places near each other, as of a program, and far ones.
         start = [chance.randrange(room) for _ in range(4)]
         trace = [
-            (chance.choice("FFRRW"), chance.choice(start) + chance.randrange(1 + room // 8))
+            (
+                chance.choice("X" if chance.random() < 0.001 else "FFRRW"),
+                chance.choice(start) + chance.randrange(1 + room // 8),
+                chance.randrange(cpus),
+            )
             for _ in range(20_000)
         ]
-        expected = cache_model.missed(geometry, trace)
-        assert replay(geometry, trace) == expected
+        node = 1 + room // 2
+        expected = cache_model.missed(geometry, trace, node if cpus == 2 else None)
+        assert replay(geometry, trace, node * line_bytes if cpus == 2 else "") == expected
         assert all(expected[:3])
+        assert all(expected[6:8]) is (cpus == 2)
+        # Of 100,000 lines hardly any is used twice.
+        assert room > 300 or bool(expected[8]) is (cpus == 2)
 
 
 @pytest.mark.guest

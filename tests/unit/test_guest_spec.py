@@ -61,6 +61,17 @@ def test_numa_nodes_share_out_all_cpus_and_all_memory() -> None:
     assert nodes == ["0-0", "1-2"]
 
 
+def test_a_node_of_memory_alone_has_no_cpu() -> None:
+    """A plugin finds each node's memory by its kind of file."""
+    arguments = GuestSpec(cpus=1, memory=1024, memory_nodes=1, plugin="/p.so").qemu("/r", [], "/s")
+    assert [a for a in arguments if a.startswith(("memory-backend", "node,"))] == [
+        "memory-backend-memfd,id=node0,size=512M",
+        "node,nodeid=0,memdev=node0,cpus=0-0",
+        "memory-backend-memfd,id=node1,size=512M",
+        "node,nodeid=1,memdev=node1",
+    ]
+
+
 @pytest.mark.parametrize(
     ("cpus", "numa", "shape"),
     [(4, 1, "4"), (4, 2, "4,sockets=2,cores=2,threads=1"), (3, 2, "3,sockets=3,cores=1,threads=1")],

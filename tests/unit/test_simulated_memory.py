@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from rich.console import Console
 from test_functions import SYSTEM_MAP
 
 from conftest import TREE, Skblab
-from skblab.bench import asked, missing
+from skblab.bench import asked, comparison, given, missing
 from skblab.bench import functions as counting
 from skblab.bench.functions import Symbols, caches, layout
+from skblab.bench.measure import Line
 from skblab.lab.kernel import names
 from skblab_analysis.base.errors import SkblabError, UsageError
 from skblab_analysis.formats import bench, functions, memory
@@ -57,6 +59,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     told = f"/p.so,out=/out,caches={chosen.words}"
     assert counting.argument("/p.so", "/out", chosen) == told
     assert counting.argument("/p.so", "/out", chosen, "/layout") == f"{told},layout=/layout"
+    assert counting.argument("/p.so", "/out", chosen, node=4096) == f"{told},node=4096"
 
 
 @pytest.mark.parametrize(
@@ -107,19 +110,20 @@ section {0} 30
 ffffffff81000110 30
 frame {0} 0 ffffffff81000205
 at {0} ffffffff81000110 {1} {2}
-at 0 ffffffff81000410 4 9 1 2 3 4 5
-at 0 40 3 1 0 1 0 0 0
+at 0 ffffffff81000410 4 9 1 2 3 4 5 6 7 8
+at 0 40 3 1 0 1 0 0 0 0 0 0
 """
 
 
 def test_lines_of_counts_have_what_was_missed() -> None:
     symbols = Symbols.parse(SYSTEM_MAP)
-    (one,) = counting.parse(COUNTS.format(1, 20, "10 6 5 4 3 2"))
+    (one,) = counting.parse(COUNTS.format(1, 20, "10 6 5 4 3 2 9 1 2"))
     found = one.missed_by_stack(symbols)
     assert list(found) == list(memory.KINDS)
     stack = ("ip_stop", "ip_rcv_core")
     assert {kind: of[stack] for kind, of in found.items()} == {
-        **{"accesses": 10, "code": 6, "data": 5, "second": 4, "third": 3, "written": 2}
+        **{"accesses": 10, "code": 6, "data": 5, "second": 4, "third": 3, "written": 2},
+        **{"remote_accesses": 9, "remote": 1, "passed": 2},
     }
     assert found["data"][(counting.USER,)] == 1
     # Without caches there is nothing.
@@ -128,7 +132,8 @@ def test_lines_of_counts_have_what_was_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", ["1", "1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 x", "1 2 3 4 5 -6"]
+    "numbers",
+    ["1", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8 9 0", "1 2 3 4 5 6 7 8 x", "1 2 3 4 5 6 7 8 -9"],
 )
 def test_lines_of_counts_that_are_none(numbers: str) -> None:
     with pytest.raises(SkblabError, match="the counts have"):
@@ -136,40 +141,44 @@ def test_lines_of_counts_that_are_none(numbers: str) -> None:
 
 
 TYPES = """\
-type 0 30 9 8 7 6 - (stacks and vmalloc)
-type 240 20 5 4 3 2 -,0:12,7:2,8:1,29:5 skbuff_head_cache
+type 0 30 9 8 7 6 5 4 3 - (stacks and vmalloc)
+type 240 20 5 4 3 2 19 1 2 -,0:12,7:2,8:1,29:5 skbuff_head_cache
 """
 
 
 def test_lines_of_types() -> None:
-    (one,) = counting.parse(f"{COUNTS.format(1, 20, '10 6 5 4 3 2')}{TYPES}")
+    (one,) = counting.parse(f"{COUNTS.format(1, 20, '10 6 5 4 3 2 9 1 2')}{TYPES}")
     stacks, buffers = one.types["(stacks and vmalloc)"], one.types["skbuff_head_cache"]
     assert (stacks.size, stacks.words, stacks.missed["accesses"]) == (0, {}, 30)
     assert (buffers.size, buffers.words) == (240, {0: 12, 7: 2, 8: 1, 29: 5})
     (two,) = counting.parse(
-        f"{COUNTS.format(1, 20, '10 6 5 4 3 2')}{TYPES}type 240 1 1 0 0 0 -,8:3 skbuff_head_cache\n"
+        f"{COUNTS.format(1, 20, '10 6 5 4 3 2 9 1 2')}{TYPES}"
+        "type 240 1 1 0 0 0 0 0 0 -,8:3 skbuff_head_cache\n"
     )
     # Of two caches of one name it is both.
     assert two.types["skbuff_head_cache"].words == {0: 12, 7: 2, 8: 4, 29: 5}
     assert two.types["skbuff_head_cache"].missed["accesses"] == 21
-    assert buffers.missed == {"accesses": 20, "data": 5, "second": 4, "third": 3, "written": 2}
+    assert buffers.missed == {
+        **{"accesses": 20, "data": 5, "second": 4, "third": 3, "written": 2},
+        **{"remote_accesses": 19, "remote": 1, "passed": 2},
+    }
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "type 240 20 5 4 3 -,0:1 skb",
-        "type 240 20 5 4 3 2 -,0:1",
-        "type 240 20 5 4 3 2 -,0 skb",
-        "type 240 20 5 4 3 2 -,x:1 skb",
-        "type 240 20 5 4 3 2 -,0:-1 skb",
-        "type 240 20 5 4 3 -2 - skb",
-        "type -1 20 5 4 3 2 - skb",
+        "type 240 20 5 4 3 2 1 0 -,0:1 skb",
+        "type 240 20 5 4 3 2 1 0 0 -,0:1",
+        "type 240 20 5 4 3 2 1 0 0 -,0 skb",
+        "type 240 20 5 4 3 2 1 0 0 -,x:1 skb",
+        "type 240 20 5 4 3 2 1 0 0 -,0:-1 skb",
+        "type 240 20 5 4 3 2 1 0 -2 - skb",
+        "type -1 20 5 4 3 2 1 0 0 - skb",
     ],
 )
 def test_lines_of_types_that_are_none(line: str) -> None:
     with pytest.raises(SkblabError, match="the counts have"):
-        counting.parse(f"{COUNTS.format(1, 20, '10 6 5 4 3 2')}{TYPES}{line}\n")
+        counting.parse(f"{COUNTS.format(1, 20, '10 6 5 4 3 2 9 1 2')}{TYPES}{line}\n")
 
 
 def test_what_a_packet_accesses_by_type() -> None:
@@ -183,7 +192,7 @@ def test_what_a_packet_accesses_by_type() -> None:
             words = f"-,0:{count},8:{count // 5},9:{7 + count // 2},29:{50 + packets // 10}"
             (section,) = counting.parse(
                 "section 0 30\nffffffff81000110 30\n"
-                f"type 240 {50 + count} {2 * count} 0 0 0 {words} skb\n"
+                f"type 240 {50 + count} {2 * count} 0 0 0 0 0 0 {words} skb\n"
             )
             found.add(run(part, packets), [section], symbols)
     [(name, skb)] = found.types("forward").items()
@@ -288,13 +297,16 @@ def test_what_a_packet_misses_by_function_and_by_layer() -> None:
     parts: dict[bench.Part, int] = {"tester": 1, "forward": 3}
     for part, each in parts.items():
         for packets in (100, 500):
-            lines = " ".join(str(50 + each * packets * kind) for kind in (1, 2, 3, 4, 5, 6))
+            lines = " ".join(str(50 + each * packets * kind) for kind in range(1, 10))
             (section,) = counting.parse(
                 f"section 0 30\nffffffff81000110 30\nat 0 ffffffff81000110 1 {lines}\n"
             )
             found.add(run(part, packets), [section], symbols)
     missed = found.of("forward")
-    expected = Misses(accesses=2, code=4, data=6, second=8, third=10, written=12)
+    expected = Misses(
+        **{"accesses": 2, "code": 4, "data": 6, "second": 8, "third": 10, "written": 12},
+        **{"remote_accesses": 14, "remote": 16, "passed": 18},
+    )
     assert missed == {"ip_rcv_core": expected}
     chosen = caches.named("epyc-7763")
     document = missing.compared(chosen, missing.Of(), missing.Of(missed), whole=True)
@@ -405,9 +417,83 @@ def test_a_document_without_caches_shows_none(tmp_path: Path) -> None:
     )
 
 
+def test_two_nodes_of_one_kernel_are_two_rows() -> None:
+    """Of two kernels, or with a setting, all packets come from the other node."""
+
+    def wanted(case: str, against: str | None = None, *set_: str) -> asked.Asked:
+        other = None if against is None else names.parse(against)
+        knobs = given.parse(list(set_), "--set")
+        one = asked.profile(names.parse("6.12"), other, case, 4, 1000, 1, knobs=knobs)
+        return asked.beside(one, caches.named("epyc-7763"), "fixed", numa=True)
+
+    forward, receive = wanted("forward"), wanted("receive")
+    assert [row.title for row in forward.rows] == [
+        "6.12, packets on its own node",
+        "6.12, packets on the other node",
+    ]
+    assert [row.kernel for row in forward.rows] == ["b", "b"]
+    assert " --caches epyc-7763 --numa " in forward.again
+    assert asked.plan_of(forward).parameters["numa"] == "2"
+    assert forward.remote == receive.remote == {"b"}
+    lines = [
+        [line for line in comparison.script(of.rows, 0, of).splitlines() if "; run " in line][:2]
+        for of in (forward, receive)
+    ]
+    assert [line.partition(";")[0] for line in lines[0]] == ["node=0 remote=", "node=1 remote="]
+    assert [line.partition(";")[0] for line in lines[1]] == [
+        *("node=0 remote=", "node=0 remote=remote")
+    ]
+    for two in (wanted("forward", "7.3"), wanted("receive", None, "rp_filter=1")):
+        assert two.remote == {"a", "b"}
+        assert all(row.title.endswith("on the other node") for row in two.rows)
+
+
+def test_what_is_read_elsewhere_is_another_section() -> None:
+    line = Line("", "b", 2, "queue", 4, 1000, 1000, 5)
+    lines = [line, replace(line, part="read")]
+    sections = [counting.Section(number, 5) for number in (0, 2)]
+    found = list(comparison.attribute(lines, sections, remote={"b"}))
+    assert [[section.number for section in of] for _, of in found] == [[0], [2]]
+    with pytest.raises(comparison.SectionsError, match="a section of marks 1 was to come"):
+        list(comparison.attribute(lines, sections))
+
+
+def test_two_nodes_have_columns_of_their_own(tmp_path: Path) -> None:
+    document = a_document(alone=False)
+    away = Misses(accesses=9, data=2, remote_accesses=8, remote=1.5, passed=0.5)
+    known = missing.compared(
+        caches.named("epyc-7763"),
+        missing.Of({"ip_rcv": Misses(), "near": Misses(remote_accesses=0.01)}),
+        missing.Of({"ip_rcv": away, "near": Misses()}),
+        whole=True,
+        nodes=2,
+    )
+    assert known is not None and known.processor.nodes == 2
+    document = document.model_copy(update={"memory": known})
+    lines = printed(document)
+    row = ["+9.0", "0.0", "+2.0", "0.0", "0.0", "0.0", "+8.0", "+1.5", "+0.5"]
+    assert ["7.3", *row] in lines
+    assert ["ip_rcv", *row] in lines
+    # A row of zeros is none.
+    assert ["others", "(1)", *9 * ["0.0"]] in lines
+    (said,) = [
+        one for one in findings.sentences(load(report(tmp_path, document).path)) if "caches" in one
+    ]
+    assert "+1.5 of them from the other node's memory and +0.5 from the other CPU" in said
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("--numa",), "--numa: which node a line comes from is known of simulated caches alone"),
+        (
+            ("--numa", "--caches", "epyc-7763", "--case", "poll"),
+            "--numa: --case poll counts no path",
+        ),
+        (
+            ("--numa", "--caches", "epyc-7763", "--experiment", "router-settings"),
+            "--numa: --experiment compares the settings of its file",
+        ),
         (("--destinations", "many"), "--destinations many: expected fixed or random"),
         (
             ("--destinations", "random", "--case", "receive"),
@@ -415,7 +501,7 @@ def test_a_document_without_caches_shows_none(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_destinations_that_cannot_be_had(
+def test_what_cannot_be_had_beside_it(
     words: tuple[str, ...], told: str, skblab_here: Skblab
 ) -> None:
     done = skblab_here("profile", *words)

@@ -41,8 +41,8 @@ class Changed(Closed):
 class BisectDocument(Closed):
     """The whole of `bisect.json`, while the search goes on, too."""
 
-    schema_: Literal["skblab.bisect/1", "skblab.bisect/2"] = Field(
-        default="skblab.bisect/2", alias="schema"
+    schema_: Literal["skblab.bisect/1", "skblab.bisect/2", "skblab.bisect/3"] = Field(
+        default="skblab.bisect/3", alias="schema"
     )
     again: str = Field(description="the command that runs it again")
     repository: str

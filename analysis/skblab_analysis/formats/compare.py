@@ -157,8 +157,8 @@ class Budget(Closed):
 class CompareDocument(Closed):
     """The whole of `compare.json`."""
 
-    schema_: Literal["skblab.compare/1", "skblab.compare/2"] = Field(
-        default="skblab.compare/2", alias="schema"
+    schema_: Literal["skblab.compare/1", "skblab.compare/2", "skblab.compare/3"] = Field(
+        default="skblab.compare/3", alias="schema"
     )
     again: str = Field(description="the command that runs it again")
     packets: Positive = Field(

@@ -166,7 +166,8 @@ class FunctionsDocument(Closed):
         "skblab.functions/6",
         "skblab.functions/7",
         "skblab.functions/8",
-    ] = Field(default="skblab.functions/8", alias="schema")
+        "skblab.functions/9",
+    ] = Field(default="skblab.functions/9", alias="schema")
     again: str = Field(description="the command that runs it again")
     case: Case = Field(description="forward, receive or poll")
     family: Family = Field(description="4: IPv4, 6: IPv6")

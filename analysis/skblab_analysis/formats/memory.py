@@ -17,8 +17,10 @@ from skblab_analysis.base.whole import Positive, Whole
 
 # In the order of caches.h.
 CACHES = ("code", "data", "second", "third")
+# Where there are two NUMA nodes.
+NODES = ("remote_accesses", "remote", "passed")
 # What is counted of each block, in the order of a line of counts.
-KINDS = ("accesses", *CACHES, "written")
+KINDS = ("accesses", *CACHES, "written", *NODES)
 # Stands wherever a figure of it does.
 LABEL = (
     "simulated: ideal LRU, physical addresses, fixed geometry; no prefetch, speculation, DMA or "
@@ -33,6 +35,9 @@ NAMES = {
     "second": "L2",
     "third": "L3",
     "written": "written back",
+    "remote_accesses": "remote accesses",
+    "remote": "remote memory",
+    "passed": "other CPU",
 }
 # Digits of what is not zero.
 LEAST = 0.005
@@ -55,6 +60,11 @@ class Simulated(Closed):
     data: Cache = Field(description="first level, of data")
     second: Cache | None = Field(default=None, description="second level, if there is one")
     third: Cache | None = Field(default=None, description="third level, if there is one")
+    nodes: Positive = Field(
+        default=1,
+        description="NUMA nodes, each with a CPU that has such caches of its own, and with its "
+        "part of the memory; 1 before functions/9",
+    )
 
     @property
     def levels(self) -> dict[str, Cache]:
@@ -65,7 +75,7 @@ class Simulated(Closed):
     @property
     def kinds(self) -> tuple[str, ...]:
         """What is counted, in the order of a table's columns."""
-        return ("accesses", *self.levels, "written")
+        return ("accesses", *self.levels, "written", *(NODES if self.nodes > 1 else ()))
 
 
 class Misses(Closed):
@@ -75,8 +85,22 @@ class Misses(Closed):
     code: float = Field(default=0.0, description="fetches that the first level missed")
     data: float = Field(default=0.0, description="accesses to data that the first level missed")
     second: float = Field(default=0.0, description="of both, what the second level missed, too")
-    third: float = Field(default=0.0, description="and the third: reads from memory")
+    third: float = Field(
+        default=0.0, description="and the third: lines that are not in the CPU's caches"
+    )
     written: float = Field(default=0.0, description="lines written back to memory")
+    remote_accesses: float = Field(
+        default=0.0, description="of the accesses to data, those to memory of the other NUMA node"
+    )
+    remote: float = Field(
+        default=0.0,
+        description="of the lines that all levels missed, those from the other node's memory",
+    )
+    passed: float = Field(
+        default=0.0,
+        description="of the lines that all levels missed, those that the other CPU had written to, "
+        "and passed on from its caches",
+    )
 
     def __add__(self, other: Misses) -> Misses:
         """Return both together."""
@@ -205,9 +229,11 @@ def compare(
     ]
     found = [one for one in found if one.a.seen or one.b.seen]
     if order is None:
-        found.sort(key=lambda one: (-_weight(one.difference), one.name))
+        found.sort(key=lambda one: (*_weight(one.difference), one.name))
     return tuple(found)
 
 
-def _weight(misses: Misses) -> float:
-    return math.fsum(abs(getattr(misses, name)) for name in CACHES)
+def _weight(misses: Misses) -> tuple[float, float]:
+    """Return what the largest comes first by: lines missed, then accesses to the other node."""
+    missed = math.fsum(abs(getattr(misses, name)) for name in CACHES)
+    return -round(missed, 1), -abs(misses.remote_accesses)

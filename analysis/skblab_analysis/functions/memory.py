@@ -188,8 +188,17 @@ def _functions(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
         figures = _figures(of, found.processor, space, more=compared)
         return Cells(one.name, figures, strong=strong)
 
-    yield from map(cells, found.functions[:TOP])
-    rest = found.functions[TOP:]
+    # A line of zeros says nothing.
+    shown = [
+        one
+        for one in found.functions[:TOP]
+        if any(
+            round(getattr(one.difference if compared else one.b, kind), 1)
+            for kind in found.processor.kinds
+        )
+    ]
+    yield from map(cells, shown)
+    rest = [one for one in found.functions if one not in shown]
     if rest:
         yield cells(memory.total(rest, f"others ({len(rest)})"))
     yield cells(found.total, strong=True)
@@ -294,7 +303,13 @@ def sentence(document: FunctionsDocument) -> str | None:
         style = signed if more else number
         said = f"{style(misses.first, 1, NARROW_SPACE)} lines a packet in the first level"
         last = style(getattr(misses, outer), 1, NARROW_SPACE)
-        return f"{said}, {last} in all levels"
+        if found.processor.nodes == 1:
+            return f"{said}, {last} in all levels"
+        remote, passed = (style(of, 1, NARROW_SPACE) for of in (misses.remote, misses.passed))
+        return (
+            f"{said}, {last} in all levels, {remote} of them from the other node's memory and "
+            f"{passed} from the other CPU"
+        )
 
     where = f"Simulated caches of {found.processor.title}"
     if document.a is None:

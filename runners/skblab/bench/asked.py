@@ -73,6 +73,8 @@ class Asked:
     # What is simulated beside it, and where packets go.
     caches: Chosen | None = None
     destinations: figures.Destinations = "fixed"
+    # Whether the guest has two NUMA nodes.
+    numa: bool = False
 
     def settled(self, root: LabRoot, reporter: Reporter) -> Asked:
         """Return the same with names that stand for nothing else later."""
@@ -82,7 +84,14 @@ class Asked:
         if self.of:
             return replace(self, kernels=known)
         rows = _sides(known, self.settings)
-        return replace(self, b=rows[B], a=rows.get(A), kernels=known)
+        found = replace(self, b=rows[B], a=rows.get(A), kernels=known)
+        return _on_nodes(found) if self.numa else found
+
+    @property
+    def remote(self) -> frozenset[str]:
+        """Rows whose packets come from the other NUMA node, or with receive are read there."""
+        between = self.numa and not self.settings and len(self.kernels) == 1
+        return frozenset({B} if between else SIDES if self.numa else ())
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -122,6 +131,7 @@ class Asked:
             words += [f"--caches {shlex.quote(self.caches.word)}"] if self.caches else []
             if self.destinations != "fixed":
                 words += [f"--destinations {self.destinations}"]
+            words += ["--numa"] if self.numa else []
         else:
             assert self.a is not None
             words = [f"./skblab bench functions --row {self.b.name} --against {self.a.name}"]
@@ -227,10 +237,10 @@ def experiment(
     )
 
 
-def beside(asked: Asked, caches: Chosen | None, destinations: str) -> Asked:
+def beside(asked: Asked, caches: Chosen | None, destinations: str, *, numa: bool = False) -> Asked:
     """Return the same with caches simulated, if any, and packets to such destinations.
 
-    UsageError for destinations that cannot be had.
+    With `numa` the guest has two nodes. UsageError for what cannot be had.
     """
     known: dict[str, figures.Destinations] = {name: name for name in get_args(figures.Destinations)}
     if destinations not in known:
@@ -240,7 +250,35 @@ def beside(asked: Asked, caches: Chosen | None, destinations: str) -> Asked:
             f"--destinations {destinations}: with --case {asked.case} nothing is routed; give "
             "--case forward"
         )
-    return replace(asked, caches=caches, destinations=known[destinations])
+    if numa and caches is None:
+        raise UsageError(
+            "--numa: which node a line comes from is known of simulated caches alone; add "
+            "--caches, such as --caches epyc-7763"
+        )
+    if numa and asked.case == "poll":
+        raise UsageError("--numa: --case poll counts no path; give --case forward or receive")
+    if numa and asked.of:
+        raise UsageError(
+            "--numa: --experiment compares the settings of its file; give one of them by --set"
+        )
+    found = replace(asked, caches=caches, destinations=known[destinations], numa=numa)
+    return _on_nodes(found) if numa else found
+
+
+# Of the two nodes, by case: where the packets of row a are, and those of row b.
+_NODES: Mapping[str, tuple[str, str]] = {
+    "forward": ("packets on its own node", "packets on the other node"),
+    "receive": ("read on its own node", "read on the other node"),
+}
+
+
+def _on_nodes(asked: Asked) -> Asked:
+    """Return the same with rows that say where packets come from; of one kernel there are two."""
+    own, other = _NODES[asked.case]
+    b = replace(asked.b, title=f"{asked.b.title}, {other}")
+    if asked.a is None:
+        return replace(asked, a=replace(asked.b, name=A, title=f"{asked.b.title}, {own}"), b=b)
+    return replace(asked, a=replace(asked.a, title=f"{asked.a.title}, {other}"), b=b)
 
 
 # Whose settings they are, by case: what is no network card.
@@ -325,6 +363,7 @@ def plan_of(asked: Asked) -> Plan:
         more |= {"caches": asked.caches.word} if asked.caches else {}
         if asked.destinations != "fixed":
             more |= {"destinations": asked.destinations}
+        more |= {"numa": "2"} if asked.numa else {}
     return Plan(
         experiment=asked.experiment,
         question=asked.question,

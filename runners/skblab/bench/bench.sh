@@ -9,6 +9,8 @@
 #
 # One CPU, never idle between pktgen's first and last packet, so pktgen's elapsed time is
 # instructions / 1000. It goes on from netns.sh and symbols.sh.
+# With two NUMA nodes $node is that of the packets' memory; with $remote the program that reads them
+# is on the second one.
 # Prints a line a trial: row repeat part family packets delivered nanoseconds
 # those outside the counts after a word that says what they are for. What a row's reader saw is in
 # files of $out.
@@ -18,7 +20,8 @@ set -eu
 timed() { # family device destination-mac packets [destination-address]
 	if [ "$1" = 4 ]; then size=60; else size=78; fi
 	told=$(generate family="$1" device="$2" mac="$3" count="$4" size="$size" to="${5:-}" tag="${vlan:-}" \
-		destinations="${destinations:-fixed}" marked="${marks:+$programs/marked}")
+		destinations="${destinations:-fixed}" marked="${marks:+$programs/marked}" \
+		node="${node:-}")
 	[ "${told%% *}" = "$4" ]
 	echo "${told##* }"
 }
@@ -41,7 +44,7 @@ receive() { # family destination-address
 	[ -z "${napi:-}" ] || give_way
 	rm -f /tmp/ask /tmp/answer
 	mkfifo /tmp/ask /tmp/answer
-	ip netns exec receiver "$programs/drain" "$2" 1024 ${marks:+marked} </tmp/ask >/tmp/answer &
+	ip netns exec receiver "$programs/drain" "$2" 1024 ${marks:+${remote:-marked}} </tmp/ask >/tmp/answer &
 	exec 8>/tmp/ask 9</tmp/answer
 	read -r answer <&9
 	[ "$answer" = ready ]

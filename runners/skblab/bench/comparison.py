@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +49,7 @@ from skblab_analysis.formats.run import Environment, timings_of
 from skblab_analysis.runfolder import RunFolder
 
 # The sections that the benchmark's programs mark: pktgen is told to start, and drain reads.
-GENERATE, READ = 0, 1
+GENERATE, READ, READ_REMOTE = 0, 1, 2
 
 # Of an older kernel's generator (generator.sh).
 SHARED = (
@@ -79,6 +79,16 @@ WITH_NAPI: Mapping[str, str] = {
     "than in a profile without settings.",
 }
 
+# What two NUMA nodes are here.
+ON_NODES: Mapping[str, str] = {
+    "forward": "The other node has memory and no CPU, and pktgen takes its packets from there. It "
+    "uses the same memory again, which caches hold: a line that a network card has written by DMA "
+    "would come from memory each time.",
+    "receive": "The guest has one CPU. While the program reads, its accesses go to the caches of a "
+    "second CPU, on the other node, and its buffer is there. Its stack in the kernel, the socket "
+    "and variables of a CPU stay where the kernel put them: most on the first node.",
+}
+
 SAME = "{0} was {1} already: nothing was changed by it."
 ONE_DESTINATION = (
     "Each packet goes to the same destination, in a network that the router is in itself; "
@@ -106,21 +116,35 @@ def script(
     if asked.caches:
         # Caches that nothing is in would be part of what the first run takes.
         lines.append(f"repeat={COLD} packets={BATCH} batch={BATCH}")
-        lines += [f"run {' '.join(row.words())}" for row in rows]
+        lines += [_run(row, asked) for row in rows]
     sizes = ((asked.packets // FEWER, BATCH // FEWER), (asked.packets, BATCH))
     for round_ in range(asked.repeats):
         for size, (packets, batch) in enumerate(sizes):
             lines.append(f"repeat={2 * round_ + size + 1} packets={packets} batch={batch}")
             order = rows if round_ % 2 else tuple(reversed(rows))
-            lines += [f"run {' '.join(row.words())}" for row in order]
+            lines += [_run(row, asked) for row in order]
     lines.append(f'[ ! -e /run/skblab-shared ] || : >"$out/{shared(boot)}"')
     return "\n".join(lines) + "\n"
+
+
+def _run(row: Row, asked: Asked) -> str:
+    """Return the line that runs a row."""
+    run = f"run {' '.join(row.words())}"
+    if not asked.numa:
+        return run
+    other, receives = row.name in asked.remote, asked.case == "receive"
+    remote = "remote" if other and receives else ""
+    return f"node={int(other and not receives)} remote={remote}; {run}"
 
 
 def shared(boot: int) -> str:
     """Return the file that a guest leaves whose generator can only share its packets."""
     return f"shared-{boot}"
 
+
+MIB = 1 << 20
+# With --numa.
+NODES = 2
 
 # Of objects of one size the kernel would put those of several types into one cache.
 UNMERGED = "slab_nomerge"
@@ -131,12 +155,17 @@ class SectionsError(SkblabError):
 
 
 def attribute(
-    lines: Sequence[Line], sections: Sequence[Section], *, whole: bool = True
+    lines: Sequence[Line],
+    sections: Sequence[Section],
+    *,
+    whole: bool = True,
+    remote: Container[str] = (),
 ) -> Iterator[tuple[Line, list[Section]]]:
     """Give each line of the script its sections, in the order that the script made them.
 
     Lines that stand aside have none, and are left out. Raises SectionsError if there are others
     than the lines need; of a script that did not run to its end (not `whole`) there may be some.
+    Of `remote` rows packets are read on another node.
     """
     left = iter(sections)
 
@@ -164,7 +193,7 @@ def attribute(
         for _ in range(-(-line.packets // batch) if line.part == "queue" else 1):
             into.append(take(GENERATE, line))
             if line.part == "queue":
-                out_of.append(take(READ, line))
+                out_of.append(take(READ_REMOTE if line.row in remote else READ, line))
         yield line, into
     if whole and next(left, None) is not None:
         raise SectionsError("more sections were counted than the benchmark ran")
@@ -315,7 +344,11 @@ class Comparison:
         self.refused: set[str] = set()
         # Of a guest that did not come to all of its rows.
         self.death: GuestError | None = None
-        self.notes: list[str] = [*([WITH_NAPI[asked.case]] if asked.settings else []), *notes]
+        self.notes: list[str] = [
+            *([WITH_NAPI[asked.case]] if asked.settings else []),
+            *([ON_NODES[asked.case]] if asked.numa else []),
+            *notes,
+        ]
 
     def recorded(self) -> tuple[RunFolder, tuple[figures.FunctionsDocument, ...]]:
         """Run its rows and have all of it in a folder: a document for each row but the first."""
@@ -418,7 +451,9 @@ class Comparison:
             ),
             layers=_layers(None if a is None else a.layers, b.layers) if whole else (),
             memory=compared(
-                *(self.asked.caches, Of() if a is None else a.missed, b.missed), whole=whole
+                *(self.asked.caches, Of() if a is None else a.missed, b.missed),
+                whole=whole,
+                nodes=NODES if self.asked.numa else 1,
             ),
             notes=tuple(self.notes),
             runs=tuple(
@@ -460,12 +495,15 @@ class Comparison:
         kinds = {row.tool for row in rows}
         plugins = [counting.ensure(self.root, self.reporter)]
         counts, layout = (folder.logs / f"{what}-{name}.txt" for what in ("counts", "layout"))
+        spec = make_spec(exact=True)
+        if self.asked.numa:
+            spec = spec.model_copy(update={"memory_nodes": NODES - 1})
         plugin = counting.argument(
             *(f"/skblab/build/{counting.NAME}", f"{measure.OUT}/{counts.name}"),
             self.asked.caches,
             f"{measure.OUT}/{layout.name}",
+            spec.memory * MIB // NODES if self.asked.numa else 0,
         )
-        spec = make_spec(exact=True)
         if self.asked.caches:
             spec = spec.model_copy(update={"arguments": (*spec.arguments, UNMERGED)})
         with programs.shares(
@@ -644,7 +682,7 @@ class Comparison:
         listed = built.symbols.read_text() if built.symbols else ""
         maps: dict[str, Symbols] = {}
         lines = [Line.parse(line) for line in ran.printed.splitlines()]
-        for line, of in attribute(lines, sections, whole=ran.whole):
+        for line, of in attribute(lines, sections, whole=ran.whole, remote=self.asked.remote):
             if line.repeat == COLD:
                 continue
             stem = f"{line.row}-{boot}-{line.repeat}"

@@ -116,10 +116,12 @@ class Of:
     layout: Mapping[str, Structure] = field(default_factory=dict)
 
 
-def compared(chosen: Chosen | None, a: Of, b: Of, *, whole: bool) -> memory.Memory | None:
+def compared(
+    chosen: Chosen | None, a: Of, b: Of, *, whole: bool, nodes: int = 1
+) -> memory.Memory | None:
     """Return what two rows miss as the document has it; None of no caches.
 
-    Without `whole` stacks nothing is said by layer.
+    Without `whole` stacks nothing is said by layer. `nodes` have a CPU each.
     """
     if chosen is None:
         return None
@@ -129,7 +131,7 @@ def compared(chosen: Chosen | None, a: Of, b: Of, *, whole: bool) -> memory.Memo
     told = bool(b.types and (a.types or not before))
     return memory.Memory(
         named=chosen.word,
-        processor=chosen.described,
+        processor=chosen.described.model_copy(update={"nodes": nodes}),
         functions=memory.compare(_by_function(before), _by_function(after)),
         layers=memory.compare(_by_layer(before), _by_layer(after), order) if whole else (),
         types=_types(a.types, b.types, chosen.described.line) if told else (),

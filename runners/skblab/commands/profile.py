@@ -108,6 +108,16 @@ def profile(
             "routes need it.",
         ),
     ] = "fixed",
+    numa: Annotated[
+        bool,
+        typer.Option(
+            "--numa",
+            help="Give the guest two NUMA nodes, and compare packets in the memory "
+            "of the CPU's own node with those in the other one's; with --case receive, reading on "
+            "the same node with reading on the other one. With --set or --against, all packets "
+            "come from the other node. It needs --caches.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count a packet's instructions in each kernel function, of a kernel, a setting or a change.
@@ -152,7 +162,7 @@ def profile(
             )
         settings, left_out = settings_of(experiment, family)
         wanted = asked.experiment(names.parse(name), settings, family, packets, repeats, flavour)
-    wanted = asked.beside(wanted, chosen, destinations)
+    wanted = asked.beside(wanted, chosen, destinations, numa=numa)
     counted = Comparison(wanted, {}, reporter, left_out)
     folder, documents = counted.recorded()
     page = build_report(folder.path, gnuplot(counted.root))

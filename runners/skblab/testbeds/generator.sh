@@ -31,12 +31,12 @@
 # shellcheck disable=SC2016  # the inner shell expands
 generate() { # name=value...
 	nsenter --net=/run/netns/generator sh -euc '
-		device= mac= family=4 size=60 flows=1 macs=1 to= destinations=fixed count=0 gap=0 limit=0 cpu=0
+		device= mac= family=4 size=60 flows=1 macs=1 to= destinations=fixed count=0 gap=0 limit=0 cpu=0 node=
 		tag= xmit=start_xmit marked= step=
 		for one; do
 			case ${one%%=*} in
 			device | mac | macs | family | size | flows | to | destinations) ;;
-			count | gap | limit | cpu | tag | xmit | marked | step) ;;
+			count | gap | limit | cpu | node | tag | xmit | marked | step) ;;
 			*)
 				echo "generate: $one: no such word" >&2
 				exit 2
@@ -68,7 +68,7 @@ generate() { # name=value...
 				[ \$left -gt 0 ] || give_up \"was asked to start by nobody in 20 times $limit s\"
 				left=\$((left - 1)); $start; done; rm -f $run/skblab-asked"
 		fi
-		same="$device $mac $macs $family $flows $cpu $to $destinations $xmit $tag" last= mix=
+		same="$device $mac $macs $family $flows $cpu $to $destinations $xmit $tag $node" last= mix=
 		for one in $size; do
 			bytes=$((${one%,*} + ${tag:+4 +} 0))
 			[ "$one" = "${one%,*}" ] || mix="$mix $bytes,${one#*,}"
@@ -125,6 +125,8 @@ generate() { # name=value...
 				"udp_src_min 1024" "udp_src_max $((1024 + flows))" \
 				"udp_dst_min 1024" "udp_dst_max 1024" "xmit_mode $xmit"
 			[ -z "$tag" ] || set -- "$@" "vlan_id $tag"
+			# Whose memory packets are in.
+			[ -z "$node" ] || set -- "$@" "flag NODE" "node $node"
 			if [ "$macs" != 1 ]; then
 				# Of the address of the device pktgen takes the first byte only, and counts from 02:00:00:00:00:00
 				# on: among these are ports of ours, of which a bridge warns.

@@ -61,11 +61,15 @@ def _check(folder: Path, labroot: LabRoot) -> None:
         )
 
 
-def argument(plugin: str, counts: str, caches: Chosen | None = None, layout: str = "") -> str:
+def argument(
+    plugin: str, counts: str, caches: Chosen | None = None, layout: str = "", node: int = 0
+) -> str:
     """Return QEMU's -plugin that writes to the file `counts`; paths are the sandbox's.
 
     With `caches` it simulates these, too; with a file for the kernel's `layout`, which LAYOUT
-    prints in the guest, it tells of which types what it accesses is.
+    prints in the guest, it tells of which types what it accesses is. With `node` there are two CPUs
+    on nodes that have so many bytes of memory each.
     """
     more = [f"caches={caches.words}", *([f"layout={layout}"] if layout else [])] if caches else []
+    more += [f"node={node}"] if caches and node else []
     return ",".join([plugin, f"out={counts}", *more])

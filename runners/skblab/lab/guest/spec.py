@@ -99,6 +99,8 @@ class GuestSpec(BaseModel):
     memory: Annotated[int, Field(ge=512, le=1048576)] = 2048
     exact: bool = False
     numa: Annotated[int, Field(ge=1, le=8)] = 1
+    # Further NUMA nodes, which have memory and no CPU.
+    memory_nodes: Annotated[int, Field(ge=0, le=1)] = 0
     accel: Accel = "tcg"
     arguments: tuple[str, ...] = ()
     # A kernel with debugging options: under emulation it takes minutes to boot.
@@ -204,17 +206,21 @@ class GuestSpec(BaseModel):
         return f"{self.cpus},sockets={sockets},cores={cores},threads=1"
 
     def _numa_nodes(self) -> list[str]:
-        if self.numa == 1:
+        nodes = self.numa + self.memory_nodes
+        if nodes == 1:
             return []
         arguments: list[str] = []
-        for node in range(self.numa):
+        # A plugin that reads the guest's memory finds each node's by the kind of file.
+        kind = "ram" if self.plugin is None else "memfd"
+        for node in range(nodes):
             # The first nodes take what does not divide evenly.
-            size = self.memory // self.numa + (node < self.memory % self.numa)
+            size = self.memory // nodes + (node < self.memory % nodes)
             first = node * self.cpus // self.numa
             last = (node + 1) * self.cpus // self.numa - 1
+            cpus = f",cpus={first}-{last}" if node < self.numa else ""
             arguments += [
-                *("-object", f"memory-backend-ram,id=node{node},size={size}M"),
-                *("-numa", f"node,nodeid={node},memdev=node{node},cpus={first}-{last}"),
+                *("-object", f"memory-backend-{kind},id=node{node},size={size}M"),
+                *("-numa", f"node,nodeid={node},memdev=node{node}{cpus}"),
             ]
         return arguments
 
