@@ -45,11 +45,12 @@ static struct json_object *stamps_json(const struct arrivals *arrivals)
 	const __u64 *by = arrivals->stream->stamped;
 	struct json_object *o = json_object_new_object(), *egress = NULL;
 	int resolution = by[STAMPED_BY_PKTGEN] ? PKTGEN_RESOLUTION_NS : 1;
-	bool any = by[STAMPED_BY_PKTGEN] || by[STAMPED_AT_EGRESS];
+	bool any = by[STAMPED_BY_PKTGEN] || by[STAMPED_AT_EGRESS] || by[STAMPED_BY_SENDER];
 
 	add_u64(o, "none", by[STAMPED_NOT]);
 	add_u64(o, "pktgen", by[STAMPED_BY_PKTGEN]);
 	add_u64(o, "egress", by[STAMPED_AT_EGRESS]);
+	add_u64(o, "sender", by[STAMPED_BY_SENDER]);
 	json_object_object_add(o, "resolution_ns", any ? json_object_new_int(resolution) : NULL);
 	if (arrivals->stamper) {
 		egress = json_object_new_object();

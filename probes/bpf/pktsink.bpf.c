@@ -35,8 +35,8 @@ struct {
 	__type(value, struct sink_counts);
 } counts SEC(".maps");
 
-/* The generator's header, wherever in the packet's memory it is; 0: it is not the generator's. */
-static __always_inline int load_header(struct __sk_buff *skb, struct pktgen_header *header)
+/* The sender's header, wherever in the packet's memory it is; 0: there is no place for one. */
+static __always_inline int load_header(struct __sk_buff *skb, struct wire *header)
 {
 	__u8 frame[FRAME_HEADERS];
 	int offset;
@@ -53,7 +53,7 @@ SEC("tcx/ingress")
 int on_arrival(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_tai_ns();
-	struct pktgen_header header;
+	struct wire header;
 	struct figures figures;
 	struct sink_counts *c;
 	struct stream *stream;
@@ -65,7 +65,7 @@ int on_arrival(struct __sk_buff *skb)
 	if (!c || !stream)
 		return TCX_NEXT;
 	c->seen++;
-	if (!load_header(skb, &header) || !pktgen_read(&header, config.tai_offset_ns, &packet)) {
+	if (!load_header(skb, &header) || !wire_read(&header, now, config.tai_offset_ns, &packet)) {
 		c->foreign++;
 		return config.drop_foreign ? TCX_DROP : TCX_NEXT;
 	}
@@ -88,12 +88,12 @@ int on_arrival(struct __sk_buff *skb)
 /* The checksum of UDP holds the header. One that hardware or a receiver computes, and none at
  * all, are left as they are.
  */
-static __always_inline bool restamp(struct __sk_buff *skb, int offset, struct pktgen_header *header)
+static __always_inline bool restamp(struct __sk_buff *skb, int offset, struct wire *header)
 {
-	struct pktgen_header old = *header;
+	struct wire old = *header;
 	__s64 change;
 
-	pktgen_stamp(header, bpf_ktime_get_tai_ns());
+	wire_stamp(header, bpf_ktime_get_tai_ns());
 	change = bpf_csum_diff((__be32 *)&old, sizeof(old), (__be32 *)header, sizeof(*header), 0);
 	return change >= 0 &&
 	       !bpf_l4_csum_replace(skb, offset + UDP_CHECKSUM, 0, change, BPF_F_MARK_MANGLED_0) &&
@@ -103,10 +103,10 @@ static __always_inline bool restamp(struct __sk_buff *skb, int offset, struct pk
 SEC("tcx/egress")
 int on_departure(struct __sk_buff *skb)
 {
-	struct pktgen_header header;
+	struct wire header;
 	int offset = load_header(skb, &header);
 
-	if (!offset || header.magic != pktgen_swap(PKTGEN_MAGIC))
+	if (!offset || !wire_is_pktgen(&header))
 		return TCX_NEXT;
 	if (restamp(skb, offset, &header))
 		__sync_fetch_and_add(&stamped, 1);

@@ -16,7 +16,7 @@
 
 #include "hist.h"
 #include "order.h"
-#include "pktgen.h"
+#include "wire.h"
 
 #define THRESHOLDS 4
 /* Of each kind of anomaly, the first so many are kept. */
@@ -79,7 +79,7 @@ struct stream {
 	__u64 last_ns;
 	__u64 outside; /* of the time or the numbers that count */
 	__u64 placed;  /* within */
-	__u64 stamped[STAMPED_AT_EGRESS + 1];
+	__u64 stamped[STAMPED_BY_SENDER + 1];
 	/* Of the packet that was placed last. */
 	__u64 previous_ns;
 	__s64 previous_latency;
@@ -231,7 +231,7 @@ stream_note(struct stream *stream, const volatile struct sink_config *config,
 		figures->has_inter_arrival = true;
 	}
 	stream->previous_ns = now;
-	if (packet->by > STAMPED_AT_EGRESS)
+	if (packet->by > STAMPED_BY_SENDER)
 		return;
 	stream->stamped[packet->by]++;
 	if (packet->by == STAMPED_NOT)

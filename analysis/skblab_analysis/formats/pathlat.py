@@ -572,7 +572,7 @@ class Late(ToolDocument):
 class SenderDocument(ToolDocument):
     """What the sender of `skblab-traffic` says: datagrams the kernel took, and those it refused."""
 
-    schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
+    schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
     role: Literal["send"]
     sent: Count
     unsent: Count
@@ -593,7 +593,7 @@ class ReceiverDocument(ToolDocument):
     or where nothing was expected the gaps below the highest number.
     """
 
-    schema_: Literal["skblab.traffic/1"] = Field(alias="schema")
+    schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
     role: Literal["receive"]
     expected: Count | None
     received: Count

@@ -51,12 +51,13 @@ class Stamps(ToolDocument):
 
     pktgen rounds down to whole microseconds, so that a latency is up to 999 ns too long. It stamps
     before it waits for a packet's time: at a rate, only stamps made anew at `egress` tell when a
-    packet was sent.
+    packet was sent. Those of `sender` are the sending program's own (skblab-traffic).
     """
 
     none: Count
     pktgen: Count
     egress: Count
+    sender: Count = 0
     resolution_ns: Positive | None
     stamper: Stamper | None
 
@@ -261,7 +262,7 @@ class ArrivalsDocument(ToolDocument):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        stamped = self.stamps.pktgen + self.stamps.egress
+        stamped = self.stamps.pktgen + self.stamps.egress + self.stamps.sender
         within = self.packets.distinct - self.packets.outside
         for name, expected, held in (
             ("stamps", within, stamped + self.stamps.none),

@@ -44,6 +44,7 @@ static void check_document(const struct arrivals *arrivals)
 	check_text(o, "/clock/tai_offset_s", "{\"start\":37,\"end\":37}");
 	check_text(o, "/clock/steps", "1");
 	check_text(o, "/clock/stepped_ns", "-5");
+	check_text(o, "/stamps/sender", "6");
 	check_text(o, "/stamps/resolution_ns", "1000");
 	check_text(o, "/stamps/stamper", "{\"device\":\"g0\",\"stamped\":4,\"failed\":1}");
 	check_text(o, "/packets/seen", "6");
@@ -131,6 +132,7 @@ int main(void)
 	stream->last_ns = stream->first_ns + 500;
 	stream->stamped[STAMPED_BY_PKTGEN] = 2;
 	stream->stamped[STAMPED_AT_EGRESS] = 1;
+	stream->stamped[STAMPED_BY_SENDER] = 6;
 	stream->order.distinct = 3;
 	stream->order.highest = 5;
 	stream->order.duplicates = 1;

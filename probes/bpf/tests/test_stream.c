@@ -73,26 +73,60 @@ static void check_frames(void)
 
 static void check_header(void)
 {
-	struct pktgen_header header = {
-		.magic = htonl(0xbe9be955),
-		.sequence = htonl(7),
-		.seconds = htonl(4000000000U),
-		.microseconds = htonl(999999),
+	struct wire wire = {
+		{ htonl(0xbe9be955), htonl(7), htonl(4000000000U), htonl(999999) },
 	};
 	struct packet packet;
 	__u64 now = EPOCH + 123456789;
 
-	check(pktgen_read(&header, 37 * (__s64)NS_PER_SECOND, &packet), "of pktgen");
+	check(wire_read(&wire, now, 37 * (__s64)NS_PER_SECOND, &packet), "of pktgen");
 	check(packet.sequence == 7 && packet.by == STAMPED_BY_PKTGEN, "its number");
 	check(packet.stamp_ns == 4000000037999999000ULL, "%llu", packet.stamp_ns);
-	pktgen_stamp(&header, now);
-	check(pktgen_read(&header, 1, &packet), "stamped anew");
+	check(wire_is_pktgen(&wire), "it is to be stamped anew");
+	wire_stamp(&wire, now);
+	check(!wire_is_pktgen(&wire), "once");
+	/* It is read a second after that. */
+	check(wire_read(&wire, now + NS_PER_SECOND, 1, &packet), "stamped anew");
 	check(packet.sequence == 7 && packet.by == STAMPED_AT_EGRESS && packet.stamp_ns == now,
 	      "%llu", packet.stamp_ns);
-	header = (struct pktgen_header){ .magic = htonl(0xbe9be955), .sequence = htonl(8) };
-	check(pktgen_read(&header, 1, &packet) && packet.by == STAMPED_NOT, "without a stamp");
-	header.magic = 0;
-	check(!pktgen_read(&header, 1, &packet), "of somebody else");
+	wire = (struct wire){ { htonl(0xbe9be955), htonl(8) } };
+	check(wire_read(&wire, now, 1, &packet) && packet.by == STAMPED_NOT, "without a stamp");
+	wire.words[0] = 0;
+	check(!wire_read(&wire, now, 1, &packet), "of somebody else");
+}
+
+/* As layout_is_as_documented() of runners/traffic/src/header.rs has it. */
+static void check_own(void)
+{
+	__u8 bytes[] = { 0x5b, 0x21, 0x12, 0x34, 1,    2,    3,	   4,
+			 5,    6,    0x11, 0x22, 0x33, 0x44, 0x55, 0x66 };
+	__u64 low = 0x112233445566, leap = 37 * NS_PER_SECOND, near = 0x17ad000000000000;
+	struct packet packet;
+	struct wire wire;
+
+	memcpy(&wire, bytes, sizeof(wire));
+	check(wire_read(&wire, near, leap, &packet), "of TAI");
+	check(packet.sequence == 0x03040506 + 1, "its lower bits, from 1: %u", packet.sequence);
+	check(packet.stamp_ns == near + low && packet.by == STAMPED_AT_EGRESS, "%llu",
+	      packet.stamp_ns);
+	/* Over half the range away: the time before it is nearer. */
+	check(wire_read(&wire, near + (1ULL << 47) + low + 1, leap, &packet), "far");
+	check(packet.stamp_ns == near + low + (1ULL << 48), "%llu", packet.stamp_ns);
+	bytes[1] = 0x20;
+	memcpy(&wire, bytes, sizeof(wire));
+	check(wire_read(&wire, near + leap, leap, &packet), "of real time");
+	check(packet.stamp_ns == near + low + leap && packet.by == STAMPED_BY_SENDER, "%llu",
+	      packet.stamp_ns);
+	bytes[1] = 0x22;
+	memcpy(&wire, bytes, sizeof(wire));
+	check(wire_read(&wire, near, leap, &packet) && packet.by == STAMPED_NOT,
+	      "of another machine's boot");
+	for (unsigned int kind = 0; kind < 256; kind++) {
+		bytes[1] = kind;
+		memcpy(&wire, bytes, sizeof(wire));
+		check(wire_read(&wire, near, leap, &packet) == (kind >= 0x20 && kind <= 0x22),
+		      "version and clock %x", kind);
+	}
 }
 
 static void check_figures(void)
@@ -313,6 +347,7 @@ int main(void)
 	check(stream, "memory");
 	check_frames();
 	check_header();
+	check_own();
 	check_figures();
 	check_without_stamps();
 	check_runs();

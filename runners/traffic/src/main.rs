@@ -41,9 +41,9 @@ struct SendArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     to: SocketAddr,
     /// Packets to send [default: as many as fit in --seconds]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    count: Option<u32>,
-    /// UDP payload of each packet [default: 18, the smallest]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// UDP payload of each packet [default: 16, the smallest]
     #[arg(long, value_name = "BYTES", conflicts_with = "frame")]
     size: Option<u16>,
     /// Ethernet frame of each packet with checksum, as RFC 2544 counts (64 to 1518)
@@ -70,7 +70,7 @@ struct SendArgs {
     late: Duration,
     /// Number of this transmission in each header [default: from the clock]
     #[arg(long, value_name = "NUMBER")]
-    run: Option<u16>,
+    transmission: Option<u16>,
 }
 
 #[derive(Args)]
@@ -79,11 +79,11 @@ struct ReceiveArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     bind: SocketAddr,
     /// Packets expected; receiving ends when all are there
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    expect: Option<u32>,
-    /// Count only packets with this run number [default: that of the first packet]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    expect: Option<u64>,
+    /// Count only packets of this transmission [default: that of the first packet]
     #[arg(long, value_name = "NUMBER")]
-    run: Option<u16>,
+    transmission: Option<u16>,
     /// Stop when nothing came for so long after the first packet, in time in which it ran
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     idle: Duration,
@@ -167,7 +167,7 @@ fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
         limit: args.seconds,
         spin: args.spin,
         late: args.late,
-        run: args.run.unwrap_or_else(run_from_clock),
+        transmission: args.transmission.unwrap_or_else(transmission_from_clock),
     })
 }
 
@@ -175,7 +175,7 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
     receive::Plan {
         bind: args.bind,
         expect: args.expect,
-        run: args.run,
+        transmission: args.transmission,
         idle: args.idle,
         linger: args.linger,
         limit: args.seconds,
@@ -184,7 +184,7 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
 }
 
 /// A number that differs between transmissions started more than a few microseconds apart.
-fn run_from_clock() -> u16 {
+fn transmission_from_clock() -> u16 {
     let [.., high, low, _] = (realtime_ns() >> 4).to_be_bytes();
     u16::from_be_bytes([high, low])
 }

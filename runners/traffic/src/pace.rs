@@ -26,12 +26,12 @@ impl Schedule {
 
     /// When packet `number` is due, in monotonic nanoseconds. Rounding never adds up.
     #[must_use]
-    pub fn due_ns(&self, number: u32) -> u64 {
+    pub fn due_ns(&self, number: u64) -> u64 {
         if self.rate == 0 {
             return self.start_ns;
         }
-        // 2^32 * 10^9 fits in 62 bits.
-        self.start_ns + u64::from(number) * NS_PER_SEC / u64::from(self.rate)
+        let after = u128::from(number) * u128::from(NS_PER_SEC) / u128::from(self.rate);
+        self.start_ns.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn schedule_never_steps_back(start in 0_u64..1 << 62, rate: u32, number in 0..u32::MAX) {
+        fn schedule_never_steps_back(start in 0_u64..1 << 62, rate: u32, number in 0..u64::MAX) {
             let schedule = Schedule::new(start, rate);
             prop_assert!(schedule.due_ns(number) <= schedule.due_ns(number + 1));
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The receiver: one `recvmsg` per packet, each packet accounted for.
 
+use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -8,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recvmsg, sockopt,
+};
 
 use crate::clock::{NS_PER_SEC, monotonic_ns};
 use crate::header::{Foreign, Header};
@@ -25,9 +28,9 @@ pub struct Plan {
     /// Address and port to bind.
     pub bind: SocketAddr,
     /// Packets expected; receiving ends when all are there.
-    pub expect: Option<u32>,
-    /// Run number to count; `None` takes that of the first packet.
-    pub run: Option<u16>,
+    pub expect: Option<u64>,
+    /// Transmission to count; `None` takes that of the first packet.
+    pub transmission: Option<u16>,
     /// Stop when nothing came for so long after the first packet.
     pub idle: Duration,
     /// Wait for duplicates so long after the last expected packet.
@@ -44,7 +47,9 @@ pub struct Receiver<'a> {
     stop: &'a AtomicBool,
     socket: UdpSocket,
     tracker: Tracker,
-    run: Option<u16>,
+    transmission: Option<u16>,
+    /// Numbers of the sources, in the order in which they came.
+    flows: HashMap<SocketAddr, u16>,
     foreign: ForeignReport,
     received: u64,
     counted: u64,
@@ -67,7 +72,8 @@ impl<'a> Receiver<'a> {
             stop,
             socket: open_receiver(plan.bind, plan.rcvbuf)?,
             tracker: Tracker::new(plan.expect),
-            run: plan.run,
+            transmission: plan.transmission,
+            flows: HashMap::new(),
             foreign: ForeignReport::default(),
             received: 0,
             counted: 0,
@@ -102,8 +108,8 @@ impl<'a> Receiver<'a> {
             // A machine that stands still sends nothing either: that is one look, however long.
             self.quiet_ns += (now_ns - looked_ns).min(nanoseconds(TICK));
             looked_ns = now_ns;
-            if let Some(len) = got {
-                self.account(&buffer[..len], now_ns);
+            if let Some((len, from)) = got {
+                self.account(&buffer[..len], from, now_ns);
             }
             if let Some(reason) = self.must_stop(now_ns, deadline_ns) {
                 break reason;
@@ -112,31 +118,40 @@ impl<'a> Receiver<'a> {
         self.report(stopped_by)
     }
 
-    /// The length of one datagram, or `None` if none came within a tick.
-    fn receive_one(&mut self, buffer: &mut [u8], control: &mut [u8]) -> io::Result<Option<usize>> {
+    /// One datagram's length and source, or `None` if none came within a tick.
+    fn receive_one(
+        &mut self,
+        buffer: &mut [u8],
+        control: &mut [u8],
+    ) -> io::Result<Option<(usize, Option<SocketAddr>)>> {
         let mut parts = [IoSliceMut::new(buffer)];
-        match recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(control), MsgFlags::empty()) {
+        let fd = self.socket.as_raw_fd();
+        match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(control), MsgFlags::empty()) {
             Ok(message) => {
                 for part in message.cmsgs()? {
                     if let ControlMessageOwned::RxqOvfl(count) = part {
                         self.drops_seen = count;
                     }
                 }
-                Ok(Some(message.bytes))
+                Ok(Some((message.bytes, message.address.as_ref().and_then(source))))
             }
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn account(&mut self, payload: &[u8], now_ns: u64) {
+    fn account(&mut self, payload: &[u8], from: Option<SocketAddr>, now_ns: u64) {
         self.received += 1;
         let header = match Header::read(payload) {
-            Ok(header) if header.run == *self.run.get_or_insert(header.run) => header,
+            Ok(header)
+                if header.transmission == *self.transmission.get_or_insert(header.transmission) =>
+            {
+                header
+            }
             other => {
                 self.foreign.total += 1;
                 *match other {
-                    Ok(_) => &mut self.foreign.other_run,
+                    Ok(_) => &mut self.foreign.other_transmission,
                     Err(Foreign::Short) => &mut self.foreign.short,
                     Err(Foreign::Magic) => &mut self.foreign.magic,
                     Err(Foreign::Version) => &mut self.foreign.version,
@@ -144,12 +159,19 @@ impl<'a> Receiver<'a> {
                 return;
             }
         };
-        self.tracker.observe(header.sequence, header.flow);
+        let flow = from.map_or(0, |from| self.flow_of(from));
+        self.tracker.observe(header.place(self.tracker.highest()), flow);
         self.counted += 1;
         self.bytes += payload.len() as u64;
         self.first_ns.get_or_insert(now_ns);
         self.last_ns = now_ns;
         self.quiet_ns = 0;
+    }
+
+    /// The number of a source; those beyond the last number share it.
+    fn flow_of(&mut self, from: SocketAddr) -> u16 {
+        let next = u16::try_from(self.flows.len()).unwrap_or(u16::MAX);
+        *self.flows.entry(from).or_insert(next)
     }
 
     fn must_stop(&self, now_ns: u64, deadline_ns: u64) -> Option<Stopped> {
@@ -175,7 +197,7 @@ impl<'a> Receiver<'a> {
             schema: SCHEMA,
             role: "receive",
             bind: self.local_addr()?.to_string(),
-            run: self.run,
+            transmission: self.transmission,
             expected: self.plan.expect,
             received: self.received,
             bytes: self.bytes,
@@ -199,6 +221,11 @@ impl<'a> Receiver<'a> {
             stopped_by,
         })
     }
+}
+
+fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the two programs print: one JSON document each, schema `skblab.traffic/1`.
+//! What the two programs print: one JSON document each, schema `skblab.traffic/2`.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 /// Name and version of the format; a change that breaks a reader changes it.
-pub const SCHEMA: &str = "skblab.traffic/1";
+pub const SCHEMA: &str = "skblab.traffic/2";
 
 /// Why a program stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +32,7 @@ pub struct SendReport {
     /// Destination address and port.
     pub to: String,
     /// Packets asked for; null if only time was the limit.
-    pub asked: Option<u32>,
+    pub asked: Option<u64>,
     /// Packets of which sending was tried.
     pub attempted: u64,
     /// Packets the kernel took.
@@ -47,8 +47,8 @@ pub struct SendReport {
     pub frame_bytes: u32,
     /// Source ports used.
     pub flows: u16,
-    /// The run number in each header.
-    pub run: u16,
+    /// The transmission's number in each header.
+    pub transmission: u16,
     /// Packets per second asked for; 0 is as fast as possible.
     pub rate_asked: u32,
     /// Packets per second reached, first to last packet; null for fewer than two.
@@ -84,13 +84,13 @@ pub struct ReceiveReport {
     pub role: &'static str,
     /// Address and port bound.
     pub bind: String,
-    /// The run number the packets had to have; null if no packet came.
-    pub run: Option<u16>,
+    /// The transmission that the packets had to be of; null if no packet came.
+    pub transmission: Option<u16>,
     /// Packets expected; null if not known.
-    pub expected: Option<u32>,
+    pub expected: Option<u64>,
     /// Datagrams of any kind that `recvmsg` returned.
     pub received: u64,
-    /// Payload bytes of the datagrams of this run.
+    /// Payload bytes of the datagrams of this transmission.
     pub bytes: u64,
     /// Packets seen for the first time.
     pub distinct: u64,
@@ -106,21 +106,21 @@ pub struct ReceiveReport {
     pub too_old: u64,
     /// Numbers at or above the expected count.
     pub beyond: u64,
-    /// Datagrams that are not of this run.
+    /// Datagrams that are not of this transmission.
     pub foreign: ForeignReport,
-    /// Flows of which a packet came.
+    /// Sources (address and port) of which a packet came; beyond 65 536, that many.
     pub flows: u32,
     /// The receiving socket.
     pub socket: SocketReport,
-    /// First to last packet of this run, seconds.
+    /// First to last packet of this transmission, seconds.
     pub seconds: f64,
-    /// Packets of this run per second, first to last; null for fewer than two.
+    /// Packets of it per second, first to last; null for fewer than two.
     pub rate: Option<f64>,
     /// Why the receiver stopped.
     pub stopped_by: Stopped,
 }
 
-/// Datagrams that are not of this run, by what gave them away.
+/// Datagrams that are not of this transmission, by what gave them away.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ForeignReport {
     /// All of them.
@@ -131,8 +131,8 @@ pub struct ForeignReport {
     pub magic: u64,
     /// A header version this program cannot read.
     pub version: u64,
-    /// The run number of another transmission.
-    pub other_run: u64,
+    /// The number of another transmission.
+    pub other_transmission: u64,
 }
 
 /// The receiving socket's buffer and what the kernel dropped for want of it.

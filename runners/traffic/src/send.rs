@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 
 use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
-use crate::header::Header;
+use crate::header::{Clock, Header};
 use crate::pace::{Lateness, Schedule, wait_until};
 use crate::report::{LateReport, SCHEMA, SendReport, Stopped};
 use crate::socket::open_sender;
@@ -21,7 +21,7 @@ pub struct Plan {
     /// Destination.
     pub to: SocketAddr,
     /// Packets; `None` leaves only the time limit.
-    pub count: Option<u32>,
+    pub count: Option<u64>,
     /// UDP payload of each packet, at least [`crate::header::LEN`] bytes.
     pub payload_bytes: u16,
     /// Packets per second; 0 is as fast as possible.
@@ -36,8 +36,8 @@ pub struct Plan {
     pub spin: Duration,
     /// Packets later than this are counted.
     pub late: Duration,
-    /// Run number in each header.
-    pub run: u16,
+    /// Number of this transmission in each header.
+    pub transmission: u16,
 }
 
 /// Bytes around a UDP payload on Ethernet: MAC header and checksum, IP header, UDP header.
@@ -103,7 +103,7 @@ impl<'a> Sender<'a> {
     fn send_all(&mut self, schedule: &Schedule) -> io::Result<Stopped> {
         let spin_ns = nanoseconds(self.plan.spin);
         let late_ns = nanoseconds(self.plan.late);
-        for number in 0..self.plan.count.unwrap_or(u32::MAX) {
+        for number in 0..self.plan.count.unwrap_or(u64::MAX) {
             let due_ns = schedule.due_ns(number);
             if due_ns < self.deadline_ns {
                 wait_until(due_ns, spin_ns, self.stop);
@@ -132,13 +132,19 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn send_one(&mut self, number: u32) -> io::Result<()> {
-        let flow = u16::try_from(number % u32::from(self.plan.flows)).expect("below a u16");
-        let header = Header { run: self.plan.run, flow, sequence: number, sent_ns: realtime_ns() };
+    fn send_one(&mut self, number: u64) -> io::Result<()> {
+        let flow = usize::try_from(number % u64::from(self.plan.flows)).expect("below a u16");
+        let header = Header {
+            transmission: self.plan.transmission,
+            sequence: number,
+            pktgen: false,
+            clock: Clock::Realtime,
+            stamp: realtime_ns(),
+        };
         header.write(self.payload.first_chunk_mut().expect("payload holds the header"));
         let mut refused_before = false;
         loop {
-            let error = match self.sockets[usize::from(flow)].send(&self.payload) {
+            let error = match self.sockets[flow].send(&self.payload) {
                 Ok(_) => {
                     self.sent += 1;
                     return Ok(());
@@ -176,7 +182,7 @@ impl<'a> Sender<'a> {
             payload_bytes: u32::from(plan.payload_bytes),
             frame_bytes: u32::from(plan.payload_bytes) + u32::from(frame_overhead(plan.to)),
             flows: plan.flows,
-            run: plan.run,
+            transmission: plan.transmission,
             rate_asked: plan.rate,
             rate_reached: (attempted > 1 && seconds > 0.0)
                 .then(|| self.sent.saturating_sub(1) as f64 / seconds),

@@ -5,9 +5,9 @@
 //! than that cannot be told new from repeated: it is counted as too old, never guessed.
 
 /// Sequence numbers remembered behind the highest one: 512 KiB of bits.
-pub const WINDOW: u32 = 1 << 22;
+pub const WINDOW: u64 = 1 << 22;
 
-const WORD: u32 = u64::BITS;
+const WORD: u64 = 64;
 const FLOWS: usize = 1 << 16;
 
 /// What one packet turned out to be.
@@ -42,9 +42,9 @@ pub struct Counts {
 
 /// Remembers what was seen.
 pub struct Tracker {
-    expect: Option<u32>,
+    expect: Option<u64>,
     seen: Vec<u64>,
-    highest: Option<u32>,
+    highest: Option<u64>,
     /// Per flow, the highest number seen plus one; 0 if none.
     flow_next: Vec<u64>,
     flows: u32,
@@ -54,7 +54,7 @@ pub struct Tracker {
 impl Tracker {
     /// A tracker for packets 0 to `expect` - 1, or for any if the number is not known.
     #[must_use]
-    pub fn new(expect: Option<u32>) -> Self {
+    pub fn new(expect: Option<u64>) -> Self {
         Self {
             expect,
             seen: vec![0; (WINDOW / WORD) as usize],
@@ -66,7 +66,7 @@ impl Tracker {
     }
 
     /// Judge and remember one packet.
-    pub fn observe(&mut self, sequence: u32, flow: u16) -> Verdict {
+    pub fn observe(&mut self, sequence: u64, flow: u16) -> Verdict {
         let verdict = self.judge(sequence);
         match verdict {
             Verdict::New => {
@@ -86,6 +86,12 @@ impl Tracker {
         self.counts
     }
 
+    /// The highest number seen; 0 if none was.
+    #[must_use]
+    pub fn highest(&self) -> u64 {
+        self.highest.unwrap_or(0)
+    }
+
     /// Flows of which a packet was seen.
     #[must_use]
     pub fn flows(&self) -> u32 {
@@ -97,17 +103,17 @@ impl Tracker {
     pub fn lost(&self) -> u64 {
         let range = self
             .expect
-            .map_or_else(|| self.highest.map_or(0, |highest| u64::from(highest) + 1), u64::from);
-        range - self.counts.distinct
+            .unwrap_or_else(|| self.highest.map_or(0, |highest| highest.saturating_add(1)));
+        range.saturating_sub(self.counts.distinct)
     }
 
     /// Whether every expected packet was seen.
     #[must_use]
     pub fn complete(&self) -> bool {
-        self.expect.is_some_and(|expect| self.counts.distinct == u64::from(expect))
+        self.expect.is_some_and(|expect| self.counts.distinct == expect)
     }
 
-    fn judge(&mut self, sequence: u32) -> Verdict {
+    fn judge(&mut self, sequence: u64) -> Verdict {
         if self.expect.is_some_and(|expect| sequence >= expect) {
             return Verdict::Beyond;
         }
@@ -131,7 +137,7 @@ impl Tracker {
     }
 
     /// Set the bit of a number; returns whether it was set before.
-    fn mark(&mut self, sequence: u32) -> bool {
+    fn mark(&mut self, sequence: u64) -> bool {
         let (word, bit) = place(sequence);
         let before = self.seen[word] & bit != 0;
         self.seen[word] |= bit;
@@ -139,7 +145,7 @@ impl Tracker {
     }
 
     /// Clear the bits of the numbers that enter the window when it moves up to `next`.
-    fn forget_between(&mut self, previous: Option<u32>, next: u32) {
+    fn forget_between(&mut self, previous: Option<u64>, next: u64) {
         let first = previous.map_or(0, |previous| previous + 1);
         if next - first >= WINDOW {
             self.seen.fill(0);
@@ -159,23 +165,22 @@ impl Tracker {
         }
     }
 
-    fn order_in_flow(&mut self, sequence: u32, flow: u16) {
+    fn order_in_flow(&mut self, sequence: u64, flow: u16) {
         let next = &mut self.flow_next[usize::from(flow)];
-        let sequence = u64::from(sequence);
         if *next == 0 {
             self.flows += 1;
         }
         if sequence < *next {
             self.counts.reordered_in_flow += 1;
         } else {
-            *next = sequence + 1;
+            *next = sequence.saturating_add(1);
         }
     }
 }
 
-fn place(sequence: u32) -> (usize, u64) {
+fn place(sequence: u64) -> (usize, u64) {
     let slot = sequence % WINDOW;
-    ((slot / WORD) as usize, 1 << (slot % WORD))
+    (usize::try_from(slot / WORD).expect("below the window"), 1 << (slot % WORD))
 }
 
 #[cfg(test)]
@@ -184,7 +189,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    fn observe_all(tracker: &mut Tracker, sequences: &[u32]) -> Vec<Verdict> {
+    fn observe_all(tracker: &mut Tracker, sequences: &[u64]) -> Vec<Verdict> {
         sequences.iter().map(|&sequence| tracker.observe(sequence, 0)).collect()
     }
 
@@ -193,7 +198,10 @@ mod tests {
         let mut tracker = Tracker::new(Some(1000));
         for sequence in 0..1000 {
             assert!(!tracker.complete());
-            assert_eq!(tracker.observe(sequence, (sequence % 3) as u16), Verdict::New);
+            assert_eq!(
+                tracker.observe(sequence, u16::try_from(sequence % 3).unwrap()),
+                Verdict::New
+            );
         }
         assert!(tracker.complete());
         assert_eq!(tracker.counts(), Counts { distinct: 1000, ..Counts::default() });
@@ -239,7 +247,7 @@ mod tests {
     #[test]
     fn behind_the_window_is_not_guessed() {
         let mut tracker = Tracker::new(None);
-        let verdicts = observe_all(&mut tracker, &[0, WINDOW - 1, 0, WINDOW, 0, 1, u32::MAX, 5]);
+        let verdicts = observe_all(&mut tracker, &[0, WINDOW - 1, 0, WINDOW, 0, 1, 1 << 40, 5]);
         assert_eq!(
             verdicts,
             [
@@ -253,7 +261,7 @@ mod tests {
                 Verdict::TooOld
             ]
         );
-        assert_eq!(tracker.lost(), (1 << 32) - 5);
+        assert_eq!(tracker.lost(), (1 << 40) + 1 - 5);
     }
 
     proptest! {
@@ -262,12 +270,13 @@ mod tests {
         fn agrees_with_a_set(steps in prop::collection::vec((0_u32..5, -200_i64..400), 1..400)) {
             let mut tracker = Tracker::new(None);
             let mut known = HashSet::new();
-            let mut highest: Option<u32> = None;
+            let mut highest: Option<u64> = None;
             let mut reordered = 0;
-            let mut at = i64::from(WINDOW) - 3000;
+            let least = i64::try_from(WINDOW).unwrap() - 3000;
+            let mut at = least;
             for (repeat, step) in steps {
-                at = (at + step).max(i64::from(WINDOW) - 3000);
-                let sequence = u32::try_from(at).unwrap();
+                at = (at + step).max(least);
+                let sequence = u64::try_from(at).unwrap();
                 for _ in 0..=repeat {
                     let new = known.insert(sequence);
                     let verdict = tracker.observe(sequence, 0);
@@ -282,7 +291,7 @@ mod tests {
             prop_assert_eq!(counts.distinct, known.len() as u64);
             prop_assert_eq!(counts.reordered, reordered);
             prop_assert_eq!(counts.reordered_in_flow, reordered);
-            prop_assert_eq!(tracker.lost(), u64::from(highest.unwrap()) + 1 - counts.distinct);
+            prop_assert_eq!(tracker.lost(), highest.unwrap() + 1 - counts.distinct);
         }
     }
 }

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use skblab_traffic::header::{Header, LEN};
+use skblab_traffic::header::{Clock, Header, LEN};
 use skblab_traffic::receive::{self, Receiver};
 use skblab_traffic::report::{ReceiveReport, SendReport, Stopped};
 use skblab_traffic::send;
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
-fn receive_plan(bind: &str, expect: Option<u32>) -> receive::Plan {
+fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
     receive::Plan {
         bind: bind.parse().unwrap(),
         expect,
-        run: None,
+        transmission: None,
         // Longer than a busy machine keeps the sender's thread from running.
         idle: Duration::from_secs(2),
         linger: Duration::from_millis(50),
@@ -38,7 +38,7 @@ fn send_plan(to: SocketAddr) -> send::Plan {
         limit: Duration::from_secs(20),
         spin: Duration::ZERO,
         late: Duration::from_micros(100),
-        run: 77,
+        transmission: 77,
     }
 }
 
@@ -72,7 +72,7 @@ fn every_packet_arrives_once_over_both_families() {
         let (sent, got) = against(&receive_plan(bind, Some(2000)), |to| run_sender(&send_plan(to)));
         assert_eq!((sent.sent, sent.unsent, sent.stopped_by), (2000, 0, Stopped::Count));
         assert_eq!((got.distinct, got.lost, got.duplicates), (2000, 0, 0), "{got:?}");
-        assert_eq!((got.run, got.flows, got.bytes), (Some(77), 3, 200_000));
+        assert_eq!((got.transmission, got.flows, got.bytes), (Some(77), 3, 200_000));
         assert_eq!((got.stopped_by, got.socket.drops), (Stopped::Count, 0));
         assert!(sent.seconds > 0.099, "20 kpps needs 100 ms: {sent:?}");
         assert_closed(&got);
@@ -82,12 +82,13 @@ fn every_packet_arrives_once_over_both_families() {
 #[test]
 fn faulty_traffic_is_told_apart() {
     let mut plan = receive_plan("127.0.0.1:0", Some(6));
-    plan.run = Some(9);
+    plan.transmission = Some(9);
     let ((), got) = against(&plan, |to| {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let packet = |run, sequence| {
+        let packet = |transmission, sequence| {
             let mut bytes = [0; LEN];
-            Header { run, flow: 0, sequence, sent_ns: 0 }.write(&mut bytes);
+            Header { transmission, sequence, pktgen: false, clock: Clock::Realtime, stamp: 0 }
+                .write(&mut bytes);
             bytes
         };
         for bytes in [
@@ -97,7 +98,7 @@ fn faulty_traffic_is_told_apart() {
             &packet(9, 2),
             &packet(9, 6),
             &packet(8, 3),
-            &packet(9, 4)[..17],
+            &packet(9, 4)[..15],
             b"not one of ours",
             &[0x5b, 9],
             b"",
@@ -108,7 +109,7 @@ fn faulty_traffic_is_told_apart() {
     assert_eq!((got.received, got.distinct, got.duplicates), (10, 3, 1), "{got:?}");
     assert_eq!((got.reordered, got.beyond, got.lost), (1, 1, 3));
     let foreign = got.foreign;
-    assert_eq!((foreign.total, foreign.other_run, foreign.short), (5, 1, 2));
+    assert_eq!((foreign.total, foreign.other_transmission, foreign.short), (5, 1, 2));
     assert_eq!((foreign.magic, foreign.version), (1, 1));
     assert_eq!(got.stopped_by, Stopped::Idle);
     assert_closed(&got);
@@ -161,7 +162,7 @@ fn a_silent_port_ends_the_receiver_in_time() {
     plan.limit = Duration::from_millis(200);
     let ((), got) = against(&plan, |_| ());
     assert_eq!((got.stopped_by, got.received, got.lost), (Stopped::Seconds, 0, 1));
-    assert_eq!((got.run, got.rate), (None, None));
+    assert_eq!((got.transmission, got.rate), (None, None));
 }
 
 #[test]

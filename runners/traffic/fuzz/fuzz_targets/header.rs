@@ -14,11 +14,11 @@ fuzz_target!(|payload: &[u8]| match Header::read(payload) {
         assert_eq!(bytes[..], payload[..LEN]);
     }
     Ok(header) => {
-        let sequence = header.sequence.wrapping_add(1).to_be_bytes();
+        let sequence = (header.sequence as u32).wrapping_add(1).to_be_bytes();
         assert_eq!((&payload[..4], &payload[4..8]), (&PKTGEN[..], &sequence[..]));
-        assert_eq!((header.run, header.flow, payload.len() >= 16), (0, 0, true));
+        assert_eq!((header.transmission, header.pktgen, payload.len() >= LEN), (0, true, true));
     }
     Err(Foreign::Short) => assert!(payload.len() < LEN),
     Err(Foreign::Magic) => assert!(payload[0] != 0x5b && payload[..4] != PKTGEN),
-    Err(Foreign::Version) => assert!(payload[0] == 0x5b && payload[1] != 1),
+    Err(Foreign::Version) => assert!(payload[0] == 0x5b && !(0x20..0x23).contains(&payload[1])),
 });

@@ -13,16 +13,16 @@ use skblab_traffic::sequence::{Tracker, Verdict, WINDOW};
 enum Step {
     Near(i16),
     Far(i8),
-    To(u32),
+    To(u64),
 }
 
-fuzz_target!(|input: (Option<u32>, Vec<(Step, u16)>)| {
+fuzz_target!(|input: (Option<u64>, Vec<(Step, u16)>)| {
     let (expect, steps) = input;
     let mut tracker = Tracker::new(expect);
     let mut known = HashSet::new();
-    let mut flows: HashMap<u16, u32> = HashMap::new();
-    let mut highest: Option<u32> = None;
-    let (mut sequence, mut reordered, mut reordered_in_flow) = (0_u32, 0, 0);
+    let mut flows: HashMap<u16, u64> = HashMap::new();
+    let mut highest: Option<u64> = None;
+    let (mut sequence, mut reordered, mut reordered_in_flow) = (0_u64, 0, 0);
     for (step, flow) in &steps {
         sequence = match *step {
             Step::Near(by) => sequence.wrapping_add_signed(by.into()),
@@ -33,7 +33,7 @@ fuzz_target!(|input: (Option<u32>, Vec<(Step, u16)>)| {
         let expected = if expect.is_some_and(|expect| sequence >= expect) {
             Verdict::Beyond
         } else if highest
-            .is_some_and(|highest| u64::from(sequence) + u64::from(WINDOW) <= u64::from(highest))
+            .is_some_and(|highest| sequence.checked_add(WINDOW).is_some_and(|end| end <= highest))
         {
             Verdict::TooOld
         } else if known.insert(sequence) {
@@ -56,7 +56,7 @@ fuzz_target!(|input: (Option<u32>, Vec<(Step, u16)>)| {
     assert_eq!(counts.distinct, known.len() as u64);
     assert_eq!((counts.reordered, counts.reordered_in_flow), (reordered, reordered_in_flow));
     assert_eq!(tracker.flows() as usize, flows.len());
-    let range = expect.map_or(highest.map_or(0, |highest| u64::from(highest) + 1), u64::from);
-    assert_eq!(tracker.lost(), range - counts.distinct);
+    let range = expect.unwrap_or(highest.map_or(0, |highest| highest.saturating_add(1)));
+    assert_eq!(tracker.lost(), range.saturating_sub(counts.distinct));
     assert_eq!(tracker.complete(), expect.is_some() && tracker.lost() == 0);
 });
