@@ -56,6 +56,7 @@ COMMANDS = {
     "compare": "skblab.commands.compare:compare",
     "bisect": "skblab.commands.bisect:bisect",
     "bench": "skblab.commands.bench_functions:bench",
+    "traffic": "skblab.commands.traffic:traffic",
     "boot": "skblab.commands.boot:boot",
     "ssh": "skblab.commands.ssh:ssh",
     "kernel": "skblab.commands.kernel:kernel",

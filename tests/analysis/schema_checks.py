@@ -20,11 +20,13 @@ UNSAID = {
     "pathlat": {"seconds", "ifindex", "polls"},
     "traffic-sender": {
         *("to", "asked", "attempted", "errors", "payload_bytes", "frame_bytes", "flows", "run"),
-        *("rate_asked", "seconds", "stopped_by"),
+        *("rate_asked", "seconds", "stopped_by", "sizes", "clipped", "frame_overhead", "seed"),
+        *("transmission", "batch", "intervals", "rate_planned", "process"),
     },
     "traffic-receiver": {
         *("bind", "run", "bytes", "reordered_in_flow", "foreign.short", "foreign.magic"),
         *("foreign.version", "foreign.other_run", "flows", "socket", "seconds", "stopped_by"),
+        *("transmission", "foreign.other_transmission", "process"),
     },
 }
 # What stands where only something else may.

@@ -7,12 +7,14 @@ that loses, repeats and reorders, which takes a kernel with netem: stock/test_tr
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import TREE, links
+from conftest import TREE, Skblab, links
 from skblab.lab import tools
 from skblab.lab.labroot import Bind, LabRoot
 from skblab.lab.reporter import Reporter
@@ -65,3 +67,86 @@ def test_what_does_not_agree_fails(
     done = over_a_clean_link(lab, traffic, "/skblab/out/liar", Bind(tmp_path, "out"))
     assert (done.returncode, done.stdout) == (1, "")
     assert "netns.sh: ipv4: not true: " in done.stderr
+
+
+# In a network of its own; what the sender and the receiver print.
+BOTH = """ip link set lo up
+{receive} >{folder}/receive 2>{folder}/ready &
+until grep -q ready {folder}/ready; do sleep 0.05; done
+{send} >{folder}/send
+wait $!
+"""
+
+
+def pair(program: str, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the program says as a sender of 2 000 packets, and as their receiver."""
+    script = BOTH.format(
+        receive=f"{program} receive --bind 127.0.0.1:5000 --expect 2000",
+        send=f"{program} send --to 127.0.0.1:5000 --count 2000 {' '.join(options)}",
+        folder=folder,
+    )
+    subprocess.run(["unshare", "--net", "sh", "-euc", script], check=True, timeout=120)
+    sent, received = (json.loads((folder / name).read_text()) for name in ("send", "receive"))
+    return sent, received
+
+
+def test_a_user_has_the_program_and_a_real_time_sender(
+    traffic: Path, run_skblab: Skblab, tmp_path: Path
+) -> None:
+    """It is one file: it runs outside of the lab root, whatever libraries are there."""
+    before = links()
+    program = run_skblab("traffic", "program").stdout.strip()
+    assert Path(program).parent == traffic
+    needed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+    assert "statically linked" in needed.stdout or "not a dynamic executable" in needed.stderr
+    options = ("--interval", "poisson:200us", "--realtime", "fifo:1", "--cpu", "0")
+    sent, received = pair(program, tmp_path, *options, "--frame", "mix:64*7,594*4,1518*1")
+    assert (sent["sent"], sent["unsent"], received["distinct"]) == (2000, 0, 2000)
+    assert (sent["process"]["realtime"], sent["process"]["cpu"]) == ("fifo 1", 0)
+    # Its memory is there, and stays.
+    assert sent["process"]["major_faults"] == 0
+    assert sent["process"]["minor_faults"] < 50
+    assert received["process"]["realtime"] is None
+    # Of a mix each has its share, and frames are what RFC 2544 counts.
+    assert sent["payload_bytes"]["min"] + sent["frame_overhead"] == 64
+    assert sent["payload_bytes"]["max"] + sent["frame_overhead"] == 1518
+    assert sent["payload_bytes"]["sum"] == received["bytes"]
+    # The mean of 2 000 exponential times is within a tenth of theirs, of this seed's always.
+    assert sent["rate_planned"] == pytest.approx(5000, rel=0.1)
+    assert links() == before
+
+
+def test_what_is_wrong_is_one_line_and_nothing_is_sent(run_skblab: Skblab) -> None:
+    for words, told in (
+        (("--size", "normal:1,2"), "--size normal: no such generator; there are: constant"),
+        (("--interval", "poisson:1"), "1: expected a number and ns, us, ms or s"),
+        (("--frame", "60"), "use --size 16 or --frame 62 or more"),
+        (("--realtime", "fifo:0"), "expected fifo:PRIORITY or rr:PRIORITY, 1 to 99"),
+        (("--cpu", "100000"), "CPU 100000"),
+        (("--no-such-option",), "unexpected argument '--no-such-option' found"),
+        (("--count", "many"), "invalid value 'many' for '--count <N>'"),
+        (("--size", "64", "--frame", "64"), "cannot be used with"),
+    ):
+        done = run_skblab("traffic", "send", "--to", "127.0.0.1:5000", *words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert told in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    done = run_skblab("traffic", "send")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "skblab-traffic: the following required arguments were not provided: --to <ADDR:PORT>; "
+        "see: skblab-traffic help\n",
+    )
+    done = run_skblab("traffic", "send", "--help")
+    assert done.returncode == 0 and "gaussian:MEAN,DEVIATION" in done.stdout
+
+
+def test_a_rate_that_is_not_kept_is_told(run_skblab: Skblab) -> None:
+    """Nobody sends four billion packets a second: a warning, and 1 if the rate was to be kept."""
+    words = ("traffic", "send", "--to", "127.0.0.1:9", "--rate", "4000000000", "--count", "1000")
+    for strict, status in (((), 0), (("--strict-rate",), 1), (("--strict-rate", "99.9999"), 0)):
+        done = run_skblab(*words, *strict)
+        assert done.returncode == status, done.stderr
+        told = "packets a second were sent of 40" in done.stderr
+        assert told is (status == 1 or not strict)
+        assert json.loads(done.stdout)["rate_reached"] < 1e9

@@ -298,4 +298,7 @@ WITHOUT = {
     "boot": "what its command prints",
     "ssh": "what its command prints",
     "cleanup": "how many testbeds it put back",
+    "traffic program": "a path",
+    "traffic receive": "the document of its program, always",
+    "traffic send": "the document of its program, always",
 }

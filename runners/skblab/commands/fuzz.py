@@ -22,7 +22,6 @@ from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 RUST_TARGETS = "runners/traffic/fuzz/fuzz_targets"
 C_TARGETS = "probes/bpf/tests"
 SEEDS = "tests/fuzz"
-TRIPLE = "x86_64-unknown-linux-gnu"
 # What cargo-fuzz passes to the compiler, but for a sanitizer: Debian has none for Rust.
 COVERAGE = (
     "-Cpasses=sancov-module",
@@ -105,7 +104,7 @@ def build(root: LabRoot, reporter: Reporter) -> Path:
         reporter.say("compiling the fuzz targets")
         with store.locked("develop-fuzz", reporter), reporter.step("fuzz targets"):
             root.run(
-                ["sh", "-ec", BUILD.format(triple=TRIPLE, rust=" ".join(rust))],
+                ["sh", "-ec", BUILD.format(triple=tools.TRIPLE, rust=" ".join(rust))],
                 binds=[
                     Bind(paths.tree(), "tree"),
                     Bind(folder, "out", writable=True),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from skblab.lab.reporter import Reporter
 # What the Rust workspace is made of, from the top of the tree.
 RUST = ("Cargo.toml", "Cargo.lock", "runners/traffic")
 RUST_PROGRAMS = ("skblab-traffic",)
+# One file that runs wherever there is a kernel.
+RUST_FLAGS = "-C target-feature=+crt-static"
+TRIPLE = f"{platform.machine()}-unknown-linux-gnu"
 BPF = ("probes/bpf",)
 BPF_PROGRAMS = ("pathlat", "pktsink", "funclat")
 
@@ -66,7 +70,7 @@ def programs_key(labroot: LabRoot) -> str:
 
 def rust_key(labroot: LabRoot) -> str:
     """Return the key of the traffic tools."""
-    return store.digest(["rust", labroot.key, *contents(RUST)])
+    return store.digest(["rust", RUST_FLAGS, labroot.key, *contents(RUST)])
 
 
 def bpf_key(labroot: LabRoot) -> str:
@@ -97,20 +101,28 @@ def ensure_traffic(labroot: LabRoot, reporter: Reporter) -> Path:
         registry.mkdir(parents=True, exist_ok=True)
         with reporter.step("traffic tools"):
             labroot.run(
-                ["cargo", "build", "--release", "--locked", "--target-dir", "/skblab/out/target"],
+                [
+                    *("cargo", "build", "--release", "--locked"),
+                    # Named, or the flags would be those of macros as well, which are libraries.
+                    *("--target", TRIPLE, "--target-dir", "/skblab/out/target"),
+                ],
                 binds=[
                     Bind(paths.tree(), "tree"),
                     Bind(folder, "out", writable=True),
                     Bind(registry, "cargo", writable=True),
                 ],
                 workdir="/skblab/tree",
-                env={"CARGO_HOME": "/skblab/cargo", "CARGO_TERM_COLOR": "never"},
+                env={
+                    "CARGO_HOME": "/skblab/cargo",
+                    "CARGO_TERM_COLOR": "never",
+                    "RUSTFLAGS": RUST_FLAGS,
+                },
                 network=True,
                 log=paths.cache() / "logs" / f"rust-{key}.log",
                 what="cargo build",
             )
         for name in RUST_PROGRAMS:
-            shutil.move(folder / "target" / "release" / name, folder / name)
+            shutil.move(folder / "target" / TRIPLE / "release" / name, folder / name)
         shutil.rmtree(folder / "target")
 
     return store.ensure("rust", key, reporter, build)

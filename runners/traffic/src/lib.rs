@@ -2,12 +2,14 @@
 //! UDP traffic that accounts for every packet: a paced sender and a counting receiver.
 //!
 //! [`header`] is what travels in each payload, [`sequence`] tells new, repeated and reordered
-//! packets apart in fixed memory, [`pace`] keeps the schedule, and [`send`] and [`receive`] join
-//! them to sockets. Every result is a [`report`] structure, printed as one JSON document.
+//! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
+//! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets. Every result is a [`report`] structure, printed as one JSON document.
 
 pub mod clock;
+pub mod generator;
 pub mod header;
 pub mod pace;
+pub mod process;
 pub mod receive;
 pub mod report;
 pub mod send;

@@ -2,7 +2,8 @@
 //! Command line of `skblab-traffic`.
 //!
 //! Exit code 0: the report is complete; lost or refused packets are in it, for the caller to judge.
-//! 2: bad usage, or a socket could not be had.
+//! 1: the rate was not kept, and --strict-rate asks for it. 2: bad usage, or a socket, a priority or a
+//! CPU could not be had.
 #![allow(clippy::doc_markdown, reason = "clap prints these comments as help, backticks and all")]
 
 use std::io::{self, Write};
@@ -15,7 +16,13 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use skblab_traffic::clock::realtime_ns;
+use skblab_traffic::generator::{self, GENERATORS, Unit};
+use skblab_traffic::process::{self, Process};
+use skblab_traffic::report::SendReport;
 use skblab_traffic::{header, receive, send};
+
+/// A rate that is off by more is warned of, per cent.
+const OFF_PERCENT: f64 = 0.1;
 
 /// Send and receive UDP packets, and account for every one. Prints one JSON report.
 #[derive(Parser)]
@@ -23,11 +30,26 @@ use skblab_traffic::{header, receive, send};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    process: ProcessArgs,
+}
+
+/// How it runs, whatever it does.
+#[derive(Args)]
+struct ProcessArgs {
+    /// Run in real time, with all memory locked: fifo:PRIORITY or rr:PRIORITY, such as fifo:50
+    #[arg(long, global = true, value_name = "POLICY:PRIORITY", value_parser = process::realtime,
+          help_heading = "How it runs")]
+    realtime: Option<(process::Policy, u8)>,
+    /// Run on this CPU alone
+    #[arg(long, global = true, value_name = "NUMBER", help_heading = "How it runs")]
+    cpu: Option<usize>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Send numbered, stamped packets at a steady rate
+    /// Send numbered, stamped packets at a rate, or at times of a generator
+    #[command(after_help = generators())]
     Send(SendArgs),
     /// Count received, lost, repeated and reordered packets
     ///
@@ -43,15 +65,28 @@ struct SendArgs {
     /// Packets to send [default: as many as fit in --seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// UDP payload of each packet [default: 16, the smallest]
-    #[arg(long, value_name = "BYTES", conflicts_with = "frame")]
-    size: Option<u16>,
-    /// Ethernet frame of each packet with checksum, as RFC 2544 counts (64 to 1518)
-    #[arg(long, value_name = "BYTES")]
-    frame: Option<u16>,
+    /// UDP payload of each packet, or a generator of sizes [default: 16, the smallest]
+    #[arg(long, value_name = "BYTES|GENERATOR", conflicts_with = "frame")]
+    size: Option<String>,
+    /// Ethernet frame of each packet with checksum, as RFC 2544 counts (64 to 1518), or a generator
+    #[arg(long, value_name = "BYTES|GENERATOR")]
+    frame: Option<String>,
     /// Packets per second; 0 is as fast as possible
     #[arg(long, value_name = "PPS", default_value_t = 0)]
     rate: u32,
+    /// Time between packets, such as 1ms, or a generator of times
+    #[arg(long, value_name = "TIME|GENERATOR", conflicts_with = "rate")]
+    interval: Option<String>,
+    /// What random sizes and times begin with: the same seed, the same packets
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Give the kernel up to N packets at once, if so many are due
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    batch: u16,
+    /// Exit with 1 if the rate that was reached is off by more than so many per cent
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "0.1")]
+    strict_rate: Option<f64>,
     /// Source ports, used in turn
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -99,9 +134,13 @@ struct ReceiveArgs {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(&cli.command) {
-        Ok(()) => ExitCode::SUCCESS,
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return complain(&error),
+        Err(help) => help.exit(),
+    };
+    match run(&cli) {
+        Ok(code) => code,
         Err(message) => {
             eprintln!("skblab-traffic: {message}");
             ExitCode::from(2)
@@ -109,20 +148,34 @@ fn main() -> ExitCode {
     }
 }
 
+/// Say in one line what is wrong with the command line.
+fn complain(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
+    // What is missing stands in the lines below.
+    let more = if what.ends_with(':') { lines.next().unwrap_or_default() } else { "" };
+    eprintln!("skblab-traffic: {what} {more}; see: skblab-traffic help");
+    ExitCode::from(2)
+}
+
 /// Do the work and print its report.
-fn run(command: &Command) -> Result<(), String> {
+fn run(cli: &Cli) -> Result<ExitCode, String> {
+    let asked = process::Plan { realtime: cli.process.realtime, cpu: cli.process.cpu };
+    let process = Process::set_up(asked)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| format!("cannot handle signals: {error}"))?;
     }
-    match command {
+    match &cli.command {
         Command::Send(args) => {
             let plan = send_plan(args)?;
             let report = send::run(&plan, &stop).map_err(|error| {
                 format!("cannot open a socket to {}: {}", plan.to, describe(&error))
             })?;
-            print(&report)
+            print(&report, &process)?;
+            Ok(kept(&report, args.strict_rate))
         }
         Command::Receive(args) => {
             let plan = receive_plan(args);
@@ -131,24 +184,65 @@ fn run(command: &Command) -> Result<(), String> {
             let receiver = receive::Receiver::bind(&plan, &stop).map_err(failed)?;
             eprintln!("ready");
             let report = receiver.run().map_err(failed)?;
-            print(&report)
+            print(&report, &process)?;
+            Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Warn of a rate that was not kept; 1 if it was to be.
+fn kept(report: &SendReport, strict: Option<f64>) -> ExitCode {
+    let (Some(planned), Some(reached)) = (report.rate_planned, report.rate_reached) else {
+        return ExitCode::SUCCESS;
+    };
+    let off = (reached / planned - 1.0) * 100.0;
+    if off.abs() > strict.unwrap_or(OFF_PERCENT) {
+        eprintln!(
+            "skblab-traffic: {reached:.1} packets a second were sent of {planned:.1} ({off:+.2} %)"
+        );
+        if strict.is_some() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// What generators there are, for the help.
+fn generators() -> String {
+    let lines = GENERATORS
+        .iter()
+        .map(|kind| format!("  {}:{}\n          {}\n", kind.name, kind.form, kind.about));
+    format!(
+        "Generators, of times (1.5ms, 20us) or of bytes (512); a value alone is constant:\n{}",
+        lines.collect::<String>()
+    )
 }
 
 fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
     let overhead = send::frame_overhead(args.to);
     let smallest = u16::try_from(header::LEN).expect("the header is small");
-    let payload_bytes = match (args.size, args.frame) {
-        (Some(size), _) => size,
-        (None, Some(frame)) => frame.saturating_sub(overhead),
-        (None, None) => smallest,
+    let (sizes, more_bytes) = match (&args.size, &args.frame) {
+        (Some(size), _) => (size.clone(), 0),
+        (None, Some(frame)) => (frame.clone(), -i32::from(overhead)),
+        (None, None) => (smallest.to_string(), 0),
     };
-    if payload_bytes < smallest {
+    let option = if args.frame.is_some() { "--frame" } else { "--size" };
+    generator::parse(&sizes, Unit::Bytes).map_err(|why| format!("{option} {why}"))?;
+    if let Some(intervals) = &args.interval {
+        generator::parse(intervals, Unit::Time).map_err(|why| format!("--interval {why}"))?;
+    }
+    // One size is meant as it is; of many, what is too small for the header gets its size.
+    if sizes.parse::<i32>().is_ok_and(|size| size + more_bytes < smallest.into()) {
         return Err(format!(
             "the payload must hold the {smallest}-byte header: use --size {smallest} or \
              --frame {} or more",
             smallest + overhead
+        ));
+    }
+    if sizes.parse::<i32>().is_ok_and(|size| size + more_bytes > send::MOST_BYTES.into()) {
+        return Err(format!(
+            "{option} {sizes}: a UDP payload has at most {} bytes",
+            send::MOST_BYTES
         ));
     }
     if args.source_port.checked_add(args.flows - 1).is_none() {
@@ -160,8 +254,12 @@ fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
     Ok(send::Plan {
         to: args.to,
         count: args.count,
-        payload_bytes,
+        sizes,
+        more_bytes,
         rate: args.rate,
+        intervals: args.interval.clone(),
+        seed: args.seed,
+        batch: args.batch.into(),
         flows: args.flows,
         source_port: args.source_port,
         limit: args.seconds,
@@ -205,8 +303,17 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-fn print(report: &impl Serialize) -> Result<(), String> {
-    let text = serde_json::to_string(report).map_err(|error| error.to_string())?;
+/// What is printed: a report, and how the process ran.
+#[derive(Serialize)]
+struct Printed<'a, T> {
+    #[serde(flatten)]
+    report: &'a T,
+    process: process::Report,
+}
+
+fn print(report: &impl Serialize, process: &Process) -> Result<(), String> {
+    let printed = Printed { report, process: process.report()? };
+    let text = serde_json::to_string(&printed).map_err(|error| error.to_string())?;
     writeln!(io::stdout().lock(), "{text}")
         .map_err(|error| format!("cannot write the report: {error}"))
 }

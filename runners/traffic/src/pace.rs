@@ -7,32 +7,61 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 use crate::clock::{NS_PER_SEC, monotonic_ns};
+use crate::generator::{Generator, Random};
 
-/// An absolute schedule: packet k is due k intervals after the start, whatever happened before.
+/// What is between packets.
+pub enum Gaps {
+    /// Nothing: as fast as possible.
+    None,
+    /// So many packets a second, at equal distances.
+    Rate(u32),
+    /// Nanoseconds of a generator; below zero is zero.
+    Drawn(Box<dyn Generator>),
+}
+
+/// An absolute schedule: each packet has its time from the start on, whatever happened before.
 ///
 /// A sender that falls behind therefore catches up at once instead of sending less in all.
-#[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     start_ns: u64,
-    rate: u32,
+    gaps: Gaps,
+    random: Random,
+    number: u64,
+    /// Of what was drawn: from the start, nanoseconds. A double is exact for a hundred days of them.
+    offset: f64,
 }
 
 impl Schedule {
-    /// A schedule of `rate` packets per second from `start_ns` (monotonic); 0 is "always due".
+    /// A schedule from `start_ns` on (monotonic).
     #[must_use]
-    pub fn new(start_ns: u64, rate: u32) -> Self {
-        Self { start_ns, rate }
+    pub fn new(start_ns: u64, gaps: Gaps, random: Random) -> Self {
+        Self { start_ns, gaps, random, number: 0, offset: 0.0 }
     }
 
-    /// When packet `number` is due, in monotonic nanoseconds. Rounding never adds up.
-    #[must_use]
-    pub fn due_ns(&self, number: u64) -> u64 {
-        if self.rate == 0 {
-            return self.start_ns;
-        }
-        let after = u128::from(number) * u128::from(NS_PER_SEC) / u128::from(self.rate);
+    /// When the next packet is due, in monotonic nanoseconds. Rounding never adds up.
+    pub fn next_ns(&mut self) -> u64 {
+        let number = self.number;
+        self.number += 1;
+        let after = match &mut self.gaps {
+            Gaps::None => 0,
+            Gaps::Rate(rate) => u128::from(number) * u128::from(NS_PER_SEC) / u128::from(*rate),
+            Gaps::Drawn(generator) => {
+                let at = self.offset;
+                self.offset += generator.draw(&mut self.random).max(0.0);
+                whole(at)
+            }
+        };
         self.start_ns.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
     }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is not below zero, and what is too large becomes the largest"
+)]
+fn whole(nanoseconds: f64) -> u128 {
+    nanoseconds as u128
 }
 
 /// Wait until `due_ns`: sleep up to `spin_ns` before it, then watch the clock.
@@ -79,14 +108,33 @@ impl Lateness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::{Unit, parse};
     use proptest::prelude::*;
+    use rand::SeedableRng;
+
+    fn dues(gaps: Gaps, count: usize) -> Vec<u64> {
+        let mut schedule = Schedule::new(1000, gaps, Random::seed_from_u64(1));
+        (0..count).map(|_| schedule.next_ns()).collect()
+    }
 
     #[test]
     fn thirds_do_not_drift() {
-        let schedule = Schedule::new(1000, 3);
-        assert_eq!(schedule.due_ns(1), 333_334_333);
-        assert_eq!(schedule.due_ns(3), 1_000_001_000);
-        assert_eq!(schedule.due_ns(3_000_000_000), 1_000_000_000_000_001_000);
+        let found = dues(Gaps::Rate(3), 30_001);
+        assert_eq!((found[0], found[1], found[3]), (1000, 333_334_333, 1_000_001_000));
+        assert_eq!(found[30_000], 10_000_000_001_000);
+    }
+
+    #[test]
+    fn fractions_of_nanoseconds_add_up() {
+        let drawn = |text| Gaps::Drawn(parse(text, Unit::Time).unwrap());
+        assert_eq!(
+            dues(drawn("constant:.25ns"), 9),
+            [1000, 1000, 1000, 1000, 1001, 1001, 1001, 1001, 1002]
+        );
+        assert_eq!(dues(drawn("burst:2,1us"), 4), [1000, 1000, 2000, 2000]);
+        // What a normal distribution has below zero is no step back.
+        assert!(dues(drawn("gaussian:0s,1us"), 1000).is_sorted());
+        assert_eq!(dues(Gaps::None, 2), [1000, 1000]);
     }
 
     #[test]
@@ -118,9 +166,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn schedule_never_steps_back(start in 0_u64..1 << 62, rate: u32, number in 0..u64::MAX) {
-            let schedule = Schedule::new(start, rate);
-            prop_assert!(schedule.due_ns(number) <= schedule.due_ns(number + 1));
+        fn schedule_never_steps_back(start in 0_u64..1 << 62, rate in 1..u32::MAX) {
+            let mut schedule = Schedule::new(start, Gaps::Rate(rate), Random::seed_from_u64(1));
+            let found: Vec<_> = (0..100).map(|_| schedule.next_ns()).collect();
+            prop_assert!(found.is_sorted());
         }
     }
 }

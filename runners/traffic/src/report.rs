@@ -41,16 +41,28 @@ pub struct SendReport {
     pub unsent: u64,
     /// Failed calls by errno name; a packet that succeeds on a second call counts as sent.
     pub errors: BTreeMap<String, u64>,
-    /// UDP payload of each packet, bytes.
-    pub payload_bytes: u32,
-    /// The Ethernet frame that makes, with checksum, bytes.
-    pub frame_bytes: u32,
+    /// Sizes as they were asked for.
+    pub sizes: String,
+    /// Packets of which the size was too small for the header, or too large, and was changed.
+    pub clipped: u64,
+    /// UDP payloads, bytes.
+    pub payload_bytes: SizeReport,
+    /// What an Ethernet frame has beside them, with checksum, bytes.
+    pub frame_overhead: u16,
     /// Source ports used.
     pub flows: u16,
     /// The transmission's number in each header.
     pub transmission: u16,
-    /// Packets per second asked for; 0 is as fast as possible.
+    /// What random sizes and intervals began with.
+    pub seed: u64,
+    /// At most so many packets were given to the kernel at once.
+    pub batch: usize,
+    /// Packets per second asked for; 0 is as fast as possible, or by intervals.
     pub rate_asked: u32,
+    /// Intervals as they were asked for; null if a rate was.
+    pub intervals: Option<String>,
+    /// Packets per second by the times that the packets were due; null without such times.
+    pub rate_planned: Option<f64>,
     /// Packets per second reached, first to last packet; null for fewer than two.
     pub rate_reached: Option<f64>,
     /// First to last packet, seconds.
@@ -59,6 +71,26 @@ pub struct SendReport {
     pub late: Option<LateReport>,
     /// Why the sender stopped.
     pub stopped_by: Stopped,
+}
+
+/// Sizes of packets, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SizeReport {
+    /// The smallest; 0 without packets.
+    pub min: u32,
+    /// The largest.
+    pub max: u32,
+    /// All together.
+    pub sum: u64,
+}
+
+impl SizeReport {
+    /// Add one.
+    pub fn add(&mut self, bytes: u32) {
+        self.min = if self.sum == 0 { bytes } else { self.min.min(bytes) };
+        self.max = self.max.max(bytes);
+        self.sum += u64::from(bytes);
+    }
 }
 
 /// How far behind its schedule the sender was.

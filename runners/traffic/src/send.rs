@@ -8,24 +8,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use rand::SeedableRng;
 
 use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
-use crate::header::{Clock, Header};
-use crate::pace::{Lateness, Schedule, wait_until};
-use crate::report::{LateReport, SCHEMA, SendReport, Stopped};
-use crate::socket::open_sender;
+use crate::generator::{self, Generator, Random, Unit};
+use crate::header::{Clock, Header, LEN};
+use crate::pace::{Gaps, Lateness, Schedule, wait_until};
+use crate::report::{LateReport, SCHEMA, SendReport, SizeReport, Stopped};
+use crate::socket::{open_sender, send_many};
+
+/// The largest size that a UDP header can tell. What the path does not carry the kernel refuses.
+pub const MOST_BYTES: u16 = u16::MAX;
 
 /// What to send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Destination.
     pub to: SocketAddr,
     /// Packets; `None` leaves only the time limit.
     pub count: Option<u64>,
-    /// UDP payload of each packet, at least [`crate::header::LEN`] bytes.
-    pub payload_bytes: u16,
+    /// UDP payload of each packet, as [`generator::parse`] takes it; bytes that are fewer than the
+    /// header's, or more than a payload may have, become these.
+    pub sizes: String,
+    /// Added to each of `sizes`: less than 0 where these are of frames.
+    pub more_bytes: i32,
     /// Packets per second; 0 is as fast as possible.
     pub rate: u32,
+    /// Instead of a rate, times between packets, as [`generator::parse`] takes them.
+    pub intervals: Option<String>,
+    /// What random sizes and intervals begin with.
+    pub seed: u64,
+    /// At most so many packets are given to the kernel at once, if so many are due.
+    pub batch: usize,
     /// Source ports, used in turn; at least 1.
     pub flows: u16,
     /// First source port; 0 lets the kernel choose each.
@@ -49,7 +63,8 @@ pub fn frame_overhead(to: SocketAddr) -> u16 {
 /// Send as planned until done, out of time, or told to stop.
 ///
 /// # Errors
-/// A socket that cannot be opened. Refused packets are no error but part of the report.
+/// A socket that cannot be opened, or a generator that is none. Refused packets are no error but
+/// part of the report.
 pub fn run(plan: &Plan, stop: &AtomicBool) -> io::Result<SendReport> {
     let sockets = (0..plan.flows)
         .map(|flow| {
@@ -57,69 +72,134 @@ pub fn run(plan: &Plan, stop: &AtomicBool) -> io::Result<SendReport> {
             open_sender(plan.to, port)
         })
         .collect::<io::Result<Vec<_>>>()?;
-    Sender::new(plan, sockets, stop).run()
+    Sender::new(plan, sockets, stop)?.run()
+}
+
+/// A packet that waits for its time.
+struct Next {
+    number: u64,
+    due_ns: u64,
+    bytes: u16,
+}
+
+/// Sizes of packets, and what came of them.
+struct Sizes {
+    generator: Box<dyn Generator>,
+    random: Random,
+    more: f64,
+    clipped: u64,
+}
+
+impl Sizes {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it lies between both bounds"
+    )]
+    fn draw(&mut self) -> u16 {
+        let drawn = (self.generator.draw(&mut self.random) + self.more).round();
+        let kept = drawn.clamp(LEN as f64, MOST_BYTES.into());
+        self.clipped += u64::from((kept - drawn).abs() > 0.0);
+        kept as u16
+    }
 }
 
 struct Sender<'a> {
     plan: &'a Plan,
     stop: &'a AtomicBool,
     sockets: Vec<UdpSocket>,
-    payload: Vec<u8>,
+    sizes: Sizes,
+    /// Of each flow, the packets of this batch.
+    waiting: Vec<Vec<Vec<u8>>>,
+    /// Payloads that are not used now.
+    spare: Vec<Vec<u8>>,
     deadline_ns: u64,
     /// Failed calls by errno.
     errors: BTreeMap<i32, u64>,
     late: Lateness,
     sent: u64,
     unsent: u64,
-    first_ns: Option<u64>,
-    last_ns: u64,
+    /// Of the first and of the last packet: when it was sent, and when it was due.
+    first: Option<(u64, u64)>,
+    last: (u64, u64),
+    bytes: SizeReport,
 }
 
 impl<'a> Sender<'a> {
-    fn new(plan: &'a Plan, sockets: Vec<UdpSocket>, stop: &'a AtomicBool) -> Self {
-        Self {
+    fn new(plan: &'a Plan, sockets: Vec<UdpSocket>, stop: &'a AtomicBool) -> io::Result<Self> {
+        let generator = generator::parse(&plan.sizes, Unit::Bytes).map_err(io::Error::other)?;
+        Ok(Self {
             plan,
             stop,
+            waiting: sockets.iter().map(|_| Vec::new()).collect(),
             sockets,
-            payload: vec![0; usize::from(plan.payload_bytes)],
+            sizes: Sizes {
+                generator,
+                random: Random::seed_from_u64(plan.seed),
+                more: plan.more_bytes.into(),
+                clipped: 0,
+            },
+            spare: Vec::new(),
             deadline_ns: 0,
             errors: BTreeMap::new(),
             late: Lateness::default(),
             sent: 0,
             unsent: 0,
-            first_ns: None,
-            last_ns: 0,
-        }
+            first: None,
+            last: (0, 0),
+            bytes: SizeReport::default(),
+        })
     }
 
     fn run(mut self) -> io::Result<SendReport> {
+        let gaps = match &self.plan.intervals {
+            Some(text) => {
+                Gaps::Drawn(generator::parse(text, Unit::Time).map_err(io::Error::other)?)
+            }
+            None if self.plan.rate == 0 => Gaps::None,
+            None => Gaps::Rate(self.plan.rate),
+        };
         let start_ns = monotonic_ns();
-        let schedule = Schedule::new(start_ns, self.plan.rate);
+        // Sizes and intervals are drawn apart: to change the one leaves the other as it is.
+        let random = Random::seed_from_u64(self.plan.seed ^ (1 << 63));
+        let mut schedule = Schedule::new(start_ns, gaps, random);
         self.deadline_ns = start_ns.saturating_add(nanoseconds(self.plan.limit));
-        let stopped_by = self.send_all(&schedule)?;
+        let stopped_by = self.send_all(&mut schedule);
         Ok(self.report(stopped_by))
     }
 
-    fn send_all(&mut self, schedule: &Schedule) -> io::Result<Stopped> {
+    fn send_all(&mut self, schedule: &mut Schedule) -> Stopped {
         let spin_ns = nanoseconds(self.plan.spin);
-        let late_ns = nanoseconds(self.plan.late);
-        for number in 0..self.plan.count.unwrap_or(u64::MAX) {
-            let due_ns = schedule.due_ns(number);
-            if due_ns < self.deadline_ns {
-                wait_until(due_ns, spin_ns, self.stop);
+        let count = self.plan.count.unwrap_or(u64::MAX);
+        let mut numbers = 0..count;
+        let mut next = self.next(&mut numbers, schedule);
+        while let Some(first) = next {
+            if first.due_ns < self.deadline_ns {
+                wait_until(first.due_ns, spin_ns, self.stop);
             }
             let now_ns = monotonic_ns();
-            if let Some(reason) = self.must_stop(now_ns.max(due_ns)) {
-                return Ok(reason);
+            if let Some(reason) = self.must_stop(now_ns.max(first.due_ns)) {
+                return reason;
             }
-            if self.plan.rate != 0 {
-                self.late.add(now_ns.saturating_sub(due_ns), late_ns);
+            self.take(&first, now_ns);
+            next = self.next(&mut numbers, schedule);
+            for _ in 1..self.plan.batch {
+                let Some(also) = next.take_if(|next| next.due_ns <= now_ns) else { break };
+                self.take(&also, now_ns);
+                next = self.next(&mut numbers, schedule);
             }
-            self.first_ns.get_or_insert(now_ns);
-            self.last_ns = now_ns;
-            self.send_one(number)?;
+            self.flush();
         }
-        Ok(Stopped::Count)
+        Stopped::Count
+    }
+
+    fn next(
+        &mut self,
+        numbers: &mut std::ops::Range<u64>,
+        schedule: &mut Schedule,
+    ) -> Option<Next> {
+        let number = numbers.next()?;
+        Some(Next { number, due_ns: schedule.next_ns(), bytes: self.sizes.draw() })
     }
 
     fn must_stop(&self, now_ns: u64) -> Option<Stopped> {
@@ -132,22 +212,54 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn send_one(&mut self, number: u64) -> io::Result<()> {
-        let flow = usize::try_from(number % u64::from(self.plan.flows)).expect("below a u16");
+    /// Have a packet be sent with this batch.
+    fn take(&mut self, packet: &Next, now_ns: u64) {
+        if self.paced() {
+            let late_ns = now_ns.saturating_sub(packet.due_ns);
+            self.late.add(late_ns, nanoseconds(self.plan.late));
+        }
+        self.last = (now_ns, packet.due_ns);
+        self.first.get_or_insert(self.last);
+        self.bytes.add(packet.bytes.into());
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.resize(packet.bytes.into(), 0);
         let header = Header {
             transmission: self.plan.transmission,
-            sequence: number,
+            sequence: packet.number,
             pktgen: false,
             clock: Clock::Realtime,
             stamp: realtime_ns(),
         };
-        header.write(self.payload.first_chunk_mut().expect("payload holds the header"));
+        header.write(payload.first_chunk_mut().expect("payload holds the header"));
+        let flow = usize::try_from(packet.number % u64::from(self.plan.flows)).expect("a u16");
+        self.waiting[flow].push(payload);
+    }
+
+    /// Whether packets have times of their own.
+    fn paced(&self) -> bool {
+        self.plan.rate != 0 || self.plan.intervals.is_some()
+    }
+
+    /// Send all that wait.
+    fn flush(&mut self) {
+        for flow in 0..self.waiting.len() {
+            let mut packets = std::mem::take(&mut self.waiting[flow]);
+            self.send(flow, &packets);
+            self.spare.append(&mut packets);
+            self.waiting[flow] = packets;
+        }
+    }
+
+    fn send(&mut self, flow: usize, packets: &[Vec<u8>]) {
+        let mut at = 0;
         let mut refused_before = false;
-        loop {
-            let error = match self.sockets[flow].send(&self.payload) {
-                Ok(_) => {
-                    self.sent += 1;
-                    return Ok(());
+        while at < packets.len() {
+            let error = match send_many(&self.sockets[flow], &packets[at..]) {
+                Ok(sent) => {
+                    self.sent += sent as u64;
+                    at += sent;
+                    refused_before = false;
+                    continue;
                 }
                 Err(error) => Errno::from_raw(error.raw_os_error().unwrap_or(0)),
             };
@@ -160,7 +272,8 @@ impl<'a> Sender<'a> {
             refused_before |= stale;
             if !(blocked || stale) || self.must_stop(monotonic_ns()).is_some() {
                 self.unsent += 1;
-                return Ok(());
+                at += 1;
+                refused_before = false;
             }
         }
     }
@@ -168,8 +281,12 @@ impl<'a> Sender<'a> {
     fn report(self, stopped_by: Stopped) -> SendReport {
         let plan = self.plan;
         let attempted = self.sent + self.unsent;
-        let seconds =
-            (self.last_ns - self.first_ns.unwrap_or(self.last_ns)) as f64 / NS_PER_SEC as f64;
+        let (first, last) = (self.first.unwrap_or(self.last), self.last);
+        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / NS_PER_SEC as f64;
+        let rate = |packets: u64, seconds: f64| {
+            (attempted > 1 && seconds > 0.0).then(|| packets.saturating_sub(1) as f64 / seconds)
+        };
+        let took = seconds(first.0, last.0);
         SendReport {
             schema: SCHEMA,
             role: "send",
@@ -179,15 +296,20 @@ impl<'a> Sender<'a> {
             sent: self.sent,
             unsent: self.unsent,
             errors: self.errors.iter().map(|(&errno, &n)| (errno_name(errno), n)).collect(),
-            payload_bytes: u32::from(plan.payload_bytes),
-            frame_bytes: u32::from(plan.payload_bytes) + u32::from(frame_overhead(plan.to)),
+            sizes: plan.sizes.clone(),
+            clipped: self.sizes.clipped,
+            payload_bytes: self.bytes,
+            frame_overhead: frame_overhead(plan.to),
             flows: plan.flows,
             transmission: plan.transmission,
+            seed: plan.seed,
+            batch: plan.batch,
             rate_asked: plan.rate,
-            rate_reached: (attempted > 1 && seconds > 0.0)
-                .then(|| self.sent.saturating_sub(1) as f64 / seconds),
-            seconds,
-            late: (plan.rate != 0).then(|| LateReport {
+            intervals: plan.intervals.clone(),
+            rate_planned: self.paced().then(|| rate(attempted, seconds(first.1, last.1))).flatten(),
+            rate_reached: rate(self.sent, took),
+            seconds: took,
+            late: self.paced().then(|| LateReport {
                 threshold_ns: nanoseconds(plan.late),
                 count: self.late.count,
                 mean_ns: self.late.sum_ns as f64 / attempted.max(1) as f64,

@@ -31,8 +31,12 @@ fn send_plan(to: SocketAddr) -> send::Plan {
     send::Plan {
         to,
         count: Some(2000),
-        payload_bytes: 100,
+        sizes: "100".to_owned(),
+        more_bytes: 0,
         rate: 20_000,
+        intervals: None,
+        seed: 1,
+        batch: 1,
         flows: 3,
         source_port: 0,
         limit: Duration::from_secs(20),
@@ -166,6 +170,44 @@ fn a_silent_port_ends_the_receiver_in_time() {
 }
 
 #[test]
+fn batches_carry_every_packet_of_every_flow() {
+    let (sent, got) = against(&receive_plan("127.0.0.1:0", Some(5000)), |to| {
+        let mut plan = send_plan(to);
+        plan.count = Some(5000);
+        plan.rate = 0;
+        plan.batch = 32;
+        plan.sizes = "uniform:16,1400".to_owned();
+        run_sender(&plan)
+    });
+    assert_eq!((sent.sent, sent.unsent, sent.clipped), (5000, 0, 0));
+    assert_eq!((got.distinct, got.duplicates, got.flows), (5000, 0, 3), "{got:?}");
+    assert_eq!(got.reordered_in_flow, 0);
+    // Sizes are of all between both, and what was sent is what came.
+    assert!(sent.payload_bytes.min < 30 && sent.payload_bytes.max > 1380, "{sent:?}");
+    assert_eq!(sent.payload_bytes.sum, got.bytes);
+    assert_closed(&got);
+}
+
+#[test]
+fn a_seed_says_what_is_sent() {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sizes = |seed, intervals: &str| {
+        let mut plan = send_plan(sink.local_addr().unwrap());
+        plan.count = Some(100);
+        plan.seed = seed;
+        plan.sizes = "gaussian:200,500".to_owned();
+        plan.intervals = Some(intervals.to_owned());
+        let report = run_sender(&plan);
+        // Half of such sizes are too small for the header.
+        assert!(report.clipped > 20 && report.payload_bytes.min == 16, "{report:?}");
+        assert!(report.rate_planned.is_some() && report.late.is_some());
+        (report.payload_bytes.sum, report.clipped)
+    };
+    assert_eq!(sizes(1, "poisson:10us"), sizes(1, "constant:20us"));
+    assert_ne!(sizes(1, "poisson:10us"), sizes(2, "poisson:10us"));
+}
+
+#[test]
 fn refused_packets_are_reported() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = closed.local_addr().unwrap();
@@ -175,7 +217,7 @@ fn refused_packets_are_reported() {
     assert!(report.errors.contains_key("ECONNREFUSED"), "{report:?}");
 
     let mut huge = send_plan(to);
-    huge.payload_bytes = 65_535;
+    huge.sizes = "65535".to_owned();
     huge.count = Some(3);
     let report = run_sender(&huge);
     assert_eq!((report.sent, report.unsent), (0, 3));
