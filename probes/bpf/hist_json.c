@@ -11,10 +11,20 @@ void hist_init(struct hist *hist)
 	hist->low = HIST_EMPTY;
 }
 
+/* Values from @low to @high lie within it now. */
+static void widen(struct hist *hist, __u32 low, __u32 high)
+{
+	__u32 highest = hist->low == HIST_EMPTY ? 0 : hist->low + hist->span;
+
+	if (high > highest)
+		highest = high;
+	if (low < hist->low)
+		hist->low = low;
+	hist->span = highest - hist->low;
+}
+
 void hist_join(struct hist *sum, const struct hist *part)
 {
-	__u32 high = sum->low == HIST_EMPTY ? 0 : sum->low + sum->span;
-
 	sum->sum += part->sum;
 	sum->negative += part->negative;
 	sum->overflow += part->overflow;
@@ -22,11 +32,20 @@ void hist_join(struct hist *sum, const struct hist *part)
 		sum->buckets[i] += part->buckets[i];
 	if (part->low == HIST_EMPTY)
 		return;
-	if (part->low + part->span > high)
-		high = part->low + part->span;
-	if (part->low < sum->low)
-		sum->low = part->low;
-	sum->span = high - sum->low;
+	widen(sum, part->low, part->low + part->span);
+}
+
+void hist_place(struct hist *hist, __s64 value)
+{
+	if (value < 0) {
+		hist->negative++;
+	} else if (value > (__u32)-1) {
+		hist->overflow++;
+	} else {
+		hist->buckets[loglinear_index(value)]++;
+		hist->sum += value;
+		widen(hist, value, value);
+	}
 }
 
 __u64 hist_count(const struct hist *hist)

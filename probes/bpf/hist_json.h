@@ -11,6 +11,8 @@
 void hist_init(struct hist *hist);
 /* Add one CPU's part. */
 void hist_join(struct hist *sum, const struct hist *part);
+/* Count a value, as programs do (hist.bpf.h). */
+void hist_place(struct hist *hist, __s64 value);
 /* Values placed. */
 __u64 hist_count(const struct hist *hist);
 /* [number, count] of a bucket. */
