@@ -41,8 +41,10 @@ def function(name: str, inclusive: Sequence[int], self: Sequence[int], **more: i
 def document(**more: object) -> Json:
     """Return a document of three functions, of which one calls another."""
     return {
-        "schema": "skblab.functimes/1",
+        "schema": "skblab.functimes/2",
         "kernel": "6.12.0",
+        "by": "fentry",
+        "why": None,
         "unit": "ns",
         "sub_buckets": 16,
         "seconds": 2.5,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * funclat: how long calls of kernel functions take, with and without what they call. Loads
- * and attaches a pair of BPF programs for each function, waits, prints JSON.
+ * and attaches a pair of BPF programs for each function, waits, prints JSON. Where that cannot
+ * be, it has ftrace's function_graph trace them (graph.c).
  *
  * Exit code 0: the document is complete. 2: bad usage, a function or a kernel that cannot be
  * traced, no permission, or an output that cannot be written.
@@ -11,6 +12,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "graph.h"
 #include "process.h"
 #include "targets.h"
 #include "times.h"
@@ -33,6 +36,9 @@
 #define EMPTY_FUNCTION "bpf_fentry_test1"
 #define ROUNDS	       5
 #define RUNS	       200
+#define BY_FENTRY      "fentry"
+/* No programs can be attached, and ftrace may be able to trace the functions all the same. */
+#define NO_FENTRY (-2)
 
 const char *argp_program_version = "funclat " PROBES_VERSION;
 
@@ -43,7 +49,7 @@ static const char doc[] =
 	"Prints \"ready\" on standard error once attached, and one JSON document when the time is "
 	"up, on SIGINT or SIGTERM, or when the parent process ends.";
 
-enum { OPT_OPTIONAL = 256 };
+enum { OPT_OPTIONAL = 256, OPT_BY };
 
 static const struct argp_option options[] = {
 	{ "seconds", 's', "SECONDS", 0, "Stop after so long [until a signal]", 0 },
@@ -55,6 +61,10 @@ static const struct argp_option options[] = {
 	  "A function that is left out if this kernel does not have it or lets nobody trace it; may "
 	  "be repeated",
 	  0 },
+	{ "by", OPT_BY, "WHAT", 0,
+	  "fentry: BPF programs. function-graph: a tracer of ftrace, which costs more. auto: the "
+	  "former where the kernel takes it [auto]",
+	  0 },
 	{ "verbose", 'v', NULL, 0, "Show what libbpf says", 0 },
 	{ 0 },
 };
@@ -63,6 +73,7 @@ struct arguments {
 	double seconds;	 /* 0: no limit */
 	double interval; /* 0: one document, at the end */
 	const char *output;
+	const char *by; /* NULL: what can be had */
 	struct target targets[MAX_FUNCTIONS];
 	size_t count;
 	bool verbose;
@@ -78,6 +89,15 @@ static void add_target(struct arguments *a, const char *name, bool optional)
 	if (a->count == MAX_FUNCTIONS)
 		refuse("%s: expected no more than %d functions", name, MAX_FUNCTIONS);
 	a->targets[a->count++] = (struct target){ .name = name, .optional = optional };
+}
+
+static const char *parse_by(const char *arg)
+{
+	if (!strcmp(arg, "auto"))
+		return NULL;
+	if (strcmp(arg, BY_FENTRY) && strcmp(arg, BY_GRAPH))
+		refuse("--by %s: expected " BY_FENTRY ", " BY_GRAPH " or auto", arg);
+	return arg;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -96,6 +116,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		break;
 	case OPT_OPTIONAL:
 		add_target(a, arg, true);
+		break;
+	case OPT_BY:
+		a->by = parse_by(arg);
 		break;
 	case 'v':
 		a->verbose = true;
@@ -139,7 +162,29 @@ struct state {
 	/* Whose maps all others share; NULL until one is loaded. */
 	struct funclat_bpf *owner;
 	struct pair *empty; /* the pair of the empty function */
+	char why[768];	    /* why not by fentry */
 };
+
+/* Programs cannot be attached: an error if that was asked for. Returns EXIT_BAD or NO_FENTRY. */
+static int no_fentry(struct state *state, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(state->why, sizeof(state->why), format, args);
+	va_end(args);
+	return state->arguments->by ? fail("%s", state->why) : NO_FENTRY;
+}
+
+/* The same for an error of the BPF programs. Without permission there is none for ftrace either. */
+static int no_programs(struct state *state, int err)
+{
+	if (err != -EPERM)
+		return no_fentry(state, "cannot load or attach the BPF programs: %s; %s",
+				 strerror(-err), why_no_bpf(err));
+	fail_bpf(err);
+	return EXIT_BAD;
+}
 
 /* The maps of the first, so that all count in the same ones. */
 static int share_maps(struct funclat_bpf *bpf, const struct state *state)
@@ -297,8 +342,8 @@ static int time_rounds(const struct state *state, double *shortest, struct probe
 	return 0;
 }
 
-/* How much longer a call is with the probe, and how much of that the probe sees itself; 0 or
- * EXIT_BAD. The programs are loaded.
+/* How much longer a call is with the probe, and how much of that the probe sees itself; 0,
+ * EXIT_BAD or NO_FENTRY. The programs are loaded.
  */
 static int measure_cost(struct state *state)
 {
@@ -316,10 +361,8 @@ static int measure_cost(struct state *state)
 		return 0;
 	}
 	err = attach_pair(pair);
-	if (err) {
-		fail_bpf(err);
-		return EXIT_BAD;
-	}
+	if (err)
+		return no_programs(state, err);
 	state->owner->bss->counting = true;
 	ret = time_rounds(state, &with, cost);
 	stop_counting(state);
@@ -333,7 +376,7 @@ static int measure_cost(struct state *state)
 	return 0;
 }
 
-/* Load for the empty function: what fails now fails for all; 0 or EXIT_BAD. */
+/* Load for the empty function: what fails now fails for all; 0, EXIT_BAD or NO_FENTRY. */
 static int begin(struct state *state, const struct btf *btf)
 {
 	int err;
@@ -347,27 +390,21 @@ static int begin(struct state *state, const struct btf *btf)
 	}
 	state->empty = &state->pairs[MAX_FUNCTIONS];
 	err = load_pair(state, state->empty, MAX_FUNCTIONS, EMPTY_FUNCTION);
-	if (err) {
-		fail_bpf(err);
-		return EXIT_BAD;
-	}
+	if (err)
+		return no_programs(state, err);
 	return empty_times(state) ?: measure_cost(state);
 }
 
-/* A function that cannot be traced: note it if it may be left out; 0 or EXIT_BAD. */
-static int leave_out(struct state *state, const struct target *target, const char *why)
+/* A function that is left out. */
+static void leave_out(struct state *state, const struct target *target, const char *why)
 {
-	struct absent *absent;
+	struct absent *absent = &state->absent[state->absent_count++];
 
-	if (!target->optional)
-		return fail("%s: %s", target->name, why);
-	absent = &state->absent[state->absent_count++];
 	absent->name = target->name;
 	snprintf(absent->why, sizeof(absent->why), "%s", why);
-	return 0;
 }
 
-/* Load and attach what a function needs, or leave it out; 0 or EXIT_BAD. */
+/* Load and attach what a function needs, or leave it out; 0, EXIT_BAD or NO_FENTRY. */
 static int add_function(struct state *state, const struct target *target, const struct btf *btf)
 {
 	struct pair *pair = &state->pairs[state->count];
@@ -375,8 +412,11 @@ static int add_function(struct state *state, const struct target *target, const 
 	char why[512];
 	int err;
 
-	if (target_fault(target, btf, why, sizeof(why)))
-		return leave_out(state, target, why);
+	/* If it may not be left out, check_names() has looked. */
+	if (target_fault(target, btf, why, sizeof(why))) {
+		leave_out(state, target, why);
+		return 0;
+	}
 	err = load_pair(state, pair, state->count, target->name);
 	if (!err && first && empty_times(state))
 		return EXIT_BAD;
@@ -386,14 +426,15 @@ static int add_function(struct state *state, const struct target *target, const 
 		return 0;
 	}
 	close_pair(state, pair);
-	if (err == -EPERM) {
-		fail_bpf(err);
-		return EXIT_BAD;
-	}
+	if (err == -EPERM)
+		return no_programs(state, err);
 	snprintf(why, sizeof(why),
 		 "this kernel takes no programs at its entry and return: %s; --verbose shows why",
 		 strerror(-err));
-	return leave_out(state, target, why);
+	if (!target->optional)
+		return no_fentry(state, "%s: %s", target->name, why);
+	leave_out(state, target, why);
+	return 0;
 }
 
 static FILE *open_listed(void)
@@ -403,22 +444,22 @@ static FILE *open_listed(void)
 	return file ?: fopen("/sys/kernel/debug/tracing/available_filter_functions", "re");
 }
 
-/* What the kernel says of all the names; 0 or EXIT_BAD. */
-static int look_up(struct arguments *a, const struct btf *btf)
+/* What the kernel says of these names; 0 or EXIT_BAD. */
+static int look_up(struct target *targets, size_t count, const struct btf *btf)
 {
 	FILE *symbols = fopen("/proc/kallsyms", "re"), *listed;
 
 	if (!symbols)
 		return fail("cannot read the kernel's functions in /proc/kallsyms: %s",
 			    strerror(errno));
-	targets_read_symbols(a->targets, a->count, symbols);
+	targets_read_symbols(targets, count, symbols);
 	fclose(symbols);
 	listed = open_listed();
-	targets_read_listed(a->targets, a->count, listed);
+	targets_read_listed(targets, count, listed);
 	if (listed)
 		fclose(listed);
-	for (size_t i = 0; i < a->count; i++)
-		target_read_types(&a->targets[i], btf);
+	for (size_t i = 0; i < count; i++)
+		target_read_types(&targets[i], btf);
 	return 0;
 }
 
@@ -428,8 +469,20 @@ static int check_names(const struct arguments *a, const struct btf *btf)
 	char why[512];
 
 	for (size_t i = 0; i < a->count; i++)
-		if (!a->targets[i].optional && target_fault(&a->targets[i], btf, why, sizeof(why)))
+		if (!a->targets[i].optional &&
+		    target_fault_of_ftrace(&a->targets[i], btf, why, sizeof(why)))
 			return fail("%s: %s", a->targets[i].name, why);
+	return 0;
+}
+
+/* And those that programs cannot be attached to; 0, EXIT_BAD or NO_FENTRY. */
+static int check_types(struct state *state, const struct arguments *a, const struct btf *btf)
+{
+	char why[512];
+
+	for (size_t i = 0; i < a->count; i++)
+		if (!a->targets[i].optional && target_fault(&a->targets[i], btf, why, sizeof(why)))
+			return no_fentry(state, "%s: %s", a->targets[i].name, why);
 	return 0;
 }
 
@@ -445,6 +498,7 @@ static int write_times(struct state *state, double seconds, bool final)
 {
 	struct times_report report = {
 		.kernel = state->kernel,
+		.by = BY_FENTRY,
 		.seconds = seconds,
 		.final = final,
 		.functions = state->functions,
@@ -496,27 +550,110 @@ static int wait_and_write(struct state *state)
 	return check_ftrace() ?: write_times(state, over, true);
 }
 
-static int measure(struct state *state, struct arguments *a)
+static int none_left(const struct state *state)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
+	return fail("none of these functions can be traced here; %s: %s", state->absent[0].name,
+		    state->absent[0].why);
+}
+
+/* 0, EXIT_BAD or NO_FENTRY, and then nothing is attached any more. */
+static int measure_by_fentry(struct state *state, struct arguments *a, const struct btf *btf)
+{
 	int ret;
 
 	if (!btf)
-		return fail(
+		return no_fentry(
+			state,
 			"%s shows no types in /sys/kernel/btf/vmlinux; mount /sys, or build the "
 			"kernel with CONFIG_DEBUG_INFO_BTF=y",
 			state->kernel);
-	ret = look_up(a, btf) ?: check_names(a, btf) ?: begin(state, btf);
+	ret = check_types(state, a, btf) ?: begin(state, btf);
 	for (size_t i = 0; !ret && i < a->count; i++)
 		ret = add_function(state, &a->targets[i], btf);
-	btf__free(btf);
 	if (!ret && !state->count)
-		ret = fail("none of these functions can be traced here; %s: %s",
-			   state->absent[0].name, state->absent[0].why);
+		ret = none_left(state);
 	ret = ret ?: wait_and_write(state);
 	for (size_t i = 0; i <= MAX_FUNCTIONS; i++)
 		close_pair(state, &state->pairs[i]);
 	funclat_bpf__destroy(state->owner);
+	return ret;
+}
+
+/* The function that does nothing; NULL if nobody can trace it. */
+static const struct target *find_empty(struct target *targets, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		targets[i].name = graph_empty_names[i];
+		targets[i].optional = true;
+	}
+	if (look_up(targets, count, NULL))
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		if (targets[i].symbols == 1 && targets[i].listed)
+			return &targets[i];
+	return NULL;
+}
+
+/* The tracer names a function by its address; EXIT_BAD. */
+static int no_addresses(void)
+{
+	return geteuid() ? fail("no permission to trace; run as root")
+			 : fail("/proc/kallsyms shows no addresses, by which the tracer names "
+				"functions: sysctl -w kernel.kptr_restrict=1");
+}
+
+static int measure_by_graph(struct state *state, struct arguments *a, const struct btf *btf)
+{
+	const struct target *targets[MAX_FUNCTIONS];
+	struct target empty[MAX_FUNCTIONS] = { 0 };
+	struct graph_request request = {
+		.kernel = state->kernel,
+		.why = *state->why ? state->why : NULL,
+		.seconds = a->seconds,
+		.interval = a->interval,
+		.output = a->output,
+		.targets = targets,
+		.absent = state->absent,
+		.empty = find_empty(empty, graph_empty_count),
+		.parent = state->parent,
+		.signals = state->signals,
+		.cpus = state->cpus,
+	};
+	char why[512];
+
+	/* What programs could not be attached to, they could not for other reasons. */
+	state->absent_count = 0;
+	for (size_t i = 0; i < a->count; i++) {
+		const struct target *target = &a->targets[i];
+
+		if (target_fault_of_ftrace(target, btf, why, sizeof(why)))
+			leave_out(state, target, why);
+		else if (!target->address)
+			return no_addresses();
+		else
+			targets[request.count++] = target;
+	}
+	request.absent_count = state->absent_count;
+	return request.count ? graph_measure(&request) : none_left(state);
+}
+
+static int measure(struct state *state, struct arguments *a)
+{
+	bool by_graph = a->by && !strcmp(a->by, BY_GRAPH);
+	struct btf *btf = btf__load_vmlinux_btf();
+	char also[sizeof(state->why) + 32];
+	int ret = look_up(a->targets, a->count, btf) ?: check_names(a, btf);
+
+	if (!ret && !by_graph)
+		ret = measure_by_fentry(state, a, btf);
+	if (ret == NO_FENTRY) {
+		snprintf(also, sizeof(also), "not by fentry: %s", state->why);
+		fail_also(also);
+	}
+	if (ret == NO_FENTRY || (!ret && by_graph))
+		ret = measure_by_graph(state, a, btf);
+	fail_also(NULL);
+	btf__free(btf);
 	return ret;
 }
 

@@ -21,6 +21,7 @@
 #include "process.h"
 
 static const char *own_name = "skblab";
+static const char *also;
 static bool verbose;
 
 void process_name(const char *name, char **argv)
@@ -47,8 +48,15 @@ int fail(const char *format, ...)
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
+	if (also)
+		fprintf(stderr, "; %s", also);
 	fputc('\n', stderr);
 	return EXIT_BAD;
+}
+
+void fail_also(const char *text)
+{
+	also = text;
 }
 
 static bool has_tracefs(void)
@@ -77,8 +85,7 @@ static bool has_line(const char *file, const char *end)
 	return found;
 }
 
-/* What this kernel lacks, or how to find out. */
-static const char *why_no_bpf(int error)
+const char *why_no_bpf(int error)
 {
 	if (!has_line("/proc/filesystems", "\ttracefs"))
 		return "this kernel has no ftrace (no tracefs in /proc/filesystems), which the "

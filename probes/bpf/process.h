@@ -24,8 +24,13 @@ double now_seconds(void);
 /* One line on standard error; returns the exit code for it. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What is to be known of every failure from now on; NULL: nothing. */
+void fail_also(const char *text);
+
 /* The same for a BPF program that cannot be loaded or attached. */
 void fail_bpf(int error);
+/* What this kernel lacks for such, or how to find out. */
+const char *why_no_bpf(int error);
 
 /* Let programs that were running when they were detached come to their end. */
 void drain(void);

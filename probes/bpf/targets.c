@@ -10,7 +10,8 @@
 #define LONGEST_NAME 128
 #define SIMILAR	     3
 
-static void note_symbol(struct target *target, const char *name, const char *module)
+static void note_symbol(struct target *target, const char *address, const char *name,
+			const char *module)
 {
 	size_t size = strlen(target->name);
 
@@ -20,6 +21,7 @@ static void note_symbol(struct target *target, const char *name, const char *mod
 		target->cloned = true;
 	} else if (!name[size]) {
 		target->symbols++;
+		target->address = strtoull(address, NULL, 16);
 		snprintf(target->module, sizeof(target->module), "%s", module);
 	}
 }
@@ -31,9 +33,9 @@ void targets_read_symbols(struct target *targets, size_t count, FILE *file)
 
 	/* address type name [module] */
 	while (getline(&line, &room, file) > 0) {
-		char *rest = line, *type, *name, *module = "";
+		char *rest = line, *address, *type, *name, *module = "";
 
-		strsep(&rest, " ");
+		address = strsep(&rest, " ");
 		type = strsep(&rest, " ");
 		name = strsep(&rest, "\t\n");
 		if (!name || !type || !strchr("tTwW", *type))
@@ -43,7 +45,7 @@ void targets_read_symbols(struct target *targets, size_t count, FILE *file)
 			module[strcspn(module, "]\n")] = '\0';
 		}
 		for (size_t i = 0; i < count; i++)
-			note_symbol(&targets[i], name, module);
+			note_symbol(&targets[i], address, name, module);
 	}
 	free(line);
 }
@@ -74,7 +76,7 @@ void target_read_types(struct target *target, const struct btf *kernel)
 	struct btf *module;
 
 	target->typed = has_function(kernel, target->name);
-	if (target->typed || !*target->module)
+	if (target->typed || !kernel || !*target->module)
 		return;
 	module = btf__load_module_btf(target->module, (struct btf *)kernel);
 	target->typed = has_function(module, target->name);
@@ -141,7 +143,8 @@ static void similar(const struct btf *kernel, const char *name, char *text, size
 				    i ? ", " : "; similar: ", found[i]);
 }
 
-bool target_fault(const struct target *target, const struct btf *kernel, char *text, size_t size)
+bool target_fault_of_ftrace(const struct target *target, const struct btf *kernel, char *text,
+			    size_t size)
 {
 	char others[SIMILAR * (LONGEST_NAME + 2) + 16] = "";
 
@@ -153,23 +156,32 @@ bool target_fault(const struct target *target, const struct btf *kernel, char *t
 	else if (!target->symbols && target->cloned)
 		snprintf(text, size,
 			 "the compiler made a function of another name of it, which "
-			 "programs cannot be attached to");
+			 "/proc/kallsyms has (%s.…): name that one",
+			 target->name);
 	else if (!target->symbols && target->typed)
 		snprintf(text, size,
 			 "the compiler inlined it wherever it is called, so that there "
 			 "is nothing to trace");
 	else if (!target->symbols) {
 		/* Whoever named it may have meant another one. */
-		if (!target->optional)
+		if (!target->optional && kernel)
 			similar(kernel, target->name, others, sizeof(others));
 		snprintf(text, size, "this kernel has no such function%s", others);
 	} else if (!target->listed)
 		snprintf(text, size, "this kernel lets nobody trace it (notrace)");
-	else if (!target->typed)
-		snprintf(text, size,
-			 "this kernel has no types (BTF) of it, without which programs "
-			 "cannot be attached to it");
 	else
 		return false;
+	return true;
+}
+
+bool target_fault(const struct target *target, const struct btf *kernel, char *text, size_t size)
+{
+	if (target_fault_of_ftrace(target, kernel, text, size))
+		return true;
+	if (target->typed)
+		return false;
+	snprintf(text, size,
+		 "this kernel has no types (BTF) of it, without which programs "
+		 "cannot be attached to it");
 	return true;
 }

@@ -90,6 +90,11 @@ struct json_object *times_json(const struct times_report *report)
 
 	add_text(o, "schema", TIMES_SCHEMA);
 	add_text(o, "kernel", report->kernel);
+	add_text(o, "by", report->by);
+	if (report->why)
+		add_text(o, "why", report->why);
+	else
+		json_object_object_add(o, "why", NULL);
 	add_text(o, "unit", "ns");
 	json_object_object_add(o, "sub_buckets", json_object_new_int(LOGLINEAR_SUB));
 	add_seconds(o, "seconds", report->seconds);

@@ -8,7 +8,7 @@
 
 #include "funclat.h"
 
-#define TIMES_SCHEMA "skblab.functimes/1"
+#define TIMES_SCHEMA "skblab.functimes/2"
 
 /* A function, of all CPUs. */
 struct function_report {
@@ -34,6 +34,8 @@ struct probe_cost {
 
 struct times_report {
 	const char *kernel;
+	const char *by;	 /* what times calls */
+	const char *why; /* why not by fentry; NULL: it is, or was not asked for */
 	double seconds;
 	bool final; /* nothing counts any more */
 	const struct function_report *functions;

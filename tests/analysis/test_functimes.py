@@ -56,6 +56,33 @@ def test_what_the_probe_takes_stands_beside() -> None:
     assert "could not be measured here" in unmeasured
 
 
+def test_by_function_graph_and_why() -> None:
+    probe = made_up_functimes.document()["probe"] | {"own": 0}
+
+    def said(**more: object) -> str:
+        made = made_up_functimes.document(by="function-graph", **more)
+        return plain(" ".join(notes(read(made))))
+
+    asked = said(why=None, probe=probe)
+    assert "Timed by function graph, as was asked for." in asked
+    assert "The tracer makes a call 250 ns longer" in asked
+    assert "None of that is taken off" in asked
+    instead = said(why="6.12.0 shows no types", probe=None)
+    assert "Timed by function graph, not by fentry: 6.12.0 shows no types." in instead
+    assert "None of it is taken off" in instead
+    with pytest.raises(RecordError, match="a reason why not by fentry"):
+        read(made_up_functimes.document(why="no types"))
+    with pytest.raises(RecordError, match="taken off"):
+        read(made_up_functimes.document(by="function-graph"))
+
+
+def test_the_first_form_was_by_fentry() -> None:
+    made = made_up_functimes.document(schema="skblab.functimes/1")
+    del made["by"], made["why"]
+    document = read(made)
+    assert (document.by, document.why) == ("fentry", None)
+
+
 def test_calls_without_a_time_are_told_by_cause() -> None:
     counts = {"calls": 110, "missed_entries": 1, "refused": 2, "lost": 3, "under_way": 4}
     document = read(

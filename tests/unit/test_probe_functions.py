@@ -32,6 +32,12 @@ def test_the_functions_of_a_layer_need_not_be_there() -> None:
     assert options[-2:] == ["--seconds", "0.25"]
 
 
+def test_what_times_them_can_be_asked_for() -> None:
+    assert "--by" not in tracing("udp_rcv").options()
+    by = Tracing.of(["udp_rcv"], [], None, "function-graph", verbose=False)
+    assert by.options() == ["udp_rcv", "--by", "function-graph"]
+
+
 def test_every_layer_has_room() -> None:
     for layer in BEGIN:
         assert 0 < len(tracing(layers=(layer,)).optional) <= MOST
@@ -46,6 +52,7 @@ def test_every_layer_has_room() -> None:
         (("",), "expected the name of a kernel function"),
         (tuple(f"f{number}" for number in range(65)), "65 functions: expected no more than 64"),
         (("udp_rcv", "--seconds", "0"), "--seconds 0: expected a number above 0"),
+        (("udp_rcv", "--by", "kprobe"), "expected fentry, function-graph or auto"),
         (("udp_rcv", "--on", ""), "expected here, guest, or a host"),
         (("udp_rcv", "--exact"), "--exact is of a guest's own traffic"),
         (("udp_rcv", "--packets", "9"), "--packets is of a guest's own traffic"),

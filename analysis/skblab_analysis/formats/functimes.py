@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How long calls of kernel functions take: what `funclat` prints, and a run folder holds.
 
-Times leave out what the probe takes between its first and its last look at the clock, of the call
-itself and of the traced calls in it. What `probe` says remains is in them.
+By fentry, times leave out what the probe takes between its first and its last look at the clock, of
+the call itself and of the traced calls in it. By function graph they leave out nothing. What
+`probe` says remains is in them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ FILE = "functimes.json"
 # As C has them, and with what the compiler puts behind.
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*$", max_length=512)]
 Unit = Literal["ns", "instructions"]
+# BPF programs at a function's entry and return, or a tracer of ftrace.
+By = Literal["fentry", "function-graph"]
 
 
 class FunctionTimes(ToolDocument):
@@ -101,8 +104,12 @@ class Absent(ToolDocument):
 class FunctimesDocument(ToolDocument):
     """The whole of `functimes.json`."""
 
-    schema_: Literal["skblab.functimes/1"] = Field(alias="schema")
+    schema_: Literal["skblab.functimes/1", "skblab.functimes/2"] = Field(alias="schema")
     kernel: str = Field(description="as `uname -r` says")
+    by: By = Field(default="fentry", description="what timed them; fentry before functimes/2")
+    why: str | None = Field(
+        default=None, description="why not by fentry; null: it is, or was not asked for"
+    )
     unit: Unit = Field(description="of all times: instructions with --exact")
     sub_buckets: Literal[16] = Field(description="buckets for each power of two")
     seconds: NonNegativeFloat = Field(description="how long calls were counted, by that clock")
@@ -118,6 +125,10 @@ class FunctimesDocument(ToolDocument):
             one.check()
         if len({one.name for one in self.functions}) < len(self.functions):
             raise ValueError("a function is given twice")
+        if self.by == "fentry" and self.why is not None:
+            raise ValueError("by fentry, with a reason why not by fentry")
+        if self.by == "function-graph" and self.probe is not None and self.probe.own:
+            raise ValueError("by function graph nothing is taken off, and here something is")
         return self
 
     @property

@@ -82,6 +82,7 @@ def notes(document: FunctimesDocument) -> list[str]:
     found = [
         "Self: without the traced functions that it called, or that interrupts called meanwhile. "
         "Self share: of the self times of all traced functions.",
+        *_by(document),
         _probes_own(document),
     ]
     if document.unit == "ns":
@@ -94,10 +95,21 @@ def notes(document: FunctimesDocument) -> list[str]:
     return found
 
 
+def _by(document: FunctimesDocument) -> Iterator[str]:
+    if document.by == "fentry":
+        return
+    if document.why is None:
+        yield "Timed by function graph, as was asked for."
+    else:
+        yield f"Timed by function graph, not by fentry: {document.why}."
+
+
 def _probes_own(document: FunctimesDocument) -> str:
+    graph = document.by == "function-graph"
     if (probe := document.probe) is None:
+        taken_off = "None" if graph else "What it sees"
         return (
-            "The probe's own time could not be measured here. What it sees of it is taken off; the "
+            f"The probe's own time could not be measured here. {taken_off} of it is taken off; the "
             "rest is in the times."
         )
     empty = probe.empty.histogram()
@@ -105,6 +117,12 @@ def _probes_own(document: FunctimesDocument) -> str:
         quantity(value, document.unit)
         for value in (probe.cost, probe.own, probe.remains, empty.quantile(0.5))
     )
+    if graph:
+        return (
+            f"The tracer makes a call {cost} longer, measured with getppid(). None of that is "
+            "taken off: it is in the times of the function and of traced callers. A call of "
+            f"getppid() takes {least} here: nearly all of that is the tracer."
+        )
     return (
         f"The probe makes a call {cost} longer, measured with an empty function. {own} of that are "
         f"taken off all times; {remains} remain, in the function and in traced callers. An empty "

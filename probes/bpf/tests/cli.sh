@@ -109,6 +109,7 @@ refuses 'requires an argument' udp_rcv --optional
 refuses 'expected a number above 0' udp_rcv --seconds 0
 refuses 'up to 1000000000' udp_rcv --interval 2e9
 refuses 'not an empty one' udp_rcv ''
+refuses '--by kprobe: expected fentry, function-graph or auto' udp_rcv --by kprobe
 refuses 'udp_rcv: given twice' udp_rcv ip_rcv udp_rcv
 refuses 'udp_rcv: given twice' --optional udp_rcv udp_rcv
 # shellcheck disable=SC2046  # as many words as functions

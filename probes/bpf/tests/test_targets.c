@@ -7,17 +7,18 @@
 #include "check.h"
 #include "targets.h"
 
-static const char symbols[] = "0000000000000000 T udp_rcv\n"
+static const char symbols[] = "ffffffff81000010 T udp_rcv\n"
 			      "0000000000000000 t twice\n"
 			      "0000000000000000 t twice\n"
 			      "0000000000000000 D udp_table\n"
 			      "0000000000000000 t made.constprop.0\n"
+			      "0000000000000000 t other.isra.0\n"
 			      "0000000000000000 t veth_poll\t[veth]\n"
 			      "0000000000000000 T do_syscall_64\n"
 			      "0000000000000000 T memcpy\n"
 			      "odd\n"
 			      "\n";
-static const char listed[] = "udp_rcv\ntwice\nveth_poll [veth]\nmemcpy\n";
+static const char listed[] = "udp_rcv\ntwice\nveth_poll [veth]\nmemcpy\nother.isra.0\n";
 
 static FILE *file_of(const char *text)
 {
@@ -35,10 +36,8 @@ static void add_function(struct btf *btf, const char *name)
 	      name);
 }
 
-/* What is said of a name; NULL if nothing speaks against it. */
-static const char *fault(const struct btf *btf, const char *name, const char *list)
+static struct target look_up(const struct btf *btf, const char *name, const char *list)
 {
-	static char text[512];
 	struct target target = { .name = name };
 	FILE *file = file_of(symbols);
 
@@ -49,6 +48,15 @@ static const char *fault(const struct btf *btf, const char *name, const char *li
 	if (file)
 		fclose(file);
 	target_read_types(&target, btf);
+	return target;
+}
+
+/* What is said of a name; NULL if nothing speaks against it. */
+static const char *fault(const struct btf *btf, const char *name, const char *list)
+{
+	static char text[512];
+	struct target target = look_up(btf, name, list);
+
 	return target_fault(&target, btf, text, sizeof(text)) ? text : NULL;
 }
 
@@ -82,6 +90,34 @@ static void check_faults(void)
 	btf__free(btf);
 }
 
+/* It needs no types, and takes what the compiler renamed. */
+static void check_ftrace_faults(void)
+{
+	static const struct {
+		const char *name;
+		const char *expected;
+	} faults[] = {
+		{ "udp_rcv", NULL },
+		{ "memcpy", NULL },
+		{ "other.isra.0", NULL },
+		{ "other", "/proc/kallsyms has (other.…)" },
+		{ "twice", "2 functions of that name" },
+		{ "do_syscall_64", "notrace" },
+		{ "udp_rvc", "no such function" },
+	};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		struct target target = look_up(NULL, faults[i].name, listed);
+		const char *expected = faults[i].expected;
+		char text[512] = "";
+
+		check(target_fault_of_ftrace(&target, NULL, text, sizeof(text)) == !!expected, "%s",
+		      faults[i].name);
+		check(!expected || strstr(text, expected), "%s: %s", faults[i].name, text);
+	}
+	check(look_up(NULL, "udp_rcv", listed).address == 0xffffffff81000010, "where it is");
+}
+
 static void check_module(void)
 {
 	struct target targets[] = { { .name = "veth_poll" }, { .name = "udp_rcv" } };
@@ -106,6 +142,7 @@ static void check_letters(void)
 int main(void)
 {
 	check_faults();
+	check_ftrace_faults();
 	check_module();
 	check_letters();
 	puts("ok targets");

@@ -53,6 +53,7 @@ static void check_function(void)
 	struct probe_cost cost = { 0 };
 	struct times_report report = {
 		.kernel = "6.12.0",
+		.by = "fentry",
 		.seconds = 1.5,
 		.functions = &function,
 		.count = 1,

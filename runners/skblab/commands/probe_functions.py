@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.live import Live
@@ -32,11 +32,11 @@ from skblab.lab.drawing import gnuplot
 from skblab.lab.kernel import names
 from skblab.lab.reporter import Reporter, printer
 from skblab.probe import targets
-from skblab.probe.functions import Asked, Tracing
+from skblab.probe.functions import AUTO, Asked, Tracing
 from skblab.probe.loads import Load, Traffic
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.bylayer import BEGIN
-from skblab_analysis.formats.functimes import FunctimesDocument
+from skblab_analysis.formats.functimes import By, FunctimesDocument
 from skblab_analysis.functimes.view import notes, of_functions
 from skblab_analysis.report.page import build_report
 
@@ -62,6 +62,15 @@ def functions(
         float | None,
         typer.Option(help="How long. Default: until Ctrl-C; a guest until its load is over."),
     ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="fentry: BPF programs. function-graph: a tracer of ftrace, which costs a call "
+            "more. auto: fentry, or function-graph where the kernel does not take fentry.",
+            autocompletion=lambda: [*get_args(By), AUTO],
+        ),
+    ] = AUTO,
     as_json: AsJson = False,
     verbose: Annotated[
         bool,
@@ -80,15 +89,16 @@ def functions(
     """Show how long calls of kernel functions take, with and without others that you name.
 
     It times every call of each named function from entry to return, by BPF programs (fentry and
-    fexit). Self time is without the other functions that are traced. First it measures what the
-    probe itself takes for a call. It writes `results/functions-<time>/`.
+    fexit), or by ftrace's function_graph where the kernel takes none. Self time is without the
+    other functions that are traced. First it measures what the probe itself takes for a call. It
+    writes `results/functions-<time>/`.
 
     Example: `skblab probe functions udp_rcv __udp_enqueue_schedule_skb --on guest`
     """
     targets.check(on, ssh_config)
     if on != targets.GUEST:
         refuse(context, OF_A_GUEST, f"is of a guest's own traffic; with --on {on} leave it out")
-    tracing = Tracing.of(functions or [], layer or [], seconds, verbose=verbose)
+    tracing = Tracing.of(functions or [], layer or [], seconds, by, verbose=verbose)
     if exact and seconds is not None:
         raise UsageError("--seconds: with --exact a clock counts instructions; leave one out")
     sending = Traffic(Load.parse(load), packets, rate) if on == targets.GUEST else None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import get_args
 
 from skblab.lab import kernel, paths, tools
 from skblab.lab.labroot import LabRoot
@@ -27,7 +28,7 @@ from skblab_analysis.base import disk
 from skblab_analysis.base.checked import RefusedError, parse
 from skblab_analysis.base.errors import UsageError
 from skblab_analysis.formats.bylayer import BEGIN
-from skblab_analysis.formats.functimes import FILE, FunctimesDocument
+from skblab_analysis.formats.functimes import FILE, By, FunctimesDocument
 from skblab_analysis.formats.heard import reason
 from skblab_analysis.formats.pathlat import COUNTING
 from skblab_analysis.formats.run import Plan
@@ -36,6 +37,8 @@ from skblab_analysis.runfolder import RunFolder
 PROGRAM = "funclat"
 # As funclat has it.
 MOST = 64
+# Fentry where the kernel takes it, else function graph.
+AUTO = "auto"
 # What was counted so far is written as often.
 EVERY = 1.0
 WHAT = "the document of functions"
@@ -45,7 +48,8 @@ WHAT = "the document of functions"
 class Tracing:
     """What is asked of the probe: functions that must be there, and those that may be.
 
-    `every`: a document each so many seconds, besides the last one.
+    `every`: a document each so many seconds, besides the last one. `by` is what times them; None:
+    fentry where the kernel takes it, else function graph.
     """
 
     names: tuple[str, ...]
@@ -53,12 +57,22 @@ class Tracing:
     seconds: float | None = None
     every: float | None = None
     verbose: bool = False
+    by: By | None = None
 
     @classmethod
     def of(
-        cls, names: Sequence[str], layers: Sequence[str], seconds: float | None, *, verbose: bool
+        cls,
+        names: Sequence[str],
+        layers: Sequence[str],
+        seconds: float | None,
+        by: str = AUTO,
+        *,
+        verbose: bool,
     ) -> Tracing:
         """Return it for names and those that begin layers; UsageError if it cannot be."""
+        chosen = next((one for one in get_args(By) if one == by), None)
+        if chosen is None and by != AUTO:
+            raise UsageError(f"--by {by}: expected {', '.join(get_args(By))} or {AUTO}")
         for layer in layers:
             if layer not in BEGIN:
                 raise UsageError(f"--layer {layer}: expected one of {', '.join(BEGIN)}")
@@ -76,7 +90,7 @@ class Tracing:
                 f"{len(names) + len(optional)} functions: expected no more than {MOST} at a time"
             )
         check_seconds(seconds)
-        return cls(tuple(names), optional, seconds, verbose=verbose)
+        return cls(tuple(names), optional, seconds, verbose=verbose, by=chosen)
 
     def options(self) -> list[str]:
         """Return it as the probe's command line."""
@@ -86,6 +100,8 @@ class Tracing:
         for option, value in (("--seconds", self.seconds), ("--interval", self.every)):
             if value is not None:
                 found += [option, f"{value:.15g}"]
+        if self.by is not None:
+            found += ["--by", self.by]
         return [*found, "--verbose"] if self.verbose else found
 
 
