@@ -138,6 +138,7 @@ def test_a_page_whose_figures_hold(tree: Path, capsys: pytest.CaptureFixture[str
     [
         ("6 953", "6 999", 0),
         ("6 953", "6\u00a0953", 0),
+        ("6 953", "6\u202f953", 0),
         ("6 953", "7 030", 1),
         ("  20\n", "  99\n", 0),
         ("IPv6\nplain", "IPv6\nrenamed", 2),

@@ -58,7 +58,7 @@ def run(command: Command) -> str:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise SkblabError(f"{command.run}: exit status {done.returncode}: {last}")
     # As documents have it: spaces that do not break are typed as others.
-    return done.stdout.replace("\u00a0", " ")
+    return done.stdout.replace("\u00a0", " ").replace("\u202f", " ")
 
 
 def cpu_seconds() -> float:
