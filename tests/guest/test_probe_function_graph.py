@@ -47,6 +47,7 @@ until grep -q ready /tmp/said; do sleep 0.1; done
 kill -STOP $!
 dd if=/dev/zero of=/dev/null bs=1 count=200000 2>/tmp/dd
 kill -CONT $!
+kill -INT $!
 status=0
 wait $! || status=$?
 echo "$status $(cat /tmp/document)$(tail -n 1 /tmp/said)"
