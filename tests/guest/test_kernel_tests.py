@@ -85,6 +85,7 @@ def test_the_kernels_own_selftests_say_the_same_with_and_without_our_series(
 def test_a_soak_is_good(skblab: Skblab, stock: Kernel, full: bool) -> None:
     how = ("debug", "90") if full else ("stock", "20")
     done = skblab("soak", "--flavour", how[0], "--seconds", how[1], "--json", timeout=3500)
+    assert done.stdout, done.stderr
     document = json.loads(done.stdout)
     assert document["complaints"] == []
     assert done.returncode == 0
