@@ -114,6 +114,23 @@ def test_it_is_where_packets_end(testbed: Netns) -> None:
     assert 3 <= behind(testbed) - before < PACKETS
 
 
+@pytest.mark.parametrize("address", ["198.19.0.2", "[2001:db8:0:2::2]"])
+def test_packets_of_our_own_sender_are_read(testbed: Netns, address: str) -> None:
+    """Its header is in the place of pktgen's; the smallest frame of IPv6 holds it, too."""
+    with counting(testbed.transport, PROGRAM, Sink(S0)) as attached:
+        call = ["ip", "netns", "exec", "router", f"{PROGRAMS}/skblab-traffic", "send", "--to"]
+        words = [f"{address}:5000", "--count", "500", "--rate", "2000", "--flows", "3"]
+        testbed.transport.run([*call, *words]).check("skblab-traffic")
+        found = settled(attached)
+    packets = found.packets
+    assert packets.distinct == packets.highest == found.stamps.sender == 500
+    assert (packets.lost, packets.duplicates, packets.reordered) == (0, 0, 0)
+    assert found.stamps.resolution_ns == 1
+    # By one clock: it cannot arrive before it was sent, nor a second later.
+    assert found.latency.min is not None and found.latency.max is not None
+    assert 0 < found.latency.min <= found.latency.max < 1e9
+
+
 def test_packets_received_on_two_cpus_are_one_stream(testbed: Netns) -> None:
     cpus = "ip netns exec sink sh -c 'echo {} >/sys/class/net/s0/queues/rx-0/rps_cpus'"
     sh(testbed.transport, cpus.format(3))
