@@ -480,6 +480,8 @@ def test_two_nodes_have_columns_of_their_own(tmp_path: Path) -> None:
         one for one in findings.sentences(load(report(tmp_path, document).path)) if "caches" in one
     ]
     assert "+1.5 of them from the other node's memory and +0.5 from the other CPU" in said
+    page = build_report(report(tmp_path / "again", document).path, None).read_text()
+    assert "7.3: 0.0 cache lines a packet missed in all levels, +0.5 of them passed on by" in page
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,20 @@ def pictures(document: FunctionsDocument, suffix: str) -> Iterator[Picture]:
         )
 
 
+def headline(document: FunctionsDocument) -> str | None:
+    """Return what another NUMA node costs, without a full stop; None where there is none."""
+    found = document.memory
+    if found is None or found.processor.nodes == 1:
+        return None
+    told = found.total.difference if document.a is not None else found.total.b
+    style = signed if document.a is not None else number
+    outer = getattr(told, list(found.processor.levels)[-1])
+    return (
+        f"{document.b.title}: {style(outer, 1, NARROW_SPACE)} cache lines a packet missed in all levels, "
+        f"{style(told.passed, 1, NARROW_SPACE)} of them passed on by the other CPU (simulated)"
+    )
+
+
 def sentence(document: FunctionsDocument) -> str | None:
     """Return the finding, without its full stop; None where no caches were simulated."""
     found = document.memory

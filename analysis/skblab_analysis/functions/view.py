@@ -474,7 +474,8 @@ def _headline(run: Run) -> str | None:
     documents = load(run)
     if not documents:
         return None
-    return _told(max(documents, key=lambda one: abs(one.clock["b"] - one.clock.get("a", 0.0))))
+    largest = max(documents, key=lambda one: abs(one.clock["b"] - one.clock.get("a", 0.0)))
+    return memory.headline(largest) or _told(largest)
 
 
 def _unseen(run: Run) -> list[str]:
