@@ -21,7 +21,7 @@ UNSAID = {
     "traffic-sender": {
         *("to", "asked", "attempted", "errors", "payload_bytes", "frame_bytes", "flows", "run"),
         *("rate_asked", "seconds", "stopped_by", "sizes", "clipped", "frame_overhead", "seed"),
-        *("transmission", "batch", "intervals", "rate_planned", "process"),
+        *("transmission", "batch", "segment", "intervals", "rate_planned", "process"),
     },
     "traffic-receiver": {
         *("bind", "run", "bytes", "reordered_in_flow", "foreign.short", "foreign.magic"),

@@ -123,6 +123,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_sent(run_skblab: Skblab) -> No
         (("--frame", "60"), "use --size 16 or --frame 62 or more"),
         (("--realtime", "fifo:0"), "expected fifo:PRIORITY or rr:PRIORITY, 1 to 99"),
         (("--cpu", "100000"), "CPU 100000"),
+        (("--batch", "9", "--segment", "--size", "uniform:64,70"), "expected --size BYTES"),
         (("--no-such-option",), "unexpected argument '--no-such-option' found"),
         (("--count", "many"), "invalid value 'many' for '--count <N>'"),
         (("--size", "64", "--frame", "64"), "cannot be used with"),

@@ -84,6 +84,9 @@ struct SendArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     batch: u16,
+    /// Give each batch as one piece that the kernel cuts into packets of one size (UDP_SEGMENT)
+    #[arg(long, requires = "batch")]
+    segment: bool,
     /// Exit with 1 if the rate that was reached is off by more than so many per cent
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "0.1")]
     strict_rate: Option<f64>,
@@ -231,6 +234,9 @@ fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
     if let Some(intervals) = &args.interval {
         generator::parse(intervals, Unit::Time).map_err(|why| format!("--interval {why}"))?;
     }
+    if args.segment && sizes.parse::<u16>().is_err() {
+        return Err(format!("--segment: all packets have one size then; expected {option} BYTES"));
+    }
     // One size is meant as it is; of many, what is too small for the header gets its size.
     if sizes.parse::<i32>().is_ok_and(|size| size + more_bytes < smallest.into()) {
         return Err(format!(
@@ -260,6 +266,7 @@ fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
         intervals: args.interval.clone(),
         seed: args.seed,
         batch: args.batch.into(),
+        segment: args.segment,
         flows: args.flows,
         source_port: args.source_port,
         limit: args.seconds,

@@ -57,6 +57,8 @@ pub struct SendReport {
     pub seed: u64,
     /// At most so many packets were given to the kernel at once.
     pub batch: usize,
+    /// Whether the kernel cut batches into packets (`UDP_SEGMENT`).
+    pub segment: bool,
     /// Packets per second asked for; 0 is as fast as possible, or by intervals.
     pub rate_asked: u32,
     /// Intervals as they were asked for; null if a rate was.

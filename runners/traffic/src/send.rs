@@ -15,7 +15,7 @@ use crate::generator::{self, Generator, Random, Unit};
 use crate::header::{Clock, Header, LEN};
 use crate::pace::{Gaps, Lateness, Schedule, wait_until};
 use crate::report::{LateReport, SCHEMA, SendReport, SizeReport, Stopped};
-use crate::socket::{open_sender, send_many};
+use crate::socket::{open_sender, segment, send_many, send_segmented};
 
 /// The largest size that a UDP header can tell. What the path does not carry the kernel refuses.
 pub const MOST_BYTES: u16 = u16::MAX;
@@ -40,6 +40,8 @@ pub struct Plan {
     pub seed: u64,
     /// At most so many packets are given to the kernel at once, if so many are due.
     pub batch: usize,
+    /// Have the kernel cut each batch of a flow into packets, all of one size (`UDP_SEGMENT`).
+    pub segment: bool,
     /// Source ports, used in turn; at least 1.
     pub flows: u16,
     /// First source port; 0 lets the kernel choose each.
@@ -72,6 +74,13 @@ pub fn run(plan: &Plan, stop: &AtomicBool) -> io::Result<SendReport> {
             open_sender(plan.to, port)
         })
         .collect::<io::Result<Vec<_>>>()?;
+    if plan.segment {
+        let bytes: i32 = plan.sizes.parse().map_err(io::Error::other)?;
+        let bytes = u16::try_from(bytes + plan.more_bytes).map_err(io::Error::other)?;
+        for socket in &sockets {
+            segment(socket, bytes)?;
+        }
+    }
     Sender::new(plan, sockets, stop)?.run()
 }
 
@@ -254,7 +263,8 @@ impl<'a> Sender<'a> {
         let mut at = 0;
         let mut refused_before = false;
         while at < packets.len() {
-            let error = match send_many(&self.sockets[flow], &packets[at..]) {
+            let give = if self.plan.segment { send_segmented } else { send_many };
+            let error = match give(&self.sockets[flow], &packets[at..]) {
                 Ok(sent) => {
                     self.sent += sent as u64;
                     at += sent;
@@ -304,6 +314,7 @@ impl<'a> Sender<'a> {
             transmission: plan.transmission,
             seed: plan.seed,
             batch: plan.batch,
+            segment: plan.segment,
             rate_asked: plan.rate,
             intervals: plan.intervals.clone(),
             rate_planned: self.paced().then(|| rate(attempted, seconds(first.1, last.1))).flatten(),

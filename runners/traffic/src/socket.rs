@@ -103,6 +103,41 @@ pub fn send_many(socket: &UdpSocket, packets: &[Vec<u8>]) -> io::Result<usize> {
     socket.send(one).map(|_| 1)
 }
 
+/// Packets that the kernel cuts one piece of data into at most (`UDP_MAX_SEGMENTS`, older kernels'
+/// too), and the bytes that it may have.
+const MOST_SEGMENTS: usize = 64;
+const MOST_SEGMENTED: usize = 65_507;
+
+/// Have the kernel cut what is sent into packets of `bytes` of payload (`UDP_SEGMENT`).
+///
+/// # Errors
+/// What the kernel said; Linux has it since 4.18.
+pub fn segment(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
+    let value = libc::c_int::from(bytes);
+    // SAFETY: the descriptor is open, and the pointer is to an int of the size given, which
+    // outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const value).cast(),
+            4,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Give packets of one size to the kernel as one piece, which it cuts; how many it took.
+///
+/// # Errors
+/// What the kernel said of all of these.
+pub fn send_segmented(socket: &UdpSocket, packets: &[Vec<u8>]) -> io::Result<usize> {
+    let bytes = packets.first().map_or(1, Vec::len);
+    let count = packets.len().min(MOST_SEGMENTS).min((MOST_SEGMENTED / bytes).max(1));
+    socket.send(&packets[..count].concat()).map(|_| count)
+}
+
 /// Packets the kernel dropped at this socket so far.
 ///
 /// # Errors

@@ -37,6 +37,7 @@ fn send_plan(to: SocketAddr) -> send::Plan {
         intervals: None,
         seed: 1,
         batch: 1,
+        segment: false,
         flows: 3,
         source_port: 0,
         limit: Duration::from_secs(20),
@@ -186,6 +187,26 @@ fn batches_carry_every_packet_of_every_flow() {
     assert!(sent.payload_bytes.min < 30 && sent.payload_bytes.max > 1380, "{sent:?}");
     assert_eq!(sent.payload_bytes.sum, got.bytes);
     assert_closed(&got);
+}
+
+#[test]
+fn what_the_kernel_cuts_is_every_packet_of_every_flow() {
+    for (size, batch) in [("16", 200), ("1400", 100)] {
+        let (sent, got) = against(&receive_plan("[::1]:0", Some(3001)), |to| {
+            let mut plan = send_plan(to);
+            plan.count = Some(3001);
+            plan.rate = 0;
+            plan.batch = batch;
+            plan.segment = true;
+            plan.sizes = size.to_owned();
+            run_sender(&plan)
+        });
+        assert_eq!((sent.sent, sent.unsent), (3001, 0), "{sent:?}");
+        assert_eq!((got.distinct, got.duplicates, got.flows), (3001, 0, 3), "{got:?}");
+        assert_eq!((got.reordered_in_flow, got.foreign.total), (0, 0));
+        assert_eq!(got.bytes, sent.payload_bytes.sum);
+        assert_closed(&got);
+    }
 }
 
 #[test]
