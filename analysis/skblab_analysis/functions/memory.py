@@ -301,8 +301,8 @@ def headline(document: FunctionsDocument) -> str | None:
     style = signed if document.a is not None else number
     outer = getattr(told, list(found.processor.levels)[-1])
     return (
-        f"{document.b.title}: {style(outer, 1, NARROW_SPACE)} cache lines a packet missed in all levels, "
-        f"{style(told.passed, 1, NARROW_SPACE)} of them passed on by the other CPU (simulated)"
+        f"{document.b.title}: {style(outer, 1, NARROW_SPACE)} cache lines a packet missed in all "
+        f"levels, {style(told.passed, 1, NARROW_SPACE)} of them passed on by the other CPU (simulated)"
     )
 
 
