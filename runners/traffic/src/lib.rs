@@ -11,6 +11,7 @@ pub mod header;
 pub mod pace;
 pub mod process;
 pub mod receive;
+pub mod record;
 pub mod report;
 pub mod send;
 pub mod sequence;
