@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod generator;
+pub mod distribution;
 pub mod header;
 pub mod pace;
 pub mod process;

@@ -154,6 +154,25 @@ pub struct ReceiveReport {
     pub stopped_by: Stopped,
 }
 
+/// One kind of time, nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DistributionReport {
+    /// Values; all other figures are of these.
+    pub count: u64,
+    /// Values below zero, which are in no other figure.
+    pub negative: u64,
+    /// The smallest; null without any.
+    pub min_ns: Option<u64>,
+    /// Their mean; null without any.
+    pub mean_ns: Option<f64>,
+    /// Standard deviation (n - 1); null for fewer than two.
+    pub sd_ns: Option<f64>,
+    /// The largest; null without any.
+    pub max_ns: Option<u64>,
+    /// By its name: 50, 90, 99 … 99.999; only those with ten values beyond them.
+    pub percentiles_ns: BTreeMap<&'static str, u64>,
+}
+
 /// Datagrams that are not of this transmission, by what gave them away.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ForeignReport {
