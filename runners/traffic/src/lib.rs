@@ -13,6 +13,7 @@ pub mod pace;
 pub mod process;
 pub mod receive;
 pub mod record;
+pub mod recorder;
 pub mod report;
 pub mod send;
 pub mod sequence;

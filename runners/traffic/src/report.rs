@@ -173,6 +173,23 @@ pub struct DistributionReport {
     pub percentiles_ns: BTreeMap<&'static str, u64>,
 }
 
+/// What came of recording: `received = kept + lost`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordReport {
+    /// The file.
+    pub file: String,
+    /// Datagrams whose record is in the file.
+    pub kept: u64,
+    /// Datagrams whose record is not.
+    pub lost: u64,
+    /// Of these: the file was written too slowly, and the memory for records was full.
+    pub too_slow: u64,
+    /// Size of the file, bytes.
+    pub bytes: u64,
+    /// What the system said when writing failed; null if it did not.
+    pub error: Option<String>,
+}
+
 /// Datagrams that are not of this transmission, by what gave them away.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ForeignReport {
