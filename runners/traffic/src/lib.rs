@@ -3,11 +3,15 @@
 //!
 //! [`header`] is what travels in each payload, [`sequence`] tells new, repeated and reordered
 //! packets apart in fixed memory, [`generator`] draws intervals and sizes, [`pace`] keeps the
-//! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets. Every result is a [`report`] structure, printed as one JSON document.
+//! schedule, [`process`] has it run in real time, and [`send`] and [`receive`] join them to sockets.
+//! [`batch`] takes many packets by one call, [`timing`] and [`distribution`] say what their times
+//! were, and [`recorder`] keeps each of them in a file, of which [`record`] has the format and a
+//! reader. Every result is a [`report`] structure, printed as one JSON document.
 
+pub mod batch;
 pub mod clock;
-pub mod generator;
 pub mod distribution;
+pub mod generator;
 pub mod header;
 pub mod pace;
 pub mod process;
@@ -18,3 +22,4 @@ pub mod report;
 pub mod send;
 pub mod sequence;
 pub mod socket;
+pub mod timing;

@@ -2,12 +2,13 @@
 //! Command line of `skblab-traffic`.
 //!
 //! Exit code 0: the report is complete; lost or refused packets are in it, for the caller to judge.
-//! 1: the rate was not kept, and --strict-rate asks for it. 2: bad usage, or a socket, a priority or a
-//! CPU could not be had.
+//! 1: the rate was not kept, and --strict-rate asks for it; or not all records of packets could be
+//! written. 2: bad usage, or a socket, a file, a priority or a CPU could not be had.
 #![allow(clippy::doc_markdown, reason = "clap prints these comments as help, backticks and all")]
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +19,8 @@ use serde::Serialize;
 use skblab_traffic::clock::realtime_ns;
 use skblab_traffic::generator::{self, GENERATORS, Unit};
 use skblab_traffic::process::{self, Process};
-use skblab_traffic::report::SendReport;
+use skblab_traffic::recorder::Recorder;
+use skblab_traffic::report::{RecordReport, SendReport};
 use skblab_traffic::{header, receive, send};
 
 /// A rate that is off by more is warned of, per cent.
@@ -134,6 +136,12 @@ struct ReceiveArgs {
     /// Receive buffer; above net.core.rmem_max this needs CAP_NET_ADMIN
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     rcvbuf: Option<u32>,
+    /// Write a record of each packet to this file (format: results-schema/packets.md)
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Report one-way delays: sender and receiver run on one machine, by one clock
+    #[arg(long)]
+    same_clock: bool,
 }
 
 fn main() -> ExitCode {
@@ -180,16 +188,48 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
             print(&report, &process)?;
             Ok(kept(&report, args.strict_rate))
         }
-        Command::Receive(args) => {
-            let plan = receive_plan(args);
-            let failed =
-                |error: io::Error| format!("cannot receive on {}: {}", plan.bind, describe(&error));
-            let receiver = receive::Receiver::bind(&plan, &stop).map_err(failed)?;
-            eprintln!("ready");
-            let report = receiver.run().map_err(failed)?;
-            print(&report, &process)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Receive(args) => receive(args, &stop, &process),
+    }
+}
+
+/// Receive and print the report.
+fn receive(
+    args: &ReceiveArgs,
+    stop: &AtomicBool,
+    process: &Process,
+) -> Result<ExitCode, String> {
+    let plan = receive_plan(args);
+    let failed =
+        |error: io::Error| format!("cannot receive on {}: {}", plan.bind, describe(&error));
+    let mut receiver = receive::Receiver::bind(&plan, stop).map_err(failed)?;
+    if let Some(path) = &args.record {
+        let recorder = Recorder::create(path)
+            .map_err(|error| format!("cannot write records to {}: {error}", path.display()))?;
+        receiver = receiver.record(recorder);
+    }
+    eprintln!("ready");
+    let report = receiver.run().map_err(failed)?;
+    print(&report, process)?;
+    let Some(trouble) = report.record.as_ref().and_then(record_trouble) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    eprintln!("skblab-traffic: {trouble}");
+    Ok(ExitCode::FAILURE)
+}
+
+/// What to say of records that are not in the file, if any are not.
+fn record_trouble(record: &RecordReport) -> Option<String> {
+    let RecordReport { file, kept, lost, error, .. } = record;
+    match error {
+        Some(error) => Some(format!(
+            "cannot write records to {file}: {error}; {kept} are in it and can be read, {lost} are \
+             not"
+        )),
+        None if *lost > 0 => Some(format!(
+            "{file} was written too slowly: {kept} records are in it, {lost} are not; record to a \
+             faster disk or to memory (/dev/shm)"
+        )),
+        None => None,
     }
 }
 
@@ -285,6 +325,7 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
         linger: args.linger,
         limit: args.seconds,
         rcvbuf: args.rcvbuf,
+        same_clock: args.same_clock,
     }
 }
 

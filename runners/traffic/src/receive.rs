@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The receiver: one `recvmsg` per packet, each packet accounted for.
+//! The receiver: many packets by one `recvmmsg`, each accounted for.
 
 use std::collections::HashMap;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recvmsg, sockopt,
-};
+use nix::sys::socket::{getsockopt, sockopt};
 
-use crate::clock::{NS_PER_SEC, monotonic_ns};
-use crate::header::{Foreign, Header};
-use crate::report::{ForeignReport, ReceiveReport, SCHEMA, SocketReport, Stopped};
-use crate::sequence::Tracker;
+use crate::batch::{Batch, Datagram};
+use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
+use crate::distribution;
+use crate::header::{Clock, Foreign, Header};
+use crate::record::{self, FileHeader, Record, flags};
+use crate::recorder::Recorder;
+use crate::report::{ForeignReport, ReceiveReport, SCHEMA, SocketReport, StampsReport, Stopped};
+use crate::sequence::{Tracker, Verdict};
 use crate::socket::{TICK, drops, open_receiver};
-
-/// Largest UDP payload there can be.
-const MAX_PAYLOAD: usize = 65_535;
+use crate::timing::Timing;
 
 /// What to receive.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +37,8 @@ pub struct Plan {
     pub limit: Duration,
     /// Receive buffer, bytes.
     pub rcvbuf: Option<u32>,
+    /// Sender and receiver run on one machine, so that one-way delays are known.
+    pub same_clock: bool,
 }
 
 /// A bound receiver.
@@ -48,15 +48,23 @@ pub struct Receiver<'a> {
     socket: UdpSocket,
     tracker: Tracker,
     transmission: Option<u16>,
+    /// The sender's clock, of the first packet.
+    sender_clock: Option<Clock>,
+    begun_ns: u64,
     /// Numbers of the sources, in the order in which they came.
     flows: HashMap<SocketAddr, u16>,
+    /// The last source: packets of one come in a row.
+    last_flow: Option<(SocketAddr, u16)>,
     foreign: ForeignReport,
     received: u64,
     counted: u64,
     bytes: u64,
     drops_seen: u32,
-    first_ns: Option<u64>,
-    last_ns: u64,
+    /// When the first and the last packet of the transmission came.
+    span_ns: Option<(u64, u64)>,
+    not_by_kernel: u64,
+    timing: Timing,
+    recorder: Option<Recorder>,
     /// How long nothing has come, in looks of a tick at most.
     quiet_ns: u64,
 }
@@ -73,16 +81,27 @@ impl<'a> Receiver<'a> {
             socket: open_receiver(plan.bind, plan.rcvbuf)?,
             tracker: Tracker::new(plan.expect),
             transmission: plan.transmission,
+            sender_clock: None,
+            begun_ns: realtime_ns(),
             flows: HashMap::new(),
+            last_flow: None,
             foreign: ForeignReport::default(),
             received: 0,
             counted: 0,
             bytes: 0,
             drops_seen: 0,
-            first_ns: None,
-            last_ns: 0,
+            span_ns: None,
+            not_by_kernel: 0,
+            timing: Timing::new(plan.same_clock),
+            recorder: None,
             quiet_ns: 0,
         })
+    }
+
+    /// Keep a record of each datagram.
+    #[must_use]
+    pub fn record(self, recorder: Recorder) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// The address bound, with the port the kernel chose if 0 was asked for.
@@ -99,17 +118,20 @@ impl<'a> Receiver<'a> {
     /// A failing socket. Lost or foreign packets are no error but part of the report.
     pub fn run(mut self) -> io::Result<ReceiveReport> {
         let deadline_ns = monotonic_ns().saturating_add(nanoseconds(self.plan.limit));
-        let mut buffer = vec![0; MAX_PAYLOAD];
-        let mut control = nix::cmsg_space!(u32);
+        let mut batch = Batch::default();
         let mut looked_ns = monotonic_ns();
         let stopped_by = loop {
-            let got = self.receive_one(&mut buffer, &mut control)?;
+            let got = batch.receive(&self.socket)?;
             let now_ns = monotonic_ns();
             // A machine that stands still sends nothing either: that is one look, however long.
             self.quiet_ns += (now_ns - looked_ns).min(nanoseconds(TICK));
             looked_ns = now_ns;
-            if let Some((len, from)) = got {
-                self.account(&buffer[..len], from, now_ns);
+            for datagram in got {
+                self.account(&datagram);
+            }
+            let header = self.file_header();
+            if let Some(recorder) = &mut self.recorder {
+                recorder.tick(now_ns, || header);
             }
             if let Some(reason) = self.must_stop(now_ns, deadline_ns) {
                 break reason;
@@ -118,60 +140,92 @@ impl<'a> Receiver<'a> {
         self.report(stopped_by)
     }
 
-    /// One datagram's length and source, or `None` if none came within a tick.
-    fn receive_one(
-        &mut self,
-        buffer: &mut [u8],
-        control: &mut [u8],
-    ) -> io::Result<Option<(usize, Option<SocketAddr>)>> {
-        let mut parts = [IoSliceMut::new(buffer)];
-        let fd = self.socket.as_raw_fd();
-        match recvmsg::<SockaddrStorage>(fd, &mut parts, Some(control), MsgFlags::empty()) {
-            Ok(message) => {
-                for part in message.cmsgs()? {
-                    if let ControlMessageOwned::RxqOvfl(count) = part {
-                        self.drops_seen = count;
-                    }
-                }
-                Ok(Some((message.bytes, message.address.as_ref().and_then(source))))
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
-            Err(error) => Err(error.into()),
+    fn account(&mut self, datagram: &Datagram) {
+        self.received += 1;
+        self.drops_seen = datagram.drops.unwrap_or(self.drops_seen);
+        let received_ns = datagram.stamp_ns.unwrap_or_else(realtime_ns);
+        let mut record = Record {
+            received_ns,
+            payload_bytes: u16::try_from(datagram.bytes).unwrap_or(u16::MAX),
+            ..Record::default()
+        };
+        if datagram.stamp_ns.is_none() {
+            self.not_by_kernel += 1;
+            record.flags |= flags::NOT_BY_KERNEL;
+        }
+        self.judge(datagram, &mut record);
+        let header = self.file_header();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.add(record, || header);
         }
     }
 
-    fn account(&mut self, payload: &[u8], from: Option<SocketAddr>, now_ns: u64) {
-        self.received += 1;
-        let header = match Header::read(payload) {
-            Ok(header)
-                if header.transmission == *self.transmission.get_or_insert(header.transmission) =>
-            {
-                header
-            }
-            other => {
+    /// Account for a datagram, and say in its record what it is.
+    fn judge(&mut self, datagram: &Datagram, record: &mut Record) {
+        let header = match Header::read(datagram.payload) {
+            Ok(header) => header,
+            Err(why) => {
                 self.foreign.total += 1;
-                *match other {
-                    Ok(_) => &mut self.foreign.other_transmission,
-                    Err(Foreign::Short) => &mut self.foreign.short,
-                    Err(Foreign::Magic) => &mut self.foreign.magic,
-                    Err(Foreign::Version) => &mut self.foreign.version,
+                *match why {
+                    Foreign::Short => &mut self.foreign.short,
+                    Foreign::Magic => &mut self.foreign.magic,
+                    Foreign::Version => &mut self.foreign.version,
                 } += 1;
+                record.flags |= flags::FOREIGN;
                 return;
             }
         };
-        let flow = from.map_or(0, |from| self.flow_of(from));
-        self.tracker.observe(header.place(self.tracker.highest()), flow);
+        record.flags |= (header.clock as u32) << flags::CLOCK_SHIFT;
+        record.flags |= if header.pktgen { flags::PKTGEN } else { 0 };
+        record.flow = datagram.source.map_or(0, |from| self.flow_of(from));
+        if header.transmission != *self.transmission.get_or_insert(header.transmission) {
+            self.foreign.total += 1;
+            self.foreign.other_transmission += 1;
+            record.flags |= flags::OTHER_TRANSMISSION;
+            record.sequence = header.sequence;
+            record.sent_ns = header.sent_ns(record.received_ns);
+            return;
+        }
+        self.sender_clock.get_or_insert(header.clock);
+        let highest = self.tracker.highest();
+        record.sequence = header.place(highest);
+        record.sent_ns = self.timing.sent_ns(&header, record.received_ns);
+        match self.tracker.observe(record.sequence, record.flow) {
+            Verdict::New => {
+                self.timing.observe(header.clock, record.sent_ns, record.received_ns);
+                // The very first one has nothing above it.
+                record.flags |= if record.sequence < highest { flags::REORDERED } else { 0 };
+            }
+            Verdict::Duplicate => record.flags |= flags::DUPLICATE,
+            Verdict::TooOld => record.flags |= flags::TOO_OLD,
+            Verdict::Beyond => record.flags |= flags::BEYOND,
+        }
         self.counted += 1;
-        self.bytes += payload.len() as u64;
-        self.first_ns.get_or_insert(now_ns);
-        self.last_ns = now_ns;
+        self.bytes += datagram.bytes as u64;
+        let (first, last) = self.span_ns.unwrap_or((record.received_ns, record.received_ns));
+        self.span_ns = Some((first, last.max(record.received_ns)));
         self.quiet_ns = 0;
+    }
+
+    fn file_header(&self) -> FileHeader {
+        FileHeader {
+            begun_ns: self.begun_ns,
+            transmission: self.transmission,
+            sender_clock: self.sender_clock,
+            receiver_clock: Clock::Realtime,
+        }
     }
 
     /// The number of a source; those beyond the last number share it.
     fn flow_of(&mut self, from: SocketAddr) -> u16 {
+        match self.last_flow {
+            Some((source, flow)) if source == from => return flow,
+            _ => (),
+        }
         let next = u16::try_from(self.flows.len()).unwrap_or(u16::MAX);
-        *self.flows.entry(from).or_insert(next)
+        let flow = *self.flows.entry(from).or_insert(next);
+        self.last_flow = Some((from, flow));
+        flow
     }
 
     fn must_stop(&self, now_ns: u64, deadline_ns: u64) -> Option<Stopped> {
@@ -179,7 +233,7 @@ impl<'a> Receiver<'a> {
             Some(Stopped::Signal)
         } else if self.tracker.complete() && self.quiet_ns >= nanoseconds(self.plan.linger) {
             Some(Stopped::Count)
-        } else if self.first_ns.is_some() && self.quiet_ns >= nanoseconds(self.plan.idle) {
+        } else if self.span_ns.is_some() && self.quiet_ns >= nanoseconds(self.plan.idle) {
             Some(Stopped::Idle)
         } else if now_ns >= deadline_ns {
             Some(Stopped::Seconds)
@@ -188,10 +242,16 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    fn report(self, stopped_by: Stopped) -> io::Result<ReceiveReport> {
+    fn report(mut self, stopped_by: Stopped) -> io::Result<ReceiveReport> {
         let counts = self.tracker.counts();
-        let seconds =
-            (self.last_ns - self.first_ns.unwrap_or(self.last_ns)) as f64 / NS_PER_SEC as f64;
+        let (first_ns, last_ns) = self.span_ns.unwrap_or((0, 0));
+        let seconds = (last_ns - first_ns) as f64 / NS_PER_SEC as f64;
+        let header = self.file_header();
+        let record = self.recorder.take().map(|recorder| recorder.finish(|| header));
+        let (delay, delay_unknown) = match self.timing.delay() {
+            Ok(delay) => (Some(delay.report()), None),
+            Err(why) => (None, Some(why)),
+        };
         let rcvbuf = getsockopt(&self.socket, sockopt::RcvBuf)?;
         Ok(ReceiveReport {
             schema: SCHEMA,
@@ -218,14 +278,21 @@ impl<'a> Receiver<'a> {
             },
             seconds,
             rate: (self.counted > 1 && seconds > 0.0).then(|| (self.counted - 1) as f64 / seconds),
+            stamps: StampsReport {
+                clock: record::clock_name(header.receiver_clock),
+                kind: record::STAMPS,
+                not_by_kernel: self.not_by_kernel,
+                stepped_ns: self.timing.stepped_ns(),
+            },
+            inter_arrival: self.timing.inter_arrival().report(),
+            jitter: self.timing.jitter().report(),
+            delay,
+            delay_unknown,
+            percentile_error: distribution::ERROR,
+            record,
             stopped_by,
         })
     }
-}
-
-fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = address.as_sockaddr_in().map(|v4| SocketAddr::V4((*v4).into()));
-    v4.or_else(|| address.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into())))
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -122,7 +122,7 @@ pub struct ReceiveReport {
     pub transmission: Option<u16>,
     /// Packets expected; null if not known.
     pub expected: Option<u64>,
-    /// Datagrams of any kind that `recvmsg` returned.
+    /// Datagrams of any kind that `recvmmsg` returned.
     pub received: u64,
     /// Payload bytes of the datagrams of this transmission.
     pub bytes: u64,
@@ -150,8 +150,35 @@ pub struct ReceiveReport {
     pub seconds: f64,
     /// Packets of it per second, first to last; null for fewer than two.
     pub rate: Option<f64>,
+    /// Which times of arrival the figures below are of.
+    pub stamps: StampsReport,
+    /// From one packet to the next; all times are of distinct packets, in the order they came.
+    pub inter_arrival: DistributionReport,
+    /// Absolute difference of the one-way delays of successive packets (RFC 4689).
+    pub jitter: DistributionReport,
+    /// One-way delay; null unless sender and receiver have one clock.
+    pub delay: Option<DistributionReport>,
+    /// Why `delay` is null, in words; null if it is not.
+    pub delay_unknown: Option<&'static str>,
+    /// By how much of its value a percentile may be off.
+    pub percentile_error: f64,
+    /// What came of recording each packet; null if it was not asked for.
+    pub record: Option<RecordReport>,
     /// Why the receiver stopped.
     pub stopped_by: Stopped,
+}
+
+/// Where the times of arrival are from.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StampsReport {
+    /// Their clock.
+    pub clock: &'static str,
+    /// Who stamps: `kernel`, in software, as the packet enters the network stack.
+    pub kind: &'static str,
+    /// Datagrams that the kernel gave no stamp: theirs is when the receiver had read them.
+    pub not_by_kernel: u64,
+    /// By how much the clock was set meanwhile, nanoseconds; slewing is not in it.
+    pub stepped_ns: i64,
 }
 
 /// One kind of time, nanoseconds.

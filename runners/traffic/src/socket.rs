@@ -57,6 +57,7 @@ pub fn open_receiver(address: SocketAddr, rcvbuf: Option<u32>) -> io::Result<Udp
     let socket = UdpSocket::bind(address)?;
     socket.set_read_timeout(Some(TICK))?;
     setsockopt(&socket, sockopt::RxqOvfl, &1)?;
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     if let Some(bytes) = rcvbuf {
         let bytes = bytes as usize;
         // Only the privileged form passes net.core.rmem_max; what came of it is reported.

@@ -24,6 +24,7 @@ fn receive_plan(bind: &str, expect: Option<u64>) -> receive::Plan {
         linger: Duration::from_millis(50),
         limit: Duration::from_secs(20),
         rcvbuf: Some(4 << 20),
+        same_clock: true,
     }
 }
 

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the packets' times were: inter-arrival time, jitter and one-way delay.
+//!
+//! All are of packets seen for the first time, in the order in which they came, and of the whole
+//! transmission as one stream. Jitter is the absolute difference of the one-way delays of two
+//! successive packets (RFC 4689, section 3.2.5): by how much the clocks of sender and receiver differ
+//! cancels out. The one-way delay itself is known only where both are one clock.
+
+use nix::time::{ClockId, clock_gettime};
+
+use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
+use crate::distribution::Distribution;
+use crate::header::{Clock, Header};
+
+const NOT_SAID: &str = "the clocks of sender and receiver may differ; if both are on one machine, \
+                        receive with --same-clock";
+const OTHER_CLOCK: &str = "the sender's stamps are of CLOCK_MONOTONIC, the receiver's of \
+                           CLOCK_REALTIME, and their difference is not known to a nanosecond";
+
+/// Times of one transmission.
+pub struct Timing {
+    /// How far `CLOCK_TAI` is ahead of the receiver's clock, if that is the sender's clock, too.
+    tai_offset_ns: Option<i128>,
+    /// Of `CLOCK_MONOTONIC`: both clocks when the first stamp came.
+    first: Option<(u64, u64)>,
+    /// Clock of the last packet, when it came, and how long it took if both clocks were one.
+    last: Option<(Clock, u64, i128)>,
+    inter_arrival: Distribution,
+    jitter: Distribution,
+    delay: Distribution,
+    /// Packets stamped by a clock that the receiver does not stamp by.
+    unlike: u64,
+    stepping: Stepping,
+}
+
+impl Timing {
+    /// Begin; `same_clock` is the caller's word that sender and receiver run on one machine.
+    #[must_use]
+    pub fn new(same_clock: bool) -> Self {
+        Self {
+            tai_offset_ns: same_clock.then(tai_offset_ns),
+            first: None,
+            last: None,
+            inter_arrival: Distribution::default(),
+            jitter: Distribution::default(),
+            delay: Distribution::default(),
+            unlike: 0,
+            stepping: Stepping::begin(),
+        }
+    }
+
+    /// The send time in full of a packet that came at `received_ns`.
+    ///
+    /// `CLOCK_MONOTONIC` says nothing about another machine's: there the first stamp is taken for
+    /// the one nearest to this machine's clock, and the rest follows from it.
+    pub fn sent_ns(&mut self, header: &Header, received_ns: u64) -> u64 {
+        if header.clock != Clock::Monotonic {
+            return header.sent_ns(received_ns);
+        }
+        let (sent, received) =
+            *self.first.get_or_insert_with(|| (header.sent_ns(monotonic_ns()), received_ns));
+        header.sent_ns(sent.saturating_add(received_ns.saturating_sub(received)))
+    }
+
+    /// Take in a packet that was seen for the first time.
+    pub fn observe(&mut self, clock: Clock, sent_ns: u64, received_ns: u64) {
+        let took = i128::from(received_ns) - i128::from(sent_ns);
+        if let Some((last_clock, last_received_ns, last_took)) = self.last {
+            self.inter_arrival.add_signed(i128::from(received_ns) - i128::from(last_received_ns));
+            if clock == last_clock {
+                self.jitter.add_signed((took - last_took).abs());
+            }
+        }
+        self.last = Some((clock, received_ns, took));
+        match (clock, self.tai_offset_ns) {
+            (Clock::Realtime, Some(_)) => self.delay.add_signed(took),
+            (Clock::Tai, Some(offset)) => self.delay.add_signed(took + offset),
+            (Clock::Monotonic, Some(_)) => self.unlike += 1,
+            (_, None) => (),
+        }
+    }
+
+    /// Times between packets that came one after the other.
+    #[must_use]
+    pub fn inter_arrival(&self) -> &Distribution {
+        &self.inter_arrival
+    }
+
+    /// Absolute differences of successive one-way delays.
+    #[must_use]
+    pub fn jitter(&self) -> &Distribution {
+        &self.jitter
+    }
+
+    /// One-way delays.
+    ///
+    /// # Errors
+    /// Why they are not known.
+    pub fn delay(&self) -> Result<&Distribution, &'static str> {
+        if self.tai_offset_ns.is_none() {
+            Err(NOT_SAID)
+        } else if self.unlike > 0 {
+            Err(OTHER_CLOCK)
+        } else {
+            Ok(&self.delay)
+        }
+    }
+
+    /// By how much `CLOCK_REALTIME` was set since the beginning.
+    #[must_use]
+    pub fn stepped_ns(&self) -> i64 {
+        self.stepping.so_far_ns()
+    }
+}
+
+/// Sees whether `CLOCK_REALTIME` is set; slewing moves `CLOCK_MONOTONIC`, too, and is none.
+struct Stepping {
+    ahead_ns: i128,
+}
+
+impl Stepping {
+    /// Less than this is how exactly two clocks can be read together, and no step.
+    const LEAST_NS: i128 = 100_000;
+
+    fn begin() -> Self {
+        Self { ahead_ns: realtime_ahead_ns() }
+    }
+
+    fn so_far_ns(&self) -> i64 {
+        let by = realtime_ahead_ns() - self.ahead_ns;
+        if by.abs() < Self::LEAST_NS { 0 } else { i64::try_from(by).unwrap_or(i64::MAX) }
+    }
+}
+
+/// How far real time is ahead of `CLOCK_MONOTONIC`: of some readings the one that took least.
+fn realtime_ahead_ns() -> i128 {
+    let read = || {
+        let (before, now, after) = (monotonic_ns(), realtime_ns(), monotonic_ns());
+        let took = after - before;
+        (took, i128::from(now) - i128::from(before + took / 2))
+    };
+    (0..16).map(|_| read()).min().map_or(0, |(_, ahead)| ahead)
+}
+
+/// How far `CLOCK_TAI` is ahead of real time: whole seconds, by definition.
+fn tai_offset_ns() -> i128 {
+    let tai = clock_gettime(ClockId::CLOCK_TAI).map_or(0, |now| {
+        i128::from(now.tv_sec()) * i128::from(NS_PER_SEC) + i128::from(now.tv_nsec())
+    });
+    let second = i128::from(NS_PER_SEC);
+    let ahead = tai - i128::from(realtime_ns());
+    (ahead + second / 2).div_euclid(second) * second
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Sent every microsecond from 1970 on, as the sender's clock has it.
+    fn timing(same_clock: bool, arrivals: &[(u64, u64)]) -> Timing {
+        let mut timing = Timing::new(same_clock);
+        for &(sent_ns, received_ns) in arrivals {
+            timing.observe(Clock::Realtime, sent_ns, received_ns);
+        }
+        timing
+    }
+
+    #[test]
+    fn figures_of_three_packets() {
+        let timing = timing(true, &[(0, 100), (1000, 1150), (2000, 2050)]);
+        let [between, jitter, delay] =
+            [timing.inter_arrival(), timing.jitter(), timing.delay().unwrap()]
+                .map(Distribution::report);
+        assert_eq!((between.count, between.min_ns, between.max_ns), (2, Some(900), Some(1050)));
+        assert_eq!((jitter.count, jitter.min_ns, jitter.max_ns), (2, Some(50), Some(100)));
+        assert_eq!((delay.count, delay.mean_ns, delay.sd_ns), (3, Some(100.0), Some(50.0)));
+    }
+
+    #[test]
+    fn a_delay_needs_one_clock() {
+        assert_eq!(timing(false, &[(0, 100)]).delay().unwrap_err(), NOT_SAID);
+        let mut other = timing(true, &[(0, 100)]);
+        other.observe(Clock::Monotonic, 5, 200);
+        assert_eq!(other.delay().unwrap_err(), OTHER_CLOCK);
+        // Of two clocks, there is no difference of delays either.
+        assert_eq!((other.jitter().report().count, other.inter_arrival().report().count), (0, 1));
+    }
+
+    #[test]
+    fn leap_seconds_are_not_in_the_delay() {
+        let mut timing = timing(true, &[]);
+        let now = realtime_ns();
+        let ahead = u64::try_from(tai_offset_ns()).unwrap();
+        timing.observe(Clock::Tai, now + ahead, now + 300);
+        assert_eq!(timing.delay().unwrap().report().max_ns, Some(300));
+    }
+
+    #[test]
+    fn a_monotonic_clock_of_another_machine_does_not_jump() {
+        let mut timing = Timing::new(false);
+        // Nearly as far away as the bits of a stamp reach: some of the next would be nearer elsewhere.
+        let far = monotonic_ns() + (1 << 47) - 1000;
+        let mut header = Header {
+            transmission: 1,
+            sequence: 0,
+            pktgen: false,
+            clock: Clock::Monotonic,
+            stamp: 0,
+        };
+        for at in [0, 1_000_000_000_000, 2_000_000] {
+            header.stamp = (far + at) & ((1 << 48) - 1);
+            assert_eq!(timing.sent_ns(&header, (1 << 60) + at), far + at);
+        }
+    }
+
+    proptest! {
+        /// Whatever the clocks differ by.
+        #[test]
+        fn an_offset_of_the_clocks_cancels_out(
+            offset in 0_u64..1 << 60,
+            times in prop::collection::vec((0_u64..1 << 40, 0_u64..1 << 40), 0..50)
+        ) {
+            let moved = times.iter().map(|&(sent, got)| (sent, got + offset)).collect::<Vec<_>>();
+            let (here, there) = (timing(false, &times), timing(false, &moved));
+            prop_assert_eq!(here.jitter().report(), there.jitter().report());
+            prop_assert_eq!(here.inter_arrival().report(), there.inter_arrival().report());
+        }
+    }
+}
