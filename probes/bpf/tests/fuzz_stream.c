@@ -29,7 +29,7 @@ static struct sink_config config_of(const __u8 *data)
 /* After the options, packets: when, what UDP carries, and their frame's headers. */
 struct arrival_input {
 	__u64 now;
-	struct pktgen_header header;
+	struct wire header;
 	__u8 frame[FRAME_HEADERS];
 };
 
@@ -54,7 +54,7 @@ static void check_stream(const struct stream *stream, const struct sink_config *
 	check(order->reordered <= order->distinct, "reordered");
 	check(order->distinct <= order->highest, "%llu distinct", order->distinct);
 	check(order_last_lost(order) <= order->highest, "last lost");
-	for (int by = STAMPED_NOT; by <= STAMPED_AT_EGRESS; by++)
+	for (int by = STAMPED_NOT; by <= STAMPED_BY_SENDER; by++)
 		stamped += stream->stamped[by];
 	check(stamped == stream->placed, "stamped");
 	check(stream->gaps.count == order->gaps, "gaps");
@@ -87,10 +87,11 @@ int LLVMFuzzerTestOneInput(const __u8 *data, size_t size)
 		memcpy(&input, data, sizeof(input));
 		offset = pktgen_offset(input.frame);
 		check(!offset || offset == IPV4_OFFSET || offset == IPV6_OFFSET, "%d", offset);
-		if (!pktgen_read(&input.header, config.tai_offset_ns, &packet))
-			continue;
 		/* The clock is the kernel's: not before 1970, nor behind 2262. */
-		stream_note(&stream, &config, &packet, input.now >> 1, &figures);
+		input.now >>= 1;
+		if (!wire_read(&input.header, input.now, config.tai_offset_ns, &packet))
+			continue;
+		stream_note(&stream, &config, &packet, input.now, &figures);
 		packets++;
 		check(!figures.has_jitter || figures.has_latency, "jitter");
 	}
