@@ -6,7 +6,11 @@ golden/packets.rec is written by `skblab-traffic` itself (runners/traffic/tests/
 
 from __future__ import annotations
 
+import re
 import struct
+import subprocess
+import sys
+import textwrap
 import zlib
 from pathlib import Path
 
@@ -127,6 +131,15 @@ def test_what_the_receiver_writes() -> None:
         (0, 60),
         (60, 40),
     ]
+
+
+def test_the_page_prints_what_it_says() -> None:
+    page = (Path(__file__).parents[2] / "results-schema" / "packets.md").read_text()
+    found = re.search(r"<<'END'\n(.*?)\n    END\n\nIt prints `(.*?)`", page, re.DOTALL)
+    assert found
+    command = [sys.executable, "-c", textwrap.dedent(found[1]), str(GOLDEN)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == found[2] + "\n"
 
 
 def test_a_file_of_no_packet(folder: Path) -> None:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from skblab_analysis.base.histogram import SUB_BUCKETS, Histogram, bounds, index
-from skblab_analysis.base.whole import MOST, MOST_COUNTED, Count, Positive, Whole
+from skblab_analysis.base.whole import MOST, MOST_COUNTED, Count, Positive, Signed, Whole
 
 # Names travel into pictures and pages, so they are kept plain.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=64)]
@@ -586,11 +586,61 @@ class Foreign(ToolDocument):
     total: Count
 
 
+class PacketTimes(ToolDocument):
+    """One kind of time of the packets that a receiver saw, nanoseconds.
+
+    `negative` ones are counted and in no other figure. `percentiles_ns`: of 50, 90, 99, 99.9, 99.99
+    and 99.999 those with ten values beyond them.
+    """
+
+    count: Count
+    negative: Count
+    min_ns: Whole | None
+    mean_ns: NonNegativeFloat | None
+    sd_ns: NonNegativeFloat | None
+    max_ns: Whole | None
+    percentiles_ns: Mapping[str, Whole]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        if self.min_ns is None or self.max_ns is None:
+            if self.count or self.percentiles_ns:
+                raise ValueError(f"{self.count} values, and no smallest or largest")
+            return self
+        inside = [self.min_ns, *self.percentiles_ns.values(), self.max_ns]
+        if not self.count or min(inside) < self.min_ns or max(inside) > self.max_ns:
+            raise ValueError(f"{self.count} values of {self.min_ns} to {self.max_ns} ns: {inside}")
+        return self
+
+
+class ArrivalStamps(ToolDocument):
+    """Where the times of arrival are from; `stepped_ns`: by how much their clock was set."""
+
+    clock: str
+    kind: str
+    not_by_kernel: Count
+    stepped_ns: Signed
+
+
+class Recorded(ToolDocument):
+    """What came of recording each datagram (`--record`); of those `lost`, some were `too_slow`."""
+
+    file: str
+    kept: Count
+    lost: Count
+    too_slow: Count
+    bytes: Count
+    error: str | None
+
+
 class ReceiverDocument(ToolDocument):
     """What the receiver of `skblab-traffic` says, by sequence number.
 
     received = distinct + duplicates + too_old + beyond + foreign; `lost` is expected - distinct,
-    or where nothing was expected the gaps below the highest number.
+    or where nothing was expected the gaps below the highest number. Times are of distinct packets,
+    in the order they came: from one to the next (`inter_arrival`), the absolute difference of their
+    one-way delays (`jitter`, RFC 4689), and these (`delay`), or why they are unknown. Percentiles
+    are off by `percentile_error` of their value at most. A receiver of before has none of these.
     """
 
     schema_: Literal["skblab.traffic/1", "skblab.traffic/2"] = Field(alias="schema")
@@ -605,6 +655,13 @@ class ReceiverDocument(ToolDocument):
     beyond: Count
     foreign: Foreign
     rate: NonNegativeFloat | None = None
+    stamps: ArrivalStamps | None = None
+    inter_arrival: PacketTimes | None = None
+    jitter: PacketTimes | None = None
+    delay: PacketTimes | None = None
+    delay_unknown: str | None = None
+    percentile_error: NonNegativeFloat | None = None
+    record: Recorded | None = None
 
     @model_validator(mode="after")
     def _agrees(self) -> ReceiverDocument:
@@ -617,6 +674,11 @@ class ReceiverDocument(ToolDocument):
         if self.expected is not None and self.expected != self.distinct + self.lost:
             raise ValueError(
                 f"expected {self.expected} is not distinct {self.distinct} + lost {self.lost}"
+            )
+        if self.record and self.received != self.record.kept + self.record.lost:
+            raise ValueError(
+                f"received {self.received} is not {self.record.kept} records kept + "
+                f"{self.record.lost} lost"
             )
         return self
 
