@@ -131,7 +131,7 @@ def counted(records: Records) -> Records:
 
 
 def load(path: Path) -> Packets:
-    """Return all of a file, 32 bytes of memory for each datagram."""
+    """Return all of a file: 32 bytes of memory for each datagram, twice that while it is read."""
     file = PacketFile(path)
     blocks, troubles = [], []
     for part in file.parts():

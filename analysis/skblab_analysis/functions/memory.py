@@ -300,9 +300,10 @@ def headline(document: FunctionsDocument) -> str | None:
     told = found.total.difference if document.a is not None else found.total.b
     style = signed if document.a is not None else number
     outer = getattr(told, list(found.processor.levels)[-1])
+    missed, passed = (style(lines, 1, NARROW_SPACE) for lines in (outer, told.passed))
     return (
-        f"{document.b.title}: {style(outer, 1, NARROW_SPACE)} cache lines a packet missed in all "
-        f"levels, {style(told.passed, 1, NARROW_SPACE)} of them passed on by the other CPU (simulated)"
+        f"{document.b.title}: {missed} cache lines a packet missed in all levels, {passed} of them "
+        "passed on by the other CPU (simulated)"
     )
 
 

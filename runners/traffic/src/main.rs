@@ -136,7 +136,9 @@ struct ReceiveArgs {
     /// Receive buffer; above net.core.rmem_max this needs CAP_NET_ADMIN
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     rcvbuf: Option<u32>,
-    /// Write a record of each packet to this file (format: results-schema/packets.md)
+    /// Write a record of each packet to this file, anew if it is there
+    ///
+    /// results-schema/packets.md has its format. Exit code 1 says that not all could be written.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Report one-way delays: sender and receiver run on one machine, by one clock
@@ -193,11 +195,7 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
 }
 
 /// Receive and print the report.
-fn receive(
-    args: &ReceiveArgs,
-    stop: &AtomicBool,
-    process: &Process,
-) -> Result<ExitCode, String> {
+fn receive(args: &ReceiveArgs, stop: &AtomicBool, process: &Process) -> Result<ExitCode, String> {
     let plan = receive_plan(args);
     let failed =
         |error: io::Error| format!("cannot receive on {}: {}", plan.bind, describe(&error));

@@ -216,14 +216,20 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// The number of a source; those beyond the last number share it.
+    /// The number of a source; those beyond the last number share it, and are not remembered.
     fn flow_of(&mut self, from: SocketAddr) -> u16 {
         match self.last_flow {
             Some((source, flow)) if source == from => return flow,
             _ => (),
         }
-        let next = u16::try_from(self.flows.len()).unwrap_or(u16::MAX);
-        let flow = *self.flows.entry(from).or_insert(next);
+        let flow = match (self.flows.get(&from), u16::try_from(self.flows.len())) {
+            (Some(&flow), _) => flow,
+            (None, Ok(next)) => {
+                self.flows.insert(from, next);
+                next
+            }
+            (None, Err(_)) => u16::MAX,
+        };
         self.last_flow = Some((from, flow));
         flow
     }

@@ -214,6 +214,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_clock_that_is_set_is_seen() {
+        assert_eq!(Stepping::begin().so_far_ns(), 0);
+        for by in [5_000_000_000, -5_000_000_000_i64] {
+            let ahead_ns = realtime_ahead_ns() - i128::from(by);
+            // Another program may really set it, by less.
+            assert!((Stepping { ahead_ns }.so_far_ns() - by).abs() < 1_000_000_000);
+        }
+    }
+
     proptest! {
         /// Whatever the clocks differ by.
         #[test]
