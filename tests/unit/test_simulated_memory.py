@@ -428,13 +428,15 @@ def test_two_nodes_of_one_kernel_are_two_rows() -> None:
 
     forward, receive = wanted("forward"), wanted("receive")
     assert [row.title for row in forward.rows] == [
-        "6.12, packets on its own node",
-        "6.12, packets on the other node",
+        "6.12, on the node of the CPU",
+        "6.12, on the other node",
     ]
     assert [row.kernel for row in forward.rows] == ["b", "b"]
     assert " --caches epyc-7763 --numa " in forward.again
     assert asked.plan_of(forward).parameters["numa"] == "2"
     assert forward.remote == receive.remote == {"b"}
+    asks = "What does it cost when a packet is not read on its own node?"
+    assert receive.question == asks
     lines = [
         [line for line in comparison.script(of.rows, 0, of).splitlines() if "; run " in line][:2]
         for of in (forward, receive)

@@ -172,7 +172,10 @@ def of_kernels(document: functions.FunctionsDocument) -> Table:
     """Return which kernels a profile is of, and what was set in each."""
     table = titled("Kernels")
     more = ("settings",) if document.settings else ()
-    for name in ("", "name", "release", "source", "key", *more):
+    # Of two NUMA nodes the rows' titles say where packets are.
+    nodes = document.memory is not None and document.memory.processor.nodes > 1
+    titles = {"a": document.a.title if document.a else "", "b": document.b.title}
+    for name in ("", "name", "release", "source", "key", *more, *(["packets"] if nodes else [])):
         table.add_column(name, overflow="fold")
     for side, known in sorted(document.kernels.items()):
         named = f", {known.commit}" if known.commit else ""
@@ -183,6 +186,7 @@ def of_kernels(document: functions.FunctionsDocument) -> Table:
             f"{known.source}{named}",
             known.key,
             *(escape(_settings(document.settings.get(side, {}))) for _ in more),
+            *([escape(titles[side].rpartition(", ")[2])] if nodes else []),
         )
     return table
 

@@ -112,6 +112,8 @@ class Asked:
             return f"Which functions do the settings of {self.of} cost?"
         if self.a is None:
             return f"Where do the instructions go that a packet takes on {self.b.title}?"
+        if self.numa and self.remote == {B}:
+            return f"What does it cost when a packet is not {_NODES[self.case][0]}?"
         b, a = (self.b.title, self.a.title) if self.kernels else (self.b.name, self.a.name)
         return f"Where do the instructions go that {b} takes and {a} does not?"
 
@@ -267,7 +269,7 @@ def beside(asked: Asked, caches: Chosen | None, destinations: str, *, numa: bool
 
 # Of the two nodes, by case: where the packets of row a are, and those of row b.
 _NODES: Mapping[str, tuple[str, str]] = {
-    "forward": ("packets on its own node", "packets on the other node"),
+    "forward": ("on the node of the CPU", "on the other node"),
     "receive": ("read on its own node", "read on the other node"),
 }
 

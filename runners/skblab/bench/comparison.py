@@ -86,7 +86,8 @@ ON_NODES: Mapping[str, str] = {
     "would come from memory each time.",
     "receive": "The guest has one CPU. While the program reads, its accesses go to the caches of a "
     "second CPU, on the other node, and its buffer is there. Its stack in the kernel, the socket "
-    "and variables of a CPU stay where the kernel put them: most on the first node.",
+    "and variables of a CPU stay where the kernel put them: most on the first node. To write to a "
+    "line that both caches have is no miss here.",
 }
 
 SAME = "{0} was {1} already: nothing was changed by it."

@@ -81,6 +81,11 @@ impl Header {
         payload[10..16].copy_from_slice(&self.stamp.to_be_bytes()[2..]);
     }
 
+    /// Give a header that was written another send time, of its clock.
+    pub fn stamp(payload: &mut [u8; LEN], now_ns: u64) {
+        payload[10..16].copy_from_slice(&now_ns.to_be_bytes()[2..]);
+    }
+
     /// The send time in full, by a time near it.
     #[must_use]
     pub fn sent_ns(&self, near_ns: u64) -> u64 {
@@ -222,6 +227,8 @@ mod tests {
             header.write(&mut bytes);
             let payload = [&bytes[..], &tail[..]].concat();
             prop_assert_eq!(Header::read(&payload), Ok(header));
+            Header::stamp(&mut bytes, (1 << 60) + 77);
+            prop_assert_eq!(Header::read(&bytes), Ok(Header { stamp: 77, ..header }));
         }
 
         /// A day before or after, whatever the time is.

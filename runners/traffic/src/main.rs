@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use skblab_traffic::clock::realtime_ns;
-use skblab_traffic::generator::{self, GENERATORS, Unit};
+use skblab_traffic::generator::{GENERATORS, Named, Unit};
 use skblab_traffic::process::{self, Process};
 use skblab_traffic::recorder::Recorder;
 use skblab_traffic::report::{RecordReport, SendReport};
@@ -79,10 +79,11 @@ struct SendArgs {
     /// Time between packets, such as 1ms, or a generator of times
     #[arg(long, value_name = "TIME|GENERATOR", conflicts_with = "rate")]
     interval: Option<String>,
-    /// What random sizes and times begin with: the same seed, the same packets
+    /// What random sizes and times begin with: the same seed, the same sizes and times
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Give the kernel up to N packets at once, if so many are due
+    /// Give the kernel up to N packets of a flow at once, if so many are due; each is stamped before
+    /// the first of them leaves
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     batch: u16,
@@ -90,9 +91,10 @@ struct SendArgs {
     #[arg(long, requires = "batch")]
     segment: bool,
     /// Exit with 1 if the rate that was reached is off by more than so many per cent
-    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "0.1")]
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "0.1",
+          value_parser = percent)]
     strict_rate: Option<f64>,
-    /// Source ports, used in turn
+    /// Source ports, used in turn, each for a whole batch
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..))]
     flows: u16,
@@ -155,7 +157,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(code) => code,
         Err(message) => {
-            eprintln!("skblab-traffic: {message}");
+            eprintln!("skblab-traffic: {}", one_line(&message));
             ExitCode::from(2)
         }
     }
@@ -168,8 +170,13 @@ fn complain(error: &clap::Error) -> ExitCode {
     let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
     // What is missing stands in the lines below.
     let more = if what.ends_with(':') { lines.next().unwrap_or_default() } else { "" };
-    eprintln!("skblab-traffic: {what} {more}; see: skblab-traffic help");
+    eprintln!("skblab-traffic: {}; see --help", one_line(&format!("{what} {more}")));
     ExitCode::from(2)
+}
+
+/// What a user gave may have lines of its own.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Do the work and print its report.
@@ -183,9 +190,8 @@ fn run(cli: &Cli) -> Result<ExitCode, String> {
     }
     match &cli.command {
         Command::Send(args) => {
-            let plan = send_plan(args)?;
-            let report = send::run(&plan, &stop).map_err(|error| {
-                format!("cannot open a socket to {}: {}", plan.to, describe(&error))
+            let report = send::run(send_plan(args)?, &stop).map_err(|error| {
+                format!("cannot open a socket to {}: {}", args.to, describe(&error))
             })?;
             print(&report, &process)?;
             Ok(kept(&report, args.strict_rate))
@@ -233,19 +239,16 @@ fn record_trouble(record: &RecordReport) -> Option<String> {
 
 /// Warn of a rate that was not kept; 1 if it was to be.
 fn kept(report: &SendReport, strict: Option<f64>) -> ExitCode {
-    let (Some(planned), Some(reached)) = (report.rate_planned, report.rate_reached) else {
-        return ExitCode::SUCCESS;
-    };
+    let Some(planned) = report.rate_planned else { return ExitCode::SUCCESS };
+    let reached = report.rate_reached.unwrap_or(0.0);
     let off = (reached / planned - 1.0) * 100.0;
-    if off.abs() > strict.unwrap_or(OFF_PERCENT) {
-        eprintln!(
-            "skblab-traffic: {reached:.1} packets a second were sent of {planned:.1} ({off:+.2} %)"
-        );
-        if strict.is_some() {
-            return ExitCode::FAILURE;
-        }
+    if off.abs() <= strict.unwrap_or(OFF_PERCENT) {
+        return ExitCode::SUCCESS;
     }
-    ExitCode::SUCCESS
+    eprintln!(
+        "skblab-traffic: {reached:.1} packets a second were sent of {planned:.1} ({off:+.2} %)"
+    );
+    if strict.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// What generators there are, for the help.
@@ -262,32 +265,35 @@ fn generators() -> String {
 fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
     let overhead = send::frame_overhead(args.to);
     let smallest = u16::try_from(header::LEN).expect("the header is small");
-    let (sizes, more_bytes) = match (&args.size, &args.frame) {
-        (Some(size), _) => (size.clone(), 0),
-        (None, Some(frame)) => (frame.clone(), -i32::from(overhead)),
-        (None, None) => (smallest.to_string(), 0),
+    let (option, text, more_bytes) = match (&args.size, &args.frame) {
+        (Some(size), _) => ("--size", size.clone(), 0),
+        (None, Some(frame)) => ("--frame", frame.clone(), -i32::from(overhead)),
+        (None, None) => ("--size", smallest.to_string(), 0),
     };
-    let option = if args.frame.is_some() { "--frame" } else { "--size" };
-    generator::parse(&sizes, Unit::Bytes).map_err(|why| format!("{option} {why}"))?;
-    if let Some(intervals) = &args.interval {
-        generator::parse(intervals, Unit::Time).map_err(|why| format!("--interval {why}"))?;
-    }
-    if args.segment && sizes.parse::<u16>().is_err() {
+    let sizes = Named::parse(&text, Unit::Bytes).map_err(|why| format!("{option} {why}"))?;
+    let intervals = args.interval.as_deref().map(|text| Named::parse(text, Unit::Time));
+    let intervals = intervals.transpose().map_err(|why| format!("--interval {why}"))?;
+    // One size is meant as it is; of many, what is too small for the header gets its size.
+    let one = sizes.generator.constant().map(|size| size + f64::from(more_bytes));
+    if args.segment && one.is_none() {
         return Err(format!("--segment: all packets have one size then; expected {option} BYTES"));
     }
-    // One size is meant as it is; of many, what is too small for the header gets its size.
-    if sizes.parse::<i32>().is_ok_and(|size| size + more_bytes < smallest.into()) {
+    if one.is_some_and(|bytes| bytes < smallest.into()) {
         return Err(format!(
-            "the payload must hold the {smallest}-byte header: use --size {smallest} or \
-             --frame {} or more",
+            "{option} {text}: the payload must hold the {smallest}-byte header: use --size \
+             {smallest} or --frame {} or more",
             smallest + overhead
         ));
     }
-    if sizes.parse::<i32>().is_ok_and(|size| size + more_bytes > send::MOST_BYTES.into()) {
+    let most = send::most_bytes(args.to);
+    if one.is_some_and(|bytes| bytes > most.into()) {
         return Err(format!(
-            "{option} {sizes}: a UDP payload has at most {} bytes",
-            send::MOST_BYTES
+            "{option} {text}: a packet carries a UDP payload of at most {most} bytes, a frame of {}",
+            u32::from(most) + u32::from(overhead)
         ));
+    }
+    if args.strict_rate.is_some() && args.rate == 0 && intervals.is_none() {
+        return Err("--strict-rate: there is no rate to be kept; give --rate or --interval".into());
     }
     if args.source_port.checked_add(args.flows - 1).is_none() {
         return Err(format!(
@@ -301,7 +307,7 @@ fn send_plan(args: &SendArgs) -> Result<send::Plan, String> {
         sizes,
         more_bytes,
         rate: args.rate,
-        intervals: args.interval.clone(),
+        intervals,
         seed: args.seed,
         batch: args.batch.into(),
         segment: args.segment,
@@ -331,6 +337,11 @@ fn receive_plan(args: &ReceiveArgs) -> receive::Plan {
 fn transmission_from_clock() -> u16 {
     let [.., high, low, _] = (realtime_ns() >> 4).to_be_bytes();
     u16::from_be_bytes([high, low])
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "expected per cent from 0, such as 0.1".to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -91,7 +91,7 @@ pub struct Lateness {
     /// Packets that left later than the threshold.
     pub count: u64,
     /// Sum over all packets, nanoseconds.
-    pub sum_ns: u64,
+    pub sum_ns: u128,
     /// The worst packet, nanoseconds.
     pub max_ns: u64,
 }
@@ -100,7 +100,7 @@ impl Lateness {
     /// Account one packet that left `late_ns` after it was due.
     pub fn add(&mut self, late_ns: u64, threshold_ns: u64) {
         self.count += u64::from(late_ns > threshold_ns);
-        self.sum_ns += late_ns;
+        self.sum_ns += u128::from(late_ns);
         self.max_ns = self.max_ns.max(late_ns);
     }
 }

@@ -39,7 +39,8 @@ pub struct SendReport {
     pub sent: u64,
     /// Packets the kernel refused.
     pub unsent: u64,
-    /// Failed calls by errno name; a packet that succeeds on a second call counts as sent.
+    /// Failed calls by errno name, of a batch those of its first packet; a packet that succeeds on a
+    /// second call counts as sent.
     pub errors: BTreeMap<String, u64>,
     /// Sizes as they were asked for.
     pub sizes: String,

@@ -11,38 +11,35 @@ use nix::errno::Errno;
 use rand::SeedableRng;
 
 use crate::clock::{NS_PER_SEC, monotonic_ns, realtime_ns};
-use crate::generator::{self, Generator, Random, Unit};
+use crate::generator::{Named, Random};
 use crate::header::{Clock, Header, LEN};
 use crate::pace::{Gaps, Lateness, Schedule, wait_until};
 use crate::report::{LateReport, SCHEMA, SendReport, SizeReport, Stopped};
-use crate::socket::{open_sender, segment, send_many, send_segmented};
-
-/// The largest size that a UDP header can tell. What the path does not carry the kernel refuses.
-pub const MOST_BYTES: u16 = u16::MAX;
+use crate::socket::{Many, open_sender, segment, send_segmented};
 
 /// What to send.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Plan {
     /// Destination.
     pub to: SocketAddr,
     /// Packets; `None` leaves only the time limit.
     pub count: Option<u64>,
-    /// UDP payload of each packet, as [`generator::parse`] takes it; bytes that are fewer than the
-    /// header's, or more than a payload may have, become these.
-    pub sizes: String,
+    /// UDP payload of each packet; bytes that are fewer than the header's, or more than
+    /// [`most_bytes`], become these.
+    pub sizes: Named,
     /// Added to each of `sizes`: less than 0 where these are of frames.
     pub more_bytes: i32,
     /// Packets per second; 0 is as fast as possible.
     pub rate: u32,
-    /// Instead of a rate, times between packets, as [`generator::parse`] takes them.
-    pub intervals: Option<String>,
+    /// Instead of a rate, times between packets.
+    pub intervals: Option<Named>,
     /// What random sizes and intervals begin with.
     pub seed: u64,
     /// At most so many packets are given to the kernel at once, if so many are due.
     pub batch: usize,
     /// Have the kernel cut each batch of a flow into packets, all of one size (`UDP_SEGMENT`).
     pub segment: bool,
-    /// Source ports, used in turn; at least 1.
+    /// Source ports, used in turn, each for a whole batch; at least 1.
     pub flows: u16,
     /// First source port; 0 lets the kernel choose each.
     pub source_port: u16,
@@ -62,12 +59,20 @@ pub fn frame_overhead(to: SocketAddr) -> u16 {
     14 + 4 + 8 + if to.is_ipv4() { 20 } else { 40 }
 }
 
+/// The largest UDP payload that one packet of IP carries.
+#[must_use]
+pub fn most_bytes(to: SocketAddr) -> u16 {
+    if to.is_ipv4() { u16::MAX - 8 - 20 } else { u16::MAX - 8 }
+}
+
 /// Send as planned until done, out of time, or told to stop.
 ///
 /// # Errors
-/// A socket that cannot be opened, or a generator that is none. Refused packets are no error but
-/// part of the report.
-pub fn run(plan: &Plan, stop: &AtomicBool) -> io::Result<SendReport> {
+/// A socket that cannot be opened. Refused packets are no error but part of the report.
+///
+/// # Panics
+/// If packets are to be segmented, and have not one size.
+pub fn run(plan: Plan, stop: &AtomicBool) -> io::Result<SendReport> {
     let sockets = (0..plan.flows)
         .map(|flow| {
             let port = if plan.source_port == 0 { 0 } else { plan.source_port + flow };
@@ -75,13 +80,25 @@ pub fn run(plan: &Plan, stop: &AtomicBool) -> io::Result<SendReport> {
         })
         .collect::<io::Result<Vec<_>>>()?;
     if plan.segment {
-        let bytes: i32 = plan.sizes.parse().map_err(io::Error::other)?;
-        let bytes = u16::try_from(bytes + plan.more_bytes).map_err(io::Error::other)?;
+        let size = plan.sizes.generator.constant().expect("one size");
+        let (bytes, _) = clip(size + f64::from(plan.more_bytes), plan.to);
         for socket in &sockets {
             segment(socket, bytes)?;
         }
     }
-    Sender::new(plan, sockets, stop)?.run()
+    Ok(Sender::new(plan, sockets, stop).run())
+}
+
+/// The size that a packet gets, and whether it was changed.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it lies between both bounds"
+)]
+fn clip(bytes: f64, to: SocketAddr) -> (u16, bool) {
+    let whole = bytes.round();
+    let kept = whole.clamp(LEN as f64, most_bytes(to).into());
+    (kept as u16, (kept - whole).abs() > 0.0)
 }
 
 /// A packet that waits for its time.
@@ -89,95 +106,75 @@ struct Next {
     number: u64,
     due_ns: u64,
     bytes: u16,
-}
-
-/// Sizes of packets, and what came of them.
-struct Sizes {
-    generator: Box<dyn Generator>,
-    random: Random,
-    more: f64,
-    clipped: u64,
-}
-
-impl Sizes {
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it lies between both bounds"
-    )]
-    fn draw(&mut self) -> u16 {
-        let drawn = (self.generator.draw(&mut self.random) + self.more).round();
-        let kept = drawn.clamp(LEN as f64, MOST_BYTES.into());
-        self.clipped += u64::from((kept - drawn).abs() > 0.0);
-        kept as u16
-    }
+    clipped: bool,
 }
 
 struct Sender<'a> {
-    plan: &'a Plan,
+    plan: Plan,
     stop: &'a AtomicBool,
     sockets: Vec<UdpSocket>,
-    sizes: Sizes,
-    /// Of each flow, the packets of this batch.
-    waiting: Vec<Vec<Vec<u8>>>,
+    random: Random,
+    /// Packets of this batch in their order, and the flow of each.
+    waiting: Vec<Vec<u8>>,
+    flows: Vec<usize>,
     /// Payloads that are not used now.
     spare: Vec<Vec<u8>>,
+    many: Many,
     deadline_ns: u64,
     /// Failed calls by errno.
     errors: BTreeMap<i32, u64>,
     late: Lateness,
     sent: u64,
     unsent: u64,
-    /// Of the first and of the last packet: when it was sent, and when it was due.
+    clipped: u64,
+    /// When the first packet was sent, and when it was due.
     first: Option<(u64, u64)>,
+    /// When the last one was with the kernel, and when it was due.
     last: (u64, u64),
     bytes: SizeReport,
 }
 
 impl<'a> Sender<'a> {
-    fn new(plan: &'a Plan, sockets: Vec<UdpSocket>, stop: &'a AtomicBool) -> io::Result<Self> {
-        let generator = generator::parse(&plan.sizes, Unit::Bytes).map_err(io::Error::other)?;
-        Ok(Self {
+    fn new(plan: Plan, sockets: Vec<UdpSocket>, stop: &'a AtomicBool) -> Self {
+        Self {
+            random: Random::seed_from_u64(plan.seed),
             plan,
             stop,
-            waiting: sockets.iter().map(|_| Vec::new()).collect(),
             sockets,
-            sizes: Sizes {
-                generator,
-                random: Random::seed_from_u64(plan.seed),
-                more: plan.more_bytes.into(),
-                clipped: 0,
-            },
+            waiting: Vec::new(),
+            flows: Vec::new(),
             spare: Vec::new(),
+            many: Many::default(),
             deadline_ns: 0,
             errors: BTreeMap::new(),
             late: Lateness::default(),
             sent: 0,
             unsent: 0,
+            clipped: 0,
             first: None,
             last: (0, 0),
             bytes: SizeReport::default(),
-        })
+        }
     }
 
-    fn run(mut self) -> io::Result<SendReport> {
-        let gaps = match &self.plan.intervals {
-            Some(text) => {
-                Gaps::Drawn(generator::parse(text, Unit::Time).map_err(io::Error::other)?)
-            }
+    fn run(mut self) -> SendReport {
+        let intervals = self.plan.intervals.as_ref().map(|named| named.text.clone());
+        let gaps = match self.plan.intervals.take() {
+            Some(named) => Gaps::Drawn(named.generator),
             None if self.plan.rate == 0 => Gaps::None,
             None => Gaps::Rate(self.plan.rate),
         };
+        let paced = !matches!(gaps, Gaps::None);
         let start_ns = monotonic_ns();
         // Sizes and intervals are drawn apart: to change the one leaves the other as it is.
         let random = Random::seed_from_u64(self.plan.seed ^ (1 << 63));
         let mut schedule = Schedule::new(start_ns, gaps, random);
         self.deadline_ns = start_ns.saturating_add(nanoseconds(self.plan.limit));
-        let stopped_by = self.send_all(&mut schedule);
-        Ok(self.report(stopped_by))
+        let stopped_by = self.send_all(&mut schedule, paced);
+        self.report(stopped_by, paced, intervals)
     }
 
-    fn send_all(&mut self, schedule: &mut Schedule) -> Stopped {
+    fn send_all(&mut self, schedule: &mut Schedule, paced: bool) -> Stopped {
         let spin_ns = nanoseconds(self.plan.spin);
         let count = self.plan.count.unwrap_or(u64::MAX);
         let mut numbers = 0..count;
@@ -190,11 +187,11 @@ impl<'a> Sender<'a> {
             if let Some(reason) = self.must_stop(now_ns.max(first.due_ns)) {
                 return reason;
             }
-            self.take(&first, now_ns);
+            self.take(&first, now_ns, paced);
             next = self.next(&mut numbers, schedule);
             for _ in 1..self.plan.batch {
                 let Some(also) = next.take_if(|next| next.due_ns <= now_ns) else { break };
-                self.take(&also, now_ns);
+                self.take(&also, now_ns, paced);
                 next = self.next(&mut numbers, schedule);
             }
             self.flush();
@@ -208,7 +205,9 @@ impl<'a> Sender<'a> {
         schedule: &mut Schedule,
     ) -> Option<Next> {
         let number = numbers.next()?;
-        Some(Next { number, due_ns: schedule.next_ns(), bytes: self.sizes.draw() })
+        let drawn = self.plan.sizes.generator.draw(&mut self.random);
+        let (bytes, clipped) = clip(drawn + f64::from(self.plan.more_bytes), self.plan.to);
+        Some(Next { number, due_ns: schedule.next_ns(), bytes, clipped })
     }
 
     fn must_stop(&self, now_ns: u64) -> Option<Stopped> {
@@ -222,14 +221,15 @@ impl<'a> Sender<'a> {
     }
 
     /// Have a packet be sent with this batch.
-    fn take(&mut self, packet: &Next, now_ns: u64) {
-        if self.paced() {
+    fn take(&mut self, packet: &Next, now_ns: u64, paced: bool) {
+        if paced {
             let late_ns = now_ns.saturating_sub(packet.due_ns);
             self.late.add(late_ns, nanoseconds(self.plan.late));
         }
-        self.last = (now_ns, packet.due_ns);
-        self.first.get_or_insert(self.last);
+        self.first.get_or_insert((now_ns, packet.due_ns));
+        self.last.1 = packet.due_ns;
         self.bytes.add(packet.bytes.into());
+        self.clipped += u64::from(packet.clipped);
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.resize(packet.bytes.into(), 0);
         let header = Header {
@@ -237,34 +237,46 @@ impl<'a> Sender<'a> {
             sequence: packet.number,
             pktgen: false,
             clock: Clock::Realtime,
-            stamp: realtime_ns(),
+            stamp: 0,
         };
         header.write(payload.first_chunk_mut().expect("payload holds the header"));
-        let flow = usize::try_from(packet.number % u64::from(self.plan.flows)).expect("a u16");
-        self.waiting[flow].push(payload);
+        self.waiting.push(payload);
+        // A batch is of one flow, so that packets leave in their order.
+        let turn = packet.number / self.plan.batch as u64 % u64::from(self.plan.flows);
+        self.flows.push(usize::try_from(turn).expect("below a u16"));
     }
 
-    /// Whether packets have times of their own.
-    fn paced(&self) -> bool {
-        self.plan.rate != 0 || self.plan.intervals.is_some()
-    }
-
-    /// Send all that wait.
+    /// Send all that wait, in their order.
     fn flush(&mut self) {
-        for flow in 0..self.waiting.len() {
-            let mut packets = std::mem::take(&mut self.waiting[flow]);
-            self.send(flow, &packets);
-            self.spare.append(&mut packets);
-            self.waiting[flow] = packets;
+        let mut packets = std::mem::take(&mut self.waiting);
+        let mut from = 0;
+        while from < packets.len() {
+            let flow = self.flows[from];
+            let end = (from..packets.len()).find(|&at| self.flows[at] != flow);
+            let end = end.unwrap_or(packets.len());
+            self.send(flow, &mut packets[from..end]);
+            from = end;
         }
+        self.last.0 = monotonic_ns();
+        self.flows.clear();
+        self.spare.append(&mut packets);
+        self.waiting = packets;
     }
 
-    fn send(&mut self, flow: usize, packets: &[Vec<u8>]) {
+    fn send(&mut self, flow: usize, packets: &mut [Vec<u8>]) {
+        for packet in &mut *packets {
+            Header::stamp(packet.first_chunk_mut().expect("a header"), realtime_ns());
+        }
         let mut at = 0;
         let mut refused_before = false;
         while at < packets.len() {
-            let give = if self.plan.segment { send_segmented } else { send_many };
-            let error = match give(&self.sockets[flow], &packets[at..]) {
+            let socket = &self.sockets[flow];
+            let gave = if self.plan.segment {
+                send_segmented(socket, &packets[at..])
+            } else {
+                self.many.send(socket, &packets[at..])
+            };
+            let error = match gave {
                 Ok(sent) => {
                     self.sent += sent as u64;
                     at += sent;
@@ -277,10 +289,14 @@ impl<'a> Sender<'a> {
             if !blocked {
                 *self.errors.entry(error as i32).or_default() += 1;
             }
+            if self.must_stop(monotonic_ns()).is_some() {
+                self.unsent += (packets.len() - at) as u64;
+                return;
+            }
             // This error belongs to an earlier packet (ICMP), so this one was not yet tried.
             let stale = error == Errno::ECONNREFUSED && !refused_before;
             refused_before |= stale;
-            if !(blocked || stale) || self.must_stop(monotonic_ns()).is_some() {
+            if !(blocked || stale) {
                 self.unsent += 1;
                 at += 1;
                 refused_before = false;
@@ -288,7 +304,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn report(self, stopped_by: Stopped) -> SendReport {
+    fn report(self, stopped_by: Stopped, paced: bool, intervals: Option<String>) -> SendReport {
         let plan = self.plan;
         let attempted = self.sent + self.unsent;
         let (first, last) = (self.first.unwrap_or(self.last), self.last);
@@ -306,8 +322,8 @@ impl<'a> Sender<'a> {
             sent: self.sent,
             unsent: self.unsent,
             errors: self.errors.iter().map(|(&errno, &n)| (errno_name(errno), n)).collect(),
-            sizes: plan.sizes.clone(),
-            clipped: self.sizes.clipped,
+            sizes: plan.sizes.text,
+            clipped: self.clipped,
             payload_bytes: self.bytes,
             frame_overhead: frame_overhead(plan.to),
             flows: plan.flows,
@@ -316,11 +332,11 @@ impl<'a> Sender<'a> {
             batch: plan.batch,
             segment: plan.segment,
             rate_asked: plan.rate,
-            intervals: plan.intervals.clone(),
-            rate_planned: self.paced().then(|| rate(attempted, seconds(first.1, last.1))).flatten(),
+            intervals,
+            rate_planned: paced.then(|| rate(attempted, seconds(first.1, last.1))).flatten(),
             rate_reached: rate(self.sent, took),
             seconds: took,
-            late: self.paced().then(|| LateReport {
+            late: paced.then(|| LateReport {
                 threshold_ns: nanoseconds(plan.late),
                 count: self.late.count,
                 mean_ns: self.late.sum_ns as f64 / attempted.max(1) as f64,

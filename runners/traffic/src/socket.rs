@@ -68,40 +68,47 @@ pub fn open_receiver(address: SocketAddr, rcvbuf: Option<u32>) -> io::Result<Udp
     Ok(socket)
 }
 
-/// Give packets to the kernel, in order; how many it took, at least one.
-///
-/// # Errors
-/// What the kernel said of the first one.
-///
-/// # Panics
-/// If there are more than a `u32` counts.
-pub fn send_many(socket: &UdpSocket, packets: &[Vec<u8>]) -> io::Result<usize> {
-    let [one] = packets else {
-        let mut parts: Vec<_> = packets
-            .iter()
-            .map(|packet| libc::iovec {
-                iov_base: packet.as_ptr().cast_mut().cast(),
-                iov_len: packet.len(),
-            })
-            .collect();
-        let mut messages: Vec<_> = parts
-            .iter_mut()
-            .map(|part| {
-                // SAFETY: of this structure of the kernel's, whose members are numbers and
-                // pointers, all bytes zero is a value: no address, no control data.
-                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                message.msg_hdr.msg_iov = part;
-                message.msg_hdr.msg_iovlen = 1;
-                message
-            })
-            .collect();
-        let count = u32::try_from(messages.len()).expect("a batch");
+/// What a call for many packets needs, kept from one to the next.
+#[derive(Default)]
+pub struct Many {
+    parts: Vec<libc::iovec>,
+    messages: Vec<libc::mmsghdr>,
+}
+
+impl Many {
+    /// Give packets to the kernel, in order; how many it took, at least one.
+    ///
+    /// # Errors
+    /// What the kernel said of the first one.
+    ///
+    /// # Panics
+    /// If there are more than a `u32` counts.
+    pub fn send(&mut self, socket: &UdpSocket, packets: &[Vec<u8>]) -> io::Result<usize> {
+        if let [one] = packets {
+            return socket.send(one).map(|_| 1);
+        }
+        self.parts.clear();
+        self.parts.extend(packets.iter().map(|packet| libc::iovec {
+            iov_base: packet.as_ptr().cast_mut().cast(),
+            iov_len: packet.len(),
+        }));
+        self.messages.clear();
+        self.messages.extend(self.parts.iter_mut().map(|part| {
+            // SAFETY: of this structure of the kernel's, whose members are numbers and pointers,
+            // all bytes zero is a value: no address, no control data.
+            let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            message
+        }));
+        let count = u32::try_from(self.messages.len()).expect("a batch");
         // SAFETY: the descriptor is open, and the pointer is to `count` messages; these, their
-        // parts and the payloads, which the kernel only reads, outlive the call.
-        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
-        return usize::try_from(sent).map_err(|_| io::Error::last_os_error());
-    };
-    socket.send(one).map(|_| 1)
+        // parts and the payloads, which the kernel only reads, outlive the call, and none of them
+        // is used after it.
+        let sent =
+            unsafe { libc::sendmmsg(socket.as_raw_fd(), self.messages.as_mut_ptr(), count, 0) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
 }
 
 /// Packets that the kernel cuts one piece of data into at most (`UDP_MAX_SEGMENTS`, older kernels'

@@ -7,7 +7,7 @@ use super::{Generator, Kind, Random, Unit};
 pub const BURST: Kind = Kind {
     name: "burst",
     form: "PACKETS,TIME",
-    about: "so many packets back to back, from the begin of one burst to that of the next one TIME",
+    about: "so many packets back to back, and the next so many TIME after they began",
     make: |text, unit| {
         let (packets, every) = text.split_once(',').ok_or("there is one number")?;
         let packets: u64 = packets.parse().map_err(|_| format!("{packets} is no whole number"))?;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Numbers that somebody has listed: in turn, by weight, or in a file.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 
 use rand_distr::{Distribution, weighted::WeightedIndex};
 
@@ -40,9 +41,9 @@ pub const MIX: Kind = Kind {
 pub const FILE: Kind = Kind {
     name: "file",
     form: "PATH, a file with a number in each line",
-    about: "the lines of a file in turn, from its begin again behind its end",
+    about: "the lines of a file in turn, and from its beginning again",
     make: |path, unit| {
-        let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        let text = read(path).map_err(|error| format!("{path}: {error}"))?;
         let values = text
             .lines()
             .enumerate()
@@ -56,6 +57,18 @@ pub const FILE: Kind = Kind {
         Ok(Box::new(InTurn { values, next: 0 }))
     },
 };
+
+/// Numbers that somebody has recorded fit into this.
+const MOST_BYTES: u64 = 64 << 20;
+
+fn read(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other("it has more than 64 MiB"));
+    }
+    Ok(text)
+}
 
 struct InTurn {
     values: Vec<f64>,
@@ -96,6 +109,7 @@ mod tests {
         assert_eq!(drawn(&text, Unit::Bytes, 3), [64.0, 1518.0, 64.0]);
         fs::write(&file, "64\nmany\n").unwrap();
         assert!(parse(&text, Unit::Bytes).is_err_and(|error| error.contains("line 2: many")));
+        assert!(parse("file:/dev/zero", Unit::Bytes).is_err_and(|error| error.contains("64 MiB")));
         fs::write(&file, "").unwrap();
         assert!(parse(&text, Unit::Bytes).is_err_and(|error| error.contains("it is empty")));
         fs::remove_file(&file).unwrap();

@@ -4,7 +4,7 @@
 //! A generator is written NAME:NUMBERS, such as `gaussian:1ms,100us` for intervals and
 //! `uniform:64,1518` for sizes. Each is one small file: to add one, write it, and name it in
 //! [`GENERATORS`]. All draw from one random sequence, which a seed begins: the same seed, the same
-//! packets.
+//! numbers.
 
 mod burst;
 mod listed;
@@ -22,6 +22,35 @@ pub type Random = ChaCha8Rng;
 pub trait Generator: Send {
     /// The next number; it may be below zero or have a fraction, and who asked for it rounds.
     fn draw(&mut self, random: &mut Random) -> f64;
+
+    /// The number that it always gives, if it does.
+    fn constant(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// A generator, and how a user wrote it.
+pub struct Named {
+    /// What was written.
+    pub text: String,
+    /// What was made of it.
+    pub generator: Box<dyn Generator>,
+}
+
+impl Named {
+    /// Make it of what a user wrote.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what was expected.
+    pub fn parse(text: &str, unit: Unit) -> Result<Self, String> {
+        Ok(Self { text: text.to_owned(), generator: parse(text, unit)? })
+    }
+}
+
+impl std::fmt::Debug for Named {
+    fn fmt(&self, into: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.text.fmt(into)
+    }
 }
 
 /// How one is written, and how it is made of the text behind its name.

@@ -34,7 +34,7 @@ pub const UNIFORM: Kind = Kind {
 pub const GAUSSIAN: Kind = Kind {
     name: "gaussian",
     form: "MEAN,DEVIATION",
-    about: "the normal distribution; what is below zero counts as zero",
+    about: "the normal distribution; what is too small becomes the smallest that there may be",
     make: |text, unit| {
         let [mean, deviation] = numbers(text, unit)?;
         boxed(Normal::new(mean, deviation).map_err(|error| error.to_string()))
@@ -78,6 +78,10 @@ struct Constant(f64);
 impl Generator for Constant {
     fn draw(&mut self, _random: &mut Random) -> f64 {
         self.0
+    }
+
+    fn constant(&self) -> Option<f64> {
+        Some(self.0)
     }
 }
 
