@@ -208,8 +208,9 @@ mod tests {
     use crate::clock::realtime_ns;
     use crate::socket::open_receiver;
 
+    /// A sender and a receiver, whose buffer holds all of a test but for one about drops.
     fn pair(bind: &str) -> (UdpSocket, UdpSocket) {
-        let receiver = open_receiver(bind.parse().unwrap(), None).unwrap();
+        let receiver = open_receiver(bind.parse().unwrap(), Some(128 << 10)).unwrap();
         let to = receiver.local_addr().unwrap();
         let sender = UdpSocket::bind((to.ip(), 0)).unwrap();
         sender.connect(to).unwrap();

@@ -15,7 +15,9 @@ use crate::distribution;
 use crate::header::{Clock, Foreign, Header};
 use crate::record::{self, FileHeader, Record, flags};
 use crate::recorder::Recorder;
-use crate::report::{ForeignReport, ReceiveReport, SCHEMA, SocketReport, StampsReport, Stopped};
+use crate::report::{
+    ForeignReport, ReceiveReport, RecordReport, SCHEMA, SocketReport, StampsReport, Stopped,
+};
 use crate::sequence::{Tracker, Verdict};
 use crate::socket::{TICK, drops, open_receiver};
 use crate::timing::Timing;
@@ -117,10 +119,18 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// A failing socket. Lost or foreign packets are no error but part of the report.
     pub fn run(mut self) -> io::Result<ReceiveReport> {
+        let stopped_by = self.receive();
+        // The records are kept whatever happened.
+        let header = self.file_header();
+        let record = self.recorder.take().map(|recorder| recorder.finish(|| header));
+        self.report(stopped_by?, record)
+    }
+
+    fn receive(&mut self) -> io::Result<Stopped> {
         let deadline_ns = monotonic_ns().saturating_add(nanoseconds(self.plan.limit));
         let mut batch = Batch::default();
         let mut looked_ns = monotonic_ns();
-        let stopped_by = loop {
+        loop {
             let got = batch.receive(&self.socket)?;
             let now_ns = monotonic_ns();
             // A machine that stands still sends nothing either: that is one look, however long.
@@ -134,10 +144,9 @@ impl<'a> Receiver<'a> {
                 recorder.tick(now_ns, || header);
             }
             if let Some(reason) = self.must_stop(now_ns, deadline_ns) {
-                break reason;
+                return Ok(reason);
             }
-        };
-        self.report(stopped_by)
+        }
     }
 
     fn account(&mut self, datagram: &Datagram) {
@@ -248,12 +257,14 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    fn report(mut self, stopped_by: Stopped) -> io::Result<ReceiveReport> {
+    fn report(
+        self,
+        stopped_by: Stopped,
+        record: Option<RecordReport>,
+    ) -> io::Result<ReceiveReport> {
         let counts = self.tracker.counts();
         let (first_ns, last_ns) = self.span_ns.unwrap_or((0, 0));
         let seconds = (last_ns - first_ns) as f64 / NS_PER_SEC as f64;
-        let header = self.file_header();
-        let record = self.recorder.take().map(|recorder| recorder.finish(|| header));
         let (delay, delay_unknown) = match self.timing.delay() {
             Ok(delay) => (Some(delay.report()), None),
             Err(why) => (None, Some(why)),
@@ -285,7 +296,7 @@ impl<'a> Receiver<'a> {
             seconds,
             rate: (self.counted > 1 && seconds > 0.0).then(|| (self.counted - 1) as f64 / seconds),
             stamps: StampsReport {
-                clock: record::clock_name(header.receiver_clock),
+                clock: record::clock_name(self.file_header().receiver_clock),
                 kind: record::STAMPS,
                 not_by_kernel: self.not_by_kernel,
                 stepped_ns: self.timing.stepped_ns(),
