@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -22,6 +23,10 @@
 #define LEAST_KB      1024U
 /* Each so many reads the kernel is asked what was lost. */
 #define READS_TO_ASK 20
+/* Of each CPU, before anything else is looked at. */
+#define PAGES_AT_ONCE 256
+/* The namespace of all processes: elsewhere they have other numbers than in the trace. */
+#define ALL_PROCESSES 0xeffffffcU
 
 #define ROUNDS 5
 #define RUNS   200
@@ -137,39 +142,57 @@ static void take_event(void *to, const struct graph_event *event)
 	graph_calls_add(graph->calls, graph->reading, event);
 }
 
-static int read_buffer(struct graph *graph, unsigned int cpu)
+static int read_page(struct graph *graph, size_t size)
 {
-	ssize_t size;
-
-	graph->reading = cpu;
-	while ((size = read(graph->buffers[cpu].fd, graph->page, graph->page_size)) > 0) {
-		switch (graph_read_page(&graph->format, graph->page, size, take_event, graph)) {
-		case GRAPH_READ:
-			break;
-		case GRAPH_LOST:
-			return lost_some("");
-		case GRAPH_FOREIGN:
-			return fail("%s: someone else traces there meanwhile", graph->tracefs.at);
-		case GRAPH_BROKEN:
-			return fail("%s: a page of the trace is not in the format that the kernel "
-				    "says",
-				    graph->tracefs.at);
-		}
+	switch (graph_read_page(&graph->format, graph->page, size, take_event, graph)) {
+	case GRAPH_READ:
+		break;
+	case GRAPH_LOST:
+		return lost_some("");
+	case GRAPH_FOREIGN:
+		return fail("%s: someone else traces there meanwhile", graph->tracefs.at);
+	case GRAPH_BROKEN:
+		return fail("%s: a page of the trace is not in the format that the kernel says",
+			    graph->tracefs.at);
 	}
-	return !size || errno == EAGAIN || errno == EINTR
-		       ? 0
-		       : fail("cannot read the trace: %s", strerror(errno));
+	return 0;
 }
 
-/* Read all buffers to their end, and count; with @final all that there is. 0 or EXIT_BAD. */
-static int read_buffers(struct graph *graph, bool final)
+/* Read what a buffer had when this began, and no more of it than PAGES_AT_ONCE: then @behind is set. If what
+ * reading it calls is traced, each read leaves something to read. With @final, nobody writes. 0 or EXIT_BAD.
+ */
+static int read_buffer(struct graph *graph, unsigned int cpu, bool final, bool *behind)
+{
+	graph->reading = cpu;
+	for (unsigned int pages = 0; final || pages < PAGES_AT_ONCE; pages++) {
+		ssize_t size = read(graph->buffers[cpu].fd, graph->page, graph->page_size);
+
+		if (size <= 0)
+			return !size || errno == EAGAIN || errno == EINTR
+				       ? 0
+				       : fail("cannot read the trace: %s", strerror(errno));
+		if (read_page(graph, size))
+			return EXIT_BAD;
+		/* The first may be the rest of a page which was read in part. */
+		if (!final && pages && graph_page_has_room(&graph->format, graph->page, size))
+			return 0;
+	}
+	*behind = true;
+	return 0;
+}
+
+/* Read all buffers, and count unless some are @behind; with @final all that there is. 0 or EXIT_BAD. */
+static int read_buffers(struct graph *graph, bool final, bool *behind)
 {
 	const char *fault;
 
+	*behind = false;
 	for (int cpu = 0; cpu < graph->request->cpus; cpu++)
-		if (graph->buffers[cpu].fd >= 0 && read_buffer(graph, cpu))
+		if (graph->buffers[cpu].fd >= 0 && read_buffer(graph, cpu, final, behind))
 			return EXIT_BAD;
-	graph_calls_count(graph->calls, final);
+	/* In what is still to read there may be older events. */
+	if (!*behind)
+		graph_calls_count(graph->calls, final);
 	/* What was lost comes first: whatever else is wrong may follow from it. */
 	fault = graph_calls_fault(graph->calls);
 	if ((fault || final || !(++graph->reads % READS_TO_ASK)) && check_lost(graph))
@@ -177,9 +200,19 @@ static int read_buffers(struct graph *graph, bool final)
 	return fault ? fail("the trace does not add up: %s", fault) : 0;
 }
 
-/* Trace these functions, and count their calls in @times; 0 or EXIT_BAD. */
+/* The number of this task in the trace; 0: it is not known. */
+static __u32 own_task(void)
+{
+	struct stat processes;
+
+	return !stat("/proc/self/ns/pid", &processes) && processes.st_ino == ALL_PROCESSES
+		       ? getpid()
+		       : 0;
+}
+
+/* Trace these functions, and count their calls in @times, but not those of @left_out; 0 or EXIT_BAD. */
 static int begin(struct graph *graph, const struct target *const *targets, size_t count,
-		 struct function_times *times)
+		 struct function_times *times, __u32 left_out)
 {
 	const char *names[MAX_FUNCTIONS];
 	__u64 addresses[MAX_FUNCTIONS];
@@ -193,6 +226,7 @@ static int begin(struct graph *graph, const struct target *const *targets, size_
 	graph->calls = graph_calls_new(addresses, times, count);
 	if (!graph->calls)
 		return fail("out of memory");
+	graph_calls_leave_out(graph->calls, left_out);
 	/* While a buffer is open, no tracer can be chosen. */
 	if (tracefs_trace(&graph->tracefs, names, count) ||
 	    (!graph->buffers && open_buffers(graph)))
@@ -202,8 +236,11 @@ static int begin(struct graph *graph, const struct target *const *targets, size_
 
 static int end(struct graph *graph)
 {
+	bool behind;
+
 	/* Whoever is in the tracer still writes. */
-	return tracefs_switch(&graph->tracefs, false) ?: (drain(), read_buffers(graph, true));
+	return tracefs_switch(&graph->tracefs, false)
+		       ?: (drain(), read_buffers(graph, true, &behind));
 }
 
 /* Nanoseconds of a call of getppid() in the shortest of some rounds: the others were interrupted. */
@@ -233,7 +270,7 @@ static int measure_cost(struct graph *graph)
 	if (!empty)
 		return 0;
 	without = time_empty();
-	if (begin(graph, &empty, 1, &cost->times))
+	if (begin(graph, &empty, 1, &cost->times, 0))
 		return EXIT_BAD;
 	with = time_empty();
 	if (end(graph))
@@ -291,16 +328,18 @@ static int open_reads(void)
 static int read_until_over(struct graph *graph, struct waits *waits, double begun)
 {
 	for (;;) {
+		bool behind;
 		__u64 fired;
 
 		switch (wait_for_next(waits)) {
 		case OVER:
 			return 0;
 		case EVENT:
-			if (read(waits->event, &fired, sizeof(fired)) != sizeof(fired))
-				return fail("cannot read a timer: %s", strerror(errno));
-			if (read_buffers(graph, false))
+			if (read_buffers(graph, false, &behind))
 				return EXIT_BAD;
+			/* Until it is read, it has fired: so what is left is read at once. */
+			if (!behind && read(waits->event, &fired, sizeof(fired)) != sizeof(fired))
+				return fail("cannot read a timer: %s", strerror(errno));
 			break;
 		case DOCUMENT:
 			if (write_times(graph, now_seconds() - begun, false))
@@ -333,7 +372,7 @@ static int wait_and_write(struct graph *graph)
 
 	if (waits.event < 0)
 		return EXIT_BAD;
-	ret = begin(graph, request->targets, request->count, graph->times);
+	ret = begin(graph, request->targets, request->count, graph->times, own_task());
 	begun = now_seconds();
 	if (!ret) {
 		say_how(request);

@@ -20,11 +20,13 @@ struct event {
 	__u32 task;
 	__u16 function;
 	bool returns;
+	bool left_out;
 };
 
 struct frame {
 	__u64 callees;
 	__u16 function;
+	bool left_out; /* it counts for nothing */
 };
 
 struct task {
@@ -42,6 +44,7 @@ struct graph_calls {
 	struct function_times *times;
 	__u64 addresses[MAX_FUNCTIONS];
 	size_t count;
+	__u32 left_out; /* a task; 0: none */
 	struct event *events;
 	size_t waiting;
 	size_t room;
@@ -65,6 +68,11 @@ struct graph_calls *graph_calls_new(const __u64 *addresses, struct function_time
 	calls->times = times;
 	calls->count = count;
 	return calls;
+}
+
+void graph_calls_leave_out(struct graph_calls *calls, __u32 task)
+{
+	calls->left_out = task;
 }
 
 void graph_calls_free(struct graph_calls *calls)
@@ -139,6 +147,7 @@ void graph_calls_add(struct graph_calls *calls, unsigned int cpu, const struct g
 		.task = event->pid ?: ~cpu,
 		.function = function,
 		.returns = event->returns,
+		.left_out = event->pid && event->pid == calls->left_out && !event->interrupts,
 	};
 	if (event->at > calls->latest)
 		calls->latest = event->at;
@@ -167,10 +176,13 @@ static void begin_call(struct graph_calls *calls, struct task *task, const struc
 {
 	if (!grow(calls, (void **)&task->frames, &task->room, task->depth, sizeof(*task->frames)))
 		return;
-	task->frames[task->depth++] = (struct frame){ .function = event->function };
+	task->frames[task->depth++] = (struct frame){
+		.function = event->function,
+		.left_out = event->left_out,
+	};
 	if (task->depth > task->deepest)
 		task->deepest = task->depth;
-	calls->times[event->function].calls++;
+	calls->times[event->function].calls += !event->left_out;
 }
 
 /* Its room for nested calls may have been full before: who knows when, unless it cannot have been here. */
@@ -187,7 +199,7 @@ static void end_call(struct graph_calls *calls, struct task *task, const struct 
 {
 	struct function_times *of = &calls->times[event->function];
 	size_t depth = task->depth;
-	__u64 callees;
+	struct frame frame;
 
 	check_room(calls, task, event);
 	while (depth && task->frames[depth - 1].function != event->function)
@@ -198,10 +210,14 @@ static void end_call(struct graph_calls *calls, struct task *task, const struct 
 	}
 	/* Those above it did not return, then: the task left them some other way. */
 	for (; task->depth > depth; task->depth--)
-		calls->times[task->frames[task->depth - 1].function].lost++;
-	callees = task->frames[--task->depth].callees;
-	hist_place(&of->inclusive, event->ns);
-	hist_place(&of->self, (__u64)event->ns - callees);
+		calls->times[task->frames[task->depth - 1].function].lost +=
+			!task->frames[task->depth - 1].left_out;
+	frame = task->frames[--task->depth];
+	/* Not by its return: between the two an interrupt may begin, or be over. */
+	if (!frame.left_out) {
+		hist_place(&of->inclusive, event->ns);
+		hist_place(&of->self, (__u64)event->ns - frame.callees);
+	}
 	if (task->depth)
 		task->frames[task->depth - 1].callees += event->ns;
 }

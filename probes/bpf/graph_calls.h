@@ -5,6 +5,8 @@
  *
  * Each task has a stack of the calls that it has not returned from. Interrupts run upon the task that they
  * find, as in calls.h. The idle tasks all have number 0, and are told apart by their CPU.
+ *
+ * Whoever reads the trace calls functions for it, which may be traced: one task can be kept out.
  */
 #ifndef SKBLAB_GRAPH_CALLS_H
 #define SKBLAB_GRAPH_CALLS_H
@@ -17,6 +19,8 @@ struct graph_calls;
 /* Calls of functions with these addresses, counted in @times; NULL without memory. */
 struct graph_calls *graph_calls_new(const __u64 *addresses, struct function_times *times,
 				    size_t count);
+/* Do not count what this task calls, but what interrupts upon it do. */
+void graph_calls_leave_out(struct graph_calls *calls, __u32 task);
 void graph_calls_free(struct graph_calls *calls);
 
 /* An event of a CPU's buffer, the oldest first. */

@@ -11,6 +11,10 @@
 /* The largest page that a kernel can be told to take, and the largest event. */
 #define LARGEST_PAGE  (1U << 24)
 #define LARGEST_EVENT 4096
+/* More than an event of function_graph takes. */
+#define ROOM_OF_EVENT 256
+/* What an event says of the context: hardirq, softirq, NMI. */
+#define FLAGS_INTERRUPT (0x08 | 0x10 | 0x40)
 
 /* The first word of an event. As the kernel declares it: the compiler places the bits as there. */
 struct head {
@@ -27,7 +31,7 @@ enum { KIND_LONG = 0, KIND_PADDING = 29, KIND_EXTEND = 30, KIND_STAMP = 31 };
 struct wanted {
 	const char *name;
 	struct graph_field *field;
-	enum { NUMBER, OPTIONAL, BYTES } kind; /* OPTIONAL: a number too */
+	enum { NUMBER, OPTIONAL, BYTE, BYTES } kind; /* OPTIONAL: a number too */
 };
 
 /* A line such as "field:unsigned long func;	offset:8;	size:8;	signed:0;" */
@@ -66,7 +70,10 @@ static bool read_fields(FILE *file, unsigned int *id, const struct wanted *wante
 
 		if (wanted[i].kind == BYTES || (wanted[i].kind == OPTIONAL && !field->size))
 			continue;
-		good &= field->size == 2 || field->size == 4 || field->size == 8;
+		if (wanted[i].kind == BYTE)
+			good &= field->size == 1;
+		else
+			good &= field->size == 2 || field->size == 4 || field->size == 8;
 		good &= field->offset < LARGEST_EVENT;
 	}
 	return good;
@@ -91,14 +98,16 @@ static bool read_page_fields(struct graph_format *format, FILE *file)
 
 bool graph_read_format(struct graph_format *format, FILE *page, FILE *entry, FILE *exit)
 {
-	struct graph_field type, pid;
+	struct graph_field type, flags, pid;
 	const struct wanted of_entry[] = {
 		{ "common_type", &format->type, NUMBER },
+		{ "common_flags", &format->flags, BYTE },
 		{ "common_pid", &format->pid, NUMBER },
 		{ "func", &format->entry_function, NUMBER },
 	};
 	const struct wanted of_exit[] = {
 		{ "common_type", &type, NUMBER },
+		{ "common_flags", &flags, BYTE },
 		{ "common_pid", &pid, NUMBER },
 		{ "func", &format->exit_function, NUMBER },
 		{ "calltime", &format->called, NUMBER },
@@ -109,6 +118,7 @@ bool graph_read_format(struct graph_format *format, FILE *page, FILE *entry, FIL
 	return read_page_fields(format, page) && READ_FIELDS(entry, &format->entry, of_entry) &&
 	       READ_FIELDS(exit, &format->exit, of_exit) && format->entry != format->exit &&
 	       !memcmp(&type, &format->type, sizeof(type)) &&
+	       !memcmp(&flags, &format->flags, sizeof(flags)) &&
 	       !memcmp(&pid, &format->pid, sizeof(pid));
 }
 
@@ -133,6 +143,8 @@ static __u64 value_of(const __u8 *event, const struct graph_field *field)
 	__u64 eight;
 
 	switch (field->size) {
+	case 1:
+		return event[field->offset];
 	case sizeof(two):
 		memcpy(&two, event + field->offset, sizeof(two));
 		return two;
@@ -157,11 +169,13 @@ static enum graph_read read_event(const struct graph_format *format, const __u8 
 {
 	unsigned int type;
 
-	if (!within(&format->type, size) || !within(&format->pid, size))
+	if (!within(&format->type, size) || !within(&format->flags, size) ||
+	    !within(&format->pid, size))
 		return GRAPH_BROKEN;
 	type = value_of(data, &format->type);
 	event->pid = value_of(data, &format->pid);
 	event->returns = type == format->exit;
+	event->interrupts = value_of(data, &format->flags) & FLAGS_INTERRUPT;
 	event->ns = 0;
 	event->overrun = 0;
 	if (type == format->entry) {
@@ -192,6 +206,14 @@ static long used_of(const struct graph_format *format, const __u8 *page, size_t 
 	*missed = commit & COMMIT_MISSED;
 	commit &= ~COMMIT_FLAGS;
 	return commit <= size - format->data.offset ? (long)commit : -1;
+}
+
+bool graph_page_has_room(const struct graph_format *format, const void *page, size_t size)
+{
+	bool missed;
+	long used = used_of(format, page, size, &missed);
+
+	return used >= 0 && used + ROOM_OF_EVENT <= (long)format->data.size;
 }
 
 enum graph_read graph_read_page(const struct graph_format *format, const void *page, size_t size,

@@ -23,6 +23,7 @@ struct graph_format {
 	struct graph_field data;
 	/* Of each event. */
 	struct graph_field type;
+	struct graph_field flags;
 	struct graph_field pid;
 	/* A call begins. */
 	unsigned int entry;
@@ -41,6 +42,10 @@ struct graph_format {
 bool graph_read_format(struct graph_format *format, FILE *page, FILE *entry, FILE *exit);
 /* How many bytes a page has. */
 size_t graph_page_size(const struct graph_format *format);
+/* Whether a page that was read has room for more: the kernel was still writing to it, unless it is the rest of
+ * one of which a part was read before.
+ */
+bool graph_page_has_room(const struct graph_format *format, const void *page, size_t size);
 
 struct graph_event {
 	__u64 at; /* by the clock of the buffer */
@@ -49,6 +54,7 @@ struct graph_event {
 	__u32 overrun; /* of a return: calls of this task that found no room, ever */
 	__u32 pid;
 	bool returns;
+	bool interrupts; /* in an interrupt, upon this task */
 };
 
 enum graph_read {

@@ -52,6 +52,11 @@ status=0
 wait $! || status=$?
 echo "$status $(cat /tmp/document)$(tail -n 1 /tmp/said)"
 """
+# What reading the trace calls. Others hardly call anything meanwhile.
+ITSELF = """
+timeout 20 {program} vfs_read mutex_lock _raw_spin_lock_irqsave --by function-graph --seconds 0.5 \
+    2>/tmp/said
+"""
 KILLED = """
 {program} udp_rcv --by function-graph 2>/tmp/said >/tmp/document &
 until grep -q ready /tmp/said; do sleep 0.1; done
@@ -129,6 +134,13 @@ def test_the_same_calls_as_by_fentry(lab: LabRoot, kernel: str, instances: bool)
         assert graph.probe is not None
         assert (graph.probe.own, graph.probe.calls) == (0, 1000)
         assert graph.probe.cost > 0
+
+        itself = FunctimesDocument.model_validate_json(
+            said(target, ITSELF.format(program=target.program))
+        )
+        assert itself.final
+        assert itself.seconds < 5
+        assert sum(one.calls for one in itself.functions) < 20000
 
         for signal in ("TERM", "KILL"):
             killed = said(target, KILLED.format(program=target.program, signal=signal))

@@ -190,11 +190,19 @@ static void check_page(void)
 	put_entry(&page, page.now, 8, 0x200);
 	put_head(&page, 29, 0);
 	check(read_page(&page, &seen) == GRAPH_READ && seen.count == 3, "%zu events", seen.count);
+	check(!seen.events[0].interrupts, "of a task");
 	check(seen.events[0].at == 1010 && !seen.events[0].returns && seen.events[0].pid == 7,
 	      "the first");
 	check(seen.events[1].at == 1010 + (1 << 27) + 5 + 3 && seen.events[1].ns == 50, "a return");
 	check(seen.events[1].returns && seen.events[1].address == 0x100, "of what");
 	check(seen.events[2].at == (4ULL << 27) + 6, "behind a stamp");
+
+	/* With its preemption counted, and in a softirq. */
+	page.bytes[16 + 4 + 2] = 0x11;
+	check(read_page(&page, &seen) == GRAPH_READ && seen.events[0].interrupts,
+	      "of an interrupt");
+	page.bytes[16 + 4 + 2] = 0x01;
+	check(read_page(&page, &seen) == GRAPH_READ && !seen.events[0].interrupts, "of none");
 
 	page.bytes[11] |= 0x80;
 	check(read_page(&page, &seen) == GRAPH_LOST, "events are missing before it");
@@ -214,6 +222,19 @@ static void check_page(void)
 	page.used = 4081;
 	page_put(&page, &other, 0);
 	check(read_page(&page, &seen) == GRAPH_BROKEN, "more than there is");
+}
+
+static void check_room(void)
+{
+	struct graph_format format = usual();
+	struct page page;
+
+	page_begin(&page, 0);
+	check(graph_page_has_room(&format, page.bytes, sizeof(page.bytes)), "an empty one");
+	page.used = 4080 - 56;
+	page_put(&page, &page.used, 0);
+	check(!graph_page_has_room(&format, page.bytes, sizeof(page.bytes)), "no other event fits");
+	check(!graph_page_has_room(&format, page.bytes, 8), "no page");
 }
 
 static void see_any(void *to, const struct graph_event *event)
@@ -326,6 +347,53 @@ static void check_order(void)
 	check(hist_count(&times[INNER].inclusive) == 1, "in one order");
 }
 
+/* Add an event of task 7, in an interrupt or not. */
+static void add(struct graph_calls *calls, __u64 at, int function, bool interrupts, __s64 ns)
+{
+	struct graph_event event = {
+		.at = at,
+		.pid = 7,
+		.address = addresses[function],
+		.ns = ns,
+		.returns = ns,
+		.interrupts = interrupts,
+	};
+
+	graph_calls_add(calls, 0, &event);
+}
+
+static void check_left_out(void)
+{
+	struct graph_calls *calls = new_calls();
+
+	graph_calls_leave_out(calls, 7);
+	/* An interrupt upon a call of its own. */
+	add(calls, 100, OUTER, false, 0);
+	add(calls, 110, OUTER, true, 0);
+	add(calls, 115, INNER, true, 0);
+	add(calls, 120, INNER, true, 5);
+	add(calls, 130, OUTER, true, 20);
+	add(calls, 140, OUTER, false, 40);
+	/* Functions in which an interrupt begins, and is over. */
+	add(calls, 150, INNER, false, 0);
+	add(calls, 160, INNER, true, 10);
+	add(calls, 170, INNER, true, 0);
+	add(calls, 180, INNER, false, 10);
+	/* It leaves a call by no return. */
+	add(calls, 190, OUTER, false, 0);
+	add(calls, 191, INNER, false, 0);
+	add(calls, 199, OUTER, false, 9);
+	enter(calls, 1, 200, 8, INNER);
+	leave(calls, 1, 203, 8, INNER, 3);
+	/* Nobody is task 0. */
+	enter(calls, 1, 204, 0, INNER);
+	finish(calls, NULL);
+	check(times[OUTER].calls == 1 && times[OUTER].inclusive.sum == 20, "of the interrupt");
+	check(times[OUTER].self.sum == 15, "less the callee");
+	check(times[INNER].calls == 4 && times[INNER].inclusive.sum == 18, "and of others");
+	check(!times[OUTER].lost && !times[INNER].lost, "none is lost");
+}
+
 static void check_faults(void)
 {
 	struct graph_event event = { .at = 1, .pid = 7, .address = 0x5000 };
@@ -375,9 +443,11 @@ int main(void)
 {
 	check_format();
 	check_page();
+	check_room();
 	check_any_page();
 	check_nested();
 	check_order();
+	check_left_out();
 	check_faults();
 	puts("ok graph");
 	return 0;
