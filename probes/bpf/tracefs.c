@@ -19,11 +19,14 @@
 #define DEBUG_TRACING "/sys/kernel/debug/tracing"
 #define TRACER	      "function_graph"
 /* Instances of ours: with the number of the process behind it. */
-#define OURS "skblab-"
+#define OURS	    "skblab-"
+#define MOST_DIGITS 10
 /* An instance can be removed once all of its files are closed. */
 #define TIDY_TRIES   500
 #define TIDY_WAIT_NS (10 * 1000 * 1000)
-#define PATH_ROOM    256
+/* Whoever sets up an instance is done sooner. */
+#define SETUP_TRIES 100
+#define PATH_ROOM   256
 
 static void path_of(char *path, const char *folder, const char *name)
 {
@@ -242,8 +245,8 @@ static int remove_instance(const char *at)
 	int err = 0;
 
 	for (int i = 0; i < TIDY_TRIES; i++) {
-		/* It was never made. */
-		if (!rmdir(at) || errno == ENOENT)
+		/* It was never made, or another one removed it. */
+		if (!rmdir(at) || errno == ENOENT || errno == ENODEV)
 			return 0;
 		err = errno;
 		if (err != EBUSY)
@@ -312,6 +315,33 @@ static int start_keeper(struct tracefs *tracefs)
 	return fail("cannot start a process: %s", strerror(errno));
 }
 
+/* Let nobody else set it up; 0 or EXIT_BAD. It ends with the last process that has it. */
+static int hold(struct tracefs *tracefs)
+{
+	tracefs->setup = open(tracefs->top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (tracefs->setup < 0)
+		return fail("cannot read %s: %s", tracefs->top, strerror(errno));
+	for (int i = 0; i < SETUP_TRIES; i++) {
+		if (!flock(tracefs->setup, LOCK_EX | LOCK_NB))
+			return 0;
+		if (errno != EWOULDBLOCK)
+			return fail("cannot lock %s: %s", tracefs->top, strerror(errno));
+		wait_a_little();
+	}
+	return fail("%s is in use: another funclat traces there by " TRACER
+		    "; begin when that is over",
+		    tracefs->top);
+}
+
+/* Whether an instance is one of ours: others may begin their names like that. */
+static bool is_ours(const char *name)
+{
+	size_t size = strlen(name), begin = strlen(OURS);
+
+	return size > begin && size <= begin + MOST_DIGITS && !strncmp(name, OURS, begin) &&
+	       strspn(name + begin, "0123456789") == size - begin;
+}
+
 /* Those of processes that were killed together with their keepers. */
 static void remove_stale(const char *folder)
 {
@@ -322,7 +352,7 @@ static void remove_stale(const char *folder)
 		char path[PATH_ROOM];
 		int fd;
 
-		if (strncmp(entry->d_name, OURS, strlen(OURS)) || strlen(entry->d_name) > 64)
+		if (!is_ours(entry->d_name))
 			continue;
 		path_of(path, folder, entry->d_name);
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -370,6 +400,8 @@ static int make_instance(struct tracefs *tracefs)
 	tracefs->lock = open(tracefs->at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (tracefs->lock < 0 || flock(tracefs->lock, LOCK_EX | LOCK_NB))
 		return fail("cannot hold %s: %s", tracefs->at, strerror(errno));
+	/* From here on it is held by itself; the keeper has no part in this lock any more. */
+	flock(tracefs->setup, LOCK_UN);
 	return choose_clock(tracefs);
 }
 
@@ -385,13 +417,13 @@ int tracefs_open(struct tracefs *tracefs, unsigned int cpus, unsigned int buffer
 {
 	char folder[128];
 
-	*tracefs = (struct tracefs){ .lock = -1, .alive = -1 };
+	*tracefs = (struct tracefs){ .setup = -1, .lock = -1, .alive = -1 };
 	if (find_top(tracefs))
 		return EXIT_BAD;
 	if (!has_word(tracefs->top, "available_tracers", TRACER))
 		return fail("this kernel has no tracer " TRACER
 			    ": boot one with CONFIG_FUNCTION_GRAPH_TRACER");
-	if (check_needed(tracefs->top, of_all))
+	if (check_needed(tracefs->top, of_all) || hold(tracefs))
 		return EXIT_BAD;
 	snprintf(folder, sizeof(folder), "%s/instances", tracefs->top);
 	remove_stale(folder);
@@ -440,14 +472,16 @@ int tracefs_close(struct tracefs *tracefs)
 {
 	int status = 0;
 
-	if (tracefs->keeper <= 0)
-		return 0;
-	close(tracefs->alive);
-	while (waitpid(tracefs->keeper, &status, 0) < 0 && errno == EINTR)
-		;
+	if (tracefs->keeper > 0) {
+		close(tracefs->alive);
+		while (waitpid(tracefs->keeper, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	tracefs->keeper = 0;
 	if (tracefs->lock >= 0)
 		close(tracefs->lock);
-	tracefs->keeper = 0;
+	if (tracefs->setup >= 0)
+		close(tracefs->setup);
 	return WIFEXITED(status) && !WEXITSTATUS(status)
 		       ? 0
 		       : fail("%s is not as it was before", tracefs->at);

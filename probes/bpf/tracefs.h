@@ -18,6 +18,7 @@ struct tracefs {
 	const char *top; /* where tracefs is */
 	char at[128];	 /* the instance, or the same */
 	bool instance;
+	int setup; /* held while it is set up; the tracer for all: until everything is as it was before */
 	int lock;  /* held while the instance is in use */
 	int alive; /* the keeper reads from its other end until this process is over */
 	pid_t keeper;
