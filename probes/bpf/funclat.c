@@ -556,6 +556,19 @@ static int none_left(const struct state *state)
 		    state->absent[0].why);
 }
 
+/* All of them may be left out. Whether ftrace can trace one of them all the same; EXIT_BAD or NO_FENTRY. */
+static int none_by_fentry(struct state *state, const struct arguments *a, const struct btf *btf)
+{
+	char why[512];
+
+	/* One is absent for each target, in their order. */
+	for (size_t i = 0; !a->by && i < state->absent_count; i++)
+		if (!target_fault_of_ftrace(&a->targets[i], btf, why, sizeof(why)))
+			return no_fentry(state, "%s: %s", state->absent[i].name,
+					 state->absent[i].why);
+	return none_left(state);
+}
+
 /* 0, EXIT_BAD or NO_FENTRY, and then nothing is attached any more. */
 static int measure_by_fentry(struct state *state, struct arguments *a, const struct btf *btf)
 {
@@ -571,7 +584,7 @@ static int measure_by_fentry(struct state *state, struct arguments *a, const str
 	for (size_t i = 0; !ret && i < a->count; i++)
 		ret = add_function(state, &a->targets[i], btf);
 	if (!ret && !state->count)
-		ret = none_left(state);
+		ret = none_by_fentry(state, a, btf);
 	ret = ret ?: wait_and_write(state);
 	for (size_t i = 0; i <= MAX_FUNCTIONS; i++)
 		close_pair(state, &state->pairs[i]);
