@@ -62,8 +62,8 @@ static const struct argp_option options[] = {
 	  "be repeated",
 	  0 },
 	{ "by", OPT_BY, "WHAT", 0,
-	  "fentry: BPF programs. function-graph: a tracer of ftrace, which costs more. auto: the "
-	  "former where the kernel takes it [auto]",
+	  "fentry: BPF programs. function-graph: a tracer of ftrace, which makes each call cost "
+	  "more. auto: the former where the kernel takes it [auto]",
 	  0 },
 	{ "verbose", 'v', NULL, 0, "Show what libbpf says", 0 },
 	{ 0 },

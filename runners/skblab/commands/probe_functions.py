@@ -66,8 +66,8 @@ def functions(
         str,
         typer.Option(
             metavar="WHAT",
-            help="fentry: BPF programs. function-graph: a tracer of ftrace, which costs a call "
-            "more. auto: fentry, or function-graph where the kernel does not take fentry.",
+            help="fentry: BPF programs. function-graph: a tracer of ftrace, which makes each call "
+            "cost more. auto: fentry, or function-graph where the kernel does not take fentry.",
             autocompletion=lambda: [*get_args(By), AUTO],
         ),
     ] = AUTO,
