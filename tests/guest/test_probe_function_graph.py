@@ -57,6 +57,15 @@ ITSELF = """
 timeout 20 {program} vfs_read mutex_lock _raw_spin_lock_irqsave --by function-graph --seconds 0.5 \
     2>/tmp/said
 """
+# The compiler made it of another one, and the types name that one alone.
+LAYER = """
+name=$(grep -E '^[a-z0-9_]+[.]isra[.]0$' /sys/kernel/tracing/available_filter_functions | sort |
+    uniq -u | head -n 1)
+for by in auto fentry; do
+    {program} --optional no_such --optional "$name" --by $by --seconds 0.1 2>&1 >/tmp/document ||
+        true
+done
+"""
 KILLED = """
 {program} udp_rcv --by function-graph 2>/tmp/said >/tmp/document &
 until grep -q ready /tmp/said; do sleep 0.1; done
@@ -71,8 +80,18 @@ for wait in $(seq 100); do
     sleep 0.1
 done
 """
-
-
+# An instance of a user's, and one that stayed.
+AT_ONCE = """
+cd /sys/kernel/tracing/instances
+mkdir skblab-mine skblab-4000000
+for one in 1 2; do
+    {program} udp_rcv --by function-graph --seconds 2 2>/tmp/said$one >/tmp/document$one &
+done
+wait
+ls
+rmdir skblab-mine
+sort /tmp/said1 /tmp/said2
+"""
 # Nobody is left who could put anything back.
 ALL_KILLED = """
 {program} udp_rcv --by function-graph 2>/tmp/said >/tmp/document &
@@ -84,6 +103,7 @@ wait $! || true
 # As docs/howto/time-kernel-functions.md has it.
 RESET = """
 cd /sys/kernel/tracing && echo nop >current_tracer && echo >set_ftrace_filter && echo 1 >tracing_on
+echo overwrite >trace_options && echo 1408 >buffer_size_kb && echo >trace
 """
 
 
@@ -107,6 +127,10 @@ def test_the_same_calls_as_by_fentry(lab: LabRoot, kernel: str, instances: bool)
         lambda target: loads.prepare(target.transport),
         program=PROGRAM,
     ) as target:
+        # A kernel's own size, in the way in which it says it once somebody traced.
+        assert "(expanded: 1408)" in said(target, "cat /sys/kernel/tracing/buffer_size_kb")
+        said(target, "echo 1408 >/sys/kernel/tracing/buffer_size_kb")
+        booted = said(target, STATE)
         said(target, SET)
         before = said(target, STATE)
         fentry = timed(target, None)
@@ -142,20 +166,37 @@ def test_the_same_calls_as_by_fentry(lab: LabRoot, kernel: str, instances: bool)
         assert itself.seconds < 5
         assert sum(one.calls for one in itself.functions) < 20000
 
+        layer = said(target, LAYER.format(program=target.program)).splitlines()
+        assert "timed by function graph, not by fentry: " in layer[0]
+        assert "no types (BTF) of it" in layer[0]
+        assert "none of these functions can be traced here" in layer[-1]
+
         for signal in ("TERM", "KILL"):
             killed = said(target, KILLED.format(program=target.program, signal=signal))
             assert killed.split() == ["1"]
             assert said(target, STATE) == before
+        at_once = said(target, AT_ONCE.format(program=target.program)).splitlines()
+        assert at_once[0] == "skblab-mine"
+        if instances:
+            assert at_once[1:] == ["ready", "ready"]
+        else:
+            refused, ready = at_once[1:]
+            assert refused.startswith("funclat: /sys/kernel/tracing is in use: another funclat")
+            assert ready == "ready"
+        assert said(target, STATE) == before
         next_run = said(target, ALL_KILLED.format(program=target.program))
         if instances:
             assert next_run == "ready\n"
         else:
             assert 'current_tracer says "function_graph": someone else traces' in next_run
-            said(target, f"{RESET}\n{SET}")
-        assert said(target, STATE) == before
+            said(target, RESET)
+        assert said(target, STATE) == (before if instances else booted)
 
-        # Someone else who traces.
-        said(target, "echo function >/sys/kernel/tracing/current_tracer")
+        # Someone else who traces, of which nothing changes while it is looked at.
+        said(
+            target,
+            "cd /sys/kernel/tracing && echo 0 >tracing_on && echo function >current_tracer",
+        )
         theirs = said(target, STATE)
         if instances:
             # What is lost is told, and there is no document.
