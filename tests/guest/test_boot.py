@@ -100,7 +100,8 @@ def test_all_that_a_command_needs_passes_through(
     assert (cpus, nodes) == ("2", "2")
     assert command_line.endswith("skblab.test=1")
     assert rest == ["out: a  'b' $c", "typed", "9"]
-    assert done.stderr.endswith("err\n")
+    # Behind it may stand what was removed of a cache that is full.
+    assert "err" in done.stderr.splitlines()
     assert (tmp_path / "file").read_text() == "kept\n"
 
 
