@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -126,7 +126,7 @@ def _types(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
         one
         for one in found.types
         if not compared
-        or any(round(getattr(one.difference, kind), 1) for kind in _kinds_of_data(found))
+        or _told(one.difference, _kinds_of_data(found))
         or one.a_lines != one.b_lines
     ]
     rest = differing[TOP:]
@@ -144,6 +144,11 @@ def _types(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
                 _lines(one, found.processor.line, compared),
             ),
         )
+
+
+def _told(misses: Misses, kinds: Iterable[str]) -> bool:
+    """Return whether a table of these kinds shows anything but zeros of it."""
+    return any(round(getattr(misses, kind), 1) for kind in kinds)
 
 
 def _lines(one: Touched, line: int, compared: bool) -> str:
@@ -192,10 +197,7 @@ def _functions(found: Memory, compared: bool, space: str) -> Iterator[Cells]:
     shown = [
         one
         for one in found.functions[:TOP]
-        if any(
-            round(getattr(one.difference if compared else one.b, kind), 1)
-            for kind in found.processor.kinds
-        )
+        if _told(one.difference if compared else one.b, found.processor.kinds)
     ]
     yield from map(cells, shown)
     rest = [one for one in found.functions if one not in shown]
