@@ -20,7 +20,8 @@ from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import LabRoot
 from skblab.machine.guest import Guest
-from skblab.testbeds.virtio import LINKS, MAC
+from skblab.testbeds.virtio import MAC
+from skblab.testbeds.virtio_pktgen import LINKS
 
 EXPERIMENT = """
 name = "few-hosts"

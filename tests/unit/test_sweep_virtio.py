@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The testbed of two guests: which script runs where, and what is made of what they print."""
+"""The testbed whose tester is this machine: what our sender is asked, and what it says."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
-import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,160 +16,172 @@ from typer.testing import CliRunner
 
 from skblab import testbeds
 from skblab.cli import app
-from skblab.lab.guest import GuestSpec, Nic
-from skblab.machine.transport import Shell, Transport
+from skblab.machine.transport import LocalTransport, Shell, Transport
 from skblab.machine.transport.base import Done
 from skblab.sweep.experiment import Experiment
 from skblab.testbeds import GUESTS, KINDS, VIRTIO, Offered, Sending
-from skblab.testbeds.apart import LOOKS
-from skblab.testbeds.asked import Stream, Traffic
-from skblab.testbeds.virtio import LINKS, Virtio
+from skblab.testbeds.asked import Stream
+from skblab.testbeds.base import functions
+from skblab.testbeds.native import NAME, Native
+from skblab.testbeds.sending import Step
+from skblab.testbeds.virtio import MACS, ROUTER, Virtio
 from skblab_analysis.base.errors import SkblabError, UsageError
 
-STREAM = Stream(family=4, frame=64, flows=1)
-UDP = "family=4 size=60 flows=1"
+STREAM = Stream(family=4, frame=64, flows=32)
+SENT = {
+    **{"schema": "skblab.traffic/2", "role": "send", "sent": 990, "unsent": 10},
+    "seconds": 0.999,
+}
 
 
-class Says:
-    """A transport that keeps the last line of each script, and answers in order."""
+class Host:
+    """This machine as it would be: counters of its ports, and the document of one sender."""
 
-    def __init__(self, *answers: str) -> None:
-        self.answers = list(answers)
+    def __init__(self, document: dict[str, object], *counters: int, status: int = 0) -> None:
+        self.document, self.counters, self.status = document, list(counters), status
         self.calls: list[str] = []
-        self.scripts: list[str] = []
+        self.sent: list[str] = []
 
     def script(self, text: str, *, seconds: float = 600) -> Done:
         self.calls.append(text.strip().splitlines()[-1])
-        self.last = text
-        self.scripts.append(text)
-        return Done(0, self.answers.pop(0), "")
+        return Done(0, f"{self.counters.pop(0)}\n", "")
+
+    def run(self, argv: list[str], *, stdin: str = "", seconds: float = 600) -> Done:
+        self.sent = argv
+        why = "skblab-traffic: g0 is down" if self.status else ""
+        return Done(self.status, json.dumps(self.document), why)
 
 
-def bed(router: Says, tester: Says) -> Virtio:
-    made = Virtio(cast(Transport, router), cast(Transport, tester), 2)
-    made.opens = stays
+class Router:
+    """A router that says these lines, in turn."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+
+    def script(self, text: str, *, seconds: float = 600) -> Done:
+        return Done(0, self.lines.pop(0), "")
+
+
+def bed(router: Router, tester: Host) -> Virtio:
+    made = Virtio(
+        *(cast(Transport, router), cast(Transport, tester), VIRTIO.machine(2), 0, ROUTER, MACS),
+        native=Native("/there/skblab-traffic"),
+        near=("net", "native"),
+    )
+    made.opens = lambda transport, text: cast(
+        Shell, SimpleNamespace(script=cast(Host, transport).script)
+    )
     return made
 
 
-def stays(transport: Transport, functions: str) -> Shell:
-    """Return a shell whose scripts are the transport's."""
-    said = cast(Says, transport)
-    shell = SimpleNamespace(
-        script=lambda text, seconds=600: said.script(f"{functions}\n{text}", seconds=seconds)
-    )
-    return cast(Shell, shell)
+def options(*argv: str) -> dict[str, str]:
+    """Return the values of a command's options."""
+    return dict(pairwise(argv))
 
 
-def test_the_router_counts_what_it_forwards_and_the_tester_the_rest() -> None:
-    router = Says("7 100\n", "1080\n", "1080\n")
-    tester = Says("990 10 1000123 970 5970\n", "5970\n")
-    offered = bed(router, tester).offer(Sending(STREAM, 1000, rate=1000, seconds=2))
-    assert offered == Offered(990, 980, 970, 1_000_123, 10)
+def test_the_sender_says_what_it_sent_and_ports_count_the_rest() -> None:
+    tester = Host(SENT, 5000, 5970, 5970)
+    made = bed(Router("7 100\n", "1080\n", "1080\n"), tester)
+    offered = made.offer(Sending(STREAM, 1000, rate=1000, seconds=2))
+    assert offered == Offered(990, 980, 970, 999_000, 10)
+    # It is done once all that were sent have come; then again until nothing comes.
+    assert tester.calls == ["came s0", "settled s0 5990", "settled s0"]
+    assert tester.sent[:2] == ["/there/skblab-traffic", "send"]
+    asked = options(*tester.sent)
+    assert asked["--device"] == "g0"
+    assert asked["--mac"] == "02:00:00:00:00:02"
+    assert asked["--interval"] == "1000000.000000ns"
     # Frames are in the router's VLAN.
-    assert tester.calls[0] == f"send whole {UDP} count=1000 gap=1000000 limit=2 cpu=1 tag=7"
-    assert tester.calls[1] == "settled s0"
-    assert router.calls[1] == "handed_over r1"
+    assert (asked["--vlan"], asked["--count"], asked["--seconds"]) == ("7", "1000", "2")
+    assert "--queue" not in tester.sent
 
 
-def test_what_a_router_has_held_comes_later_and_is_not_lost() -> None:
-    router = Says("100\n", "900\n", "900\n", "1100\n", "1100\n", "1100\n")
-    # It stood still while the sink was looked at.
-    tester = Says("1000 0 1000123 700 5700\n", "5800\n", "5990\n", "6000\n", "6000\n")
-    offered = bed(router, tester).offer(Sending(STREAM, 1000))
-    assert (offered.forwarded, offered.received) == (1000, 1000)
+def test_the_tester_alone_sends_beside_the_router() -> None:
+    tester = Host(SENT, 0, 990)
+    offered = bed(Router(), tester).offer(Sending(STREAM, 1000, tester=True, by_queue=True))
+    assert offered == Offered(990, 990, 990, 999_000, 10)
+    assert tester.calls == ["came s1", "settled s1 990"]
+    asked = options(*tester.sent)
+    assert (asked["--device"], asked["--mac"]) == ("c0", "02:00:00:00:00:06")
+    assert "--queue" in tester.sent
+    assert not {"--vlan", "--interval", "--then"} & set(tester.sent)
 
 
-def test_packets_without_end_are_an_error() -> None:
-    router = Says("100\n", "0\n", *(f"{number}\n" for number in range(LOOKS)))
-    tester = Says("1000 0 1000123 700 700\n", *(f"{number}\n" for number in range(LOOKS)))
-    with pytest.raises(SkblabError, match="packets still come after 50 looks"):
-        bed(router, tester).offer(Sending(STREAM, 1000))
+@pytest.mark.parametrize(
+    ("stream", "wanted"),
+    [
+        ({}, {"--from": "198.18.0.2", "--to": "198.19.0.2:1024", "--frame": "64"}),
+        ({"flows": 7}, {"--flows": "7", "--source-port": "1024"}),
+        ({"destinations": "random"}, {"--to-range": "11.0.0.0-99.255.255.255"}),
+        (
+            {"family": 6, "frame": 82, "destinations": "random"},
+            {
+                "--from": "2001:db8:0:1::2",
+                "--to": "[2001:db8:0:2::2]:1024",
+                "--to-range": "2400::-240f:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            },
+        ),
+        ({"frame": "ams-ix"}, {"--frame": "mix:1518*21,1270*26,767*3,383*3,191*4,96*43"}),
+    ],
+    ids=str,
+)
+def test_all_that_pktgen_sends_is_asked_of_ours(
+    stream: dict[str, object], wanted: dict[str, str]
+) -> None:
+    asked = Stream.model_validate({"family": 4, "frame": 64, "flows": 1, **stream})
+    argv = Native().argv(Sending(asked, 10), MACS)
+    assert argv[0] == NAME
+    assert wanted.items() <= options(*argv).items()
 
 
-def test_a_router_whose_counter_fell_has_forwarded_nobody_knows_what() -> None:
-    router, tester = Says("1000\n", "7\n", "7\n"), Says("990 0 1000123 990 990\n", "990\n")
-    with pytest.raises(SkblabError, match="forwarded packets fell from 1000 to 7 in the trial"):
-        bed(router, tester).offer(Sending(STREAM, 1000))
+def test_what_comes_before_the_senders_name_is_the_way_to_it() -> None:
+    inside = ("ip", "netns", "exec", "generator")
+    assert tuple(Native("x", inside).argv(Sending(STREAM, 10), MACS)[:6]) == (*inside, "x", "send")
 
 
-class Later(Says):
-    """Counters that are 0 until their time has come, and 1000 from then on."""
-
-    def __init__(self, first: str) -> None:
-        super().__init__(first)
-        self.began = time.monotonic()
-
-    def script(self, text: str, *, seconds: float = 600) -> Done:
-        if self.answers:
-            return super().script(text, seconds=seconds)
-        time.sleep(0.005)
-        return Done(0, "1000\n" if time.monotonic() - self.began > 0.05 else "0\n", "")
+def test_a_rate_that_changes_is_told_by_the_number_of_its_first_packet() -> None:
+    stepped = {**SENT, "step": {"sequence": 500, "at_ns": 500_000_123, "rate": 500.0}}
+    sending = Sending(STREAM, 1000, rate=1000, seconds=2, then=500.0, after=0.5)
+    made = bed(Router("7 100\n", "1090\n"), Host(stepped, 0, 990))
+    assert made.offer(sending).step == Step(500, 500, 500_000)
+    argv = options(*Native().argv(sending, MACS))
+    assert (argv["--then"], argv["--after"]) == ("500", "0.5")
+    with pytest.raises(SkblabError, match="did not come to the change of its rate"):
+        bed(Router("7 100\n"), Host(SENT, 0, 990)).offer(sending)
 
 
-@pytest.mark.parametrize("tester_only", [False, True])
-def test_counters_of_drivers_that_update_them_late_are_waited_for(tester_only: bool) -> None:
-    router, tester = Later("0\n"), Later("1000 0 1000123 0 0\n")
-    made = bed(router, tester)
-    made.still = 0.1
-    offered = made.offer(Sending(STREAM, 1000, tester=tester_only))
-    assert (offered.forwarded, offered.received) == (1000, 1000)
-    assert time.monotonic() - router.began >= 0.1
+def test_a_sender_that_refuses_is_heard() -> None:
+    with pytest.raises(SkblabError, match=r"the generator failed \(exit 2\).* g0 is down"):
+        bed(Router("100\n"), Host(SENT, 0, status=2)).offer(Sending(STREAM, 1000))
 
 
-def test_without_a_router_none_is_asked() -> None:
-    router, tester = Says(), Says("1000 0 1000123 1000 1000\n")
-    offered = bed(router, tester).offer(Sending(STREAM, 1000, tester=True, by_queue=True))
-    assert (offered.sent, offered.forwarded, offered.received) == (1000, 1000, 1000)
-    assert router.calls == []
-    assert tester.calls == [f"send tester {UDP} count=1000 cpu=1 xmit=queue_xmit"]
+def test_a_sender_that_says_something_else_is_an_error() -> None:
+    with pytest.raises(SkblabError, match="the sender's document"):
+        bed(Router("100\n"), Host({"schema": "moon"}, 0)).offer(Sending(STREAM, 1000))
 
 
-def test_what_the_tester_alone_loses_is_looked_for_where_it_went() -> None:
-    tester = Says("1000 0 1000123 700 9700\n", *["9990\n"] * 1000)
-    made = bed(Says(), tester)
-    made.still = 1e-9
-    offered = made.offer(Sending(STREAM, 1000, tester=True))
-    assert (offered.sent, offered.received) == (1000, 990)
-    assert set(tester.calls[1:]) == {"settled s1"}
-
-
-def test_a_router_without_a_vlan_has_no_tag() -> None:
-    # All that it handed over has come: nobody is asked again.
-    router, tester = Says("100\n", "1100\n"), Says("1000 0 1000123 1000 1000\n")
-    assert bed(router, tester).offer(Sending(STREAM, 1000)).forwarded == 1000
-    assert tester.calls == [f"send whole {UDP} count=1000 cpu=1"]
-
-
-@pytest.mark.parametrize("said", ["", "a", "7 a"])
-def test_a_router_that_says_something_else_is_an_error(said: str) -> None:
-    with pytest.raises(SkblabError, match=r"^the router printed .*: expected packets forwarded"):
-        bed(Says(said), Says()).offer(Sending(STREAM, 1000))
-
-
-def test_addresses_are_laid_out_on_both_sides() -> None:
-    router, tester = Says(""), Says("")
-    bed(router, tester).prepare(Traffic(destinations=("random",)))
-    assert (tester.calls, router.calls) == (["be_tester"], ["lead_all_to_the_sink"])
-    assert "be_guest_router" in router.last
-    # Each device has one link, and each link two devices that the scripts know.
-    ends = [end for link in LINKS for end in link]
-    assert sorted(ends) == [1, 2, 3, 4, 5, 6]
-    for end in ends:
-        assert f"02:00:00:00:00:{end:02x}" in router.last
-
-
-def test_a_device_with_queues_has_rss_and_an_interrupt_for_each() -> None:
-    one, four = (
-        Nic(tap="tap1", mac="02:00:00:00:00:01"),
-        Nic(tap="tap2", mac="02:00:00:00:00:02", queues=4),
+def test_ports_are_counted_where_their_namespace_is(tmp_path: Path) -> None:
+    text = "\n".join([functions("net", "native"), "came lo"])
+    printed = subprocess.run(["sh", "-euc", text], capture_output=True, text=True, check=True)
+    [counted] = [line for line in Path("/proc/net/dev").read_text().splitlines() if "lo:" in line]
+    assert int(printed.stdout) <= int(counted.split()[2])
+    gone = subprocess.run(
+        ["sh", "-euc", text.replace("came lo", "came moon0")], capture_output=True, text=True
     )
-    argv = GuestSpec(nics=(one, four)).qemu("/root", [], "/sock")
-    devices = [argv[place + 1] for place, word in enumerate(argv) if word == "-netdev"]
-    assert devices[0].endswith("ifname=tap1,script=no,downscript=no")
-    assert devices[1].endswith(",queues=4")
-    assert "mq=on,vectors=10,rss=on" in " ".join(argv)
-    # With it, one overload stops a queue for good.
-    assert "hash=on" not in " ".join(argv)
+    assert (gone.returncode, gone.stderr) == (1, "no device moon0 (any more)\n")
+
+
+def test_commands_in_a_namespace_end_with_us() -> None:
+    made = LocalTransport.within(Path("/proc/self/ns/net"))
+    ours = Path("/proc/self/ns/net").readlink()
+    assert made.run(["readlink", "/proc/self/ns/net"]).stdout.strip() == str(ours)
+    assert made.script("echo here").stdout == "here\n"
+
+
+def test_instructions_are_counted_in_one_guest_only() -> None:
+    done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "virtio", "--exact"])
+    assert isinstance(done.exception, UsageError)
+    assert "use --testbed netns" in str(done.exception)
 
 
 def test_the_router_has_queues_to_spread_and_cpus_for_them() -> None:
@@ -176,12 +190,6 @@ def test_the_router_has_queues_to_spread_and_cpus_for_them() -> None:
         return VIRTIO.cpus(Experiment.model_validate(wanted))
 
     assert (cpus(), cpus(queues=4), cpus(cpus=3)) == (2, 4, 3)
-
-
-def test_instructions_are_counted_in_one_guest_only() -> None:
-    done = CliRunner().invoke(app, ["sweep", "quick", "--testbed", "virtio", "--exact"])
-    assert isinstance(done.exception, UsageError)
-    assert "use --testbed netns" in str(done.exception)
 
 
 def test_a_file_is_all_that_a_new_testbed_takes(
@@ -196,8 +204,8 @@ KIND = replace(VIRTIO, name="moon")
     monkeypatch.setattr(testbeds, "__path__", [*testbeds.__path__, str(tmp_path)])
     found = testbeds.kinds()
     del sys.modules["skblab.testbeds.a_moon"]
-    assert list(KINDS) == ["netns", "virtio", "hosts"]
-    assert list(found) == ["netns", "virtio", "moon", "hosts"]
+    assert list(KINDS) == ["netns", "virtio", "virtio-pktgen", "hosts"]
+    assert list(found) == ["netns", "virtio", "virtio-pktgen", "moon", "hosts"]
 
 
 @pytest.mark.parametrize(

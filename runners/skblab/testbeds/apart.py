@@ -18,7 +18,8 @@ from skblab.machine.transport import Shell, Transport
 from skblab.machine.watch import Watch
 from skblab.testbeds import base
 from skblab.testbeds.base import SECONDS, SENT, Offered, calling, counts
-from skblab.testbeds.sending import Sending
+from skblab.testbeds.native import Native
+from skblab.testbeds.sending import Sending, Sent
 from skblab_analysis.base.errors import SkblabError
 
 # At what has been sent, until nothing of it comes any more.
@@ -32,7 +33,7 @@ class Apart:
 
     `names`: what the scripts take from their environment, such as the addresses of ports. `still`:
     seconds for which counters that do not agree have to be the same to be believed, where a driver
-    updates them only now and then.
+    updates them only now and then. `native` sends in pktgen's place. `near`: the tester's scripts.
     """
 
     transport: Transport
@@ -42,6 +43,8 @@ class Apart:
     parts: tuple[str, ...]
     names: dict[str, str] = field(default_factory=dict)
     still: float = field(default=0.0, kw_only=True)
+    native: Native | None = field(default=None, kw_only=True)
+    near: tuple[str, ...] = field(default=base.TESTER, kw_only=True)
     opens: Callable[[Transport, str], Shell] = field(default=Shell, kw_only=True)
     watch: Watch = field(default_factory=Watch, init=False)
     _shells: dict[Whose, Shell] = field(default_factory=dict, init=False)
@@ -53,14 +56,13 @@ class Apart:
             ask = 'tag=$(tag) && handed=$(handed_over r1) && echo "$tag $handed"'
             tag, _, handed = self.router(ask).rpartition(" ")
             [before] = counts("the router", handed, ["packets forwarded"])
-        call = calling("send", sending, self.cpu, tag.strip())
-        printed = self.sender(call, "the generator", sending.seconds)
-        sent, refused, took, received, whole = counts("the generator", printed, SENT)
+        told, received, whole = self.generate(sending, tag.strip())
+        sent = told.sent
         if sending.tester:
             if self.still and received != sent:
                 _, now = self._settled("s1", sent, whole, lambda: sent)
                 received += now - whole
-            return Offered(sent, sent, received, took, refused)
+            return self._offered(told, sent, received)
         after, now = self._handed_over(), whole
         late = self.still > 0 and received != sent
         if after - before != received or late:
@@ -70,7 +72,38 @@ class Apart:
                 f"the router's counter of forwarded packets fell from {before} to {after} in the "
                 "trial: what it forwarded is not known"
             )
-        return Offered(sent, after - before, received + now - whole, took, refused)
+        return self._offered(told, after - before, received + now - whole)
+
+    def generate(self, sending: Sending, tag: str) -> tuple[Sent, int, int]:
+        """Have the generator send, `tag` is the router's VLAN, or empty.
+
+        Returns what came of it, packets that came to the sink of it, and in all.
+        """
+        if self.native is not None:
+            return self._natively(self.native, sending, tag)
+        call = calling("send", sending, self.cpu, tag)
+        printed = self.sender(call, "the generator", sending.seconds)
+        sent, refused, took, received, whole = counts("the generator", printed, SENT)
+        told = Sent(sent, refused, took, base.stepped(self.tester, sending))
+        return told, received, whole
+
+    def _natively(self, native: Native, sending: Sending, tag: str) -> tuple[Sent, int, int]:
+        far = "s1" if sending.tester else "s0"
+        before = self._seen(f"came {far}")
+        told = native.send(self.tester, sending, self.names, tag)
+        whole = self._seen(f"settled {far} {before + told.sent}")
+        return told, whole - before, whole
+
+    @staticmethod
+    def _offered(told: Sent, forwarded: int, received: int) -> Offered:
+        return Offered(
+            told.sent,
+            forwarded,
+            received,
+            told.microseconds,
+            told.refused,
+            step=told.step,
+        )
 
     def counters(self) -> counters.Values:
         """Return what the router's kernel has counted until now."""
@@ -101,13 +134,17 @@ class Apart:
         since = time.monotonic()
         for _ in range(LOOKS):
             after = handed_over()
-            said = self.sender(f"settled {sink}", "the sink")
-            [now] = counts("the sink", said, ["packets received"])
+            now = self._seen(f"settled {sink}")
             if (after, now) != (handed, seen):
                 handed, seen, since = after, now, time.monotonic()
             elif time.monotonic() - since >= self.still:
                 return after, now
         raise SkblabError(f"packets still come after {LOOKS} looks: the sink has {seen} by now")
+
+    def _seen(self, call: str) -> int:
+        """Return what a call says that came to a sink in all."""
+        [packets] = counts("the sink", self.sender(call, "the sink"), ["packets received"])
+        return packets
 
     def _handed_over(self) -> int:
         [packets] = counts("the router", self.router("handed_over r1"), ["packets forwarded"])
@@ -122,6 +159,6 @@ class Apart:
         """Return the shell of a machine, which begins with the first call there."""
         if whose not in self._shells:
             transport = self.transport if whose == "router" else self.tester
-            parts = self.parts if whose == "router" else base.TESTER
+            parts = self.parts if whose == "router" else self.near
             self._shells[whose] = self.opens(transport, base.functions(*parts))
         return self._shells[whose]

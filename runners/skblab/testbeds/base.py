@@ -25,7 +25,7 @@ from skblab.machine.transport import Transport
 from skblab.machine.watch import Watch
 from skblab.testbeds.asked import MIXES, MOST_PACKETS, Asked, Frame, Traffic
 from skblab.testbeds.processes import Others
-from skblab.testbeds.sending import Sending
+from skblab.testbeds.sending import STEP, Sending, Step
 from skblab.testbeds.sink import Place, Sink
 from skblab_analysis.base.errors import SkblabError, UsageError, one_line
 from skblab_analysis.base.whole import MOST_COUNTED, whole
@@ -57,7 +57,8 @@ class Offered:
     """What came of packets: how many were sent, forwarded and received, and how long it took.
 
     `refused` are not among those sent: the first device behind the generator had no room for them.
-    `others`: what was of the time and of no packet, where it is known.
+    `others`: what was of the time and of no packet, where it is known. `step`: when the rate of
+    packets changed, if it did.
     """
 
     sent: int
@@ -66,6 +67,7 @@ class Offered:
     microseconds: int
     refused: int = 0
     others: Others = field(default_factory=Others)
+    step: Step | None = None
 
     @property
     def tried(self) -> int:
@@ -239,6 +241,16 @@ def counts(who: str, printed: str, names: Sequence[str]) -> list[int]:
     except ValueError as error:
         found = one_line(printed, 80)
         raise SkblabError(f"{who} printed {found!r}: expected {', '.join(names)}") from error
+
+
+def stepped(tester: Transport, sending: Sending) -> Step | None:
+    """Return when pktgen changed its rate, if it was asked to."""
+    if not sending.then:
+        return None
+    told = tester.run(["cat", STEP]).check("the generator's change of rate")
+    names = ["number before", "number after", "time of the change", "time of its beginning"]
+    before, after, now, began = counts("the generator", told.stdout, names)
+    return Step(before, after, now - began)
 
 
 def sink(*, tester: bool, late_us: tuple[float, ...] = (), run: int | None = None) -> Sink:

@@ -62,7 +62,8 @@ class Netns:
             forwarded = sent
         before, _, after = ran.partition("== after\n")
         others = Others.between(before, after, took) if ran else Others()
-        return Offered(sent, forwarded, received, took, refused, others)
+        step = base.stepped(self.tester, sending)
+        return Offered(sent, forwarded, received, took, refused, others, step)
 
     def program(self, name: str) -> str:
         """Return where a program of ours is in the guest."""

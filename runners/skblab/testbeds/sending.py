@@ -19,12 +19,31 @@ LEAST_PACKETS = 2
 
 
 @dataclass(frozen=True)
+class Step:
+    """When the rate changed: between packets numbered so (from 0), so long after the begin."""
+
+    before: int
+    after: int
+    microseconds: int
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a generator says of its packets: sent, refused by its device, and how long it took."""
+
+    sent: int
+    refused: int
+    microseconds: int
+    step: Step | None = None
+
+
+@dataclass(frozen=True)
 class Sending:
     """Packets, `rate` a second (0: at once), for at most `seconds` (0: all of them).
 
     `tester`: with no router in between. `by_queue`: so that what is attached to the generator's
     device sees them. `then` is the rate from `after` seconds on, without a gap between the two;
-    what had been sent by then is in STEP.
+    what had been sent by then is told as a Step.
     """
 
     stream: Stream

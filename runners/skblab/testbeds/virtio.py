@@ -1,73 +1,73 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A testbed of two guests: the router has virtio devices with queues, interrupts and RSS.
+"""A testbed whose router is a guest with virtio devices: queues, interrupts and RSS.
 
-Generator and sink are in the other guest, so that the router's CPUs are its own; those of the host
-are not. The devices are joined by taps and bridges in a network namespace that is there for the
-testbed alone, and goes with its processes, however they end.
+Generator and sink are this machine itself, at the other ends of the router's devices: taps in a
+network namespace that is there for the testbed alone, and goes with its processes, however they
+end. The tester by itself sends over a veth pair beside them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from skblab.lab import portable, tools
 from skblab.lab.guest import GuestSpec, Nic, links
-from skblab.lab.guest.chosen import make_spec
 from skblab.lab.kernel import Kernel
 from skblab.lab.labroot import Bind, LabRoot
+from skblab.lab.reporter import Reporter
 from skblab.machine.device import Machine
 from skblab.machine.guest import Guest
-from skblab.machine.transport import Transport, staying
+from skblab.machine.transport import LocalTransport, staying
 from skblab.testbeds import base
 from skblab.testbeds.apart import Apart
 from skblab.testbeds.asked import Asked, Traffic
-from skblab.testbeds.base import SECONDS, Testbed, calling
+from skblab.testbeds.base import SECONDS, Testbed
+from skblab.testbeds.native import NAME, Native
 from skblab.testbeds.sending import Sending
 
-# One for the generator, one for the sink.
-TESTER_CPUS = 2
 # A router with one queue has nothing to spread, and with one CPU nowhere to.
 LEAST = 2
 MAC = "02:00:00:00:00:{:02x}"
 # Numbers of addresses, as tester.sh, router.sh and virtio.sh have them.
 G0, R0, R1, S0, C0, S1 = range(1, 7)
-LINKS = ((G0, R0), (R1, S0), (C0, S1))
+MACS = {"R0_MAC": MAC.format(R0), "S1_MAC": MAC.format(S1)}
 ROUTER = (*base.LIBRARY, "virtio")
+# Packets that wait for QEMU: as many as the ring of the router's device has room for.
+TAP_PACKETS = 256
 
 
+@dataclass
 class Virtio(Apart):
-    """Two running guests; `prepare` gives their devices names and addresses."""
+    """A running router, and this machine as its tester; `programs`: those of ours that run here."""
 
-    def __init__(self, router: Transport, tester: Transport, cpus: int) -> None:
-        super().__init__(router, tester, VIRTIO.machine(cpus), TESTER_CPUS - 1, ROUTER)
+    programs: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     def prepare(self, traffic: Traffic) -> None:
-        """Lay out addresses and neighbours, as it takes for this traffic."""
-        for transport, call in zip((self.tester, self.transport), _calls(traffic), strict=True):
-            text = base.script(call, *ROUTER)
-            transport.script(text, seconds=SECONDS).check("making the testbed")
+        """Lay out the router's addresses and neighbours, as it takes for this traffic."""
+        text = base.script(_call(traffic), *ROUTER)
+        self.transport.script(text, seconds=SECONDS).check("making the testbed")
 
     def program(self, name: str) -> str:
-        """Return where a program of ours is, in either guest."""
-        return f"{base.SHARED}/{name}"
+        """Return where a program of ours is, here or in the guest."""
+        return self.programs.get(name, f"{base.SHARED}/{name}")
 
 
 @dataclass(frozen=True)
-class TwoGuests:
+class OneRouter:
     """The Kind."""
 
     name: str = "virtio"
-    sentence: str = (
-        "a router with network cards of several queues, and its tester in another guest."
-    )
-    where: str = "two guests with virtio devices"
+    sentence: str = "a router with network cards of several queues, and this machine as its tester."
+    where: str = "a guest with virtio devices, and this machine as its tester"
     exact: bool = False
     boots: bool = True
     gaps: tuple[str, ...] = (
-        "Router and tester are guests, and the CPUs of both are the host's: where it has fewer "
-        "than they have together, they wait for each other.",
+        "Generator and sink are on the host, and so are the router's CPUs: where it has fewer than "
+        "all have together, they wait for each other.",
     )
 
     def unable(self, experiment: Asked) -> list[str]:
@@ -83,13 +83,12 @@ class TwoGuests:
         return base.machine(cpus, None)
 
     def commands(self, traffic: Traffic) -> Iterator[str]:
-        """Yield the tester's script, and the router's."""
-        for call in _calls(traffic):
-            yield base.script(call, *ROUTER)
+        """Yield the router's script."""
+        yield base.script(_call(traffic), *ROUTER)
 
     def offering(self, sending: Sending, cpus: int) -> str:
-        """Return the tester's call that sends packets; its last CPU does it."""
-        return calling("send", sending, TESTER_CPUS - 1)
+        """Return the command that sends packets."""
+        return shlex.join(Native().argv(sending, MACS))
 
     @contextlib.contextmanager
     def up(
@@ -102,47 +101,72 @@ class TwoGuests:
         shares: Sequence[Bind],
         log: Path,
     ) -> Iterator[tuple[Guest, Testbed]]:
-        """Have both guests up, and their links."""
-        queues = max(LEAST, experiment.needs.queues)
-        router_nics = tuple(_nic(number, queues) for number in (R0, R1))
-        tester_nics = tuple(_nic(number) for number in (G0, S0, C0, S1))
-        ends = {nic.mac: nic for nic in (*router_nics, *tester_nics)}
-        pairs = [(ends[MAC.format(first)], ends[MAC.format(second)]) for first, second in LINKS]
-        router_spec = spec.model_copy(
-            update={"nics": router_nics, "numa": max(spec.numa, experiment.needs.numa)}
-        )
-        tester_spec = make_spec(cpus=TESTER_CPUS, flavour=tester.record.flavour).model_copy(
-            update={"nics": tester_nics}
-        )
+        """Have the router up, with both of its links."""
+        near = (nic(R0, experiment, "g0"), nic(R1, experiment, "s0"))
+        programs = _programs(labroot, shares)
         with (
-            links.made(pairs, labroot) as place,
+            links.up(list(_links(near)), labroot) as place,
             Guest.boot(
-                tester_spec,
-                tester,
+                router(spec, experiment, near),
+                kernel,
                 labroot,
                 shares=shares,
-                log=log.with_name(f"tester-{log.name}"),
-                wait=False,
+                log=log,
                 place=place,
-            ) as other,
-            Guest.boot(router_spec, kernel, labroot, shares=shares, log=log, place=place) as guest,
-            staying(guest.transport) as router,
+            ) as guest,
+            staying(guest.transport) as transport,
         ):
-            other.connect()
-            made = Virtio(router, other.transport, guest.spec.cpus)
-            made.watch.sources |= {"router": guest.console, "tester": other.console}
+            made = Virtio(
+                transport,
+                LocalTransport.within(place),
+                self.machine(guest.spec.cpus),
+                0,
+                ROUTER,
+                MACS,
+                native=Native(programs[NAME]),
+                near=("net", "native"),
+                programs=programs,
+            )
+            made.watch.sources["router"] = guest.console
             try:
                 yield guest, made
             finally:
                 made.end()
 
 
-KIND = VIRTIO = TwoGuests()
+KIND = VIRTIO = OneRouter()
 
 
-def _nic(number: int, queues: int = 1) -> Nic:
-    return Nic(tap=f"tap{number}", mac=MAC.format(number), queues=queues)
+def nic(number: int, experiment: Asked, tap: str) -> Nic:
+    """Return a device of the router with the queues that are needed."""
+    queues = max(LEAST, experiment.needs.queues)
+    return Nic(tap=tap, mac=MAC.format(number), queues=queues)
 
 
-def _calls(traffic: Traffic) -> tuple[str, str]:
-    return "be_tester", base.laying_out("be_guest_router", traffic)
+def router(spec: GuestSpec, experiment: Asked, nics: tuple[Nic, ...]) -> GuestSpec:
+    """Return the router's guest with its devices."""
+    return spec.model_copy(update={"nics": nics, "numa": max(spec.numa, experiment.needs.numa)})
+
+
+def _links(taps: Sequence[Nic]) -> Iterator[str]:
+    for one in taps:
+        yield links.tap(one)
+        yield f"ip link set {one.tap} txqueuelen {TAP_PACKETS} up"
+    yield f"ip link add c0 address {MAC.format(C0)} type veth peer name s1 address {MACS['S1_MAC']}"
+    yield "ip link set c0 up"
+    yield "ip link set s1 up"
+
+
+def _programs(labroot: LabRoot, shares: Sequence[Bind]) -> dict[str, str]:
+    """Return our programs as they run here; pktsink, if the testbed's guests have it, too."""
+    reporter = Reporter()
+    found = {NAME: str(tools.ensure_traffic(labroot, reporter) / NAME)}
+    for share in shares:
+        sink = share.source / "pktsink"
+        if share.inside == base.SHARED and sink.exists():
+            found[sink.name] = str(portable.ensure(labroot, sink, reporter) / sink.name)
+    return found
+
+
+def _call(traffic: Traffic) -> str:
+    return base.laying_out("be_guest_router", traffic)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Links between guests: taps and bridges in a network namespace that only our processes are in.
+"""Links of guests: taps and what they are joined by, in a network namespace of our processes alone.
 
 Nothing of it is in the host's own namespace, and all of it goes with the last process, however that
 ends: with the one here, and with QEMU.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from skblab.lab.guest.spec import Nic
@@ -17,17 +18,30 @@ from skblab.lab.labroot import LabRoot
 from skblab_analysis.base.errors import SkblabError
 
 READY = "links are up"
+# They send nothing by themselves: no questions for groups, no addresses of their own.
+SILENT = """silent=/proc/sys/net/ipv6/conf/default/disable_ipv6
+[ ! -e $silent ] || echo 1 >$silent"""
+
+
+def made(pairs: Sequence[tuple[Nic, Nic]], labroot: LabRoot) -> AbstractContextManager[Path]:
+    """Have each pair of devices joined by a bridge, for the length of a `with` block.
+
+    Yields the namespace, as `up` does.
+    """
+    return up(
+        [line for number, pair in enumerate(pairs) for line in _joined(number, pair)], labroot
+    )
 
 
 @contextlib.contextmanager
-def made(pairs: Sequence[tuple[Nic, Nic]], labroot: LabRoot) -> Iterator[Path]:
-    """Have each pair of devices joined, for the length of a `with` block.
+def up(script: Sequence[str], labroot: LabRoot) -> Iterator[Path]:
+    """Have what the lines of a shell script make, in a network namespace of its own.
 
     Yields the namespace, as a file that `nsenter --net=` takes.
     """
-    script = "\n".join([*_script(pairs), f"echo '{READY}'", "exec sleep infinity"])
+    text = "\n".join([SILENT, *script, f"echo '{READY}'", "exec sleep infinity"])
     # The shell's parents are in the new network namespace, too: the first of them is our child.
-    argv = ["unshare", "--net", "--", *labroot.command(["sh", "-ec", script])]
+    argv = ["unshare", "--net", "--", *labroot.command(["sh", "-ec", text])]
     process = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "--", *argv],
         stdin=subprocess.DEVNULL,
@@ -40,22 +54,23 @@ def made(pairs: Sequence[tuple[Nic, Nic]], labroot: LabRoot) -> Iterator[Path]:
         assert process.stdout is not None and process.stderr is not None
         if process.stdout.readline().strip() != READY:
             said = process.stderr.read().strip().splitlines() or ["it said nothing"]
-            raise SkblabError(f"the links between the guests could not be made: {said[-1]}")
+            raise SkblabError(f"the links of the guests could not be made: {said[-1]}")
         yield Path("/proc", str(process.pid), "ns", "net")
     finally:
         process.kill()
         process.communicate()
 
 
-def _script(pairs: Sequence[tuple[Nic, Nic]]) -> Iterator[str]:
-    # A bridge sends nothing by itself: no questions for groups, no addresses of its own.
-    silent = "/proc/sys/net/ipv6/conf/default/disable_ipv6"
-    yield f"[ ! -e {silent} ] || echo 1 >{silent}"
-    for number, pair in enumerate(pairs):
-        bridge = f"link{number}"
-        yield f"ip link add {bridge} type bridge mcast_snooping 0 ageing_time 0"
-        for nic in pair:
-            many = " multi_queue" if nic.queues > 1 else ""
-            yield f"ip tuntap add dev {nic.tap} mode tap{many}"
-            yield f"ip link set {nic.tap} master {bridge} up"
-        yield f"ip link set {bridge} up"
+def tap(nic: Nic) -> str:
+    """Return the line that makes a device's tap."""
+    many = " multi_queue" if nic.queues > 1 else ""
+    return f"ip tuntap add dev {nic.tap} mode tap{many}"
+
+
+def _joined(number: int, pair: tuple[Nic, Nic]) -> Iterator[str]:
+    bridge = f"link{number}"
+    yield f"ip link add {bridge} type bridge mcast_snooping 0 ageing_time 0"
+    for nic in pair:
+        yield tap(nic)
+        yield f"ip link set {nic.tap} master {bridge} up"
+    yield f"ip link set {bridge} up"

@@ -24,8 +24,8 @@ from skblab.sweep.measure.throughput.limits import Tolerances, missed
 from skblab.sweep.measure.throughput.trial import Measurer, Trial
 from skblab.testbeds import Sending, Testbed
 from skblab.testbeds.asked import Stream
-from skblab.testbeds.base import Offered, counts, sink
-from skblab.testbeds.sending import LATE_SECONDS, STEP
+from skblab.testbeds.base import Offered, sink
+from skblab.testbeds.sending import LATE_SECONDS
 from skblab.testbeds.sink import Sink, counting
 from skblab_analysis.base.errors import SkblabError, one_line
 from skblab_analysis.formats.pktsink import NUMBERS_KNOWN, ArrivalsDocument
@@ -185,13 +185,13 @@ class Tests:
         """
         sending = stepping(self.stream, first, then, seconds)
         document, offered = self._watched(NUMBERS, sending)
-        told = self.testbed.tester.run(["cat", STEP]).check("the generator's change of rate")
-        names = ["number before", "number after", "time of the change", "time of its beginning"]
-        before, after, now, began = counts("the generator", told.stdout, names)
+        step = offered.step
+        assert step is not None
+        before, after = step.before, step.after
         if after < first * seconds * (1 - self.width):
             raise UntoldError(SLOW)
         last = _last_lost(document, offered, after)
-        behind = max((now - began) / 1e6 - after / first, 0.0)
+        behind = max(step.microseconds / 1e6 - after / first, 0.0)
         # It catches up at full speed: what is sent meanwhile is taken for as many at the new rate.
         within = STEP_SECONDS + (after - before) / first + behind * first / then
         return Stepped((last - after) / then if last > after else None, within)
