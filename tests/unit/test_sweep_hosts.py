@@ -171,7 +171,9 @@ def test_what_a_machine_is_can_be_asked_anywhere() -> None:
 
 def machines(file: hostsfile.HostsFile, needs: dict[str, int] | None = None) -> HostMachines:
     made = {"name": "few", "question": "?", "measure": {"throughput": {}}, "needs": needs or {}}
-    return HostMachines(file, Experiment.model_validate(made), Reporter(quiet=True))
+    return HostMachines(
+        file, Experiment.model_validate(made), Reporter(quiet=True), lambda: Path("none")
+    )
 
 
 @pytest.fixture

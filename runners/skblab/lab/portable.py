@@ -19,6 +19,8 @@ STARTER = """#!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
 exec "$here/lib/{loader}" --library-path "$here/lib" --argv0 {name} "$here/lib/{name}" "$@"
 """
+# What ldd says of a program without libraries.
+STATIC = "statically linked"
 LIBRARY = re.compile(r"(?:\S+ => )?(/\S+) \(0x")
 
 
@@ -31,6 +33,12 @@ def ensure(labroot: LabRoot, program: Path, reporter: Reporter) -> Path:
         listed = labroot.run(
             ["ldd", f"/skblab/tools/{name}"], binds=[Bind(program.parent, "tools")]
         )
+        if STATIC in listed:
+            shutil.copy2(program, folder / name)
+            lib.rmdir()
+            with tarfile.open(folder / "bundle.tar", "w") as bundle:
+                bundle.add(folder / name, name)
+            return
         libraries = LIBRARY.findall(listed)
         loaders = [
             Path(library).name for library in libraries if Path(library).name.startswith("ld-")

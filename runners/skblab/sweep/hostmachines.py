@@ -217,12 +217,14 @@ def _reached(file: HostsFile) -> Iterator[tuple[SshTransport, SshTransport]]:
 class HostMachines:
     """The testbed of a hosts file: `place` is its folder, `bundles` our programs for each.
 
+    `sender` makes the bundle of our own sender, for a tester whose kernel has no pktgen.
     `same` raises UsageError if its machines are not those that the run began on.
     """
 
     file: HostsFile
     experiment: Experiment
     reporter: Reporter
+    sender: Callable[[], Path]
     bundles: Mapping[Program, Path] = field(default_factory=dict)
     same: Callable[[Environment], None] = lambda found: None
     known: Environment | None = None
@@ -288,7 +290,13 @@ class HostMachines:
                 }
                 who = _who(self.place)
                 stack.enter_context(self._noted(tester, router))
-                testbed = stack.enter_context(taken(self.file, tester, router, who, folders))
+                testbed = stack.enter_context(
+                    taken(self.file, tester, router, who, self.sender, folders)
+                )
+                if testbed.native is not None:
+                    self.reporter.say(
+                        f"the kernel of {self.file.tester.ssh} has no pktgen: skblab-traffic sends"
+                    )
                 stack.callback(testbed.watch.end)
                 self._watch(testbed, router=router, tester=tester)
                 self._check(testbed)
@@ -394,6 +402,7 @@ class HostMachines:
         facts = {f"router {name}": value for name, value in router.items()}
         asked = inventory.read(testbed.tester, None)
         facts |= {f"tester {name}": value for name, value in asked.items()}
+        facts["tester generator"] = "pktgen" if testbed.native is None else "skblab-traffic"
         return Environment(
             kernel=Kernel(
                 release=router["release"],

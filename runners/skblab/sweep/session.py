@@ -29,7 +29,7 @@ from skblab.sweep.plan import Plan
 from skblab.sweep.progress import Progress
 from skblab.sweep.request import MACHINES, Parameters
 from skblab.sweep.running import Method, Running
-from skblab.testbeds import GUESTS, HOSTS, KINDS
+from skblab.testbeds import GUESTS, HOSTS, KINDS, native
 from skblab_analysis.formats.run import Command, Environment
 from skblab_analysis.load import Run, load
 from skblab_analysis.runfolder import RunFolder
@@ -124,7 +124,12 @@ def _machines(
             inputs.check(folder, inputs.machines(found), inputs.MACHINES)
 
         bundles = _bundles(plan.experiment, root, reporter)
-        hosts = HostMachines(file, plan.experiment, reporter, bundles, same)
+
+        def sender() -> Path:
+            there = tools.ensure_traffic(root, reporter)
+            return portable.ensure(root, there / native.NAME, reporter)
+
+        hosts = HostMachines(file, plan.experiment, reporter, sender, bundles, same)
         return hosts, hosts.alone()
     boots = booting.ensure(plan, asked.flavour, root, reporter, asked.name)
     inputs.check(folder, inputs.inputs(plan, boots, root, method.shares))

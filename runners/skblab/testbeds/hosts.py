@@ -11,23 +11,27 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from skblab.knobs import cpus as lists
 from skblab.knobs.base import Unable
 from skblab.machine.device import Machine
 from skblab.machine.transport import Transport, staying
-from skblab.machine.transport.host import kept
+from skblab.machine.transport.host import brought, kept
 from skblab.testbeds import base
 from skblab.testbeds.apart import Apart
 from skblab.testbeds.asked import Asked, Stream, Traffic
 from skblab.testbeds.base import CableError, Offered, calling
 from skblab.testbeds.hostsfile import HostsFile
+from skblab.testbeds.native import NAME, Native
 from skblab.testbeds.sending import Sending
 
 NAMESPACE = "router"
+# What a command where the generator's port is begins with.
+GENERATOR = ("nsenter", "--net=/run/netns/generator", "--")
 PARTS = (*base.LIBRARY, "hosts")
 # They tell whether the machines are joined as the hosts file has it.
 GREETING = 100
@@ -136,13 +140,16 @@ def taken(
     tester: Transport,
     router: Transport,
     who: str,
+    sender: Callable[[], Path],
     programs: Mapping[str, str] | None = None,
 ) -> Iterator[Hosts]:
     """Have the ports of both machines in namespaces; SkblabError says why one cannot be taken.
 
-    `who` has them, in words for others who would.
+    `who` has them, in words for others who would. `sender` returns the bundle of our own, which is
+    brought to a tester whose kernel has no pktgen.
     """
     with (
+        contextlib.ExitStack() as stack,
         _taken(tester, ["take_tester", who, *file.tester.ports], file.tester.ssh) as near,
         router_taken(file, router, who) as far,
         staying(router) as one_shell,
@@ -155,17 +162,23 @@ def taken(
             transport.script(text).check(f"waiting for the links of {host}")
         macs = {name: near.get(name) or far.get(name) or "" for name in MACS}
         local = lists.parse(near["near"])
+        cpu = local[-1] if local else int(near["cpus"]) - 1
+        native = None
+        if near["pktgen"] == "no":
+            folder = stack.enter_context(brought(tester, sender()))
+            native = Native(f"{folder}/{NAME}", GENERATOR, cpu)
         made = Hosts(
             one_shell,
             tester,
             HOSTS.machine(int(far["cpus"])),
-            local[-1] if local else int(near["cpus"]) - 1,
+            cpu,
             PARTS,
             {name: mac for name, mac in macs.items() if mac},
             programs={**(programs or {})},
             ports=(file.tester.generator, *file.router.ports, file.tester.sink),
             loop=file.tester.loop is not None,
             still=DRIVER_SECONDS,
+            native=native,
             nodes=int(far["nodes"]) or 1,
         )
         try:

@@ -48,16 +48,21 @@ class _Document(SenderDocument):
 
 @dataclass(frozen=True)
 class Native:
-    """The sender: `program` is where it is, `inside` what its command begins with."""
+    """The sender: `program` is where it is, `inside` what its command begins with.
+
+    `cpu` is the one that it has, if not any.
+    """
 
     program: str = NAME
     inside: tuple[str, ...] = ()
+    cpu: int | None = None
 
     def argv(self, sending: Sending, macs: Mapping[str, str], tag: str = "") -> list[str]:
         """Return the command; `macs` are the ports' addresses by the names that tester.sh has."""
         device, mac = ALONE if sending.tester else WHOLE
         words = [*self.inside, self.program, "send", "--device", device, "--mac", macs[mac]]
-        return [*words, *_options(sending), *(("--vlan", tag) if tag else ())]
+        more = () if self.cpu is None else ("--cpu", str(self.cpu))
+        return [*words, *_options(sending), *more, *(("--vlan", tag) if tag else ())]
 
     def send(
         self, transport: Transport, sending: Sending, macs: Mapping[str, str], tag: str
