@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,22 @@ def test_perf_and_pcm_count_on_a_host(
         assert not any("idle" in name for name in list(sampling.own)[:3])
     unseen = findings.unseen(run)
     assert any(sentence.startswith("perf: cycles: cycles, ") for sentence in unseen)
+
+
+@pytest.mark.slow
+def test_our_own_sender_sends_from_a_host(
+    skblab: Skblab, hosts: Hosts, experiment: Path, tmp_path: Path
+) -> None:
+    asked = tmp_path / "own.toml"
+    asked.write_text(hosts.file.read_text() + 'sender = "skblab-traffic"\n')
+    before = hosts.state_of(hosts.tester)
+    run, _ = swept(skblab, replace(hosts, file=asked), experiment, tmp_path)
+    no_retries(run)
+    environment = run.document.environment
+    assert environment is not None
+    assert environment.more["tester generator"] == "skblab-traffic"
+    [latency] = latency_summary.of(run)
+    for delay in (*latency.delays, latency.testers[0]):
+        delivered(delay, 200)
+    # Neither the program nor its folder stays there.
+    assert hosts.state_of(hosts.tester) == before

@@ -34,7 +34,8 @@ NEEDS = """
 ## What the machines need
 
 You log in to both machines as root without a password. Both have `ip`, `tc`, `ethtool`,
-`nsenter`, `flock` and `sysctl`. The tester's kernel has pktgen, and BTF if you measure latency.
+`nsenter`, `flock` and `sysctl`. The tester's kernel has BTF if you measure latency, and pktgen if
+that is to send; else our own sender does, which is there for as long as the sweep.
 skblab installs nothing. For `[measure.events]` the router needs `perf`, or the tools of Intel's
 PCM that the experiment names. skblab looks for them before the run, and says what is missing.
 

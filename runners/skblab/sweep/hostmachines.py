@@ -293,7 +293,7 @@ class HostMachines:
                 testbed = stack.enter_context(
                     taken(self.file, tester, router, who, self.sender, folders)
                 )
-                if testbed.native is not None:
+                if testbed.native is not None and self.file.tester.sender is None:
                     self.reporter.say(
                         f"the kernel of {self.file.tester.ssh} has no pktgen: skblab-traffic sends"
                     )

@@ -28,6 +28,7 @@ from skblab.testbeds.base import CableError, Offered, calling
 from skblab.testbeds.hostsfile import HostsFile
 from skblab.testbeds.native import NAME, Native
 from skblab.testbeds.sending import Sending
+from skblab_analysis.base.errors import UsageError
 
 NAMESPACE = "router"
 # What a command where the generator's port is begins with.
@@ -146,7 +147,7 @@ def taken(
     """Have the ports of both machines in namespaces; SkblabError says why one cannot be taken.
 
     `who` has them, in words for others who would. `sender` returns the bundle of our own, which is
-    brought to a tester whose kernel has no pktgen.
+    brought to a tester that is to send by it, or whose kernel has no pktgen.
     """
     with (
         contextlib.ExitStack() as stack,
@@ -164,7 +165,12 @@ def taken(
         local = lists.parse(near["near"])
         cpu = local[-1] if local else int(near["cpus"]) - 1
         native = None
-        if near["pktgen"] == "no":
+        if near["pktgen"] == "no" and file.tester.sender == "pktgen":
+            raise UsageError(
+                f"the kernel of {file.tester.ssh} has no pktgen (CONFIG_NET_PKTGEN), which the "
+                'hosts file asks for: expected sender = "skblab-traffic", or no sender'
+            )
+        if near["pktgen"] == "no" or file.tester.sender == NAME:
             folder = stack.enter_context(brought(tester, sender()))
             native = Native(f"{folder}/{NAME}", GENERATOR, cpu)
         made = Hosts(

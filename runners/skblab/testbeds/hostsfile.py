@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -89,6 +89,13 @@ class Tester(_Host):
     loop: Annotated[
         tuple[Port, Port] | None,
         Field(description="two more ports, joined to each other: what the tester can do alone"),
+    ] = None
+    sender: Annotated[
+        Literal["pktgen", "skblab-traffic"] | None,
+        Field(
+            description="`pktgen`, or `skblab-traffic`, which is copied there; without it pktgen "
+            "if the kernel has it"
+        ),
     ] = None
 
     @property
